@@ -1,0 +1,113 @@
+//! Time and chance, as a value that is passed in.
+//!
+//! Everything that needs a clock reading, a fresh id or a random number takes an [`Env`], so a test or a simulation can
+//! replay it exactly. Sleeping is not here: that belongs to the async runtime, whose clock tests pause.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::{Timestamp, TypedId};
+
+/// The source of time, ids and randomness.
+#[derive(Clone, Default)]
+pub struct Env {
+    simulated: Option<Arc<Simulated>>,
+}
+
+struct Simulated {
+    now_ms: AtomicI64,
+    random: AtomicU64,
+}
+
+impl Env {
+    /// The machine's clock and the operating system's random source.
+    pub fn system() -> Self {
+        Self::default()
+    }
+
+    /// A clock that moves only by [`Env::advance`] and a random source that a seed decides.
+    pub fn simulated(seed: u64) -> Self {
+        let start_ms = 1_700_000_000_000;
+        let simulated = Simulated {
+            now_ms: AtomicI64::new(start_ms),
+            random: AtomicU64::new(seed ^ 0x9e37_79b9_7f4a_7c15),
+        };
+        Self {
+            simulated: Some(Arc::new(simulated)),
+        }
+    }
+
+    /// The time now, in UTC milliseconds.
+    pub fn now(&self) -> Timestamp {
+        match &self.simulated {
+            Some(simulated) => Timestamp::from_millis(simulated.now_ms.load(Ordering::Relaxed)),
+            None => {
+                let since = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or(Duration::ZERO);
+                Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+            }
+        }
+    }
+
+    /// Moves a simulated clock; on the system clock it does nothing.
+    pub fn advance(&self, by: Duration) {
+        if let Some(simulated) = &self.simulated {
+            let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+            simulated.now_ms.fetch_add(by_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// A fresh, time-ordered id.
+    pub fn id<T: TypedId>(&self) -> T {
+        let millis = u64::try_from(self.now().as_millis()).unwrap_or(0);
+        let mut random = [0u8; 10];
+        random[..8].copy_from_slice(&self.random().to_le_bytes());
+        random[8..].copy_from_slice(&self.random().to_le_bytes()[..2]);
+        T::from_uuid(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+    }
+
+    /// 64 random bits.
+    pub fn random(&self) -> u64 {
+        match &self.simulated {
+            Some(simulated) => {
+                let state = simulated
+                    .random
+                    .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+                split_mix(state)
+            }
+            // Without a random source ids could collide; the clock's nanoseconds are the best that is left.
+            None => getrandom::u64().unwrap_or_else(|_| {
+                let since = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or(Duration::ZERO);
+                split_mix(u64::from(since.subsec_nanos()) ^ since.as_secs())
+            }),
+        }
+    }
+
+    /// A random number in `0.0 ..= 1.0`, for jitter.
+    pub fn random_unit(&self) -> f64 {
+        (self.random() >> 11) as f64 / ((1u64 << 53) - 1) as f64
+    }
+}
+
+/// The finaliser of the SplitMix64 generator: turns a counter into well-mixed bits.
+fn split_mix(state: u64) -> u64 {
+    let mut mixed = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.simulated.is_some() {
+            "Env(simulated)"
+        } else {
+            "Env(system)"
+        })
+    }
+}

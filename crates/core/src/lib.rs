@@ -1,0 +1,37 @@
+//! The words of Provost: what every other crate speaks.
+//!
+//! Ids, messages, events, token usage, money, limits, errors and secrets, as plain data with pure rules.
+//!
+//! Invariant: nothing here performs I/O or knows an async runtime.
+//! The only outside things it touches are the clock and the random source, and those only behind [`Env`].
+
+mod content;
+mod env;
+mod error;
+mod event;
+mod id;
+pub mod limits;
+mod message;
+mod money;
+mod secret;
+mod time;
+mod tool_def;
+mod usage;
+
+pub use content::{
+    Document, Image, Opaque, Part, Reasoning, ResultPart, Source, ToolCall, ToolResult,
+};
+pub use env::Env;
+pub use error::{ErrorInfo, ErrorKind};
+pub use event::{
+    ApprovalDecision, ApprovalRequest, Compaction, EVENT_VERSION, Event, EventKind, LimitKind,
+    LimitReached, RunSummary,
+};
+pub use id::{ApprovalId, IdError, RunId, SessionId, TaskId, TypedId};
+pub use limits::Limits;
+pub use message::{Message, Role, StopReason};
+pub use money::{Currency, Money, MoneyError, Pricing};
+pub use secret::Secret;
+pub use time::Timestamp;
+pub use tool_def::ToolDef;
+pub use usage::Usage;

@@ -1,0 +1,229 @@
+//! Money, in decimals.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rust_decimal::Decimal;
+use serde::{Deserialize, Serialize};
+
+use crate::Usage;
+
+/// Tokens in the unit that vendors quote prices for.
+const PRICE_UNIT_TOKENS: u64 = 1_000_000;
+
+/// An ISO 4217 currency code.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Currency([u8; 3]);
+
+impl Currency {
+    /// US dollars: what vendors charge in unless they say otherwise.
+    pub const USD: Currency = Currency(*b"USD");
+    /// Euros.
+    pub const EUR: Currency = Currency(*b"EUR");
+
+    /// The three letters.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or("???")
+    }
+}
+
+impl Default for Currency {
+    fn default() -> Self {
+        Self::USD
+    }
+}
+
+impl fmt::Debug for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Currency {
+    type Err = MoneyError;
+    fn from_str(text: &str) -> Result<Self, MoneyError> {
+        match text.as_bytes() {
+            [a, b, c] if text.bytes().all(|byte| byte.is_ascii_uppercase()) => {
+                Ok(Self([*a, *b, *c]))
+            }
+            _ => Err(MoneyError::Currency(text.chars().take(16).collect())),
+        }
+    }
+}
+
+impl TryFrom<String> for Currency {
+    type Error = MoneyError;
+    fn try_from(text: String) -> Result<Self, MoneyError> {
+        text.parse()
+    }
+}
+
+impl From<Currency> for String {
+    fn from(currency: Currency) -> String {
+        currency.as_str().to_owned()
+    }
+}
+
+/// Why a sum cannot be formed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MoneyError {
+    /// Not three upper-case letters.
+    #[error("`{0}` is not a currency: use three capital letters such as USD")]
+    Currency(String),
+    /// Adding dollars to euros.
+    #[error("cannot add {1:?} to {0:?}: convert one of them first")]
+    Mixed(Currency, Currency),
+}
+
+/// An exact amount in one currency.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Money {
+    /// How much.
+    pub amount: Decimal,
+    /// Of what.
+    #[serde(default)]
+    pub currency: Currency,
+}
+
+impl Money {
+    /// Nothing, in dollars.
+    pub const ZERO: Money = Money {
+        amount: Decimal::ZERO,
+        currency: Currency::USD,
+    };
+
+    /// An amount of dollars.
+    pub fn usd(amount: Decimal) -> Self {
+        Self {
+            amount,
+            currency: Currency::USD,
+        }
+    }
+
+    /// Adds an amount of the same currency. Zero of any currency adds to anything.
+    pub fn plus(self, other: Money) -> Result<Money, MoneyError> {
+        if other.amount.is_zero() {
+            return Ok(self);
+        }
+        if self.amount.is_zero() {
+            return Ok(other);
+        }
+        if self.currency != other.currency {
+            return Err(MoneyError::Mixed(self.currency, other.currency));
+        }
+        Ok(Money {
+            amount: self.amount.saturating_add(other.amount),
+            currency: self.currency,
+        })
+    }
+}
+
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let amount = self.amount.normalize();
+        if self.currency == Currency::USD {
+            write!(f, "${amount}")
+        } else {
+            write!(f, "{amount} {}", self.currency.as_str())
+        }
+    }
+}
+
+impl fmt::Debug for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What a model costs, per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pricing {
+    /// Input that no cache answered.
+    pub input: Decimal,
+    /// Output, reasoning included.
+    pub output: Decimal,
+    /// Input read from the vendor's cache; the input price where the vendor has no special one.
+    #[serde(default)]
+    pub cache_read: Option<Decimal>,
+    /// Input written to the vendor's cache; the input price where the vendor has no special one.
+    #[serde(default)]
+    pub cache_write: Option<Decimal>,
+    /// What the prices are in.
+    #[serde(default)]
+    pub currency: Currency,
+}
+
+impl Pricing {
+    /// The price of some usage.
+    pub fn cost(&self, usage: &Usage) -> Money {
+        let plain = usage
+            .input
+            .saturating_sub(usage.cache_read)
+            .saturating_sub(usage.cache_write);
+        let lines = [
+            (plain, self.input),
+            (usage.cache_read, self.cache_read.unwrap_or(self.input)),
+            (usage.cache_write, self.cache_write.unwrap_or(self.input)),
+            (usage.output, self.output),
+        ];
+        let total: Decimal = lines
+            .iter()
+            .map(|(tokens, price)| Decimal::from(*tokens) * price)
+            .sum();
+        Money {
+            amount: total / Decimal::from(PRICE_UNIT_TOKENS),
+            currency: self.currency,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dec(text: &str) -> Decimal {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn cost_counts_cached_tokens_once_and_at_their_own_price() {
+        let pricing = Pricing {
+            input: dec("3"),
+            output: dec("15"),
+            cache_read: Some(dec("0.3")),
+            cache_write: None,
+            currency: Currency::USD,
+        };
+        let usage = Usage {
+            input: 1_000_000,
+            output: 100_000,
+            cache_read: 400_000,
+            ..Usage::default()
+        };
+        assert_eq!(pricing.cost(&usage).to_string(), "$3.42");
+    }
+
+    #[test]
+    fn currencies_do_not_mix() {
+        let euro = Money {
+            amount: dec("1"),
+            currency: Currency::EUR,
+        };
+        assert_eq!(
+            Money::usd(dec("1")).plus(euro),
+            Err(MoneyError::Mixed(Currency::USD, Currency::EUR))
+        );
+        assert_eq!(Money::ZERO.plus(euro), Ok(euro));
+        assert!("usd".parse::<Currency>().is_err());
+    }
+
+    #[test]
+    fn amounts_are_exact_in_json() {
+        let money = Money::usd(dec("0.1"));
+        let text = serde_json::to_string(&money).unwrap();
+        assert_eq!(text, r#"{"amount":"0.1","currency":"USD"}"#);
+        assert_eq!(serde_json::from_str::<Money>(&text).unwrap(), money);
+    }
+}

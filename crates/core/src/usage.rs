@@ -1,0 +1,60 @@
+//! Token usage.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens of one model call, or of many.
+///
+/// One meaning for every vendor: `input` is everything that was sent, cached or not; `cache_read` and `cache_write` are
+/// parts of it; `reasoning` is a part of `output`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// All input tokens.
+    pub input: u64,
+    /// All output tokens.
+    pub output: u64,
+    /// The part of the input that the vendor's cache answered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_read: u64,
+    /// The part of the input that was written to the vendor's cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write: u64,
+    /// The part of the output that was reasoning.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Usage {
+    /// Usage with only the two main counts.
+    pub fn new(input: u64, output: u64) -> Self {
+        Self {
+            input,
+            output,
+            ..Self::default()
+        }
+    }
+
+    /// Input plus output.
+    pub fn total(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
+    }
+}
