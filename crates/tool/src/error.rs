@@ -1,0 +1,69 @@
+//! How a tool fails. The audience is the type.
+
+use std::fmt;
+
+use provost_core::ErrorInfo;
+use serde_json::Value;
+
+/// How a tool fails, by who must hear of it.
+///
+/// Any error converts with `?` into [`ToolError::Failed`]. For that reason it is not itself a `std::error::Error`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolError {
+    /// The model should call again with better arguments; counts against the tool's retry budget.
+    Retry(String),
+    /// It did not work; the model is told and the run goes on.
+    Failed(String),
+    /// A person said no; the model is told and the run goes on.
+    Rejected(String),
+    /// A person must decide first. Return it where the run can be suspended; [`ToolCx::confirm`](crate::ToolCx::confirm) does.
+    NeedsApproval {
+        /// Why it asks.
+        hint: String,
+        /// What to show with the question.
+        payload: Option<Value>,
+    },
+    /// The run itself cannot go on.
+    Fatal(ErrorInfo),
+}
+
+impl ToolError {
+    /// The model should call again with better arguments.
+    pub fn retry(message: impl fmt::Display) -> Self {
+        Self::Retry(message.to_string())
+    }
+
+    /// It did not work.
+    pub fn failed(message: impl fmt::Display) -> Self {
+        Self::Failed(message.to_string())
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Retry(message) | Self::Failed(message) => f.write_str(message),
+            Self::Rejected(reason) if reason.is_empty() => f.write_str("the call was not approved"),
+            Self::Rejected(reason) => write!(f, "the call was not approved: {reason}"),
+            Self::NeedsApproval { hint, .. } => write!(f, "the call needs approval: {hint}"),
+            Self::Fatal(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: std::error::Error> From<E> for ToolError {
+    fn from(error: E) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            // Many errors already repeat their cause.
+            if !text.ends_with(&cause_text) {
+                text.push_str(": ");
+                text.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+        Self::Failed(text)
+    }
+}

@@ -1,0 +1,30 @@
+//! Tools: what an agent can do besides talking.
+//!
+//! A [`Tool`] can only be called with a [`Permit`], and only the [`Guard`] makes permits: there is no other way to an effect.
+//! Policies, sandboxes and further runtimes join behind the same door.
+
+mod cx;
+mod deps;
+mod error;
+mod function;
+mod guard;
+mod output;
+mod schema;
+mod spec;
+mod state;
+mod tool;
+mod toolset;
+
+pub use cx::{Confirm, ToolCx, ToolCxParts};
+pub use deps::{Dep, DepType, Deps};
+pub use error::ToolError;
+pub use function::{FnTool, tool_fn};
+pub use guard::{Guard, Permit, Verdict};
+pub use output::{IntoToolOutput, ToolOutput};
+pub use schema::SchemaError;
+pub use spec::{Approval, SpecError, ToolSpec};
+pub use state::State;
+pub use tool::{Tool, ToolFuture};
+pub use toolset::{
+    CompositeTools, ConfirmedTools, FilteredTools, StaticTools, Toolset, ToolsetCx, ToolsetFuture,
+};

@@ -1,0 +1,72 @@
+//! Checking values against JSON Schemas, with errors a model can act on.
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// How many faults one error tells about; a model fixes them better together than one by one.
+const FAULTS_MAX: usize = 5;
+/// Characters of one fault: a schema may quote a huge value.
+const FAULT_CHARS_MAX: usize = 300;
+
+/// Why a value does not fit, or a schema is no schema.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SchemaError(pub String);
+
+/// A schema that is compiled when it is first needed: defining a tool stays cheap.
+#[derive(Debug)]
+pub(crate) struct SchemaCheck {
+    schema: Value,
+    compiled: OnceLock<Result<jsonschema::Validator, SchemaError>>,
+}
+
+impl SchemaCheck {
+    pub(crate) fn new(schema: Value) -> Self {
+        Self {
+            schema,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn compile(&self) -> Result<&jsonschema::Validator, SchemaError> {
+        let compiled = self.compiled.get_or_init(|| {
+            jsonschema::options()
+                .with_draft(jsonschema::Draft::Draft202012)
+                .build(&self.schema)
+                .map_err(|error| SchemaError(bounded(&error.to_string())))
+        });
+        compiled.as_ref().map_err(Clone::clone)
+    }
+
+    pub(crate) fn check(&self, value: &Value) -> Result<(), SchemaError> {
+        let validator = self.compile()?;
+        if validator.is_valid(value) {
+            return Ok(());
+        }
+        let mut faults = Vec::new();
+        for error in validator.iter_errors(value).take(FAULTS_MAX) {
+            let place = error.instance_path().to_string();
+            let place = if place.is_empty() {
+                "arguments"
+            } else {
+                &place[1..]
+            };
+            faults.push(format!(
+                "{}: {}",
+                place.replace('/', "."),
+                bounded(&error.to_string())
+            ));
+        }
+        Err(SchemaError(faults.join("; ")))
+    }
+}
+
+fn bounded(text: &str) -> String {
+    if text.chars().count() <= FAULT_CHARS_MAX {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(FAULT_CHARS_MAX).collect();
+    short.push('…');
+    short
+}

@@ -1,0 +1,225 @@
+//! What a tool is and how it may be called.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::ToolDef;
+use provost_core::limits::{ARGUMENT_RETRIES_DEFAULT, NAME_CHARS_MAX, TOOL_TIMEOUT_DEFAULT};
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use crate::DepType;
+use crate::schema::{SchemaCheck, SchemaError};
+
+/// When a person must be asked before the tool runs.
+#[derive(Clone, Default)]
+pub enum Approval {
+    /// Never.
+    #[default]
+    Never,
+    /// Always.
+    Always,
+    /// When these arguments say so.
+    When(Arc<dyn Fn(&Value) -> bool + Send + Sync>),
+}
+
+impl Approval {
+    /// Asks when the function says so for the call's arguments.
+    pub fn when(needs: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Self {
+        Self::When(Arc::new(needs))
+    }
+}
+
+impl fmt::Debug for Approval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Never => "Never",
+            Self::Always => "Always",
+            Self::When(_) => "When(..)",
+        })
+    }
+}
+
+/// Why a tool cannot be defined like this.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// A name that some vendor would refuse.
+    #[error("`{name}` is not a tool name: use 1 to 64 letters, digits, `_` or `-`")]
+    Name {
+        /// The name as given.
+        name: String,
+    },
+    /// A schema that cannot describe arguments.
+    #[error("the schema of tool `{tool}` is not usable: {problem}")]
+    Schema {
+        /// Whose schema.
+        tool: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// What a tool is and how it may be called. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ToolSpec {
+    def: Arc<ToolDef>,
+    check: Arc<SchemaCheck>,
+    /// When a person must be asked.
+    pub approval: Approval,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// How often in one run the model may send arguments the tool refuses.
+    pub retries: u32,
+    /// True if no other call of the turn may run at the same time.
+    pub exclusive: bool,
+    /// What the tool needs from the program; checked before a run starts.
+    pub deps: Vec<DepType>,
+}
+
+impl ToolSpec {
+    /// A tool whose schema comes from outside; it is checked here.
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+    ) -> Result<Self, SpecError> {
+        let spec = Self::unchecked(name.into(), description.into(), input_schema)?;
+        spec.check.compile().map_err(|error| SpecError::Schema {
+            tool: spec.def.name.clone(),
+            problem: error.to_string(),
+        })?;
+        Ok(spec)
+    }
+
+    /// A tool whose schema comes from a Rust type.
+    pub fn typed<A: JsonSchema>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+    ) -> Result<Self, SpecError> {
+        let mut schema = schemars::generate::SchemaSettings::draft2020_12()
+            .into_generator()
+            .into_root_schema_for::<A>()
+            .to_value();
+        if let Some(root) = schema.as_object_mut() {
+            // Tokens the model would pay for without learning anything.
+            root.remove("$schema");
+            root.remove("title");
+            if root.get("type") == Some(&json!("null")) {
+                return Self::unchecked(name.into(), description.into(), empty_schema());
+            }
+        }
+        Self::unchecked(name.into(), description.into(), schema)
+    }
+
+    fn unchecked(name: String, description: String, mut schema: Value) -> Result<Self, SpecError> {
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
+            return Err(SpecError::Name {
+                name: name.chars().take(2 * NAME_CHARS_MAX).collect(),
+            });
+        }
+        let Some(root) = schema.as_object_mut() else {
+            let problem = "it must be a JSON object".to_owned();
+            return Err(SpecError::Schema {
+                tool: name,
+                problem,
+            });
+        };
+        match root.get("type") {
+            None => {
+                root.insert("type".into(), json!("object"));
+            }
+            Some(kind) if kind == "object" => {}
+            Some(kind) => {
+                let problem = format!("its root must have \"type\": \"object\", not {kind}");
+                return Err(SpecError::Schema {
+                    tool: name,
+                    problem,
+                });
+            }
+        }
+        root.entry("properties").or_insert_with(|| json!({}));
+        let check = Arc::new(SchemaCheck::new(schema.clone()));
+        Ok(Self {
+            def: Arc::new(ToolDef {
+                name,
+                description,
+                input_schema: schema,
+            }),
+            check,
+            approval: Approval::Never,
+            timeout: TOOL_TIMEOUT_DEFAULT,
+            retries: ARGUMENT_RETRIES_DEFAULT,
+            exclusive: false,
+            deps: Vec::new(),
+        })
+    }
+
+    /// Sets when a person must be asked.
+    #[must_use]
+    pub fn approval(mut self, approval: Approval) -> Self {
+        self.approval = approval;
+        self
+    }
+
+    /// Sets how long one call may take.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets how often the model may send arguments the tool refuses.
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Makes the tool run alone.
+    #[must_use]
+    pub fn exclusive(mut self) -> Self {
+        self.exclusive = true;
+        self
+    }
+
+    /// Adds something the tool needs from the program.
+    #[must_use]
+    pub fn needs(mut self, dep: DepType) -> Self {
+        self.deps.push(dep);
+        self
+    }
+
+    /// The same tool under another name.
+    pub fn renamed(&self, name: impl Into<String>) -> Result<Self, SpecError> {
+        let fresh = Self::unchecked(
+            name.into(),
+            self.def.description.clone(),
+            self.def.input_schema.clone(),
+        )?;
+        Ok(Self {
+            def: fresh.def,
+            ..self.clone()
+        })
+    }
+
+    /// The name the model calls it by.
+    pub fn name(&self) -> &str {
+        &self.def.name
+    }
+
+    /// What the model is told.
+    pub fn def(&self) -> &Arc<ToolDef> {
+        &self.def
+    }
+
+    /// Checks arguments against the schema; the error is a sentence for the model.
+    pub fn check(&self, arguments: &Value) -> Result<(), SchemaError> {
+        self.check.check(arguments)
+    }
+}
+
+fn empty_schema() -> Value {
+    json!({ "type": "object", "properties": {} })
+}
