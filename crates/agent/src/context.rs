@@ -2,12 +2,34 @@
 //!
 //! A strategy is asked before every model call whose estimated size exceeds the budget. Whatever it does, a tool call is never
 //! separated from its result, and the newest user message stays.
+//!
+//! Strategies expect a history that [`repair`] finds nothing wrong with, and leave one.
+
+mod chain;
+mod count;
+mod group;
+mod repair;
+mod sliding;
+mod summarize;
+mod tool_results;
+mod truncate;
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_core::{ErrorKind, Message, Timestamp, Usage};
+use provost_core::{ErrorKind, Message, Role, Timestamp, Usage};
 use provost_model::ModelError;
+
+pub use self::chain::Chain;
+pub use self::count::{
+    Calibration, Estimate, TokenCount, TokenCounter, count_message, count_request, count_system,
+    count_tools,
+};
+pub use self::repair::repair;
+pub use self::sliding::Sliding;
+pub use self::summarize::Summarize;
+pub use self::tool_results::ShortenToolResults;
+pub use self::truncate::Truncate;
 
 /// What a strategy is given.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +46,26 @@ pub struct FitInput<'a> {
     pub now: Timestamp,
 }
 
+impl FitInput<'_> {
+    /// Estimated tokens of everything together.
+    pub fn total(&self) -> u64 {
+        self.tokens
+            .iter()
+            .fold(self.fixed_tokens, |sum, tokens| sum.saturating_add(*tokens))
+    }
+
+    /// True if nothing needs to be done.
+    pub fn fits(&self) -> bool {
+        self.total() <= self.budget
+    }
+
+    /// Where a strategy stops once it has to shorten: some room below the budget, so that the next turns need no shortening
+    /// again and the provider's prompt cache stays good for them.
+    fn target(&self) -> u64 {
+        self.budget - self.budget / 5
+    }
+}
+
 /// What a strategy made of it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fitted {
@@ -35,13 +77,37 @@ pub struct Fitted {
     pub usage: Usage,
 }
 
+impl Fitted {
+    /// These messages, and nothing else changes.
+    pub fn messages(messages: impl Into<Vec<Arc<Message>>>) -> Self {
+        Self {
+            messages: messages.into(),
+            ..Self::default()
+        }
+    }
+}
+
 /// How a stored session changes when it is compacted. What is not popped stays stored, for the record.
+///
+/// It counts from the end of the conversation the strategy was given: messages that are not stored yet count too.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SessionUpdate {
     /// How many of the newest messages go first.
     pub pop: usize,
     /// What is added then.
     pub add: Vec<Arc<Message>>,
+}
+
+impl SessionUpdate {
+    /// One update that does what this one and then `next` would do.
+    #[must_use]
+    pub fn then(mut self, next: SessionUpdate) -> Self {
+        let beyond = next.pop.saturating_sub(self.add.len());
+        self.add.truncate(self.add.len().saturating_sub(next.pop));
+        self.add.extend(next.add);
+        self.pop = self.pop.saturating_add(beyond);
+        self
+    }
 }
 
 /// Why a conversation could not be made to fit.
@@ -78,5 +144,19 @@ pub trait ContextStrategy: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Makes the conversation fit, or as small as it can.
+    ///
+    /// A conversation that fits comes back as it is. [`ContextError::TooLarge`] means that not even the newest user message
+    /// and the newest step fit.
     fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>>;
 }
+
+/// The part of a stored conversation that is sent to a model: everything from the last summary on.
+pub fn active(messages: &[Arc<Message>]) -> &[Arc<Message>] {
+    let start = messages
+        .iter()
+        .rposition(|message| message.role == Role::Summary);
+    &messages[start.unwrap_or(0)..]
+}
+
+#[cfg(test)]
+mod tests;

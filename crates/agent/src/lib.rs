@@ -1,4 +1,32 @@
 //! Agents: a pure machine that decides, one driver that acts.
+//!
+//! - [`run`] is the machine: a value that says what to do next.
+//! - The driver performs its steps: model calls, tools through the guard, hooks, session commits, events.
+//! - [`Agent`] is a definition, [`RunBuilder`] one use of it, [`RunStream`] that use while it lives.
 
+mod agent;
+mod approval;
+mod builder;
 pub mod context;
+mod drive;
+mod error;
+mod handle;
+pub mod hook;
+mod limit;
+mod outcome;
+mod output;
+pub mod prompt;
+mod request;
+pub mod run;
 pub mod session;
+mod stream;
+
+pub use agent::Agent;
+pub use approval::OnApproval;
+pub use builder::AgentBuilder;
+pub use error::{BuildError, Error};
+pub use handle::{HandleError, RunHandle, UserInput};
+pub use outcome::{Outcome, RunResult, Suspended, SuspendedError};
+pub use request::{ContextPreview, RunBuilder};
+pub use run::{AtLimit, LimitDecision, LimitQuestion};
+pub use stream::RunStream;

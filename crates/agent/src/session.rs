@@ -3,10 +3,23 @@
 //! A store keeps messages by session id. A run loads the transcript once and then commits whole turns: each commit is atomic
 //! and names the revision it builds on, so two writers can never interleave.
 
+#[cfg(any(test, feature = "test-support"))]
+pub mod conformance;
+mod file;
+mod handle;
+mod memory;
+
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use provost_core::{ErrorKind, Message, Timestamp};
+
+pub use self::file::FileSessions;
+pub use self::handle::Session;
+pub use self::memory::MemorySessions;
+
+/// Bytes of a session id; the same for every store, so that sessions can move between them.
+pub const SESSION_ID_BYTES_MAX: usize = 128;
 
 /// The stored messages of a session, oldest first.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,7 +35,7 @@ pub struct Transcript {
 pub struct Change {
     /// The revision the writer has seen; 0 if the session does not exist yet.
     pub base: u64,
-    /// How many of the newest messages go first.
+    /// How many of the newest messages go first; more than there are means all.
     pub pop: usize,
     /// What is added then.
     pub add: Vec<Arc<Message>>,
@@ -110,4 +123,31 @@ pub trait SessionStore: Send + Sync + 'static {
 
     /// All sessions, the most recently changed first.
     fn list(&self) -> SessionFuture<'_, Vec<SessionInfo>>;
+}
+
+/// Refuses an id that no store takes.
+fn check_id(id: &str) -> Result<(), SessionError> {
+    if id.len() <= SESSION_ID_BYTES_MAX {
+        return Ok(());
+    }
+    let shown: String = id.chars().take(32).collect();
+    Err(SessionError::Id {
+        id: format!("{shown}…"),
+        problem: format!(
+            "it has {} bytes, use at most {SESSION_ID_BYTES_MAX}",
+            id.len()
+        ),
+    })
+}
+
+/// Refuses a change that was made for another revision than the stored one.
+fn check_base(id: &str, expected: u64, found: u64) -> Result<(), SessionError> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(SessionError::Conflict {
+        id: id.to_owned(),
+        expected,
+        found,
+    })
 }

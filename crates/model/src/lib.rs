@@ -1,18 +1,29 @@
 //! Chat models: one trait, pure wire codecs, one HTTP transport.
 //!
 //! [`ChatModel::stream`] is the one thing a model must do; everything else folds that stream.
-//! Vendor JSON is known only to the codecs in `wire`; the transport moves bytes and knows no vendor.
+//! Vendor JSON is known only to the codecs in [`wire`]; the transport moves bytes and knows no vendor.
 
+mod catalog;
 mod chat;
 mod error;
 mod fold;
+mod http;
 mod info;
+mod provider;
 mod request;
+mod retry;
 mod scripted;
+mod sse;
+pub mod wire;
 
+pub use catalog::Catalog;
 pub use chat::{ChatModel, ModelEvent, ModelResponse, ModelStream, complete};
 pub use error::{ModelError, ModelErrorClass};
 pub use fold::Fold;
+pub use http::{BuildError, HttpModel, HttpModelBuilder, Timeouts};
 pub use info::{ModelInfo, NativeOutput};
+pub use provider::{Anthropic, OpenAi, openai_compatible};
 pub use request::{ChatRequest, Effort, OutputSchema, Settings, ToolChoice};
+pub use retry::RetryPolicy;
 pub use scripted::{ScriptedModel, Turn, call, calls, fail, text};
+pub use sse::{SseError, SseEvent, SseParser};

@@ -3,7 +3,10 @@
 use std::fmt;
 
 use provost_core::ErrorInfo;
+use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use serde_json::Value;
+
+use crate::output::cut_text;
 
 /// How a tool fails, by who must hear of it.
 ///
@@ -36,6 +39,18 @@ impl ToolError {
     /// It did not work.
     pub fn failed(message: impl fmt::Display) -> Self {
         Self::Failed(message.to_string())
+    }
+
+    /// Cuts a text that is too long for a model.
+    pub(crate) fn bounded(mut self) -> Self {
+        match &mut self {
+            Self::Retry(text)
+            | Self::Failed(text)
+            | Self::Rejected(text)
+            | Self::NeedsApproval { hint: text, .. } => cut_text(text, TOOL_OUTPUT_BYTES_MAX),
+            Self::Fatal(_) => {}
+        }
+        self
     }
 }
 

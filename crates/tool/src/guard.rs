@@ -107,8 +107,8 @@ impl Guard {
         // The call itself may panic before it returns a future, so it too happens inside the task.
         let body = async move { tool.call(permit, cx).await };
         let mut task = Aborting(tokio::spawn(body));
-        match tokio::time::timeout(timeout, &mut task.0).await {
-            Ok(Ok(result)) => result.map(ToolOutput::bounded),
+        let result = match tokio::time::timeout(timeout, &mut task.0).await {
+            Ok(Ok(result)) => result,
             Ok(Err(failure)) if failure.is_panic() => Err(ToolError::Failed(format!(
                 "the tool panicked: {}",
                 panic_text(failure)
@@ -118,7 +118,8 @@ impl Guard {
                 "the tool did not finish within {} s",
                 timeout.as_secs_f64()
             ))),
-        }
+        };
+        result.map(ToolOutput::bounded).map_err(ToolError::bounded)
     }
 }
 

@@ -105,34 +105,57 @@ impl ToolOutput {
 
     /// Cuts what is too large for a model, and says so in its place.
     pub(crate) fn bounded(mut self) -> Self {
-        let mut left = TOOL_OUTPUT_BYTES_MAX;
-        for part in &mut self.parts {
-            match part {
-                ResultPart::Text { text } => {
-                    cut_text(text, left);
-                    left = left.saturating_sub(text.len());
-                }
-                ResultPart::Image(Image { source, .. })
-                | ResultPart::File(Document { source, .. }) => {
-                    if let Source::Base64 { data, media_type } = source
-                        && data.len() / 4 * 3 > TOOL_BINARY_BYTES_MAX
-                    {
-                        let text = format!(
-                            "[a {media_type} of {} bytes was left out: at most {TOOL_BINARY_BYTES_MAX} are kept]",
-                            data.len() / 4 * 3
-                        );
-                        *part = ResultPart::Text { text };
-                    }
-                }
-                ResultPart::Unknown(_) => {}
+        let mut text_left = TOOL_OUTPUT_BYTES_MAX;
+        let mut binary_left = TOOL_BINARY_BYTES_MAX;
+        let mut dropped = 0usize;
+        self.parts.retain_mut(|part| {
+            if let Some(note) = without_binary(part, &mut binary_left) {
+                *part = ResultPart::Text { text: note };
             }
+            let ResultPart::Text { text } = part else {
+                return true;
+            };
+            // Thousands of tiny parts must not get a note each.
+            if text_left == 0 && !text.is_empty() {
+                dropped += 1;
+                return false;
+            }
+            cut_text(text, text_left);
+            text_left = text_left.saturating_sub(text.len());
+            true
+        });
+        if dropped > 0 {
+            let text = format!("[{dropped} further parts were left out]");
+            self.parts.push(ResultPart::Text { text });
         }
         self
     }
 }
 
+/// What to say in place of a picture or file for which there are not enough bytes left.
+fn without_binary(part: &ResultPart, bytes_left: &mut usize) -> Option<String> {
+    let (ResultPart::Image(Image { source, .. }) | ResultPart::File(Document { source, .. })) =
+        part
+    else {
+        return None;
+    };
+    let Source::Base64 { data, media_type } = source else {
+        return None;
+    };
+    let size = data.len() / 4 * 3;
+    match bytes_left.checked_sub(size) {
+        Some(left) => {
+            *bytes_left = left;
+            None
+        }
+        None => Some(format!(
+            "[a {media_type} of {size} bytes was left out: at most {TOOL_BINARY_BYTES_MAX} are kept]"
+        )),
+    }
+}
+
 /// Cuts the middle out: the start says what it is, the end how it came out.
-fn cut_text(text: &mut String, bytes_max: usize) {
+pub(crate) fn cut_text(text: &mut String, bytes_max: usize) {
     if text.len() <= bytes_max {
         return;
     }

@@ -1,0 +1,72 @@
+//! Leaving out the oldest part of a conversation.
+
+use futures::future::BoxFuture;
+
+use super::group::Selection;
+use super::{ContextError, ContextStrategy, FitInput, Fitted};
+
+/// Leaves out the oldest groups until the conversation fits, with some room to grow.
+///
+/// The last summary, the newest user message and the newest step stay; the summary goes only if the rest alone would not fit
+/// otherwise. What is stored stays stored.
+#[derive(Debug, Clone, Copy)]
+pub struct Truncate {
+    min_messages: usize,
+}
+
+impl Default for Truncate {
+    fn default() -> Self {
+        Self { min_messages: 1 }
+    }
+}
+
+impl Truncate {
+    /// Leaves out as much as it must.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keeps at least so many messages.
+    #[must_use]
+    pub fn min_messages(mut self, messages: usize) -> Self {
+        self.min_messages = messages;
+        self
+    }
+
+    fn shorten(self, input: FitInput<'_>) -> Result<Fitted, ContextError> {
+        if input.fits() {
+            return Ok(Fitted::messages(input.messages));
+        }
+        let mut selection = Selection::all(input);
+        for group in 0..selection.groups.len() {
+            let after = selection
+                .messages
+                .saturating_sub(selection.groups[group].len());
+            if selection.tokens <= input.target() || after < self.min_messages {
+                break;
+            }
+            selection.drop(group);
+        }
+        selection.drop_headless();
+        if selection.tokens > input.budget && selection.messages > self.min_messages {
+            selection.drop_summary();
+        }
+        if selection.tokens > input.budget {
+            return Err(ContextError::TooLarge {
+                needed: selection.tokens,
+                budget: input.budget,
+            });
+        }
+        Ok(Fitted::messages(selection.into_messages()))
+    }
+}
+
+impl ContextStrategy for Truncate {
+    fn name(&self) -> &str {
+        "truncate"
+    }
+
+    fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>> {
+        Box::pin(async move { self.shorten(input) })
+    }
+}

@@ -1,0 +1,128 @@
+//! Asking people: approvals before and inside a call, and what to do at a limit.
+
+use std::sync::{Arc, Weak};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use provost_core::{ApprovalDecision, ApprovalRequest, EventKind, ToolCall};
+use provost_tool::{Confirm, ToolCx, ToolError};
+use serde_json::Value;
+
+use super::setup::Cx;
+use super::{Driver, hook_error};
+use crate::approval::OnApproval;
+use crate::error::Error;
+use crate::run::LimitQuestion;
+
+impl Cx {
+    /// A person's answer about this exact call; `Err` is the question, where the run must be suspended for it.
+    pub(crate) async fn ask_person(
+        &self,
+        call: &ToolCall,
+        hint: Option<String>,
+        payload: Option<Value>,
+    ) -> Result<ApprovalDecision, ApprovalRequest> {
+        let decision = match &self.on_approval {
+            OnApproval::Approve => return Ok(ApprovalDecision::Approve),
+            OnApproval::Deny => {
+                let reason = "it needs a person's approval and nobody can be asked".to_owned();
+                return Ok(ApprovalDecision::Deny { reason });
+            }
+            OnApproval::Ask(_) | OnApproval::Events | OnApproval::Suspend => {
+                let request = ApprovalRequest {
+                    id: self.env.id(),
+                    call: call.clone(),
+                    hint,
+                    payload,
+                };
+                self.queue.emit(EventKind::ApprovalNeeded {
+                    request: request.clone(),
+                });
+                let decision = match &self.on_approval {
+                    OnApproval::Ask(provider) => match provider(request.clone()).await {
+                        Ok(decision) => decision,
+                        Err(problem) => ApprovalDecision::Deny { reason: problem },
+                    },
+                    OnApproval::Events => self.control.decision(request.id).await,
+                    _ => return Err(request),
+                };
+                self.queue.emit(EventKind::ApprovalDecided {
+                    id: request.id,
+                    decision: decision.clone(),
+                });
+                decision
+            }
+        };
+        Ok(decision)
+    }
+}
+
+/// A running tool's way to people.
+pub(crate) struct Outside {
+    /// Weak: a tool that outlives its run must not keep it alive.
+    cx: Weak<Cx>,
+    call: ToolCall,
+    /// The answer that was given before the tool was started again.
+    decided: Option<ApprovalDecision>,
+}
+
+impl Outside {
+    pub(crate) fn new(cx: &Arc<Cx>, call: &ToolCall, decided: Option<ApprovalDecision>) -> Self {
+        Self {
+            cx: Arc::downgrade(cx),
+            call: call.clone(),
+            decided,
+        }
+    }
+}
+
+impl Confirm for Outside {
+    fn confirm<'a>(
+        &'a self,
+        _cx: &'a ToolCx,
+        hint: String,
+        payload: Option<Value>,
+    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
+        async move {
+            if let Some(decided) = &self.decided {
+                return Ok(decided.clone());
+            }
+            let Some(cx) = self.cx.upgrade() else {
+                return Err(ToolError::Rejected("the run is over".to_owned()));
+            };
+            if matches!(cx.on_approval, OnApproval::Suspend) {
+                return Err(ToolError::NeedsApproval { hint, payload });
+            }
+            cx.ask_person(&self.call, Some(hint), payload)
+                .await
+                .map_err(|_| ToolError::Rejected("nobody can be asked".to_owned()))
+        }
+        .boxed()
+    }
+
+    fn progress(&self, _cx: &ToolCx, message: String) {
+        if let Some(cx) = self.cx.upgrade() {
+            cx.queue.emit(EventKind::ToolProgress {
+                call_id: self.call.id.clone(),
+                message,
+            });
+        }
+    }
+}
+
+impl Driver {
+    pub(super) async fn ask_limit(&mut self, question: LimitQuestion) -> Result<(), Error> {
+        let Some(ask) = self.cx.core.ask_limit.clone() else {
+            return Err(Error::Bug("a limit asks and nobody answers".to_owned()));
+        };
+        self.cx
+            .queue
+            .emit(EventKind::LimitReached(question.reached.clone()));
+        let decision = tokio::select! {
+            // The loop sees the cancellation next.
+            () = self.cx.control.cancel.cancelled() => return Ok(()),
+            decision = ask(question) => decision.map_err(hook_error("ask_at_limit"))?,
+        };
+        Ok(self.run.limit_decided(decision, self.now())?)
+    }
+}

@@ -1,0 +1,119 @@
+//! Keeping the conversation within the model's context, before every model call.
+
+use std::sync::Arc;
+
+use provost_core::{Compaction, EventKind, ToolDef, Usage};
+
+use super::Driver;
+use crate::context::{Calibration, Estimate, FitInput, count_message, count_system, count_tools};
+use crate::error::Error;
+
+/// How much smaller a conversation is made after the provider itself said that it is too long.
+const TOO_LONG_FACTOR: f64 = 0.7;
+
+/// Estimated tokens of the conversation, counted once per message.
+#[derive(Default)]
+pub(crate) struct TokenLedger {
+    /// Of each message of the context, in order.
+    messages: Vec<u64>,
+    sum: u64,
+    calibration: Calibration,
+    /// What the last request was estimated at, to learn from what it really was.
+    last_estimate: u64,
+}
+
+impl TokenLedger {
+    fn forget(&mut self) {
+        self.messages.clear();
+        self.sum = 0;
+    }
+}
+
+impl Driver {
+    /// Makes the conversation fit if it does not. `too_long` says that the provider refused it as it is.
+    pub(super) async fn fit(
+        &mut self,
+        tools: &[Arc<ToolDef>],
+        too_long: bool,
+    ) -> Result<bool, Error> {
+        let Some(policy) = self.cx.core.context.clone() else {
+            return Ok(false);
+        };
+        let window = self.cx.model.info().context_window;
+        let Some(budget) = policy
+            .tokens_max
+            .or_else(|| window.map(|window| window.saturating_sub(policy.reserve)))
+        else {
+            return Ok(false);
+        };
+        self.count();
+        let system = self.system.as_deref().unwrap_or_default();
+        let fixed = count_system(&Estimate, system) + count_tools(&Estimate, tools);
+        let estimate = fixed + self.ledger.sum;
+        self.ledger.last_estimate = estimate;
+        // The budget is moved instead of every count: the counts stay what they are.
+        let mut budget = self.ledger.calibration.uncorrected(budget);
+        if too_long {
+            budget = budget.min((estimate as f64 * TOO_LONG_FACTOR) as u64);
+        }
+        if estimate <= budget {
+            return Ok(false);
+        }
+        let input = FitInput {
+            messages: self.run.context(),
+            tokens: &self.ledger.messages,
+            fixed_tokens: fixed,
+            budget,
+            now: self.cx.env.now(),
+        };
+        let messages_before = input.messages.len();
+        let fitted = policy.strategy.fit(input).await?;
+        let same = fitted.session.is_none()
+            && fitted.messages.len() == messages_before
+            && fitted
+                .messages
+                .iter()
+                .zip(self.run.context())
+                .all(|(new, old)| Arc::ptr_eq(new, old));
+        if same {
+            return Ok(false);
+        }
+        self.run.context_replaced(fitted);
+        self.ledger.forget();
+        self.count();
+        let compaction = Compaction {
+            strategy: policy.strategy.name().to_owned(),
+            messages_before,
+            messages_after: self.run.context().len(),
+            tokens_before: estimate,
+            tokens_after: fixed + self.ledger.sum,
+        };
+        self.ledger.last_estimate = compaction.tokens_after;
+        self.cx.hooks.on_compaction(&compaction).await;
+        self.cx.queue.emit(EventKind::Compacted(compaction));
+        Ok(true)
+    }
+
+    /// Learns how far the estimate was off.
+    pub(super) fn learn(&mut self, usage: &Usage) {
+        if self.cx.core.context.is_some() && usage.input > 0 && self.ledger.last_estimate > 0 {
+            self.ledger
+                .calibration
+                .observe(self.ledger.last_estimate, usage.input);
+        }
+    }
+
+    /// The conversation was replaced from outside: count it anew.
+    pub(super) fn recount(&mut self) {
+        self.ledger.forget();
+    }
+
+    fn count(&mut self) {
+        let context = self.run.context();
+        for message in &context[self.ledger.messages.len().min(context.len())..] {
+            let tokens = count_message(&Estimate, message);
+            self.ledger.messages.push(tokens);
+            self.ledger.sum += tokens;
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! One model call: assemble, ask, let hooks see it, feed the answer back.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use provost_core::{EventKind, StopReason};
+use provost_model::{
+    ChatRequest, Fold, ModelError, ModelErrorClass, ModelEvent, ModelResponse, ToolChoice,
+};
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::toolbox::Toolbox;
+use super::{Driver, hook_error, span};
+use crate::context::Fitted;
+use crate::error::Error;
+use crate::run::OutputPlan;
+
+/// How asking the model ended.
+enum Asked {
+    Answered(Result<ModelResponse, ModelError>),
+    /// Stopped from outside or by the run's time limit, with what had arrived.
+    Stopped(Box<ModelResponse>, StopReason),
+}
+
+impl Driver {
+    pub(super) async fn call_model(&mut self, turn: u32, without_tools: bool) -> Result<(), Error> {
+        self.toolbox = if without_tools {
+            Toolbox::default()
+        } else {
+            Toolbox::gather(&self.cx, &self.run).await
+        };
+        let tools = if without_tools {
+            Vec::new()
+        } else {
+            self.toolbox.defs(&self.cx, &self.run)
+        };
+        self.fit(&tools, /*too_long*/ false).await?;
+        self.cx.queue.emit(EventKind::TurnStarted { turn });
+        let mut request = self.request(tools);
+        self.pre_model_call(&mut request).await?;
+        let started = Instant::now();
+        let mut announced = HashSet::new();
+        let mut asked = self.ask_in_span(request.clone(), &mut announced).await;
+        if let Asked::Answered(Err(error)) = &asked
+            && error.class == ModelErrorClass::ContextLength
+            && self.fit(&request.tools, /*too_long*/ true).await?
+        {
+            request.messages = self.run.context().to_vec();
+            asked = self.ask_in_span(request.clone(), &mut announced).await;
+        }
+        match asked {
+            Asked::Stopped(partial, reason) => {
+                self.run.stop(Some(*partial), reason, self.now());
+                Ok(())
+            }
+            Asked::Answered(outcome) => {
+                let response = self
+                    .post_model_call(&request, outcome, started.elapsed())
+                    .await?;
+                self.accept(turn, response, &announced)
+            }
+        }
+    }
+
+    fn request(&self, tools: Vec<Arc<provost_core::ToolDef>>) -> ChatRequest {
+        let config = self.run.config();
+        let only_output_tool = matches!(config.output, OutputPlan::Tool(_)) && !tools.is_empty();
+        let output = match config.output {
+            OutputPlan::Native => self
+                .cx
+                .core
+                .output
+                .as_ref()
+                .map(|spec| Arc::clone(&spec.schema)),
+            _ => None,
+        };
+        ChatRequest {
+            system: self.system.clone(),
+            messages: self.run.context().to_vec(),
+            tools,
+            // With an output tool plain text is never the answer, so some call is wanted.
+            tool_choice: if only_output_tool {
+                ToolChoice::Required
+            } else {
+                ToolChoice::Auto
+            },
+            settings: self.cx.settings.clone(),
+            output,
+            deadline: self.deadline(),
+        }
+    }
+
+    /// The run's time limit as a moment of the runtime's clock.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let left = self.run.must_end_at()?.since(self.now());
+        Some(Instant::now() + left)
+    }
+
+    /// Changed messages stay for the following calls.
+    async fn pre_model_call(&mut self, request: &mut ChatRequest) -> Result<(), Error> {
+        if self.cx.hooks.is_empty() {
+            return Ok(());
+        }
+        self.cx
+            .hooks
+            .pre_model_call(request)
+            .await
+            .map_err(hook_error("pre_model_call"))?;
+        let context = self.run.context();
+        let same = request.messages.len() == context.len()
+            && request
+                .messages
+                .iter()
+                .zip(context)
+                .all(|(new, old)| Arc::ptr_eq(new, old));
+        if !same {
+            let (messages, _) = crate::context::repair(std::mem::take(&mut request.messages));
+            request.messages.clone_from(&messages);
+            self.run.context_replaced(Fitted {
+                messages,
+                ..Fitted::default()
+            });
+            self.recount();
+        }
+        Ok(())
+    }
+
+    async fn ask_in_span(&self, request: ChatRequest, announced: &mut HashSet<String>) -> Asked {
+        let span = span::chat(self.cx.model.info());
+        let asked = self.ask(request, announced).instrument(span.clone()).await;
+        if let Asked::Answered(outcome) = &asked {
+            span::close_chat(&span, outcome);
+        }
+        asked
+    }
+
+    /// Streams one answer; `announced` collects the calls whose beginning was told.
+    async fn ask(&self, request: ChatRequest, announced: &mut HashSet<String>) -> Asked {
+        let deadline = request.deadline;
+        let mut stream = self.cx.model.stream(request);
+        let mut fold = Fold::default();
+        let cancelled = self.cx.control.cancel.cancelled();
+        let out_of_time = sleep_until(deadline);
+        tokio::pin!(cancelled, out_of_time);
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = &mut cancelled => {
+                    return Asked::Stopped(Box::new(fold.into_partial()), StopReason::Cancelled);
+                }
+                () = &mut out_of_time => {
+                    return Asked::Stopped(Box::new(fold.into_partial()), StopReason::Limit);
+                }
+                next = stream.next() => next,
+            };
+            match next {
+                None => return Asked::Answered(fold.finish()),
+                Some(Err(error)) => return Asked::Answered(Err(error)),
+                Some(Ok(event)) => {
+                    if let Err(error) = fold.push(&event) {
+                        return Asked::Answered(Err(error));
+                    }
+                    self.tell(event, &fold, announced);
+                    if self.cx.queue.is_backed_up() {
+                        self.cx.queue.taken().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Passes a delta on to whoever watches.
+    fn tell(&self, event: ModelEvent, fold: &Fold, announced: &mut HashSet<String>) {
+        let call_id = |index| fold.call_id(index).unwrap_or_default().to_owned();
+        let kind = match event {
+            ModelEvent::Text(text) => EventKind::TextDelta { text },
+            ModelEvent::Reasoning(text) => EventKind::ReasoningDelta { text },
+            // A call without an id gets one when the answer is complete, and is announced then.
+            ModelEvent::ToolCallStart { id, name, .. } if !id.is_empty() => {
+                announced.insert(id.clone());
+                EventKind::ToolCallStarted { call_id: id, name }
+            }
+            ModelEvent::ToolCallArguments { index, json } => EventKind::ToolCallDelta {
+                call_id: call_id(index),
+                arguments: json,
+            },
+            ModelEvent::Retry {
+                attempt,
+                delay,
+                error,
+            } => EventKind::ModelRetry {
+                attempt,
+                delay,
+                error: error.info(),
+            },
+            _ => return,
+        };
+        self.cx.queue.emit(kind);
+    }
+
+    async fn post_model_call(
+        &mut self,
+        request: &ChatRequest,
+        mut outcome: Result<ModelResponse, ModelError>,
+        duration: Duration,
+    ) -> Result<ModelResponse, Error> {
+        let hooks = &self.cx.hooks;
+        hooks
+            .post_model_call(&mut outcome, duration)
+            .await
+            .map_err(hook_error("post_model_call"))?;
+        match outcome {
+            Ok(response) => Ok(response),
+            Err(error) => match hooks.on_model_error(request, &error).await {
+                Ok(Some(rescue)) => Ok(rescue),
+                Ok(None) | Err(_) => Err(Error::Model(error)),
+            },
+        }
+    }
+
+    fn accept(
+        &mut self,
+        turn: u32,
+        response: ModelResponse,
+        announced: &HashSet<String>,
+    ) -> Result<(), Error> {
+        let (usage, stop) = (response.usage, response.stop);
+        self.learn(&usage);
+        let cost = self
+            .cx
+            .model
+            .info()
+            .pricing
+            .map(|pricing| pricing.cost(&usage));
+        let message = self.run.model_answered(response, cost, self.now())?;
+        for call in message.tool_calls() {
+            if !announced.contains(&call.id) {
+                let (call_id, name) = (call.id.clone(), call.name.clone());
+                self.cx
+                    .queue
+                    .emit(EventKind::ToolCallStarted { call_id, name });
+            }
+            self.cx
+                .queue
+                .emit(EventKind::ToolCallReady { call: call.clone() });
+        }
+        self.cx.queue.emit(EventKind::TurnFinished {
+            turn,
+            message,
+            stop,
+            usage,
+        });
+        Ok(())
+    }
+}
+
+/// Waits for a moment, or for ever if there is none.
+pub(super) async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

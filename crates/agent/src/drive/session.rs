@@ -1,0 +1,115 @@
+//! A run's session: loaded once, committed turn by turn.
+
+use std::sync::Arc;
+
+use provost_core::Message;
+
+use super::Driver;
+use crate::agent::AgentCore;
+use crate::error::Error;
+use crate::outcome::SessionPoint;
+use crate::request::RunOptions;
+use crate::session::{Change, SessionError, SessionStore};
+
+/// A session and the revision this run has seen.
+pub(crate) struct BoundSession {
+    store: Arc<dyn SessionStore>,
+    id: String,
+    revision: u64,
+}
+
+impl BoundSession {
+    /// Loads the session a run names, if it names one.
+    pub(crate) async fn open(
+        options: &RunOptions,
+        core: &AgentCore,
+    ) -> Result<(Option<Self>, Vec<Arc<Message>>), Error> {
+        let Some((store, id)) = Self::named(options, core)? else {
+            return Ok((None, Vec::new()));
+        };
+        let transcript = store.load(&id).await?.unwrap_or_default();
+        let session = Self {
+            store,
+            id,
+            revision: transcript.revision,
+        };
+        Ok((Some(session), transcript.messages))
+    }
+
+    /// Finds the session of a suspended run again; nobody may have written to it meanwhile.
+    pub(crate) async fn reopen(
+        options: &RunOptions,
+        core: &AgentCore,
+        point: SessionPoint,
+    ) -> Result<Self, Error> {
+        let store = match (&options.session, &core.session_store) {
+            (Some((store, id)), _) if *id == point.id => Arc::clone(store),
+            (Some((_, id)), _) => {
+                let message = format!("the run belongs to session `{}`, not to `{id}`", point.id);
+                return Err(Error::Start(message));
+            }
+            (None, Some(store)) => Arc::clone(store),
+            (None, None) => {
+                let message = format!(
+                    "the run has session `{}`: give its store with `.session(..)`",
+                    point.id
+                );
+                return Err(Error::Start(message));
+            }
+        };
+        let found = store.load(&point.id).await?.unwrap_or_default().revision;
+        if found != point.revision {
+            return Err(Error::Session(SessionError::Conflict {
+                id: point.id,
+                expected: point.revision,
+                found,
+            }));
+        }
+        Ok(Self {
+            store,
+            id: point.id,
+            revision: point.revision,
+        })
+    }
+
+    pub(crate) fn point(&self) -> SessionPoint {
+        SessionPoint {
+            id: self.id.clone(),
+            revision: self.revision,
+        }
+    }
+
+    fn named(
+        options: &RunOptions,
+        core: &AgentCore,
+    ) -> Result<Option<(Arc<dyn SessionStore>, String)>, Error> {
+        match (&options.session, &options.session_id, &core.session_store) {
+            (Some((store, id)), _, _) => Ok(Some((Arc::clone(store), id.clone()))),
+            (None, Some(id), Some(store)) => Ok(Some((Arc::clone(store), id.clone()))),
+            (None, Some(id), None) => Err(Error::Start(format!(
+                "there is no store for session `{id}`: build the agent with `.sessions(..)` or use `.session(store, id)`"
+            ))),
+            (None, None, _) => Ok(None),
+        }
+    }
+}
+
+impl Driver {
+    /// Commits what the session does not have yet, all of it or nothing.
+    pub(super) async fn save(&mut self) -> Result<(), Error> {
+        if !self.run.has_unsaved() {
+            return Ok(());
+        }
+        let unsaved = self.run.take_unsaved();
+        let Some(session) = &mut self.session else {
+            return Ok(());
+        };
+        let change = Change {
+            base: session.revision,
+            pop: unsaved.pop,
+            add: unsaved.add,
+        };
+        session.revision = session.store.commit(&session.id, change).await?;
+        Ok(())
+    }
+}

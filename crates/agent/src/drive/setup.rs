@@ -1,0 +1,293 @@
+//! Getting a run ready: checks, instructions, the conversation so far.
+
+use std::sync::Arc;
+
+use provost_core::{Env, EventKind, Message, Role, RunId};
+use provost_model::{ChatModel, Settings};
+use provost_tool::{Deps, State, Tool};
+
+use super::fit::TokenLedger;
+use super::session::BoundSession;
+use super::toolbox::Toolbox;
+use super::{Driver, Prepared, hook_error};
+use crate::agent::AgentCore;
+use crate::approval::OnApproval;
+use crate::builder::check_tools;
+use crate::context;
+use crate::error::Error;
+use crate::handle::{Control, UserInput};
+use crate::hook::{Gate, HookCx, Hooks};
+use crate::outcome::Suspended;
+use crate::prompt::InstructionCx;
+use crate::request::{Begin, RunOptions};
+use crate::run::{OutputPlan, Run, RunConfig, RunStart};
+use crate::stream::EventQueue;
+
+/// What all parts of the driver, and the tools it runs, share. Nothing in it changes hands during the run.
+pub(crate) struct Cx {
+    pub(crate) core: Arc<AgentCore>,
+    pub(crate) run_id: RunId,
+    pub(crate) model: Arc<dyn ChatModel>,
+    pub(crate) settings: Settings,
+    /// The agent's tools and those of this run.
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) hooks: Hooks,
+    pub(crate) on_approval: OnApproval,
+    pub(crate) deps: Deps,
+    pub(crate) state: State,
+    pub(crate) env: Env,
+    pub(crate) queue: Arc<EventQueue>,
+    pub(crate) control: Arc<Control>,
+    options: RunOptions,
+}
+
+/// Joins what the agent and the run give.
+pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
+    let Prepared {
+        core,
+        run_id,
+        begin,
+        mut options,
+        queue,
+        control,
+    } = prepared;
+    let mut values = core.state.clone();
+    if let Begin::Resume(suspended) = &begin {
+        values.extend(suspended.run.state().clone());
+    }
+    values.append(&mut options.state);
+    let state = State::new(values);
+    let hook_cx = HookCx {
+        run_id,
+        agent: Arc::clone(&core.name),
+        task_id: None,
+        deps: options.deps.clone(),
+        state: state.clone(),
+    };
+    let hooks: Vec<_> = core.hooks.iter().chain(&options.hooks).cloned().collect();
+    let cx = Cx {
+        run_id,
+        model: options
+            .model
+            .clone()
+            .unwrap_or_else(|| Arc::clone(&core.model)),
+        settings: options
+            .settings
+            .clone()
+            .unwrap_or_else(|| core.settings.clone()),
+        tools: core.tools.iter().chain(&options.tools).cloned().collect(),
+        hooks: Hooks::new(hooks, hook_cx, core.env.clone()),
+        on_approval: options
+            .on_approval
+            .clone()
+            .unwrap_or_else(|| core.on_approval.clone()),
+        deps: options.deps.clone(),
+        state,
+        env: core.env.clone(),
+        queue,
+        control,
+        core,
+        options,
+    };
+    (begin, Arc::new(cx))
+}
+
+pub(crate) fn input_text(begin: &Begin) -> String {
+    match begin {
+        Begin::Message(input) => input.text(),
+        Begin::Results(_) | Begin::Resume(_) => String::new(),
+    }
+}
+
+impl Cx {
+    /// Lets hooks see, change or refuse the user's message.
+    pub(crate) async fn check_message(&self, input: &mut UserInput) -> Result<(), Error> {
+        match self
+            .hooks
+            .on_user_message(&mut input.0)
+            .await
+            .map_err(hook_error("on_user_message"))?
+        {
+            Gate::Allow => Ok(()),
+            Gate::Deny(reason) => Err(Error::Hook {
+                point: "on_user_message",
+                error: crate::hook::HookError(reason),
+            }),
+        }
+    }
+
+    /// Everything that can be wrong before the first effect.
+    fn check(&self) -> Result<(), Error> {
+        if let Some(problem) = &self.options.problem {
+            return Err(Error::Start(problem.clone()));
+        }
+        check_tools(&self.tools).map_err(|error| Error::Start(error.to_string()))?;
+        for tool in &self.tools {
+            let spec = tool.spec();
+            if let Some(dep) = spec.deps.iter().find(|dep| !self.deps.has(dep)) {
+                return Err(Error::Start(format!(
+                    "tool `{}` needs a `{}`: give it to the run with `.dep(..)`",
+                    spec.name(),
+                    dep.name()
+                )));
+            }
+        }
+        let limits = self.limits();
+        let info = self.model.info();
+        if limits.cost.is_some() && info.pricing.is_none() {
+            return Err(Error::Start(format!(
+                "the price of {}/{} is not known, so a cost limit cannot be kept: give the model a price or drop the limit",
+                info.provider, info.model
+            )));
+        }
+        if !info.tools && (!self.tools.is_empty() || !self.core.toolsets.is_empty()) {
+            return Err(Error::Start(format!(
+                "{}/{} cannot call tools",
+                info.provider, info.model
+            )));
+        }
+        Ok(())
+    }
+
+    fn limits(&self) -> provost_core::Limits {
+        self.options
+            .limits
+            .clone()
+            .unwrap_or_else(|| self.core.limits.clone())
+    }
+
+    fn config(&self) -> RunConfig {
+        let has_tools = !self.tools.is_empty() || !self.core.toolsets.is_empty();
+        let plan = self
+            .core
+            .output
+            .as_ref()
+            .map(|spec| spec.plan(self.model.info(), has_tools));
+        RunConfig {
+            limits: self.limits(),
+            at_limit: self.core.at_limit,
+            execute_tools: self.core.execute_tools,
+            output: plan.unwrap_or_default(),
+            output_retries: self.core.output_retries,
+            depth: 0,
+        }
+    }
+
+    async fn instructions(&self, plan: &OutputPlan) -> Result<Option<Arc<str>>, Error> {
+        let cx = InstructionCx {
+            run_id: self.run_id,
+            agent: Arc::clone(&self.core.name),
+            deps: self.deps.clone(),
+            state: self.state.clone(),
+        };
+        let system = self.core.instructions.resolve(cx).await?;
+        match (&self.core.output, plan) {
+            (Some(spec), OutputPlan::Prompted) => {
+                let mut text = system
+                    .map(|system| format!("{system}\n\n"))
+                    .unwrap_or_default();
+                text.push_str(&spec.request_text());
+                Ok(Some(text.into()))
+            }
+            _ => Ok(system),
+        }
+    }
+}
+
+/// Loads the conversation and makes the run.
+pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
+    cx.check()?;
+    let config = match &begin {
+        Begin::Resume(suspended) => suspended.run.config().clone(),
+        _ => cx.config(),
+    };
+    let system = cx.instructions(&config.output).await?;
+    if let Begin::Resume(suspended) = begin {
+        return reopen(cx, *suspended, system).await;
+    }
+    let (session, stored) = BoundSession::open(&cx.options, &cx.core).await?;
+    if matches!(begin, Begin::Results(_)) && session.is_none() && cx.options.history.is_empty() {
+        return Err(Error::Start(
+            "continuing needs the conversation that has the pending calls: give `.session(..)` or `.history(..)`".to_owned(),
+        ));
+    }
+    let mut history = stored;
+    history.extend(cx.options.history.iter().cloned());
+    let active = context::active(&history).to_vec();
+    let (history, repairs) = context::repair(active);
+    if repairs > 0 {
+        let message =
+            format!("the stored conversation had {repairs} broken place(s), which were repaired");
+        cx.queue.emit(EventKind::Warning { message });
+    }
+    let start = RunStart {
+        id: cx.run_id,
+        agent: Arc::clone(&cx.core.name),
+        config,
+        history,
+        state: cx.state.snapshot(),
+        now: cx.env.now(),
+    };
+    let run = match begin {
+        Begin::Message(input) => {
+            if input.0.is_empty() {
+                return Err(Error::Start(
+                    "the message is empty: say something".to_owned(),
+                ));
+            }
+            let message = Arc::new(Message::new(Role::User, input.0, cx.env.now()));
+            cx.queue.emit(EventKind::UserMessage {
+                message: Arc::clone(&message),
+            });
+            Run::answer_message(start, message)
+        }
+        Begin::Results(results) => Run::continue_with(start, results)?,
+        Begin::Resume(_) => {
+            return Err(Error::Bug(
+                "a resumed run was opened as a new one".to_owned(),
+            ));
+        }
+    };
+    Ok(driver(cx, run, system, session))
+}
+
+async fn reopen(
+    cx: &Arc<Cx>,
+    suspended: Suspended,
+    system: Option<Arc<str>>,
+) -> Result<Driver, Error> {
+    let Suspended {
+        run,
+        session: point,
+    } = suspended;
+    if run.agent() != &cx.core.name {
+        return Err(Error::Start(format!(
+            "the run belongs to agent `{}`, not to `{}`: resume it with its own agent",
+            run.agent(),
+            cx.core.name
+        )));
+    }
+    let session = match point {
+        Some(point) => Some(BoundSession::reopen(&cx.options, &cx.core, point).await?),
+        None => None,
+    };
+    let mut driver = driver(cx, run, system, session);
+    driver.toolbox = Toolbox::gather(cx, &driver.run).await;
+    Ok(driver)
+}
+
+fn driver(
+    cx: &Arc<Cx>,
+    run: Run,
+    system: Option<Arc<str>>,
+    session: Option<BoundSession>,
+) -> Driver {
+    Driver {
+        cx: Arc::clone(cx),
+        run,
+        system,
+        session,
+        toolbox: Toolbox::default(),
+        ledger: TokenLedger::default(),
+    }
+}

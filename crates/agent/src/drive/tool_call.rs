@@ -1,0 +1,269 @@
+//! One tool call: hooks, guard, approval, run, hooks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::{ApprovalDecision, ApprovalRequest, ErrorInfo, EventKind, ToolCall, ToolResult};
+use provost_tool::{Guard, Permit, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict};
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::ask::Outside;
+use super::setup::Cx;
+use super::span;
+use super::toolbox::Toolbox;
+use crate::hook::{Gate, ToolFailure};
+use crate::run::CallTicket;
+
+/// What became of a call.
+pub(crate) struct CallOutcome {
+    /// The call as hooks left it.
+    pub(crate) effective: ToolCall,
+    /// True if the model sent arguments the tool refuses.
+    pub(crate) fault: bool,
+    pub(crate) end: CallEnd,
+}
+
+/// How a call ended.
+pub(crate) enum CallEnd {
+    Result(ToolResult),
+    NeedsApproval(ApprovalRequest),
+    Fatal(ErrorInfo),
+}
+
+/// Why a call may not run, or that it may.
+enum Cleared {
+    Run(Permit),
+    /// Refused: the model is told, no hook may rescue it.
+    Refused(String),
+    /// Wrong: the model is told, hooks may rescue it.
+    Wrong(String),
+    Suspend(ApprovalRequest),
+}
+
+impl Cx {
+    /// Takes one call to its end.
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        toolbox: &Toolbox,
+        ticket: CallTicket,
+        retries_left: u32,
+    ) -> CallOutcome {
+        let mut call = ticket.call.clone();
+        if !ticket.prepared
+            && let Gate::Deny(reason) = self.hooks.pre_tool_use(&mut call).await
+        {
+            return self.refused(call, format!("the call was denied: {reason}"));
+        }
+        // The id ties the result to the call; a hook may change the arguments, not that.
+        call.id.clone_from(&ticket.call.id);
+        let Some(tool) = toolbox.find(&call.name) else {
+            let text = format!(
+                "there is no tool `{}`; the tools are: {}",
+                call.name,
+                toolbox.names()
+            );
+            return self
+                .failed(call, text, Duration::ZERO, /*fault*/ false)
+                .await;
+        };
+        match self.clear(tool, &call, ticket.decision.as_ref()).await {
+            Cleared::Run(permit) => {
+                self.run_permitted(tool, permit, call, &ticket, retries_left)
+                    .await
+            }
+            Cleared::Refused(text) => self.refused(call, text),
+            Cleared::Wrong(text) => {
+                let text = budget_text(text, retries_left);
+                self.failed(call, text, Duration::ZERO, /*fault*/ true)
+                    .await
+            }
+            Cleared::Suspend(request) => CallOutcome {
+                effective: call,
+                fault: false,
+                end: CallEnd::NeedsApproval(request),
+            },
+        }
+    }
+
+    /// The guard's word and, where it says so, a person's.
+    async fn clear(
+        &self,
+        tool: &Arc<dyn Tool>,
+        call: &ToolCall,
+        decision: Option<&ApprovalDecision>,
+    ) -> Cleared {
+        let approved = decision == Some(&ApprovalDecision::Approve);
+        match Guard.check(tool, call, approved) {
+            Verdict::Allow(permit) => Cleared::Run(permit),
+            Verdict::Deny(reason) => Cleared::Refused(reason),
+            Verdict::Invalid(problem) => Cleared::Wrong(problem),
+            Verdict::Ask => {
+                let answer = match decision {
+                    Some(decision) => Ok(decision.clone()),
+                    None => self.ask_person(call, None, None).await,
+                };
+                match answer {
+                    Ok(ApprovalDecision::Approve) => {
+                        match Guard.check(tool, call, /*approved*/ true) {
+                            Verdict::Allow(permit) => Cleared::Run(permit),
+                            _ => Cleared::Refused("the call was not allowed".to_owned()),
+                        }
+                    }
+                    Ok(ApprovalDecision::Deny { reason }) => {
+                        Cleared::Refused(ToolError::Rejected(reason).to_string())
+                    }
+                    Err(request) => Cleared::Suspend(request),
+                }
+            }
+        }
+    }
+
+    async fn run_permitted(
+        self: &Arc<Self>,
+        tool: &Arc<dyn Tool>,
+        permit: Permit,
+        call: ToolCall,
+        ticket: &CallTicket,
+        retries_left: u32,
+    ) -> CallOutcome {
+        self.queue.emit(EventKind::ToolStarted {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+        });
+        let tool_cx = ToolCx::new(ToolCxParts {
+            run_id: self.run_id,
+            agent: Arc::clone(&self.core.name),
+            call_id: call.id.clone(),
+            tool: call.name.clone(),
+            retries_left,
+            cancel: self.control.cancel.child_token(),
+            deps: self.deps.clone(),
+            state: self.state.clone(),
+            outside: Arc::new(Outside::new(self, &call, ticket.decision.clone())),
+        });
+        let started = Instant::now();
+        let span = span::execute_tool(tool.spec().name(), &call.id);
+        let ran = Guard.run(permit, tool_cx).instrument(span.clone()).await;
+        let duration = started.elapsed();
+        span::close_tool(&span, &ran);
+        match ran {
+            Ok(output) if output.is_error => {
+                let text = output.to_text();
+                self.failed(call, text, duration, /*fault*/ false).await
+            }
+            Ok(output) => self.finished(call, output, duration, /*fault*/ false).await,
+            Err(ToolError::Fatal(error)) => CallOutcome {
+                effective: call,
+                fault: false,
+                end: CallEnd::Fatal(error),
+            },
+            Err(ToolError::NeedsApproval { hint, payload }) => {
+                self.ask_again(tool, call, hint, payload, ticket).await
+            }
+            Err(ToolError::Retry(text)) => {
+                let text = budget_text(text, retries_left);
+                self.failed(call, text, duration, /*fault*/ true).await
+            }
+            Err(error) => {
+                self.failed(call, error.to_string(), duration, /*fault*/ false)
+                    .await
+            }
+        }
+    }
+
+    /// A running tool found that it needs a person's decision before it can do anything.
+    async fn ask_again(
+        self: &Arc<Self>,
+        tool: &Arc<dyn Tool>,
+        call: ToolCall,
+        hint: String,
+        payload: Option<serde_json::Value>,
+        ticket: &CallTicket,
+    ) -> CallOutcome {
+        if ticket.decision.is_some() {
+            // It asks for what was already answered: going round again would never end.
+            return self.refused(call, ToolError::Rejected(String::new()).to_string());
+        }
+        match self.ask_person(&call, Some(hint), payload).await {
+            Err(request) => CallOutcome {
+                effective: call,
+                fault: false,
+                end: CallEnd::NeedsApproval(request),
+            },
+            Ok(ApprovalDecision::Deny { reason }) => {
+                self.refused(call, ToolError::Rejected(reason).to_string())
+            }
+            Ok(ApprovalDecision::Approve) => match Guard.check(tool, &call, /*approved*/ true) {
+                Verdict::Allow(permit) => {
+                    let decided = CallTicket {
+                        decision: Some(ApprovalDecision::Approve),
+                        ..ticket.clone()
+                    };
+                    Box::pin(self.run_permitted(tool, permit, call, &decided, 0)).await
+                }
+                _ => self.refused(call, "the call was not allowed".to_owned()),
+            },
+        }
+    }
+
+    fn refused(&self, call: ToolCall, text: String) -> CallOutcome {
+        let result = ToolResult::error(&call, text);
+        self.queue.emit(EventKind::ToolFinished {
+            result: result.clone(),
+            duration: Duration::ZERO,
+        });
+        CallOutcome {
+            effective: call,
+            fault: false,
+            end: CallEnd::Result(result),
+        }
+    }
+
+    /// A failed call: hooks may rescue it, then it ends like any other.
+    async fn failed(
+        &self,
+        call: ToolCall,
+        text: String,
+        duration: Duration,
+        fault: bool,
+    ) -> CallOutcome {
+        let failure = ToolFailure {
+            call: &call,
+            error: &text,
+            duration,
+        };
+        let rescued = self.hooks.on_tool_error(&failure).await;
+        let output = rescued.unwrap_or_else(|| ToolOutput::error(text));
+        self.finished(call, output, duration, fault).await
+    }
+
+    async fn finished(
+        &self,
+        call: ToolCall,
+        mut output: ToolOutput,
+        duration: Duration,
+        fault: bool,
+    ) -> CallOutcome {
+        self.hooks.post_tool_use(&call, &mut output, duration).await;
+        let result = output.into_result(&call);
+        self.queue.emit(EventKind::ToolFinished {
+            result: result.clone(),
+            duration,
+        });
+        CallOutcome {
+            effective: call,
+            fault,
+            end: CallEnd::Result(result),
+        }
+    }
+}
+
+/// Tells the model how much patience is left.
+fn budget_text(text: String, retries_left: u32) -> String {
+    match retries_left {
+        0 => format!("{text}. Do not call this tool again."),
+        1 => format!("{text}. Correct the arguments and call again; this is the last try."),
+        _ => format!("{text}. Correct the arguments and call again."),
+    }
+}

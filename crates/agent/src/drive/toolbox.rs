@@ -1,0 +1,88 @@
+//! The tools of one turn.
+
+use std::sync::Arc;
+
+use provost_core::{EventKind, ToolDef};
+use provost_tool::{Tool, ToolsetCx};
+
+use super::setup::Cx;
+use crate::run::{OutputPlan, Run};
+
+/// The tools a model is offered in one turn; exactly these can run.
+#[derive(Clone, Default)]
+pub(crate) struct Toolbox {
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+impl Toolbox {
+    /// Asks every toolset once. One that fails is left out with a warning; the run goes on with the rest.
+    pub(crate) async fn gather(cx: &Cx, run: &Run) -> Self {
+        let mut toolbox = Self {
+            tools: Vec::with_capacity(cx.tools.len()),
+        };
+        for tool in &cx.tools {
+            toolbox.add(cx, run, Arc::clone(tool));
+        }
+        if cx.core.toolsets.is_empty() {
+            return toolbox;
+        }
+        let toolset_cx = ToolsetCx {
+            run_id: cx.run_id,
+            agent: Arc::clone(&cx.core.name),
+            turn: run.turns() + 1,
+            deps: cx.deps.clone(),
+            state: cx.state.clone(),
+        };
+        for toolset in &cx.core.toolsets {
+            match toolset.tools(&toolset_cx).await {
+                Ok(tools) => tools
+                    .into_iter()
+                    .for_each(|tool| toolbox.add(cx, run, tool)),
+                Err(error) => {
+                    let message = format!("toolset `{}` is not available: {error}", toolset.name());
+                    cx.queue.emit(EventKind::Warning { message });
+                }
+            }
+        }
+        toolbox
+    }
+
+    fn add(&mut self, cx: &Cx, run: &Run, tool: Arc<dyn Tool>) {
+        let spec = tool.spec();
+        if run.is_withdrawn(spec.name(), spec.retries) {
+            return;
+        }
+        if self.find(spec.name()).is_some() {
+            let message = format!("a second tool called `{}` was left out", spec.name());
+            cx.queue.emit(EventKind::Warning { message });
+            return;
+        }
+        self.tools.push(tool);
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.iter().find(|tool| tool.spec().name() == name)
+    }
+
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<&str> = self.tools.iter().map(|tool| tool.spec().name()).collect();
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
+    }
+
+    /// What the model is told, the output tool last.
+    pub(crate) fn defs(&self, cx: &Cx, run: &Run) -> Vec<Arc<ToolDef>> {
+        let mut defs: Vec<_> = self
+            .tools
+            .iter()
+            .map(|tool| Arc::clone(tool.spec().def()))
+            .collect();
+        if let (OutputPlan::Tool(_), Some(spec)) = (&run.config().output, &cx.core.output) {
+            defs.push(Arc::clone(&spec.tool));
+        }
+        defs
+    }
+}

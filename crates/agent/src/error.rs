@@ -1,0 +1,153 @@
+//! Why an agent could not be built, or a run did not end well.
+
+use provost_core::{ErrorInfo, ErrorKind, RunSummary};
+use provost_model::ModelError;
+use provost_tool::SpecError;
+
+use crate::context::ContextError;
+use crate::hook::HookError;
+use crate::outcome::Suspended;
+use crate::prompt::PromptError;
+use crate::run::{ContinueError, FeedError};
+use crate::session::SessionError;
+
+/// Why an agent cannot be built like this.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// A name that cannot be used in paths and tool names.
+    #[error("`{0}` is not an agent name: use 1 to 64 letters, digits, `_`, `-` or `.`")]
+    Name(String),
+    /// Two tools with one name.
+    #[error("two tools are called `{0}`: rename one of them")]
+    DuplicateTool(String),
+    /// A tool that cannot be offered.
+    #[error(transparent)]
+    Tool(#[from] SpecError),
+    /// Instructions that are no template.
+    #[error("the instructions are not a valid template: {0}")]
+    Template(String),
+    /// A number that makes no sense.
+    #[error("{0}")]
+    Setting(String),
+}
+
+impl BuildError {
+    /// The shared kind.
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
+}
+
+/// Why a run did not end with an answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The run cannot start like this.
+    #[error("{0}")]
+    Start(String),
+    /// The instructions could not be made.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    /// The model failed.
+    #[error("model: {0}")]
+    Model(#[from] ModelError),
+    /// A tool said that the run cannot go on.
+    #[error("tool `{tool}`: {error}")]
+    Tool {
+        /// Which tool.
+        tool: String,
+        /// What it said.
+        error: ErrorInfo,
+    },
+    /// A hook refused or failed.
+    #[error("hook {point}: {error}")]
+    Hook {
+        /// At which point.
+        point: &'static str,
+        /// What it said.
+        error: HookError,
+    },
+    /// A hook refused the run before its first model call.
+    #[error("the run was refused: {reason}")]
+    Denied {
+        /// Why.
+        reason: String,
+    },
+    /// The session could not be read or written.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The conversation could not be made to fit.
+    #[error(transparent)]
+    Context(#[from] ContextError),
+    /// The given tool results do not fit.
+    #[error(transparent)]
+    Continue(#[from] ContinueError),
+    /// The answer never became the wanted type.
+    #[error("the answer is not the wanted type: {problem}")]
+    Output {
+        /// What is wrong with it.
+        problem: String,
+        /// The last answer as it came.
+        raw: String,
+    },
+    /// The run waits for decisions; ask for the [`outcome`](crate::RunBuilder::outcome) to get its state.
+    #[error("the run waits for {} approval(s)", .0.approvals().len())]
+    Suspended(Box<Suspended>),
+    /// The run was stopped from outside.
+    #[error("the run was cancelled")]
+    Cancelled {
+        /// What it had come to.
+        partial: Box<RunSummary>,
+    },
+    /// A defect of Provost itself.
+    #[error("defect: {0}")]
+    Bug(String),
+}
+
+impl Error {
+    /// The shared kind: decides retry, HTTP status and exit code.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Start(_) | Self::Prompt(_) | Self::Continue(_) => ErrorKind::Invalid,
+            Self::Model(error) => error.kind(),
+            Self::Tool { error, .. } => error.kind,
+            Self::Hook { .. } | Self::Denied { .. } => ErrorKind::Denied,
+            Self::Session(error) => error.kind(),
+            Self::Context(error) => error.kind(),
+            Self::Output { .. } => ErrorKind::Malformed,
+            Self::Suspended(_) => ErrorKind::Conflict,
+            Self::Cancelled { .. } => ErrorKind::Cancelled,
+            Self::Bug(_) => ErrorKind::Bug,
+        }
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Start(_) => "start",
+            Self::Prompt(_) => "prompt",
+            Self::Model(error) => error.class.as_str(),
+            Self::Tool { error, .. } => &error.code,
+            Self::Hook { .. } => "hook",
+            Self::Denied { .. } => "denied",
+            Self::Session(_) => "session",
+            Self::Context(_) => "context",
+            Self::Continue(_) => "continue",
+            Self::Output { .. } => "output",
+            Self::Suspended(_) => "suspended",
+            Self::Cancelled { .. } => "cancelled",
+            Self::Bug(_) => "bug",
+        }
+    }
+
+    /// The error as data.
+    pub fn info(&self) -> ErrorInfo {
+        ErrorInfo::new(self.kind(), self.code(), self.to_string())
+    }
+}
+
+impl From<FeedError> for Error {
+    fn from(error: FeedError) -> Self {
+        Self::Bug(error.to_string())
+    }
+}

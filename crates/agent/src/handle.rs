@@ -1,0 +1,208 @@
+//! Steering a live run.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use provost_core::limits::INBOX_MESSAGES_MAX;
+use provost_core::{ApprovalDecision, ApprovalId, Document, Image, Part, RunId};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Why a live run did not take something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HandleError {
+    /// It is over.
+    #[error("the run is over")]
+    Ended,
+    /// Too much waits already.
+    #[error("the run already has {INBOX_MESSAGES_MAX} messages waiting: send fewer, or wait")]
+    Full,
+}
+
+/// What a user says: text, or any parts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct UserInput(pub Vec<Part>);
+
+/// Everything that is one part is a whole input.
+macro_rules! one_part {
+    ($($from:ty),+) => {$(
+        impl From<$from> for UserInput {
+            fn from(part: $from) -> Self {
+                Self(vec![part.into()])
+            }
+        }
+    )+};
+}
+
+one_part!(&str, String, Part, Image, Document);
+
+impl From<&String> for UserInput {
+    fn from(text: &String) -> Self {
+        Self(vec![Part::text(text)])
+    }
+}
+
+impl From<Vec<Part>> for UserInput {
+    fn from(parts: Vec<Part>) -> Self {
+        Self(parts)
+    }
+}
+
+impl UserInput {
+    /// The text in it.
+    pub fn text(&self) -> String {
+        self.0.iter().filter_map(Part::as_text).collect()
+    }
+}
+
+/// A way to a live run, from anywhere. Clones reach the same run.
+#[derive(Clone)]
+pub struct RunHandle {
+    run_id: RunId,
+    control: Arc<Control>,
+}
+
+impl RunHandle {
+    pub(crate) fn new(run_id: RunId, control: Arc<Control>) -> Self {
+        Self { run_id, control }
+    }
+
+    /// The run.
+    pub fn run_id(&self) -> RunId {
+        self.run_id
+    }
+
+    /// Says something that the model sees before its next call.
+    pub fn steer(&self, input: impl Into<UserInput>) -> Result<(), HandleError> {
+        self.control.put(input.into(), |inbox| &mut inbox.steer)
+    }
+
+    /// Says something that the model sees once it is done with what it does now.
+    pub fn follow_up(&self, input: impl Into<UserInput>) -> Result<(), HandleError> {
+        self.control.put(input.into(), |inbox| &mut inbox.follow_up)
+    }
+
+    /// Makes the run wait at its next safe point: between model calls and rounds of tools.
+    pub fn pause(&self) {
+        self.control.lock().paused = true;
+        self.control.changed.notify_waiters();
+    }
+
+    /// Lets a paused run go on.
+    pub fn unpause(&self) {
+        self.control.lock().paused = false;
+        self.control.changed.notify_waiters();
+    }
+
+    /// Answers a question of the run. The first answer counts.
+    pub fn decide(&self, id: ApprovalId, decision: ApprovalDecision) -> Result<(), HandleError> {
+        let mut inbox = self.control.lock();
+        if inbox.closed {
+            return Err(HandleError::Ended);
+        }
+        inbox.decisions.entry(id).or_insert(decision);
+        drop(inbox);
+        self.control.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// Stops the run: the model call and all tools end, and the conversation stays valid.
+    pub fn cancel(&self) {
+        self.control.cancel.cancel();
+    }
+}
+
+/// The driver's side of a handle.
+#[derive(Default)]
+pub(crate) struct Control {
+    inbox: Mutex<Inbox>,
+    changed: Notify,
+    pub(crate) cancel: CancellationToken,
+}
+
+#[derive(Default)]
+struct Inbox {
+    steer: VecDeque<UserInput>,
+    follow_up: VecDeque<UserInput>,
+    decisions: HashMap<ApprovalId, ApprovalDecision>,
+    paused: bool,
+    closed: bool,
+}
+
+impl Control {
+    pub(crate) fn new(cancel: CancellationToken) -> Self {
+        Self {
+            cancel,
+            ..Self::default()
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(
+        &self,
+        input: UserInput,
+        queue: impl FnOnce(&mut Inbox) -> &mut VecDeque<UserInput>,
+    ) -> Result<(), HandleError> {
+        let mut inbox = self.lock();
+        if inbox.closed {
+            return Err(HandleError::Ended);
+        }
+        let queue = queue(&mut inbox);
+        if queue.len() >= INBOX_MESSAGES_MAX {
+            return Err(HandleError::Full);
+        }
+        queue.push_back(input);
+        Ok(())
+    }
+
+    /// Everything said for the next model call.
+    pub(crate) fn take_steering(&self) -> VecDeque<UserInput> {
+        std::mem::take(&mut self.lock().steer)
+    }
+
+    /// What comes after the run's own end: what was said too late to steer, then follow-ups, one at a time.
+    /// With nothing left the inbox closes, so that no message can be accepted and then lost.
+    pub(crate) fn take_follow_up_or_close(&self) -> Option<UserInput> {
+        let mut inbox = self.lock();
+        let next = inbox
+            .steer
+            .pop_front()
+            .or_else(|| inbox.follow_up.pop_front());
+        inbox.closed = next.is_none();
+        next
+    }
+
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.lock().paused
+    }
+
+    /// Waits while the run is paused.
+    pub(crate) async fn unpaused(&self) {
+        self.wait(|inbox| (!inbox.paused).then_some(())).await;
+    }
+
+    /// Waits for the answer to a question.
+    pub(crate) async fn decision(&self, id: ApprovalId) -> ApprovalDecision {
+        self.wait(|inbox| inbox.decisions.get(&id).cloned()).await
+    }
+
+    async fn wait<T>(&self, mut ready: impl FnMut(&mut Inbox) -> Option<T>) -> T {
+        loop {
+            // Listening starts before looking, so a change in between is not missed.
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(value) = ready(&mut self.lock()) {
+                return value;
+            }
+            changed.await;
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Runs the hooks of one run, in order, by the rules of each point.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::{Compaction, Env, Part, RunSummary, ToolCall};
+use provost_model::{ChatRequest, ModelError, ModelResponse};
+use provost_tool::ToolOutput;
+
+use super::{
+    Entry, Gate, Hook, HookCx, HookError, HookEvent, HookPoint, ModelEnd, RunEnd, ToolEnd,
+    ToolFailure,
+};
+
+/// The hooks of one run. Without hooks every point costs one comparison.
+#[derive(Clone)]
+pub(crate) struct Hooks {
+    hooks: Vec<Arc<dyn Hook>>,
+    cx: HookCx,
+    env: Env,
+}
+
+impl Hooks {
+    pub(crate) fn new(hooks: Vec<Arc<dyn Hook>>, cx: HookCx, env: Env) -> Self {
+        Self { hooks, cx, env }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hooks.is_empty()
+    }
+
+    pub(crate) async fn before_run(&self, input: &str) {
+        for hook in &self.hooks {
+            hook.before_run(&self.cx, input).await;
+        }
+        self.tell(HookPoint::BeforeRun, |event| {
+            event.input = Some(input.to_owned())
+        })
+        .await;
+    }
+
+    pub(crate) async fn on_user_message(&self, parts: &mut Vec<Part>) -> Result<Gate, HookError> {
+        for hook in &self.hooks {
+            if let Gate::Deny(reason) = hook.on_user_message(&self.cx, parts).await? {
+                return Ok(Gate::Deny(reason));
+            }
+        }
+        self.tell(HookPoint::UserMessage, |event| {
+            event.input = Some(text_of(parts))
+        })
+        .await;
+        Ok(Gate::Allow)
+    }
+
+    pub(crate) async fn before_agent(&self, input: &str) -> Result<Entry, HookError> {
+        for hook in &self.hooks {
+            let entry = hook.before_agent(&self.cx, input).await?;
+            if entry != Entry::Go {
+                return Ok(entry);
+            }
+        }
+        self.tell(HookPoint::BeforeAgent, |event| {
+            event.input = Some(input.to_owned())
+        })
+        .await;
+        Ok(Entry::Go)
+    }
+
+    pub(crate) async fn pre_model_call(&self, request: &mut ChatRequest) -> Result<(), HookError> {
+        for hook in &self.hooks {
+            hook.pre_model_call(&self.cx, request).await?;
+        }
+        self.tell(HookPoint::PreModelCall, |_| {}).await;
+        Ok(())
+    }
+
+    pub(crate) async fn post_model_call(
+        &self,
+        outcome: &mut Result<ModelResponse, ModelError>,
+        duration: Duration,
+    ) -> Result<(), HookError> {
+        for hook in &self.hooks {
+            hook.post_model_call(&self.cx, &mut ModelEnd { outcome, duration })
+                .await?;
+        }
+        self.tell(HookPoint::PostModelCall, |event| {
+            event.duration = Some(duration);
+            match outcome {
+                Ok(response) => event.usage = Some(response.usage),
+                Err(error) => {
+                    event.error = Some(error.to_string());
+                    event.is_error = true;
+                }
+            }
+        })
+        .await;
+        Ok(())
+    }
+
+    pub(crate) async fn on_model_error(
+        &self,
+        request: &ChatRequest,
+        error: &ModelError,
+    ) -> Result<Option<ModelResponse>, HookError> {
+        let mut rescued = None;
+        for hook in &self.hooks {
+            let answer = hook.on_model_error(&self.cx, request, error).await?;
+            rescued = rescued.or(answer);
+        }
+        self.tell(HookPoint::ModelError, |event| {
+            event.error = Some(error.to_string());
+            event.is_error = true;
+        })
+        .await;
+        Ok(rescued)
+    }
+
+    pub(crate) async fn pre_tool_use(&self, call: &mut ToolCall) -> Gate {
+        for hook in &self.hooks {
+            match hook.pre_tool_use(&self.cx, call).await {
+                Ok(Gate::Allow) => {}
+                Ok(Gate::Deny(reason)) => return Gate::Deny(reason),
+                Err(error) => return Gate::Deny(error.0),
+            }
+        }
+        self.tell(HookPoint::PreToolUse, |event| about_call(event, call))
+            .await;
+        Gate::Allow
+    }
+
+    pub(crate) async fn on_tool_error(&self, failure: &ToolFailure<'_>) -> Option<ToolOutput> {
+        let mut rescued = None;
+        for hook in &self.hooks {
+            if let Ok(answer) = hook.on_tool_error(&self.cx, failure).await {
+                rescued = rescued.or(answer);
+            }
+        }
+        self.tell(HookPoint::ToolError, |event| {
+            about_call(event, failure.call);
+            event.error = Some(failure.error.to_owned());
+            event.is_error = true;
+            event.duration = Some(failure.duration);
+        })
+        .await;
+        rescued
+    }
+
+    pub(crate) async fn post_tool_use(
+        &self,
+        call: &ToolCall,
+        output: &mut ToolOutput,
+        duration: Duration,
+    ) {
+        for hook in &self.hooks {
+            let before = output.clone();
+            let mut end = ToolEnd {
+                call,
+                output,
+                duration,
+            };
+            // A hook that fails half-way must leave no half-changed output behind.
+            if hook.post_tool_use(&self.cx, &mut end).await.is_err() {
+                *output = before;
+            }
+        }
+        self.tell(HookPoint::PostToolUse, |event| {
+            about_call(event, call);
+            event.output = Some(output.to_text());
+            event.is_error = output.is_error;
+            event.duration = Some(duration);
+        })
+        .await;
+    }
+
+    pub(crate) async fn after_agent(&self, summary: &mut RunSummary) -> Result<(), HookError> {
+        for hook in &self.hooks {
+            hook.after_agent(&self.cx, summary).await?;
+        }
+        self.tell(HookPoint::AfterAgent, |event| {
+            event.output = Some(summary.text.clone())
+        })
+        .await;
+        Ok(())
+    }
+
+    pub(crate) async fn after_run(&self, end: &RunEnd<'_>) {
+        for hook in &self.hooks {
+            hook.after_run(&self.cx, end).await;
+        }
+        self.tell(HookPoint::AfterRun, |event| {
+            event.input = Some(end.input.to_owned());
+            event.duration = Some(end.duration);
+            event.error = end.error.map(ToString::to_string);
+            event.is_error = end.error.is_some();
+        })
+        .await;
+    }
+
+    pub(crate) async fn on_compaction(&self, compaction: &Compaction) {
+        for hook in &self.hooks {
+            hook.on_compaction(&self.cx, compaction).await;
+        }
+        self.tell(HookPoint::Compaction, |_| {}).await;
+    }
+
+    async fn tell(&self, point: HookPoint, fill: impl FnOnce(&mut HookEvent)) {
+        if self.hooks.is_empty() {
+            return;
+        }
+        let mut event = HookEvent::at(point, &self.cx.agent, self.env.now());
+        event.task_id = self.cx.task_id;
+        fill(&mut event);
+        for hook in &self.hooks {
+            hook.on_event(&self.cx, &event).await;
+        }
+    }
+}
+
+fn about_call(event: &mut HookEvent, call: &ToolCall) {
+    event.call_id = Some(call.id.clone());
+    event.tool = Some(call.name.clone());
+    event.input = Some(call.arguments.clone());
+}
+
+fn text_of(parts: &[Part]) -> String {
+    parts.iter().filter_map(Part::as_text).collect()
+}

@@ -1,0 +1,28 @@
+//! A hook that only watches.
+
+use async_trait::async_trait;
+
+use super::{Hook, HookCx, HookEvent};
+
+/// Passes every hook point to a function and changes nothing.
+///
+/// ```
+/// use provost_agent::hook::Observe;
+///
+/// let log = Observe::new(|event| eprintln!("{:?} {:?}", event.point, event.tool));
+/// ```
+pub struct Observe<F>(F);
+
+impl<F: Fn(&HookEvent) + Send + Sync + 'static> Observe<F> {
+    /// Watches with a function.
+    pub fn new(watch: F) -> Self {
+        Self(watch)
+    }
+}
+
+#[async_trait]
+impl<F: Fn(&HookEvent) + Send + Sync + 'static> Hook for Observe<F> {
+    async fn on_event(&self, _cx: &HookCx, event: &HookEvent) {
+        (self.0)(event);
+    }
+}

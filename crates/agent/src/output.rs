@@ -1,0 +1,180 @@
+//! Typed answers.
+
+use std::sync::Arc;
+
+use provost_core::ToolDef;
+use provost_model::{ModelInfo, NativeOutput, OutputSchema};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::run::OutputPlan;
+
+/// The tool a model calls with its answer, where it cannot be held to a schema otherwise.
+const OUTPUT_TOOL: &str = "final_answer";
+
+type Check = dyn Fn(&str) -> Result<(), String> + Send + Sync;
+
+/// What an answer must be.
+#[derive(Clone)]
+pub(crate) struct OutputSpec {
+    pub(crate) schema: Arc<OutputSchema>,
+    pub(crate) tool: Arc<ToolDef>,
+    checks: Vec<Arc<Check>>,
+}
+
+impl OutputSpec {
+    pub(crate) fn of<T: DeserializeOwned + JsonSchema + 'static>() -> Self {
+        let mut schema = schemars::generate::SchemaSettings::draft2020_12()
+            .into_generator()
+            .into_root_schema_for::<T>()
+            .to_value();
+        if let Some(root) = schema.as_object_mut() {
+            root.remove("$schema");
+        }
+        let tool = ToolDef {
+            name: OUTPUT_TOOL.to_owned(),
+            description: "Gives the final answer. Call it once, when everything else is done."
+                .to_owned(),
+            input_schema: schema.clone(),
+        };
+        let description = schema
+            .get("description")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        let schema = OutputSchema {
+            name: schema_name::<T>(),
+            description,
+            schema,
+        };
+        Self {
+            schema: Arc::new(schema),
+            tool: Arc::new(tool),
+            checks: vec![Arc::new(|raw: &str| parse::<T>(raw).map(drop))],
+        }
+    }
+
+    pub(crate) fn add_check<T: DeserializeOwned + 'static>(
+        &mut self,
+        check: impl Fn(&T) -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.checks
+            .push(Arc::new(move |raw| check(&parse::<T>(raw)?)));
+    }
+
+    pub(crate) fn check(&self, raw: &str) -> Result<(), String> {
+        self.checks.iter().try_for_each(|check| check(raw))
+    }
+
+    /// The best way this model allows.
+    pub(crate) fn plan(&self, model: &ModelInfo, has_tools: bool) -> OutputPlan {
+        match model.native_output {
+            NativeOutput::WithTools => OutputPlan::Native,
+            NativeOutput::WithoutTools if !has_tools => OutputPlan::Native,
+            // An output tool's arguments are an object by every vendor's rules.
+            _ if model.tools && self.is_object() => OutputPlan::Tool(OUTPUT_TOOL.to_owned()),
+            _ => OutputPlan::Prompted,
+        }
+    }
+
+    fn is_object(&self) -> bool {
+        self.schema
+            .schema
+            .get("type")
+            .is_some_and(|kind| kind == "object")
+    }
+
+    /// What the instructions say where the model is only asked politely.
+    pub(crate) fn request_text(&self) -> String {
+        format!(
+            "Answer with one JSON value and nothing else: no explanation, no code fence. It must follow this JSON Schema:\n{}",
+            self.schema.schema
+        )
+    }
+}
+
+fn schema_name<T: JsonSchema>() -> String {
+    let name: String = T::schema_name()
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(64)
+        .collect();
+    if name.is_empty() {
+        "answer".to_owned()
+    } else {
+        name
+    }
+}
+
+/// Reads a value out of an answer; models like to wrap JSON in words and fences.
+pub(crate) fn parse<T: DeserializeOwned>(raw: &str) -> Result<T, String> {
+    let mut first_problem = None;
+    for candidate in candidates(raw) {
+        let mut reader = serde_json::Deserializer::from_str(candidate);
+        match serde_path_to_error::deserialize(&mut reader) {
+            Ok(value) => return Ok(value),
+            Err(error) => {
+                let path = error.path().to_string();
+                let problem = if path == "." {
+                    error.inner().to_string()
+                } else {
+                    format!("field `{path}`: {}", error.inner())
+                };
+                first_problem.get_or_insert(problem);
+            }
+        }
+    }
+    Err(first_problem.unwrap_or_else(|| "there is no JSON in it".to_owned()))
+}
+
+/// The whole text, what a fence holds, and what the outermost braces hold.
+fn candidates(raw: &str) -> impl Iterator<Item = &str> {
+    let whole = raw.trim();
+    let fenced = whole.split_once("```").and_then(|(_, rest)| {
+        let body = rest.split_once('\n').map_or(rest, |(_, body)| body);
+        body.split_once("```").map(|(body, _)| body.trim())
+    });
+    let braced = match (whole.find(['{', '[']), whole.rfind(['}', ']'])) {
+        (Some(start), Some(end)) if start < end => Some(&whole[start..=end]),
+        _ => None,
+    };
+    std::iter::once(whole).chain(fenced).chain(braced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_found_in_words_and_fences() {
+        for raw in [
+            "[1,2]",
+            " [1, 2]\n",
+            "```json\n[1,2]\n```",
+            "Here you are: [1,2]. Anything else?",
+        ] {
+            assert_eq!(parse::<Vec<u8>>(raw), Ok(vec![1, 2]), "{raw}");
+        }
+    }
+
+    #[test]
+    fn the_problem_names_the_field() {
+        #[derive(serde::Deserialize, Debug)]
+        #[expect(dead_code, reason = "only its error is looked at")]
+        struct Point {
+            x: u8,
+        }
+        assert!(
+            parse::<Point>(r#"{"x": "a"}"#)
+                .unwrap_err()
+                .contains("field `x`")
+        );
+        assert!(parse::<Point>("hello").is_err());
+    }
+}

@@ -1,0 +1,299 @@
+//! Preparing one run.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use provost_core::{Limits, Message, RunId, ToolResult};
+use provost_model::{ChatModel, Settings};
+use provost_tool::{Deps, Tool};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Agent;
+use crate::approval::OnApproval;
+use crate::drive::{self, Prepared};
+use crate::error::Error;
+use crate::handle::{Control, UserInput};
+use crate::hook::Hook;
+use crate::outcome::{Outcome, RunResult, Suspended};
+use crate::session::SessionStore;
+use crate::stream::{EventQueue, RunStream};
+
+/// How a run begins.
+#[derive(Debug, Clone)]
+pub(crate) enum Begin {
+    Message(UserInput),
+    Results(Vec<ToolResult>),
+    Resume(Box<Suspended>),
+}
+
+/// What one run has of its own, besides what its agent gives.
+#[derive(Clone, Default)]
+pub(crate) struct RunOptions {
+    pub(crate) session: Option<(Arc<dyn SessionStore>, String)>,
+    pub(crate) session_id: Option<String>,
+    pub(crate) history: Vec<Arc<Message>>,
+    pub(crate) deps: Deps,
+    pub(crate) state: Map<String, Value>,
+    pub(crate) limits: Option<Limits>,
+    pub(crate) model: Option<Arc<dyn ChatModel>>,
+    pub(crate) settings: Option<Settings>,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) hooks: Vec<Arc<dyn Hook>>,
+    pub(crate) on_approval: Option<OnApproval>,
+    pub(crate) cancel: Option<CancellationToken>,
+    pub(crate) problem: Option<String>,
+}
+
+/// A run in the making: `.await` it for the answer, [`stream`](Self::stream) it for the events, or ask for its
+/// [`outcome`](Self::outcome) where it may also be suspended.
+#[must_use = "a run does nothing unless it is awaited or streamed"]
+pub struct RunBuilder<O: Send + 'static = String> {
+    agent: Agent<O>,
+    begin: Begin,
+    options: RunOptions,
+}
+
+impl<O: Send + 'static> RunBuilder<O> {
+    pub(crate) fn new(agent: &Agent<O>, begin: Begin) -> Self {
+        Self {
+            agent: agent.clone(),
+            begin,
+            options: RunOptions::default(),
+        }
+    }
+
+    /// Continues the conversation of this id in a store, or begins it.
+    pub fn session(mut self, store: Arc<dyn SessionStore>, id: impl Into<String>) -> Self {
+        self.options.session = Some((store, id.into()));
+        self
+    }
+
+    /// Continues the conversation of this id in the agent's own store, or begins it.
+    pub fn session_id(mut self, id: impl Into<String>) -> Self {
+        self.options.session_id = Some(id.into());
+        self
+    }
+
+    /// Sets the conversation so far, for programs that keep it themselves.
+    pub fn history(mut self, messages: impl IntoIterator<Item = Arc<Message>>) -> Self {
+        self.options.history = messages.into_iter().collect();
+        self
+    }
+
+    /// Gives a value to the run's tools, hooks and instructions.
+    pub fn dep<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.options.deps = self.options.deps.with(value);
+        self
+    }
+
+    /// Gives many values at once, in place of those given before.
+    pub fn deps(mut self, deps: Deps) -> Self {
+        self.options.deps = deps;
+        self
+    }
+
+    /// Sets a value of the run's own notes.
+    pub fn state(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
+        let name = name.into();
+        match serde_json::to_value(value) {
+            Ok(value) => {
+                self.options.state.insert(name, value);
+            }
+            Err(error) => {
+                self.options.problem = Some(format!("state `{name}` has no JSON form: {error}"))
+            }
+        }
+        self
+    }
+
+    /// Sets what this run may use, in place of the agent's limits.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.options.limits = Some(limits);
+        self
+    }
+
+    /// Sets the rounds of tool calls of this run.
+    pub fn max_turns(mut self, turns: u32) -> Self {
+        let limits = self
+            .options
+            .limits
+            .take()
+            .unwrap_or_else(|| self.agent.core.limits.clone());
+        self.options.limits = Some(limits.turns(turns));
+        self
+    }
+
+    /// Uses another model for this run.
+    pub fn model(mut self, model: impl ChatModel) -> Self {
+        self.options.model = Some(Arc::new(model));
+        self
+    }
+
+    /// Uses other settings for this run.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.options.settings = Some(settings);
+        self
+    }
+
+    /// Adds a tool for this run.
+    pub fn tool(mut self, tool: impl Tool) -> Self {
+        self.options.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Adds a hook for this run, behind the agent's own.
+    pub fn hook(mut self, hook: impl Hook) -> Self {
+        self.options.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Sets who answers when a tool needs a person's decision, in this run.
+    pub fn on_approval(mut self, on_approval: OnApproval) -> Self {
+        self.options.on_approval = Some(on_approval);
+        self
+    }
+
+    /// Stops the run when this token is cancelled.
+    pub fn cancelled_by(mut self, token: CancellationToken) -> Self {
+        self.options.cancel = Some(token);
+        self
+    }
+
+    /// Starts the run as a stream of events. Nothing happens before it is polled; dropping it cancels the run.
+    pub fn stream(self) -> RunStream<O> {
+        let (prepared, queue, control) = self.prepare();
+        let decode = prepared.agent.decode;
+        let driving = async move { drive::drive(prepared.erase()).await?.decode(decode) };
+        RunStream::new(driving.boxed(), queue, control)
+    }
+
+    /// Runs to the end; suspension, refusal and cancellation are outcomes, not errors.
+    pub async fn outcome(self) -> Result<Outcome<O>, Error> {
+        self.stream().outcome().await
+    }
+
+    /// The conversation and instructions as the first model call would see them, without touching session or model.
+    pub async fn peek(self) -> Result<ContextPreview, Error> {
+        let (prepared, ..) = self.prepare();
+        drive::preview(prepared.erase(), /*commit*/ false).await
+    }
+
+    /// Like [`peek`](Self::peek), and adds the user's message to the session.
+    pub async fn build_context(self) -> Result<ContextPreview, Error> {
+        let (prepared, ..) = self.prepare();
+        drive::preview(prepared.erase(), /*commit*/ true).await
+    }
+
+    fn prepare(self) -> (PreparedRun<O>, Arc<EventQueue>, Arc<Control>) {
+        let env = self.agent.core.env.clone();
+        let run_id: RunId = match &self.begin {
+            Begin::Resume(suspended) => suspended.run_id(),
+            _ => env.id(),
+        };
+        let cancel = self
+            .options
+            .cancel
+            .as_ref()
+            .map(CancellationToken::child_token)
+            .unwrap_or_default();
+        let control = Arc::new(Control::new(cancel));
+        let queue = Arc::new(EventQueue::new(
+            run_id,
+            Arc::clone(&self.agent.core.name),
+            env,
+        ));
+        let prepared = PreparedRun {
+            agent: self.agent,
+            run_id,
+            begin: self.begin,
+            options: self.options,
+            queue: Arc::clone(&queue),
+            control: Arc::clone(&control),
+        };
+        (prepared, queue, control)
+    }
+}
+
+struct PreparedRun<O: Send + 'static> {
+    agent: Agent<O>,
+    run_id: RunId,
+    begin: Begin,
+    options: RunOptions,
+    queue: Arc<EventQueue>,
+    control: Arc<Control>,
+}
+
+impl<O: Send + 'static> PreparedRun<O> {
+    fn erase(self) -> Prepared {
+        Prepared {
+            core: self.agent.core,
+            run_id: self.run_id,
+            begin: self.begin,
+            options: self.options,
+            queue: self.queue,
+            control: self.control,
+        }
+    }
+}
+
+/// What the first model call of a run would see.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextPreview {
+    /// The instructions.
+    pub system: Option<Arc<str>>,
+    /// The conversation.
+    pub messages: Vec<Arc<Message>>,
+}
+
+impl<O: Send + 'static> IntoFuture for RunBuilder<O> {
+    type Output = Result<RunResult<O>, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        async move {
+            match self.outcome().await? {
+                Outcome::Done(result) => Ok(result),
+                Outcome::Suspended(suspended) => Err(Error::Suspended(Box::new(suspended))),
+                Outcome::Denied { reason } => Err(Error::Denied { reason }),
+                Outcome::Cancelled(partial) => Err(Error::Cancelled {
+                    partial: Box::new(partial),
+                }),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Outcome<String> {
+    fn decode<O>(self, decode: fn(&str) -> Result<O, String>) -> Result<Outcome<O>, Error> {
+        Ok(match self {
+            Self::Done(result) => {
+                let output = decode(&result.output).map_err(|problem| Error::Output {
+                    problem,
+                    raw: result.output.clone(),
+                })?;
+                let RunResult {
+                    run_id,
+                    summary,
+                    messages,
+                    state,
+                    ..
+                } = result;
+                Outcome::Done(RunResult {
+                    output,
+                    run_id,
+                    summary,
+                    messages,
+                    state,
+                })
+            }
+            Self::Suspended(suspended) => Outcome::Suspended(suspended),
+            Self::Denied { reason } => Outcome::Denied { reason },
+            Self::Cancelled(partial) => Outcome::Cancelled(partial),
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! How a run begins: with a new message, or with results that were owed.
+
+use std::sync::Arc;
+
+use provost_core::{Message, Part, Role, RunId, Timestamp, ToolResult, Usage};
+use serde_json::{Map, Value};
+
+use super::{Baseline, LastAnswer, Phase, RUN_VERSION, Run, RunConfig, Unsaved};
+
+/// What a fresh run is made of.
+#[derive(Debug, Clone)]
+pub struct RunStart {
+    /// Its id.
+    pub id: RunId,
+    /// The agent, with the agents above it.
+    pub agent: Arc<str>,
+    /// What stays the same.
+    pub config: RunConfig,
+    /// The conversation so far: valid, oldest first, without instructions.
+    pub history: Vec<Arc<Message>>,
+    /// The run's own notes at the start.
+    pub state: Map<String, Value>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Why results cannot be taken in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ContinueError {
+    /// No result was given.
+    #[error("no tool results were given: pass one for each pending call")]
+    NoResults,
+    /// The conversation waits for nothing.
+    #[error("the conversation has no pending tool calls to continue from")]
+    NothingPending,
+    /// A result for a call that nobody made.
+    #[error("`{given}` is not a pending call: the pending ones are {pending}")]
+    UnknownCall {
+        /// The id given.
+        given: String,
+        /// The ids that are pending.
+        pending: String,
+    },
+    /// The same call twice.
+    #[error("there are two results for call `{0}`")]
+    Duplicate(String),
+    /// A call without a result.
+    #[error("there is no result for {0}: give one for every pending call")]
+    Missing(String),
+}
+
+impl Run {
+    /// A run that answers a message.
+    pub fn answer_message(start: RunStart, message: Arc<Message>) -> Self {
+        let mut run = Self::fresh(start);
+        run.close_pending();
+        run.push(message);
+        run
+    }
+
+    /// A run that goes on once the results of pending calls are there.
+    pub fn continue_with(start: RunStart, results: Vec<ToolResult>) -> Result<Self, ContinueError> {
+        let now = start.now;
+        let mut run = Self::fresh(start);
+        let (calls, placeholder) = run.pending()?;
+        let results = match_results(&calls, results)?;
+        if placeholder {
+            run.context.pop();
+            run.unsaved.pop = 1;
+        }
+        run.push(Arc::new(Message::results(results).at(now)));
+        Ok(run)
+    }
+
+    fn fresh(start: RunStart) -> Self {
+        Self {
+            version: RUN_VERSION,
+            id: start.id,
+            agent: start.agent,
+            started_at: start.now,
+            config: start.config,
+            context: start.history,
+            produced: Vec::new(),
+            unsaved: Unsaved::default(),
+            phase: Phase::Model {
+                without_tools: false,
+            },
+            after_results: Vec::new(),
+            usage: Usage::default(),
+            cost: None,
+            unpriced_calls: 0,
+            turns: 0,
+            rounds: 0,
+            tool_calls: 0,
+            baseline: Baseline {
+                at: start.now,
+                ..Baseline::default()
+            },
+            argument_faults: Default::default(),
+            output_faults: 0,
+            state: start.state,
+            last: LastAnswer::default(),
+        }
+    }
+
+    /// True if the stored form is one this version can run.
+    pub fn is_current_version(&self) -> bool {
+        self.version == RUN_VERSION
+    }
+
+    /// The calls that wait for results from outside, and whether a placeholder message stands for them.
+    fn pending(&self) -> Result<(Vec<String>, bool), ContinueError> {
+        let last = self.context.last().ok_or(ContinueError::NothingPending)?;
+        let ids: Vec<String> = match last.role {
+            Role::Tool => last
+                .tool_results()
+                .filter(|r| r.pending)
+                .map(|r| r.call_id.clone())
+                .collect(),
+            Role::Assistant => last.tool_calls().map(|call| call.id.clone()).collect(),
+            _ => Vec::new(),
+        };
+        if ids.is_empty() {
+            return Err(ContinueError::NothingPending);
+        }
+        Ok((ids, last.role == Role::Tool))
+    }
+
+    /// A new message came instead of the results that were owed: say so in their place.
+    fn close_pending(&mut self) {
+        let Some(last) = self.context.last() else {
+            return;
+        };
+        if last.role != Role::Tool || !last.tool_results().any(|result| result.pending) {
+            return;
+        }
+        let mut closed = Message::clone(last);
+        for part in &mut closed.parts {
+            if let Part::ToolResult(result) = part
+                && result.pending
+            {
+                result.pending = false;
+                result.is_error = true;
+                result.parts = vec![provost_core::ResultPart::Text {
+                    text: "This call was not run.".to_owned(),
+                }];
+            }
+        }
+        let closed = Arc::new(closed);
+        self.context.pop();
+        self.context.push(Arc::clone(&closed));
+        self.unsaved = Unsaved {
+            pop: 1,
+            add: vec![closed],
+        };
+    }
+}
+
+/// Puts results in call order; each call gets exactly one.
+fn match_results(
+    calls: &[String],
+    results: Vec<ToolResult>,
+) -> Result<Vec<ToolResult>, ContinueError> {
+    if results.is_empty() {
+        return Err(ContinueError::NoResults);
+    }
+    let mut slots: Vec<Option<ToolResult>> = vec![None; calls.len()];
+    for mut result in results {
+        let place = calls
+            .iter()
+            .position(|id| *id == result.call_id)
+            .ok_or_else(|| ContinueError::UnknownCall {
+                given: result.call_id.clone(),
+                pending: quoted(calls),
+            })?;
+        if slots[place].is_some() {
+            return Err(ContinueError::Duplicate(result.call_id));
+        }
+        result.pending = false;
+        slots[place] = Some(result);
+    }
+    let missing: Vec<String> = calls
+        .iter()
+        .zip(&slots)
+        .filter(|(_, slot)| slot.is_none())
+        .map(|(id, _)| id.clone())
+        .collect();
+    if !missing.is_empty() {
+        return Err(ContinueError::Missing(quoted(&missing)));
+    }
+    Ok(slots.into_iter().flatten().collect())
+}
+
+fn quoted(ids: &[String]) -> String {
+    let quoted: Vec<String> = ids.iter().map(|id| format!("`{id}`")).collect();
+    quoted.join(", ")
+}

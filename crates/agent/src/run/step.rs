@@ -1,0 +1,117 @@
+//! What happens next.
+
+use provost_core::{ApprovalDecision, ApprovalRequest, LimitKind, StopReason, Timestamp, ToolCall};
+
+use super::{AtLimit, Ending, LimitQuestion, Phase, Run};
+
+/// What the driver must do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Ask the model, then [`Run::model_answered`].
+    CallModel {
+        /// 1 for the first call of the run.
+        turn: u32,
+        /// True for the last word at a limit: no tools are offered.
+        without_tools: bool,
+    },
+    /// Run these calls, then [`Run::tool_finished`] or [`Run::tool_needs_approval`] for each.
+    CallTools(Vec<CallTicket>),
+    /// Ask what to do at a limit, then [`Run::limit_decided`].
+    AskLimit(LimitQuestion),
+    /// Check the answer, then [`Run::output_checked`].
+    CheckOutput(String),
+    /// Nothing can go on before these are decided: store the run, then [`Run::decide`].
+    Wait(Vec<ApprovalRequest>),
+    /// The run is over.
+    Done,
+}
+
+/// One call to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallTicket {
+    /// The call; as hooks left it, if they have seen it.
+    pub call: ToolCall,
+    /// True if hooks have already seen it.
+    pub prepared: bool,
+    /// A person's answer about this exact call.
+    pub decision: Option<ApprovalDecision>,
+}
+
+impl Run {
+    /// Decides what happens next. Calling it again without feeding an answer gives the same step.
+    pub fn next_step(&mut self, now: Timestamp) -> Step {
+        if let Phase::Model {
+            without_tools: false,
+        } = self.phase
+            && let Some(reached) = self.spent(now)
+        {
+            self.reach_hard_limit(reached, now);
+        }
+        match &self.phase {
+            Phase::Model { without_tools } => Step::CallModel {
+                turn: self.turns + 1,
+                without_tools: *without_tools,
+            },
+            Phase::Tools { calls } => {
+                let ready: Vec<_> = calls.iter().filter(|call| call.can_run()).collect();
+                if ready.is_empty() {
+                    return Step::Wait(
+                        calls
+                            .iter()
+                            .filter_map(|call| call.approval.clone())
+                            .collect(),
+                    );
+                }
+                let ticket = |state: &&super::CallState| CallTicket {
+                    call: state
+                        .effective
+                        .clone()
+                        .unwrap_or_else(|| state.call.clone()),
+                    prepared: state.effective.is_some(),
+                    decision: state.decision.clone(),
+                };
+                Step::CallTools(ready.iter().map(ticket).collect())
+            }
+            Phase::AtLimit { question } => Step::AskLimit(question.clone()),
+            Phase::Output { raw, .. } => Step::CheckOutput(raw.clone()),
+            Phase::Done(_) => Step::Done,
+        }
+    }
+
+    /// Tokens, money or time are used up: no further request may start.
+    fn reach_hard_limit(&mut self, reached: provost_core::LimitReached, now: Timestamp) {
+        if self.config.at_limit == AtLimit::Ask {
+            self.phase = Phase::AtLimit {
+                question: LimitQuestion {
+                    reached,
+                    calls: Vec::new(),
+                    rounds: self.rounds,
+                },
+            };
+            return;
+        }
+        self.end(StopReason::Limit, Some(reached), Vec::new(), now);
+    }
+
+    pub(super) fn end(
+        &mut self,
+        stop: StopReason,
+        limit: Option<provost_core::LimitReached>,
+        pending_calls: Vec<ToolCall>,
+        at: Timestamp,
+    ) {
+        self.phase = Phase::Done(Ending {
+            stop,
+            limit,
+            pending_calls,
+            output: None,
+            at,
+        });
+    }
+
+    /// True if the run's time is over; the driver asks while a long step is under way.
+    pub fn is_out_of_time(&self, now: Timestamp) -> bool {
+        self.spent(now)
+            .is_some_and(|reached| reached.limit == LimitKind::Wall)
+    }
+}

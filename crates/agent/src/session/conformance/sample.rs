@@ -1,0 +1,62 @@
+//! Messages with everything in them that can be stored.
+
+use provost_core::{
+    Document, Image, Message, Opaque, Part, Reasoning, ResultPart, Role, Timestamp, ToolCall,
+    ToolResult,
+};
+use serde_json::json;
+
+/// All roles a session can have, all kinds of parts, all fields, strange characters and a long text.
+pub(super) fn one_of_everything() -> Vec<Message> {
+    let opaque = Opaque {
+        provider: "p".into(),
+        kind: "signature".into(),
+        data: "\u{0}\u{2028}é\"\\".into(),
+    };
+    let call = ToolCall {
+        opaque: Some(opaque.clone()),
+        ..ToolCall::new("c1", "look", &json!({"at": [1.5, null, "x"]}))
+    };
+    let image = Image::bytes("image/png", [0, 1, 254, 255]);
+    let result = ToolResult {
+        parts: vec![
+            ResultPart::Text {
+                text: "seen".into(),
+            },
+            ResultPart::Image(image.clone()),
+            ResultPart::File(Document::bytes("a.txt", "text/plain", "hi")),
+            ResultPart::Unknown(json!({"type": "hologram", "size": 3})),
+        ],
+        metadata: Some(json!({"rows": 3})),
+        ..ToolResult::error(&call, "")
+    };
+    let mut answer = Message::new(
+        Role::Assistant,
+        vec![
+            Part::Reasoning(Reasoning {
+                text: "hm".into(),
+                opaque: Some(opaque),
+            }),
+            Part::text("let me look"),
+            Part::ToolCall(call.clone()),
+        ],
+        Timestamp::from_millis(1_700_000_000_123),
+    );
+    answer.model = Some("m-1".into());
+    answer.interrupted = true;
+    let mut user = Message::user("Grüße, 世界 👋🏽 \u{0}\u{1F}\r\n\u{2028}");
+    user.parts.extend([
+        Part::Image(image),
+        Part::Document(Document::bytes("b.pdf", "application/pdf", [7; 32])),
+        Part::Unknown(json!({"type": "smell", "of": "rain"})),
+    ]);
+    vec![
+        Message::summary("what was before"),
+        user,
+        answer,
+        Message::results([result]),
+        Message::results([ToolResult::placeholder(&call)]),
+        Message::user("long text ".repeat(120_000)),
+        Message::new(Role::User, Vec::new(), Timestamp::from_millis(-1)),
+    ]
+}

@@ -1,0 +1,16 @@
+//! The agent through its public door. Tests of a numbered statement carry its number.
+
+mod approvals;
+mod contexts;
+mod continuing;
+mod hooks_lifecycle;
+mod hooks_model;
+mod hooks_tool;
+mod limits;
+mod looping;
+mod outputs;
+mod sessions;
+mod steering;
+mod support;
+mod toolsets;
+mod tracing_spans;

@@ -1,0 +1,177 @@
+//! The commands: what they are called, what they take, and running one.
+
+mod chat;
+mod completions;
+mod doctor;
+mod run;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use provost_core::ErrorKind;
+
+use crate::discover::Wanted;
+use crate::output::{Color, Output};
+use crate::problem::Problem;
+use crate::tool::NOTES_DIR_DEFAULT;
+
+const EXAMPLES: &str = "\
+Examples:
+  provost chat                                    talk to an agent; without a key it is a demo
+  provost run \"what is (2 + 3) * 4?\"              one question, one answer
+  provost run --json \"what time is it?\"           the same as JSON events, one per line
+  provost doctor                                  what is set up, and what to do next
+
+Exit codes:
+  0 success, 2 bad input, 3 no or wrong key, 4 denied, 5 not found, 6 conflict, 7 limit reached,
+  8 rate limited, 9 unavailable, 10 timeout, 11 malformed answer, 70 defect, 130 stopped";
+
+/// An agent in your terminal.
+#[derive(Debug, Parser)]
+#[command(name = "provost", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: Color,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Talk to an agent
+    Chat(chat::Args),
+    /// Ask once and print the answer
+    Run(run::Args),
+    /// Check what is set up, what is reachable, and what to do next
+    Doctor(doctor::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+}
+
+/// Runs the command; the number is the exit code.
+pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
+    match cli.command {
+        Command::Chat(args) => chat::run(&args, output),
+        Command::Run(args) => run::run(&args, output),
+        Command::Doctor(args) => doctor::run(&args, output),
+        Command::Completions(args) => completions::run(&args),
+    }
+}
+
+/// Which agent to talk to.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Agent")]
+pub(crate) struct AgentArgs {
+    /// The model, as provider/model: openai/gpt-5-mini, anthropic/claude-sonnet-5-5, ollama/llama3.2, demo
+    #[arg(long, short, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Where the provider is; any OpenAI-compatible server will do
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// The environment variable that holds the key
+    #[arg(long, value_name = "NAME")]
+    pub(crate) api_key_env: Option<String>,
+    /// What the agent is told before anything else
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// Rounds of tool calls in one turn
+    #[arg(long, value_name = "N")]
+    pub(crate) max_turns: Option<u32>,
+    /// Time for one turn: 500ms, 30s, 5m, 1h
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Offer no tools to the model
+    #[arg(long)]
+    pub(crate) no_tools: bool,
+    /// Where the tool save_note writes
+    #[arg(long, value_name = "DIR", default_value = NOTES_DIR_DEFAULT)]
+    pub(crate) notes_dir: PathBuf,
+    /// Keep the conversation under this name and go on with it next time
+    #[arg(long, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+    /// Allow every tool call without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+impl AgentArgs {
+    /// What is asked for about the model.
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted {
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
+            api_key_env: self.api_key_env.clone(),
+        }
+    }
+}
+
+/// Runs async work on a runtime that is built only now. Threads that still wait for input do not hold the program up.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Problem::new(ErrorKind::Unavailable, format!("no runtime: {error}")))?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(result)
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number
+        .parse()
+        .map_err(|error| format!("{error}; write it like 500ms, 30s, 5m or 1h"))?;
+    let millis = match unit {
+        "ms" => Some(number),
+        "" | "s" => number.checked_mul(1000),
+        "m" => number.checked_mul(60_000),
+        "h" => number.checked_mul(3_600_000),
+        _ => return Err(format!("`{unit}` is no unit of time; use ms, s, m or h")),
+    };
+    match millis {
+        Some(0) => Err("it must be more than nothing".to_owned()),
+        Some(millis) => Ok(Duration::from_millis(millis)),
+        None => Err("it is too long".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        for (text, millis) in [
+            ("500ms", 500),
+            ("2", 2000),
+            ("30s", 30_000),
+            ("5m", 300_000),
+        ] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)));
+        }
+        for text in [
+            "",
+            "s",
+            "-1s",
+            "1d",
+            "0s",
+            "99999999999999999999",
+            "18446744073709551615h",
+        ] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! `provost doctor`: what is set up, what is reachable, what to do next.
+//!
+//! Invariant: it shows whether a key is set and never what it is.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::boot::{self, PROBE_TIMEOUT};
+use crate::discover::{self, Choice, Provider, Wanted};
+use crate::output::Output;
+use crate::problem::Problem;
+
+/// How long one connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Where the vendors are.
+const VENDORS: [(Provider, &str); 2] = [
+    (Provider::OpenAi, "https://api.openai.com/v1"),
+    (Provider::Anthropic, "https://api.anthropic.com"),
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  provost doctor
+  provost doctor --offline
+  provost doctor --json
+
+It exits with 0 if an agent can run; the built-in demo model counts.";
+
+/// What it takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Do not connect to anything
+    #[arg(long)]
+    offline: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Ok,
+    Info,
+    Warning,
+    Error,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    version: &'static str,
+    /// The model that would be used.
+    model: Option<String>,
+    checks: Vec<Check>,
+    next: Vec<String>,
+}
+
+/// Looks around and reports.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, Problem> {
+    let env = |name: &str| std::env::var(name).ok();
+    let (report, code) = examine(args.offline, &env);
+    let text = if args.json {
+        let text = serde_json::to_string_pretty(&report);
+        text.map_err(|error| Problem::new(provost_core::ErrorKind::Bug, error.to_string()))? + "\n"
+    } else {
+        show(&report, output.stdout_color)
+    };
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Problem::io("standard output", &error))
+        }
+        _ => Ok(code),
+    }
+}
+
+fn examine(is_offline: bool, env: &dyn Fn(&str) -> Option<String>) -> (Report, u8) {
+    let probe = |address: &discover::Address| {
+        if is_offline {
+            return None;
+        }
+        discover::ollama_models(address, PROBE_TIMEOUT)
+    };
+    let world = discover::World {
+        env,
+        ollama: &probe,
+    };
+    let choice = discover::discover(&Wanted::default(), &world);
+    let mut checks = Vec::new();
+    let mut code = 0;
+    match &choice {
+        Ok(choice) => {
+            let detail = format!("{}: {}", choice.name(), choice.why);
+            checks.push(ok("model", detail));
+            if let Err(problem) = boot::open_model(choice, Duration::ZERO) {
+                code = problem.kind.exit_code();
+                checks.push(bad("model", &problem));
+            }
+        }
+        Err(problem) => {
+            code = problem.kind.exit_code();
+            checks.push(bad("model", problem));
+        }
+    }
+    checks.extend(variables(env));
+    checks.push(ollama(is_offline, env, &probe));
+    for (provider, vendor) in VENDORS {
+        checks.extend(vendor_check(provider, vendor, is_offline, env));
+    }
+    checks.push(data_dir(env));
+    checks.push(terminal(env));
+    let report = Report {
+        version: env!("CARGO_PKG_VERSION"),
+        model: choice.as_ref().ok().map(Choice::name),
+        next: next_steps(choice.as_ref().ok()),
+        checks,
+    };
+    (report, code)
+}
+
+fn ok(name: &'static str, detail: impl Into<String>) -> Check {
+    Check {
+        name,
+        state: State::Ok,
+        detail: detail.into(),
+        help: None,
+    }
+}
+
+fn bad(name: &'static str, problem: &Problem) -> Check {
+    Check {
+        state: State::Error,
+        help: problem.help.clone(),
+        ..ok(name, &problem.what)
+    }
+}
+
+fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<Check> {
+    let names = [
+        "PROVOST_MODEL",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "OLLAMA_HOST",
+    ];
+    let check = |name| {
+        let is_set = env(name).is_some_and(|value| !value.trim().is_empty());
+        Check {
+            state: if is_set { State::Ok } else { State::Info },
+            ..ok(name, if is_set { "set" } else { "not set" })
+        }
+    };
+    names.into_iter().map(check).collect()
+}
+
+fn ollama(
+    is_offline: bool,
+    env: &dyn Fn(&str) -> Option<String>,
+    probe: &dyn Fn(&discover::Address) -> Option<Vec<String>>,
+) -> Check {
+    let host = env("OLLAMA_HOST").filter(|host| !host.trim().is_empty());
+    let address = match discover::ollama_address(host.as_deref()) {
+        Ok(address) => address,
+        Err(problem) => return bad("ollama", &problem),
+    };
+    let at = address.authority();
+    let info = |detail: String| Check {
+        state: State::Info,
+        ..ok("ollama", detail)
+    };
+    if is_offline {
+        return info(format!("not asked at {at} (--offline)"));
+    }
+    match probe(&address) {
+        Some(models) if models.is_empty() => Check {
+            state: State::Warning,
+            help: Some("run `ollama pull llama3.2`".to_owned()),
+            ..ok("ollama", format!("runs at {at} and has no models"))
+        },
+        Some(models) => ok("ollama", format!("runs at {at}: {}", models.join(", "))),
+        None => info(format!("none at {at}")),
+    }
+}
+
+/// Whether a vendor's server can be reached; only where its key or address is set.
+fn vendor_check(
+    provider: Provider,
+    vendor: &str,
+    is_offline: bool,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Option<Check> {
+    let var = |name: Option<&str>| env(name?).filter(|value| !value.trim().is_empty());
+    let url = match (var(provider.base_url_env()), var(provider.key_env())) {
+        (Some(url), _) => url.trim().to_owned(),
+        (None, Some(_)) => vendor.to_owned(),
+        (None, None) => return None,
+    };
+    let name = provider.as_str();
+    let address = match discover::parse_url(&url) {
+        Ok(address) => address,
+        Err(problem) => return Some(bad(name, &problem)),
+    };
+    let at = address.authority();
+    if is_offline {
+        return Some(Check {
+            state: State::Info,
+            ..ok(name, format!("not asked at {at} (--offline)"))
+        });
+    }
+    Some(match discover::connect(&address, CONNECT_TIMEOUT) {
+        Ok(_) => ok(name, format!("{at} is reachable")),
+        Err(why) => Check {
+            state: State::Warning,
+            help: Some("check the network, a proxy, or the base URL".to_owned()),
+            ..ok(name, format!("{at} is not reachable: {why}"))
+        },
+    })
+}
+
+fn data_dir(env: &dyn Fn(&str) -> Option<String>) -> Check {
+    let dir = match boot::data_dir(env) {
+        Ok(dir) => dir,
+        Err(problem) => {
+            return Check {
+                state: State::Warning,
+                ..bad("data directory", &problem)
+            };
+        }
+    };
+    match writable(&dir) {
+        Ok(()) => ok("data directory", dir.display().to_string()),
+        Err(error) => Check {
+            state: State::Warning,
+            help: Some("--session needs it: correct its rights or set XDG_DATA_HOME".to_owned()),
+            ..ok("data directory", format!("{}: {error}", dir.display()))
+        },
+    }
+}
+
+fn writable(dir: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let probe = dir.join(format!(".doctor-{}", std::process::id()));
+    std::fs::write(&probe, b"")?;
+    std::fs::remove_file(&probe)
+}
+
+fn terminal(env: &dyn Fn(&str) -> Option<String>) -> Check {
+    let is_tty = io::stdout().is_terminal() && io::stdin().is_terminal();
+    let term = env("TERM").unwrap_or_else(|| "not set".to_owned());
+    let color = if env("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+        "no colour (NO_COLOR)"
+    } else {
+        "colour"
+    };
+    if !is_tty {
+        return Check {
+            state: State::Info,
+            ..ok(
+                "terminal",
+                "none: `provost chat` reads lines and writes text",
+            )
+        };
+    }
+    let size = match ratatui::crossterm::terminal::size() {
+        Ok((columns, rows)) => format!("{columns}x{rows}"),
+        Err(error) => format!("size unknown ({error})"),
+    };
+    ok("terminal", format!("{term}, {size}, {color}"))
+}
+
+fn next_steps(choice: Option<&Choice>) -> Vec<String> {
+    let steps: &[&str] = match choice.map(|choice| choice.provider) {
+        Some(Provider::Demo) => &[
+            "provost chat: talk to the demo model now",
+            "export OPENAI_API_KEY=... or ANTHROPIC_API_KEY=...: use a hosted model",
+            "ollama pull llama3.2: use a model on this machine",
+            "provost chat --model NAME --base-url URL: use any OpenAI-compatible server",
+        ],
+        Some(_) => &["provost chat: talk to the agent"],
+        None => &["provost chat --model demo: works without any set-up"],
+    };
+    steps.iter().map(|&step| step.to_owned()).collect()
+}
+
+fn show(report: &Report, has_color: bool) -> String {
+    let mut text = format!("provost {}\n\n", report.version);
+    for check in &report.checks {
+        let (mark, color) = match check.state {
+            State::Ok => ("✓", "32"),
+            State::Info => ("·", "2"),
+            State::Warning => ("!", "33"),
+            State::Error => ("✗", "31"),
+        };
+        let mark = if has_color {
+            format!("\x1b[{color}m{mark}\x1b[0m")
+        } else {
+            mark.to_owned()
+        };
+        text.push_str(&format!("{mark} {:<18} {}\n", check.name, check.detail));
+        if let Some(help) = &check.help {
+            text.push_str(&format!("  {:<18} → {help}\n", ""));
+        }
+    }
+    text.push_str("\nNext:\n");
+    for step in &report.next {
+        text.push_str(&format!("  {step}\n"));
+    }
+    text
+}

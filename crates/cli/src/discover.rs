@@ -1,0 +1,334 @@
+//! Which model to use, and why.
+//!
+//! A pure decision over what was asked for, an environment and a probe: reading variables and touching the network is injected.
+//! Order: flags, `PROVOST_MODEL`, `OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, a local Ollama, the built-in demo model.
+
+mod probe;
+
+use provost_core::{ErrorKind, Secret};
+
+pub(crate) use self::probe::{Address, connect, ollama_address, ollama_models, parse_url};
+use crate::demo;
+use crate::problem::Problem;
+
+/// The OpenAI model used when only a key is known.
+const OPENAI_DEFAULT: &str = "gpt-5-mini";
+/// The Anthropic model used when only a key is known.
+const ANTHROPIC_DEFAULT: &str = "claude-sonnet-5-5";
+
+/// What a person asked for on the command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// `provider/model`.
+    pub(crate) model: Option<String>,
+    /// Where the provider is.
+    pub(crate) base_url: Option<String>,
+    /// The variable that holds the key.
+    pub(crate) api_key_env: Option<String>,
+}
+
+impl Wanted {
+    /// The same wish for another model. A named provider has its own address and key; any other name is a model of the same
+    /// server.
+    pub(crate) fn with_model(&self, name: &str) -> Self {
+        let is_elsewhere = split(name, /*has_base_url*/ false).is_ok();
+        let kept = if is_elsewhere {
+            Self::default()
+        } else {
+            self.clone()
+        };
+        Self {
+            model: Some(name.to_owned()),
+            ..kept
+        }
+    }
+}
+
+/// Which family of servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Provider {
+    /// OpenAI itself.
+    OpenAi,
+    /// Anthropic itself.
+    Anthropic,
+    /// A local Ollama.
+    Ollama,
+    /// Anything that speaks OpenAI's Chat Completions.
+    Compatible,
+    /// The built-in one.
+    Demo,
+}
+
+impl Provider {
+    /// Those that can be named before the slash.
+    const NAMED: [Provider; 5] = [
+        Self::OpenAi,
+        Self::Anthropic,
+        Self::Ollama,
+        Self::Compatible,
+        Self::Demo,
+    ];
+
+    /// The name before the slash.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Ollama => "ollama",
+            Self::Compatible => "compatible",
+            Self::Demo => demo::NAME,
+        }
+    }
+
+    /// The variable its key is usually in.
+    pub(crate) const fn key_env(self) -> Option<&'static str> {
+        match self {
+            Self::OpenAi => Some("OPENAI_API_KEY"),
+            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Self::Ollama | Self::Compatible | Self::Demo => None,
+        }
+    }
+
+    /// The variable that moves it elsewhere.
+    pub(crate) const fn base_url_env(self) -> Option<&'static str> {
+        match self {
+            Self::OpenAi => Some("OPENAI_BASE_URL"),
+            Self::Anthropic => Some("ANTHROPIC_BASE_URL"),
+            Self::Ollama | Self::Compatible | Self::Demo => None,
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        Self::NAMED
+            .into_iter()
+            .find(|provider| provider.as_str() == name)
+    }
+}
+
+/// The decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Which family.
+    pub(crate) provider: Provider,
+    /// The model's id there.
+    pub(crate) model: String,
+    /// Where it is, if not at the vendor's own address.
+    pub(crate) base_url: Option<String>,
+    /// The key.
+    pub(crate) key: Option<Secret<String>>,
+    /// Why this one, for a person.
+    pub(crate) why: String,
+}
+
+impl Choice {
+    /// `provider/model`, or just `demo`.
+    pub(crate) fn name(&self) -> String {
+        match self.provider {
+            Provider::Demo => demo::NAME.to_owned(),
+            Provider::Compatible => self.model.clone(),
+            provider => format!("{}/{}", provider.as_str(), self.model),
+        }
+    }
+}
+
+/// What the decision may look at.
+pub(crate) struct World<'a> {
+    /// Reads a variable.
+    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
+    /// The models of the Ollama at an address; `None` if it is not reachable.
+    pub(crate) ollama: &'a dyn Fn(&Address) -> Option<Vec<String>>,
+}
+
+impl World<'_> {
+    /// A variable that is set and not blank.
+    fn var(&self, name: &str) -> Option<String> {
+        (self.env)(name)
+            .map(|value| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
+    }
+}
+
+/// Decides.
+pub(crate) fn discover(wanted: &Wanted, world: &World<'_>) -> Result<Choice, Problem> {
+    if let Some(url) = &wanted.base_url {
+        parse_url(url)?;
+    }
+    if let Some(name) = &wanted.model {
+        return named(name, "--model", wanted, world);
+    }
+    if let Some(name) = world.var("PROVOST_MODEL") {
+        return named(&name, "PROVOST_MODEL", wanted, world);
+    }
+    if wanted.base_url.is_some() {
+        return Err(Problem::invalid("--base-url needs to know the model")
+            .help("add --model NAME with the model's name at that server"));
+    }
+    if let Some(name) = &wanted.api_key_env {
+        return Err(
+            Problem::invalid(format!("--api-key-env {name} needs to know the model"))
+                .help("add --model provider/model, such as --model openai/gpt-5-mini"),
+        );
+    }
+    for (provider, model) in [
+        (Provider::OpenAi, OPENAI_DEFAULT),
+        (Provider::Anthropic, ANTHROPIC_DEFAULT),
+    ] {
+        let key_env = provider.key_env().unwrap_or_default();
+        if world.var(key_env).is_some() {
+            let name = format!("{}/{model}", provider.as_str());
+            return named(&name, key_env, wanted, world);
+        }
+    }
+    let address = ollama_address(world.var("OLLAMA_HOST").as_deref())?;
+    if let Some(model) = (world.ollama)(&address).and_then(|models| models.into_iter().next()) {
+        let why = format!("an Ollama runs at {}", address.authority());
+        return Ok(ollama(model, &address, why));
+    }
+    let why = "no key in the environment and no local Ollama; `provost doctor` helps".to_owned();
+    Ok(demo_choice(why))
+}
+
+fn demo_choice(why: String) -> Choice {
+    Choice {
+        provider: Provider::Demo,
+        model: demo::NAME.to_owned(),
+        base_url: None,
+        key: None,
+        why,
+    }
+}
+
+fn ollama(model: String, address: &Address, why: String) -> Choice {
+    Choice {
+        provider: Provider::Ollama,
+        model,
+        base_url: Some(format!("{}/v1", address.origin())),
+        key: None,
+        why,
+    }
+}
+
+/// A model that somebody named, in `from`.
+fn named(name: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<Choice, Problem> {
+    let (provider, model) = split(name, wanted.base_url.is_some())?;
+    let why = match provider.key_env() {
+        Some(key_env) if key_env == from => format!("{key_env} is set"),
+        _ => format!("{from} says so"),
+    };
+    match provider {
+        Provider::Demo => Ok(demo_choice(why)),
+        Provider::Ollama => {
+            let host = wanted.base_url.clone().or_else(|| world.var("OLLAMA_HOST"));
+            Ok(ollama(model, &ollama_address(host.as_deref())?, why))
+        }
+        Provider::Compatible => Ok(Choice {
+            provider,
+            model,
+            base_url: Some(needed_base_url(wanted)?),
+            key: flag_key(wanted, world)?,
+            why,
+        }),
+        Provider::OpenAi | Provider::Anthropic => {
+            let base_url = match (&wanted.base_url, provider.base_url_env()) {
+                (Some(url), _) => Some(url.clone()),
+                (None, Some(variable)) => world.var(variable),
+                (None, None) => None,
+            };
+            if let Some(url) = &base_url {
+                parse_url(url)?;
+            }
+            let key = match flag_key(wanted, world)? {
+                Some(key) => key,
+                None => vendor_key(provider, world)?,
+            };
+            Ok(Choice {
+                provider,
+                model,
+                base_url,
+                key: Some(key),
+                why,
+            })
+        }
+    }
+}
+
+/// Provider and model of a name. With a base URL of its own, a name without a known provider is the model of that server.
+fn split(name: &str, has_base_url: bool) -> Result<(Provider, String), Problem> {
+    let name = name.trim();
+    if name == demo::NAME {
+        return Ok((Provider::Demo, name.to_owned()));
+    }
+    let known = name
+        .split_once('/')
+        .and_then(|(provider, model)| Some((Provider::parse(provider)?, model)));
+    match known {
+        Some((provider, model)) if !model.is_empty() => Ok((provider, model.to_owned())),
+        Some((provider, _)) => Err(Problem::invalid(format!(
+            "`{name}` names no model of {}",
+            provider.as_str()
+        ))
+        .help(format!("write it as {}/MODEL", provider.as_str()))),
+        None if has_base_url && !name.is_empty() => Ok((Provider::Compatible, name.to_owned())),
+        None => Err(unknown(name)),
+    }
+}
+
+fn unknown(name: &str) -> Problem {
+    let known = "providers are openai, anthropic, ollama and demo";
+    let problem = match name.split_once('/') {
+        Some((provider, _)) => Problem::invalid(format!("there is no provider `{provider}`")),
+        None => Problem::invalid(format!("`{name}` does not say which provider it is at")),
+    };
+    let guess = if name.starts_with("gpt-") || name.starts_with("o3") || name.starts_with("o4") {
+        Some("openai")
+    } else if name.starts_with("claude") {
+        Some("anthropic")
+    } else {
+        None
+    };
+    problem.help(match guess {
+        Some(provider) => format!("write --model {provider}/{name}; {known}"),
+        None => format!(
+            "write --model provider/model ({known}), or add --base-url URL for any other OpenAI-compatible server"
+        ),
+    })
+}
+
+fn needed_base_url(wanted: &Wanted) -> Result<String, Problem> {
+    wanted.base_url.clone().ok_or_else(|| {
+        Problem::invalid("a model of a compatible server needs the server's address")
+            .help("add --base-url URL, such as --base-url http://127.0.0.1:8080/v1")
+    })
+}
+
+/// The key in the variable that `--api-key-env` names.
+fn flag_key(wanted: &Wanted, world: &World<'_>) -> Result<Option<Secret<String>>, Problem> {
+    let Some(name) = &wanted.api_key_env else {
+        return Ok(None);
+    };
+    match world.var(name) {
+        Some(key) => Ok(Some(Secret::new(key))),
+        None => Err(no_key(format!("the variable {name} is not set"), name)),
+    }
+}
+
+/// The key in the vendor's own variable.
+fn vendor_key(provider: Provider, world: &World<'_>) -> Result<Secret<String>, Problem> {
+    let name = provider.key_env().unwrap_or_default();
+    match world.var(name) {
+        Some(key) => Ok(Secret::new(key)),
+        None => Err(no_key(
+            format!("there is no key for {}", provider.as_str()),
+            name,
+        )),
+    }
+}
+
+fn no_key(what: String, name: &str) -> Problem {
+    Problem::new(ErrorKind::Unauthenticated, what).help(format!(
+        "run `export {name}=...`, or use --model demo, which needs none"
+    ))
+}
+
+#[cfg(test)]
+mod tests;

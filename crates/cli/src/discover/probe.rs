@@ -1,0 +1,248 @@
+//! Looking for servers: short, bounded, over plain sockets, so that it costs nothing when nothing is there.
+//!
+//! Invariant: no secret is ever sent from here.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::problem::Problem;
+
+/// Where Ollama listens unless somebody says otherwise.
+const OLLAMA_PORT: u16 = 11434;
+/// Bytes of a list of models that are read.
+const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A server's address, taken from a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// True for `https`.
+    pub(crate) tls: bool,
+    /// Name or number, without brackets.
+    pub(crate) host: String,
+    /// The port.
+    pub(crate) port: u16,
+}
+
+impl Address {
+    /// `host:port`.
+    pub(crate) fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// `scheme://host:port`.
+    pub(crate) fn origin(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority())
+    }
+}
+
+/// The address in a URL; the error says what a URL must look like.
+pub(crate) fn parse_url(url: &str) -> Result<Address, Problem> {
+    let bad = |why: &str| {
+        Problem::invalid(format!("`{url}` is not a base URL: {why}"))
+            .help("write it like https://host/v1 or http://127.0.0.1:8080/v1")
+    };
+    let (tls, rest) = match url.split_once("://") {
+        Some(("https", rest)) => (true, rest),
+        Some(("http", rest)) => (false, rest),
+        Some((_, _)) => return Err(bad("only http and https are known")),
+        None => return Err(bad("it must begin with http:// or https://")),
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err(bad("a user or password does not belong into it"));
+    }
+    let default_port = if tls { 443 } else { 80 };
+    let (host, port) =
+        split_port(authority, default_port).ok_or_else(|| bad("its port is wrong"))?;
+    let legal = |c: char| c.is_alphanumeric() || "-._:".contains(c);
+    if host.is_empty() || !host.chars().all(legal) {
+        return Err(bad("its host is missing or wrong"));
+    }
+    Ok(Address { tls, host, port })
+}
+
+fn split_port(authority: &str, default_port: u16) -> Option<(String, u16)> {
+    if let Some(rest) = authority.strip_prefix('[') {
+        let (host, after) = rest.split_once(']')?;
+        let port = match after.strip_prefix(':') {
+            Some(port) => port.parse().ok()?,
+            None if after.is_empty() => default_port,
+            None => return None,
+        };
+        return Some((host.to_owned(), port));
+    }
+    match authority.split_once(':') {
+        Some((host, port)) => Some((host.to_owned(), port.parse().ok()?)),
+        None => Some((authority.to_owned(), default_port)),
+    }
+}
+
+/// Where Ollama is, from the value of `OLLAMA_HOST` in any of its forms.
+pub(crate) fn ollama_address(host: Option<&str>) -> Result<Address, Problem> {
+    let host = host.unwrap_or("127.0.0.1");
+    let mut address = if host.contains("://") {
+        parse_url(host)?
+    } else {
+        parse_url(&format!("http://{host}"))?
+    };
+    let names_port = host
+        .trim_start_matches("http://")
+        .trim_start_matches("https://")
+        .split('/')
+        .next()
+        .is_some_and(|authority| authority.rsplit(']').next().unwrap_or("").contains(':'));
+    if !names_port && !address.tls {
+        address.port = OLLAMA_PORT;
+    }
+    // What a server binds to is not what a client connects to.
+    if address.host == "0.0.0.0" || address.host == "::" {
+        address.host = "127.0.0.1".to_owned();
+    }
+    Ok(address)
+}
+
+/// Opens a connection, or says why not.
+pub(crate) fn connect(address: &Address, timeout: Duration) -> Result<TcpStream, String> {
+    let found: Vec<SocketAddr> = (address.host.as_str(), address.port)
+        .to_socket_addrs()
+        .map_err(|error| format!("the name is not known: {error}"))?
+        .collect();
+    let mut why = "the name has no address".to_owned();
+    for socket in found {
+        match TcpStream::connect_timeout(&socket, timeout) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(why)
+}
+
+#[derive(Deserialize)]
+struct Tags {
+    models: Vec<Tag>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    name: String,
+}
+
+/// The models of the Ollama at an address; `None` if none answers in time or it is not an Ollama.
+pub(crate) fn ollama_models(address: &Address, timeout: Duration) -> Option<Vec<String>> {
+    if address.tls {
+        return None;
+    }
+    let mut stream = connect(address, timeout).ok()?;
+    stream.set_read_timeout(Some(timeout)).ok()?;
+    stream.set_write_timeout(Some(timeout)).ok()?;
+    // HTTP/1.0, so that the answer comes whole and the connection ends with it.
+    let request = format!(
+        "GET /api/tags HTTP/1.0\r\nHost: {}\r\nAccept: application/json\r\n\r\n",
+        address.authority()
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    stream
+        .take(ANSWER_BYTES_MAX)
+        .read_to_end(&mut answer)
+        .ok()?;
+    parse_tags(&answer)
+}
+
+fn parse_tags(answer: &[u8]) -> Option<Vec<String>> {
+    let answer = std::str::from_utf8(answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split_whitespace().nth(1)?;
+    if !head.starts_with("HTTP/") || status != "200" {
+        return None;
+    }
+    let tags: Tags = serde_json::from_str(body).ok()?;
+    Some(tags.models.into_iter().map(|tag| tag.name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart_or_refused() {
+        for (url, origin) in [
+            ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8080"),
+            ("https://api.example.com/v1", "https://api.example.com:443"),
+            ("http://[::1]:99/", "http://[::1]:99"),
+        ] {
+            assert_eq!(parse_url(url).unwrap().origin(), origin);
+        }
+        for url in [
+            "",
+            "localhost:8080",
+            "ftp://x",
+            "http://",
+            "http://a b/",
+            "http://h:99999",
+            "http://u:p@h/",
+        ] {
+            let problem = parse_url(url).unwrap_err();
+            assert!(problem.what.contains("is not a base URL"), "{url}");
+        }
+    }
+
+    #[test]
+    fn ollama_host_has_many_forms() {
+        for (host, origin) in [
+            (None, "http://127.0.0.1:11434"),
+            (Some("0.0.0.0"), "http://127.0.0.1:11434"),
+            (Some("box"), "http://box:11434"),
+            (Some("box:80"), "http://box:80"),
+            (Some("http://box:1234/"), "http://box:1234"),
+            (Some("https://box"), "https://box:443"),
+        ] {
+            assert_eq!(ollama_address(host).unwrap().origin(), origin);
+        }
+    }
+
+    #[test]
+    fn the_probe_reads_names_and_survives_everything_else() {
+        let ok = b"HTTP/1.0 200 OK\r\n\r\n{\"models\":[{\"name\":\"llama3.2:latest\",\"size\":1}]}";
+        assert_eq!(parse_tags(ok).unwrap(), ["llama3.2:latest"]);
+        for answer in [
+            &b""[..],
+            b"garbage",
+            b"HTTP/1.0 404 Not Found\r\n\r\n{\"models\":[]}",
+            b"HTTP/1.0 200 OK\r\n\r\n<html>",
+            b"\xff\xfe",
+        ] {
+            assert_eq!(parse_tags(answer), None);
+        }
+    }
+
+    #[test]
+    fn a_server_that_answers_is_found_and_a_closed_port_is_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = parse_url(&format!("http://127.0.0.1:{port}")).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = [0; 512];
+            let length = stream.read(&mut asked).unwrap();
+            let body = "{\"models\":[{\"name\":\"tiny\"}]}";
+            let answer = format!("HTTP/1.0 200 OK\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8_lossy(&asked[..length]).into_owned()
+        });
+        let models = ollama_models(&address, Duration::from_secs(5)).unwrap();
+        assert_eq!(models, ["tiny"]);
+        assert!(server.join().unwrap().starts_with("GET /api/tags "));
+        assert_eq!(ollama_models(&address, Duration::from_secs(5)), None);
+    }
+}

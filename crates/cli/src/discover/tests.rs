@@ -1,0 +1,138 @@
+use super::*;
+
+type Pairs = &'static [(&'static str, &'static str)];
+
+fn check(wanted: Wanted, pairs: Pairs, models: Option<&[&str]>) -> Result<Choice, Problem> {
+    let env = |name: &str| {
+        let found = pairs.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    let ollama = |_: &Address| Some(models?.iter().map(|&name| name.to_owned()).collect());
+    let world = World {
+        env: &env,
+        ollama: &ollama,
+    };
+    discover(&wanted, &world)
+}
+
+fn model(name: &str) -> Wanted {
+    Wanted {
+        model: Some(name.to_owned()),
+        ..Wanted::default()
+    }
+}
+
+fn at(name: &str, url: &str) -> Wanted {
+    Wanted {
+        base_url: Some(url.to_owned()),
+        ..model(name)
+    }
+}
+
+const OPENAI: Pairs = &[("OPENAI_API_KEY", "sk-1")];
+
+#[test]
+fn nothing_at_all_is_the_demo_model() {
+    let choice = check(Wanted::default(), &[], None).unwrap();
+    assert_eq!(choice.provider, Provider::Demo);
+    assert!(choice.why.contains("no key"), "{}", choice.why);
+    // An Ollama without a model is of no use.
+    let choice = check(Wanted::default(), &[], Some(&[])).unwrap();
+    assert_eq!(choice.provider, Provider::Demo);
+}
+
+#[test]
+fn keys_come_before_ollama_and_openai_before_anthropic() {
+    let choice = check(Wanted::default(), OPENAI, Some(&["llama"])).unwrap();
+    assert_eq!(choice.name(), "openai/gpt-5-mini");
+    assert_eq!(choice.why, "OPENAI_API_KEY is set");
+    assert_eq!(choice.key.unwrap().expose(), "sk-1");
+
+    let pairs: Pairs = &[("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", " ")];
+    let choice = check(Wanted::default(), pairs, None).unwrap();
+    assert_eq!(choice.provider, Provider::Anthropic);
+}
+
+#[test]
+fn a_local_ollama_is_found_by_itself() {
+    let choice = check(Wanted::default(), &[], Some(&["llama3.2:latest", "x"])).unwrap();
+    assert_eq!(choice.name(), "ollama/llama3.2:latest");
+    assert_eq!(choice.base_url.unwrap(), "http://127.0.0.1:11434/v1");
+}
+
+#[test]
+fn flags_come_before_the_environment() {
+    let pairs: Pairs = &[("PROVOST_MODEL", "demo"), ("OPENAI_API_KEY", "k")];
+    assert_eq!(
+        check(Wanted::default(), pairs, None).unwrap().name(),
+        "demo"
+    );
+    let choice = check(model("openai/gpt-x"), pairs, None).unwrap();
+    assert_eq!(choice.name(), "openai/gpt-x");
+    assert_eq!(choice.why, "--model says so");
+}
+
+#[test]
+fn base_urls_come_from_flags_or_the_vendors_variable() {
+    let pairs: Pairs = &[("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", "http://h/v1")];
+    let choice = check(Wanted::default(), pairs, None).unwrap();
+    assert_eq!(choice.base_url.as_deref(), Some("http://h/v1"));
+    let choice = check(at("openai/m", "http://flag/v1"), pairs, None).unwrap();
+    assert_eq!(choice.base_url.as_deref(), Some("http://flag/v1"));
+    let pairs: Pairs = &[("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", "nonsense")];
+    let problem = check(Wanted::default(), pairs, None).unwrap_err();
+    assert!(problem.what.contains("`nonsense` is not a base URL"));
+}
+
+#[test]
+fn any_compatible_server_needs_no_key_and_gets_none_it_was_not_given() {
+    let choice = check(at("Qwen/Qwen2.5-7B", "http://h:1/v1"), OPENAI, None).unwrap();
+    assert_eq!(choice.provider, Provider::Compatible);
+    assert_eq!(choice.model, "Qwen/Qwen2.5-7B");
+    assert_eq!(choice.key, None);
+
+    let wanted = Wanted {
+        api_key_env: Some("MY_KEY".to_owned()),
+        ..at("m", "http://h/v1")
+    };
+    let choice = check(wanted.clone(), &[("MY_KEY", "secret")], None).unwrap();
+    assert_eq!(choice.key.unwrap().expose(), "secret");
+    let problem = check(wanted, &[], None).unwrap_err();
+    assert_eq!(problem.kind, ErrorKind::Unauthenticated);
+    assert!(problem.help.unwrap().contains("export MY_KEY="));
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_the_way_out() {
+    for (wanted, what, help) in [
+        (model("nowhere/m"), "no provider `nowhere`", "--base-url"),
+        (model("gpt-5"), "which provider", "--model openai/gpt-5"),
+        (model("claude-x"), "which provider", "anthropic/claude-x"),
+        (model("openai/"), "names no model", "openai/MODEL"),
+        (model(""), "which provider", "--model provider/model"),
+        (model("compatible/m"), "server's address", "--base-url"),
+        (
+            model("openai/m"),
+            "no key for openai",
+            "export OPENAI_API_KEY",
+        ),
+        (at("m", "h:80"), "is not a base URL", "http://127.0.0.1"),
+    ] {
+        let problem = check(wanted.clone(), &[], None).unwrap_err();
+        assert!(problem.what.contains(what), "{wanted:?}: {problem:?}");
+        let advice = problem.help.clone().unwrap_or_default();
+        assert!(advice.contains(help), "{wanted:?}: {problem:?}");
+    }
+    let lonely = Wanted {
+        base_url: Some("http://h/v1".to_owned()),
+        ..Wanted::default()
+    };
+    let problem = check(lonely, &[], None).unwrap_err();
+    assert!(problem.help.unwrap().contains("--model NAME"));
+}
+
+#[test]
+fn a_key_is_never_in_the_debug_text() {
+    let choice = check(Wanted::default(), OPENAI, None).unwrap();
+    assert!(!format!("{choice:?}").contains("sk-1"));
+}

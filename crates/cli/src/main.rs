@@ -1,0 +1,34 @@
+//! The binary `provost`: talk to an agent in the terminal.
+//!
+//! Parsing comes first and needs no runtime, so that `--version` and `--help` cost nothing.
+
+mod boot;
+mod command;
+mod demo;
+mod discover;
+mod interrupt;
+mod output;
+mod plain;
+mod problem;
+mod talk;
+mod tool;
+mod tui;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::command::Cli;
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::detect(cli.color);
+    match command::run(cli, &output) {
+        Ok(code) => ExitCode::from(code),
+        Err(problem) => {
+            output.problem(&problem);
+            ExitCode::from(problem.kind.exit_code())
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The state of the chat and how it changes.
+//!
+//! Invariant: [`App::update`] is pure. It changes the state and says what is to be done; somebody else does it.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::{
+    ApprovalDecision, ApprovalId, ApprovalRequest, ErrorKind, EventKind, Message, Usage,
+};
+use ratatui::crossterm::event::KeyEvent;
+
+use super::input::Input;
+use super::slash::{self, Slash};
+use super::transcript::{Body, Transcript};
+use crate::problem::Problem;
+
+/// What can happen to the chat.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// Text was pasted.
+    Paste(String),
+    /// The wheel turned, up is negative.
+    Wheel(isize),
+    /// The run says something.
+    Run(EventKind),
+    /// The run's stream is over.
+    RunGone,
+    /// Time passed; counted from the start of the chat.
+    Tick(Duration),
+    /// The picture was drawn and has these measures.
+    Drawn(Metrics),
+    /// Something to tell.
+    Notice(String),
+    /// Something went wrong.
+    Problem(Problem),
+    /// Another model answers from now on.
+    Model(String),
+    /// A stored conversation.
+    History(Vec<Arc<Message>>),
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Begin a run with this message.
+    Start(String),
+    /// Tell the running one something more.
+    Steer(String),
+    /// Answer a question.
+    Decide(ApprovalId, ApprovalDecision),
+    /// Stop the run, gently.
+    Cancel,
+    /// Let the run go at once.
+    Abandon,
+    /// Use another model.
+    Model(String),
+    /// Write the conversation to a file.
+    Save(Option<String>, String),
+    /// Forget the conversation.
+    Forget,
+    /// Draw everything anew.
+    Redraw,
+    /// Leave.
+    Quit,
+}
+
+/// Measures of the last picture.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Metrics {
+    /// Rows of the whole transcript.
+    pub(crate) total: usize,
+    /// Rows on the screen.
+    pub(crate) height: usize,
+    /// First row of the marked entry.
+    pub(crate) selected: Option<usize>,
+}
+
+/// Which part of the transcript is on the screen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Scroll {
+    /// The end, whatever comes.
+    #[default]
+    Follow,
+    /// From this row on.
+    At(usize),
+}
+
+/// A turn that runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Running {
+    /// When it began.
+    pub(crate) since: Duration,
+    /// True once it was told to stop.
+    pub(crate) is_stopping: bool,
+}
+
+/// What the chat shows besides the conversation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    /// The model in use.
+    pub(crate) model: String,
+    /// The tools with what they do.
+    pub(crate) tools: Vec<(String, String)>,
+    /// True if the person allowed every call beforehand.
+    pub(crate) is_yes: bool,
+}
+
+/// The state.
+#[derive(Debug, Default)]
+pub(crate) struct App {
+    /// What was said and done.
+    pub(crate) transcript: Transcript,
+    /// What is being typed.
+    pub(crate) input: Input,
+    /// The running turn.
+    pub(crate) running: Option<Running>,
+    /// Questions that wait for the user, oldest first.
+    pub(crate) approvals: VecDeque<ApprovalRequest>,
+    /// Messages the running turn has not seen yet.
+    pub(crate) queued: VecDeque<String>,
+    /// The marked entry.
+    pub(crate) selected: Option<usize>,
+    /// Which part is on the screen.
+    pub(crate) scroll: Scroll,
+    /// Tokens so far.
+    pub(crate) usage: Usage,
+    /// Now, counted from the start of the chat.
+    pub(crate) now: Duration,
+    /// Model and tools.
+    pub(crate) facts: Facts,
+    /// True if the next Ctrl-C leaves.
+    pub(crate) is_leaving: bool,
+    pub(super) metrics: Metrics,
+    always: HashSet<String>,
+    /// The message that opened the run and comes back as its first event.
+    opening: Option<String>,
+}
+
+impl App {
+    /// A chat with nothing in it.
+    pub(crate) fn new(facts: Facts, welcome: String) -> Self {
+        let mut app = Self {
+            facts,
+            ..Self::default()
+        };
+        app.transcript.push(Body::Notice(welcome));
+        app
+    }
+
+    /// Takes one thing in and says what is to be done.
+    pub(crate) fn update(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::Key(key) => return self.key(key),
+            Action::Paste(text) => {
+                if self.approvals.is_empty() {
+                    self.input.insert(&text);
+                }
+            }
+            Action::Wheel(rows) => self.scroll_by(rows),
+            Action::Run(kind) => return self.run_event(&kind),
+            Action::RunGone => {
+                if self.running.is_some() {
+                    let what = "the run ended without a result";
+                    let problem = Problem::new(ErrorKind::Bug, what);
+                    self.transcript.push(Body::Problem(problem));
+                }
+                return self.run_over();
+            }
+            Action::Tick(now) => self.now = now,
+            Action::Drawn(metrics) => self.drawn(metrics),
+            Action::Notice(text) => self.transcript.push(Body::Notice(text)),
+            Action::Problem(problem) => self.transcript.push(Body::Problem(problem)),
+            Action::Model(name) => {
+                let text = format!("from now on `{name}` answers");
+                self.transcript.push(Body::Notice(text));
+                self.facts.model = name;
+            }
+            Action::History(messages) => self.transcript.load(&messages),
+        }
+        Vec::new()
+    }
+
+    fn run_event(&mut self, kind: &EventKind) -> Vec<Effect> {
+        match kind {
+            EventKind::UserMessage { message } => self.user_message(&message.text()),
+            EventKind::TurnFinished { usage, .. } => self.usage += *usage,
+            _ => {}
+        }
+        self.transcript.apply(kind);
+        match kind {
+            EventKind::ApprovalNeeded { request } => {
+                if self.facts.is_yes || self.always.contains(&request.call.name) {
+                    return self.decide(request.clone(), ApprovalDecision::Approve);
+                }
+                self.approvals.push_back(request.clone());
+            }
+            EventKind::ApprovalDecided { id, .. } => {
+                self.approvals.retain(|request| request.id != *id);
+            }
+            _ => {}
+        }
+        if kind.is_terminal() {
+            return self.run_over();
+        }
+        Vec::new()
+    }
+
+    fn user_message(&mut self, text: &str) {
+        if self.opening.as_deref() == Some(text) {
+            self.opening = None;
+            return;
+        }
+        if let Some(place) = self.queued.iter().position(|queued| queued == text) {
+            self.queued.remove(place);
+        }
+        self.transcript.push(Body::User(text.to_owned()));
+    }
+
+    /// The run is over; what it did not hear opens the next one, unless the user stopped it.
+    fn run_over(&mut self) -> Vec<Effect> {
+        let was_stopping = self.running.take().is_some_and(|run| run.is_stopping);
+        self.approvals.clear();
+        self.opening = None;
+        let unheard: Vec<String> = self.queued.drain(..).collect();
+        if unheard.is_empty() {
+            return Vec::new();
+        }
+        let text = unheard.join("\n\n");
+        if was_stopping {
+            self.input.insert(&text);
+            return Vec::new();
+        }
+        self.start(text)
+    }
+
+    pub(super) fn submit(&mut self) -> Vec<Effect> {
+        if self.input.text().trim().is_empty() {
+            return Vec::new();
+        }
+        let text = self.input.submit();
+        self.scroll = Scroll::Follow;
+        self.selected = None;
+        if let Some(command) = slash::parse(&text) {
+            return self.slash(command);
+        }
+        let text = text.trim().to_owned();
+        if self.running.is_some() {
+            self.queued.push_back(text.clone());
+            return vec![Effect::Steer(text)];
+        }
+        self.start(text)
+    }
+
+    fn start(&mut self, text: String) -> Vec<Effect> {
+        self.transcript.push(Body::User(text.clone()));
+        self.transcript.begin_run();
+        self.opening = Some(text.clone());
+        self.running = Some(Running {
+            since: self.now,
+            is_stopping: false,
+        });
+        vec![Effect::Start(text)]
+    }
+
+    fn slash(&mut self, command: Slash) -> Vec<Effect> {
+        let is_idle = self.running.is_none();
+        match command {
+            Slash::Help => self.transcript.push(Body::Notice(slash::help())),
+            Slash::Model(None) => {
+                let text = format!("the model is `{}`", self.facts.model);
+                self.transcript.push(Body::Notice(text));
+            }
+            Slash::Tools => {
+                let line = |(name, what): &(String, String)| format!("- `{name}`: {what}\n");
+                let lines: String = self.facts.tools.iter().map(line).collect();
+                let text = if lines.is_empty() {
+                    "there are no tools".to_owned()
+                } else {
+                    lines
+                };
+                self.transcript.push(Body::Notice(text));
+            }
+            Slash::Save(file) => {
+                return vec![Effect::Save(file, self.transcript.to_markdown())];
+            }
+            Slash::Quit => return vec![Effect::Quit],
+            Slash::Model(Some(name)) if is_idle => return vec![Effect::Model(name)],
+            Slash::Clear if is_idle => {
+                self.transcript.clear();
+                self.usage = Usage::default();
+                return vec![Effect::Forget, Effect::Redraw];
+            }
+            Slash::Model(Some(_)) | Slash::Clear => self.complain(
+                "not while a turn is running",
+                "wait for it, or stop it with Ctrl-C",
+            ),
+            Slash::Unknown(name) => self.complain(
+                &format!("there is no command /{name}"),
+                "type /help; begin with a space to send text that begins with a slash",
+            ),
+        }
+        Vec::new()
+    }
+
+    fn complain(&mut self, what: &str, help: &str) {
+        let problem = Problem::invalid(what).help(help);
+        self.transcript.push(Body::Problem(problem));
+    }
+
+    /// Answers the oldest question.
+    pub(super) fn answer(&mut self, decision: ApprovalDecision, is_always: bool) -> Vec<Effect> {
+        let Some(request) = self.approvals.pop_front() else {
+            return Vec::new();
+        };
+        let name = request.call.name.clone();
+        let mut effects = self.decide(request, decision.clone());
+        if is_always {
+            let same = |other: &ApprovalRequest| other.call.name == name;
+            let (also, others) = self.approvals.drain(..).partition(same);
+            self.approvals = others;
+            let also: VecDeque<ApprovalRequest> = also;
+            for request in also {
+                effects.extend(self.decide(request, decision.clone()));
+            }
+            self.always.insert(name);
+        }
+        effects
+    }
+
+    fn decide(&mut self, request: ApprovalRequest, decision: ApprovalDecision) -> Vec<Effect> {
+        self.transcript.decided(&request.call.id, &decision);
+        vec![Effect::Decide(request.id, decision)]
+    }
+
+    /// Moves the picture; up is negative.
+    pub(super) fn scroll_by(&mut self, rows: isize) {
+        let last = self.metrics.total.saturating_sub(self.metrics.height);
+        let top = match self.scroll {
+            Scroll::Follow => last,
+            Scroll::At(top) => top.min(last),
+        };
+        let moved = top.saturating_add_signed(rows);
+        self.scroll = if moved >= last {
+            Scroll::Follow
+        } else {
+            Scroll::At(moved)
+        };
+    }
+
+    /// Brings the marked entry onto the screen if it is not there.
+    fn drawn(&mut self, metrics: Metrics) {
+        let is_new = self.metrics.selected != metrics.selected;
+        self.metrics = metrics;
+        let Some(row) = metrics.selected.filter(|_| is_new) else {
+            return;
+        };
+        let last = metrics.total.saturating_sub(metrics.height);
+        let top = match self.scroll {
+            Scroll::Follow => last,
+            Scroll::At(top) => top.min(last),
+        };
+        if row < top || row >= top + metrics.height {
+            self.scroll = Scroll::At(row.min(last));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

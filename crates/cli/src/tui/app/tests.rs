@@ -1,0 +1,244 @@
+use provost_core::{Env, ErrorInfo, StopReason, ToolCall};
+use ratatui::crossterm::event::{KeyCode, KeyModifiers};
+use serde_json::json;
+
+use super::*;
+
+fn app() -> App {
+    let facts = Facts {
+        model: "demo".to_owned(),
+        tools: vec![("clock".to_owned(), "tells the time".to_owned())],
+        is_yes: false,
+    };
+    App::new(facts, "welcome".to_owned())
+}
+
+fn press(app: &mut App, code: KeyCode, modifiers: KeyModifiers) -> Vec<Effect> {
+    app.update(Action::Key(KeyEvent::new(code, modifiers)))
+}
+
+fn send(app: &mut App, text: &str) -> Vec<Effect> {
+    for typed in text.chars() {
+        press(app, KeyCode::Char(typed), KeyModifiers::NONE);
+    }
+    press(app, KeyCode::Enter, KeyModifiers::NONE)
+}
+
+fn ctrl(app: &mut App, key: char) -> Vec<Effect> {
+    press(app, KeyCode::Char(key), KeyModifiers::CONTROL)
+}
+
+fn run(app: &mut App, kind: EventKind) -> Vec<Effect> {
+    app.update(Action::Run(kind))
+}
+
+fn request(env: &Env, call_id: &str, tool: &str) -> ApprovalRequest {
+    ApprovalRequest {
+        id: env.id(),
+        call: ToolCall::new(call_id, tool, &json!({ "name": "x" })),
+        hint: None,
+        payload: None,
+    }
+}
+
+fn last(app: &App) -> String {
+    match &app.transcript.entries().last().unwrap().body {
+        Body::Notice(text) | Body::User(text) | Body::Answer(text) => text.clone(),
+        Body::Problem(problem) => problem.what.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_message_begins_a_run_and_more_text_steers_it() {
+    let mut app = app();
+    assert_eq!(send(&mut app, "hello"), [Effect::Start("hello".into())]);
+    let message = Arc::new(Message::user("hello"));
+    run(&mut app, EventKind::UserMessage { message });
+    assert_eq!(app.transcript.entries().len(), 2);
+
+    assert_eq!(
+        send(&mut app, "and this"),
+        [Effect::Steer("and this".into())]
+    );
+    assert_eq!(app.queued.len(), 1);
+    let message = Arc::new(Message::user("and this"));
+    run(&mut app, EventKind::UserMessage { message });
+    assert!(app.queued.is_empty());
+    assert_eq!(last(&app), "and this");
+}
+
+#[test]
+fn what_a_run_did_not_hear_opens_the_next_one() {
+    let mut app = app();
+    send(&mut app, "one");
+    send(&mut app, "two");
+    let error = ErrorInfo::new(ErrorKind::Unavailable, "overloaded", "it is down");
+    let effects = run(&mut app, EventKind::Failed { error });
+    assert_eq!(effects, [Effect::Start("two".into())]);
+    assert!(app.running.is_some());
+}
+
+#[test]
+fn ctrl_c_stops_the_turn_and_not_the_program() {
+    let mut app = app();
+    send(&mut app, "one");
+    send(&mut app, "two");
+    assert_eq!(ctrl(&mut app, 'c'), [Effect::Cancel]);
+    assert_eq!(ctrl(&mut app, 'c'), [Effect::Abandon]);
+    assert_eq!(run(&mut app, EventKind::Cancelled), []);
+    // What was not heard comes back into the box instead of being sent.
+    assert_eq!(app.input.text(), "two");
+    assert!(app.running.is_none());
+
+    assert_eq!(ctrl(&mut app, 'c'), []);
+    assert!(app.input.is_empty());
+    assert_eq!(ctrl(&mut app, 'c'), []);
+    assert!(app.is_leaving);
+    press(&mut app, KeyCode::Left, KeyModifiers::NONE);
+    assert!(!app.is_leaving);
+    ctrl(&mut app, 'c');
+    assert_eq!(ctrl(&mut app, 'c'), [Effect::Quit]);
+}
+
+#[test]
+fn ctrl_d_leaves_only_an_empty_box() {
+    let mut app = app();
+    app.update(Action::Paste("ab".to_owned()));
+    press(&mut app, KeyCode::Home, KeyModifiers::NONE);
+    assert_eq!(ctrl(&mut app, 'd'), []);
+    assert_eq!(app.input.text(), "b");
+    ctrl(&mut app, 'd');
+    assert_eq!(ctrl(&mut app, 'd'), [Effect::Quit]);
+}
+
+#[test]
+fn questions_are_answered_in_order_with_one_key() {
+    let env = Env::simulated(1);
+    let mut app = app();
+    send(&mut app, "go");
+    let (first, second) = (request(&env, "c1", "save"), request(&env, "c2", "other"));
+    for request in [&first, &second] {
+        let request = request.clone();
+        run(&mut app, EventKind::ApprovalNeeded { request });
+    }
+    // Other keys neither answer nor type.
+    assert_eq!(press(&mut app, KeyCode::Char('x'), KeyModifiers::NONE), []);
+    assert!(app.input.is_empty());
+    let effects = press(&mut app, KeyCode::Char('y'), KeyModifiers::NONE);
+    assert_eq!(
+        effects,
+        [Effect::Decide(first.id, ApprovalDecision::Approve)]
+    );
+    let effects = press(&mut app, KeyCode::Char('N'), KeyModifiers::NONE);
+    let reason = "the user said no".to_owned();
+    let deny = ApprovalDecision::Deny { reason };
+    assert_eq!(effects, [Effect::Decide(second.id, deny)]);
+    assert!(app.approvals.is_empty());
+}
+
+#[test]
+fn always_answers_waiting_and_later_questions_of_that_tool_only() {
+    let env = Env::simulated(2);
+    let mut app = app();
+    send(&mut app, "go");
+    let asked: Vec<_> = [("c1", "save"), ("c2", "other"), ("c3", "save")]
+        .map(|(id, tool)| request(&env, id, tool))
+        .into();
+    for request in asked.clone() {
+        run(&mut app, EventKind::ApprovalNeeded { request });
+    }
+    let effects = press(&mut app, KeyCode::Char('a'), KeyModifiers::NONE);
+    let approve = |index: usize| Effect::Decide(asked[index].id, ApprovalDecision::Approve);
+    assert_eq!(effects, [approve(0), approve(2)]);
+    assert_eq!(app.approvals.len(), 1);
+    let later = request(&env, "c4", "save");
+    let id = later.id;
+    let effects = run(&mut app, EventKind::ApprovalNeeded { request: later });
+    assert_eq!(effects, [Effect::Decide(id, ApprovalDecision::Approve)]);
+}
+
+#[test]
+fn slash_commands_do_what_they_say() {
+    let mut app = app();
+    assert_eq!(send(&mut app, "/quit"), [Effect::Quit]);
+    send(&mut app, "/help");
+    assert!(last(&app).contains("/save [file]"));
+    send(&mut app, "/tools");
+    assert!(last(&app).contains("`clock`: tells the time"));
+    send(&mut app, "/model");
+    assert!(last(&app).contains("`demo`"));
+    assert_eq!(
+        send(&mut app, "/model openai/x"),
+        [Effect::Model("openai/x".into())]
+    );
+    app.update(Action::Model("openai/x".to_owned()));
+    assert_eq!(app.facts.model, "openai/x");
+    send(&mut app, "/nope");
+    assert_eq!(last(&app), "there is no command /nope");
+    assert_eq!(send(&mut app, "/clear"), [Effect::Forget, Effect::Redraw]);
+    assert!(app.transcript.entries().is_empty());
+    let effects = send(&mut app, "/save out.md");
+    assert!(matches!(&effects[..], [Effect::Save(Some(file), _)] if file == "out.md"));
+    // While a turn runs the model and the conversation stay.
+    send(&mut app, "go");
+    assert_eq!(send(&mut app, "/model demo"), []);
+    assert_eq!(last(&app), "not while a turn is running");
+}
+
+#[test]
+fn the_saved_text_holds_what_was_said_and_done() {
+    let mut app = app();
+    send(&mut app, "what time is it?");
+    let call = ToolCall::new("c1", "clock", &json!({}));
+    let result = provost_core::ToolResult::text(&call, "noon ``` noon");
+    run(&mut app, EventKind::ToolCallReady { call });
+    let duration = Duration::ZERO;
+    run(&mut app, EventKind::ToolFinished { result, duration });
+    run(
+        &mut app,
+        EventKind::TextDelta {
+            text: "Noon.".into(),
+        },
+    );
+    let text = app.transcript.to_markdown();
+    assert!(text.contains("## You\n\nwhat time is it?\n"), "{text}");
+    assert!(
+        text.contains("- tool `clock` {}\n\n````\nnoon ``` noon\n````"),
+        "{text}"
+    );
+    assert!(text.contains("## Provost\n\nNoon.\n"), "{text}");
+}
+
+#[test]
+fn tokens_add_up_and_a_lost_stream_is_told() {
+    let mut app = app();
+    send(&mut app, "go");
+    for turn in 1..=2 {
+        let kind = EventKind::TurnFinished {
+            turn,
+            message: Message::assistant("x").into(),
+            stop: StopReason::EndTurn,
+            usage: Usage::new(10, 5),
+        };
+        run(&mut app, kind);
+    }
+    assert_eq!(app.usage, Usage::new(20, 10));
+    app.update(Action::RunGone);
+    assert_eq!(last(&app), "the run ended without a result");
+    assert!(app.running.is_none());
+}
+
+#[test]
+fn a_call_that_never_ended_is_shown_as_stopped() {
+    let mut app = app();
+    send(&mut app, "go");
+    let call = ToolCall::new("c1", "clock", &json!({}));
+    run(&mut app, EventKind::ToolCallReady { call });
+    run(&mut app, EventKind::Cancelled);
+    let stopped = app.transcript.entries().iter().any(|entry| {
+        matches!(&entry.body, Body::Tool(tool)
+            if tool.state == super::super::transcript::ToolState::Stopped)
+    });
+    assert!(stopped);
+}

@@ -1,0 +1,67 @@
+//! The terminal while the chat has it, and giving it back whatever happens.
+
+use std::io::{self, Stdout, Write};
+use std::sync::Once;
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
+};
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::crossterm::{cursor, execute};
+
+static PANIC_HOOK: Once = Once::new();
+
+/// The terminal in raw mode on its second screen. Dropping it gives the terminal back.
+pub(crate) struct Screen {
+    /// What is drawn on.
+    pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub(crate) fn open(has_mouse: bool) -> io::Result<Self> {
+        PANIC_HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            // A message nobody can read on a broken screen helps nobody.
+            std::panic::set_hook(Box::new(move |info| {
+                restore();
+                before(info);
+            }));
+        });
+        enable_raw_mode()?;
+        // From here on an error must give the terminal back as well.
+        let open = || -> io::Result<Self> {
+            execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
+            if has_mouse {
+                execute!(io::stdout(), EnableMouseCapture)?;
+            }
+            let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+            Ok(Self { terminal })
+        };
+        open().inspect_err(|_| restore())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Gives the terminal back; safe to call twice. Nothing can be done about an error here.
+fn restore() {
+    execute!(
+        io::stdout(),
+        DisableMouseCapture,
+        DisableBracketedPaste,
+        LeaveAlternateScreen,
+        cursor::Show
+    )
+    .ok();
+    disable_raw_mode().ok();
+    io::stdout().flush().ok();
+}

@@ -1,0 +1,64 @@
+//! The styles of the chat, with and without colour.
+
+use ratatui::style::{Color, Modifier, Style};
+
+/// One style for each role a piece of text can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Theme {
+    /// What the user said.
+    pub(crate) user: Style,
+    /// Side remarks.
+    pub(crate) dim: Style,
+    /// Code.
+    pub(crate) code: Style,
+    /// Headings.
+    pub(crate) heading: Style,
+    /// Links.
+    pub(crate) link: Style,
+    /// Names of tools and models.
+    pub(crate) accent: Style,
+    /// What went well.
+    pub(crate) ok: Style,
+    /// What waits for the user.
+    pub(crate) warn: Style,
+    /// What went wrong.
+    pub(crate) error: Style,
+    /// The marked entry.
+    pub(crate) selected: Style,
+}
+
+impl Theme {
+    /// With colours from the terminal's own palette.
+    pub(crate) fn color() -> Self {
+        let fg = |color| Style::new().fg(color);
+        Self {
+            user: fg(Color::Cyan).add_modifier(Modifier::BOLD),
+            dim: fg(Color::DarkGray),
+            code: fg(Color::Yellow),
+            heading: fg(Color::Blue).add_modifier(Modifier::BOLD),
+            link: fg(Color::Blue).add_modifier(Modifier::UNDERLINED),
+            accent: fg(Color::Magenta),
+            ok: fg(Color::Green),
+            warn: fg(Color::Yellow).add_modifier(Modifier::BOLD),
+            error: fg(Color::Red),
+            selected: Style::new().add_modifier(Modifier::REVERSED),
+        }
+    }
+
+    /// Without any colour; only weight tells things apart.
+    pub(crate) fn mono() -> Self {
+        let plain = Style::new();
+        Self {
+            user: plain.add_modifier(Modifier::BOLD),
+            dim: plain.add_modifier(Modifier::DIM),
+            code: plain,
+            heading: plain.add_modifier(Modifier::BOLD),
+            link: plain.add_modifier(Modifier::UNDERLINED),
+            accent: plain.add_modifier(Modifier::BOLD),
+            ok: plain,
+            warn: plain.add_modifier(Modifier::BOLD),
+            error: plain.add_modifier(Modifier::BOLD),
+            selected: plain.add_modifier(Modifier::REVERSED),
+        }
+    }
+}

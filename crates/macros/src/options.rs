@@ -1,0 +1,289 @@
+//! The options inside `#[tool(..)]`.
+
+use std::time::Duration;
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Attribute, Expr, ExprLit, Ident, Lit, LitInt, LitStr, Path, Token};
+
+use crate::faults::Faults;
+
+/// What the model may call a tool; the same bound as in `provost_core::limits`, which macros cannot depend on.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Where the options stand: it decides which exist.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    Function,
+    Method,
+    Block,
+    Argument,
+}
+
+impl Place {
+    fn known(self) -> &'static [&'static str] {
+        match self {
+            Self::Function => &[
+                "name",
+                "description",
+                "timeout",
+                "retries",
+                "approval",
+                "exclusive",
+                "crate",
+            ],
+            Self::Method => &[
+                "name",
+                "description",
+                "timeout",
+                "retries",
+                "approval",
+                "exclusive",
+                "skip",
+            ],
+            Self::Block => &["crate"],
+            Self::Argument => &["default"],
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Function => "a tool function",
+            Self::Method => "a tool method",
+            Self::Block => "an `impl` block of tools",
+            Self::Argument => "an argument of a tool",
+        }
+    }
+}
+
+/// When a person must be asked.
+pub(crate) enum ApprovalOption {
+    Always,
+    Never,
+    When(Expr),
+}
+
+/// What stands in for an argument that the model left out.
+pub(crate) enum Fallback {
+    OfType,
+    Value(Expr),
+}
+
+/// All options; which may be set depends on the [`Place`].
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) description: Option<Expr>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) retries: Option<u32>,
+    pub(crate) approval: Option<ApprovalOption>,
+    pub(crate) exclusive: bool,
+    pub(crate) skip: bool,
+    pub(crate) default: Option<Fallback>,
+    pub(crate) krate: Option<Path>,
+    seen: Vec<Ident>,
+}
+
+impl Options {
+    /// Reads the inside of `#[tool(..)]`.
+    pub(crate) fn parse(place: Place, tokens: TokenStream, faults: &mut Faults) -> Self {
+        let mut options = Self::default();
+        if let Err(error) = options.parse_more(place, tokens) {
+            faults.add(error);
+        }
+        options
+    }
+
+    /// Takes the `#[tool]` attributes out of a list and reads them.
+    pub(crate) fn take(place: Place, attrs: &mut Vec<Attribute>, faults: &mut Faults) -> Self {
+        let mut options = Self::default();
+        let is_tool = |attr: &mut Attribute| attr.path().is_ident("tool");
+        for attr in attrs.extract_if(.., is_tool) {
+            let read = match &attr.meta {
+                syn::Meta::Path(_) => Ok(()),
+                syn::Meta::List(list) => options.parse_more(place, list.tokens.clone()),
+                syn::Meta::NameValue(_) => Err(syn::Error::new_spanned(
+                    &attr,
+                    "write `#[tool(option = value)]`",
+                )),
+            };
+            if let Err(error) = read {
+                faults.add(error);
+            }
+        }
+        options
+    }
+
+    /// True if an option was given, be it with a wrong value.
+    pub(crate) fn gave(&self, name: &str) -> bool {
+        self.seen.iter().any(|seen| seen == name)
+    }
+
+    fn parse_more(&mut self, place: Place, tokens: TokenStream) -> syn::Result<()> {
+        let parser = |input: ParseStream<'_>| {
+            while !input.is_empty() {
+                self.parse_one(place, input)?;
+                if !input.is_empty() {
+                    input.parse::<Token![,]>()?;
+                }
+            }
+            Ok(())
+        };
+        parser.parse2(tokens)
+    }
+
+    fn parse_one(&mut self, place: Place, input: ParseStream<'_>) -> syn::Result<()> {
+        let key = input.call(Ident::parse_any)?;
+        let name = key.to_string();
+        if !place.known().contains(&name.as_str()) {
+            let known = place.known().join("`, `");
+            let noun = place.noun();
+            return Err(syn::Error::new_spanned(
+                &key,
+                format!("unknown option `{name}`: {noun} takes `{known}`"),
+            ));
+        }
+        if self.seen.contains(&key) {
+            let sentence = format!("option `{name}` is given twice");
+            return Err(syn::Error::new_spanned(&key, sentence));
+        }
+        self.seen.push(key.clone());
+        match name.as_str() {
+            "exclusive" | "skip" => {
+                if input.peek(Token![=]) {
+                    let sentence = format!("`{name}` takes no value: write it alone or leave it");
+                    return Err(syn::Error::new_spanned(&key, sentence));
+                }
+                let flag = if name == "skip" {
+                    &mut self.skip
+                } else {
+                    &mut self.exclusive
+                };
+                *flag = true;
+            }
+            "default" if !input.peek(Token![=]) => self.default = Some(Fallback::OfType),
+            _ => {
+                if !input.peek(Token![=]) {
+                    let sentence = format!("option `{name}` needs a value: `{name} = ..`");
+                    return Err(syn::Error::new_spanned(&key, sentence));
+                }
+                input.parse::<Token![=]>()?;
+                self.parse_value(&name, input.parse()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn parse_value(&mut self, name: &str, value: Expr) -> syn::Result<()> {
+        match name {
+            "name" => self.name = Some(tool_name(text(&value, "a tool name in quotes")?)?),
+            "description" => self.description = Some(description(value)?),
+            "timeout" => self.timeout = Some(duration(&value)?),
+            "retries" => self.retries = Some(number(&value)?),
+            "approval" => self.approval = Some(approval(value)?),
+            "default" => self.default = Some(Fallback::Value(value)),
+            _ => self.krate = Some(text(&value, "a path in quotes")?.parse()?),
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a name that some vendor would refuse.
+pub(crate) fn check_name(name: &str, place: impl ToTokens) -> syn::Result<()> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
+        let sentence = format!(
+            "`{name}` is not a tool name: use 1 to {NAME_CHARS_MAX} letters, digits, `_` or `-`"
+        );
+        return Err(syn::Error::new_spanned(place, sentence));
+    }
+    Ok(())
+}
+
+fn tool_name(name: LitStr) -> syn::Result<LitStr> {
+    check_name(&name.value(), &name)?;
+    Ok(name)
+}
+
+fn text(value: &Expr, wanted: &str) -> syn::Result<LitStr> {
+    match literal(value) {
+        Some(Lit::Str(text)) => Ok(text.clone()),
+        _ => Err(syn::Error::new_spanned(value, format!("expected {wanted}"))),
+    }
+}
+
+fn literal(value: &Expr) -> Option<&Lit> {
+    match value {
+        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
+        Expr::Group(group) => literal(&group.expr),
+        _ => None,
+    }
+}
+
+fn description(value: Expr) -> syn::Result<Expr> {
+    if let Some(Lit::Str(text)) = literal(&value)
+        && text.value().trim().is_empty()
+    {
+        let sentence = "an empty description tells the model nothing";
+        return Err(syn::Error::new_spanned(value, sentence));
+    }
+    Ok(value)
+}
+
+fn duration(value: &Expr) -> syn::Result<Duration> {
+    let wanted = "a duration in quotes, like \"20s\", \"500ms\", \"2m\" or \"1h\"";
+    let text = text(value, wanted)?;
+    let whole = text.value();
+    let digits = whole.bytes().take_while(u8::is_ascii_digit).count();
+    let (count, unit) = whole.split_at(digits);
+    let unit_millis: u64 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => 0,
+    };
+    let millis = count
+        .parse::<u64>()
+        .ok()
+        .and_then(|count| count.checked_mul(unit_millis));
+    match millis {
+        Some(millis @ 1..) => Ok(Duration::from_millis(millis)),
+        _ => Err(syn::Error::new_spanned(
+            text,
+            format!("`{whole}` is not a time limit: write {wanted}"),
+        )),
+    }
+}
+
+fn number(value: &Expr) -> syn::Result<u32> {
+    let parsed = match literal(value) {
+        Some(Lit::Int(number)) => LitInt::base10_parse(number).ok(),
+        _ => None,
+    };
+    parsed.ok_or_else(|| {
+        let sentence = format!("expected a whole number from 0 to {}", u32::MAX);
+        syn::Error::new_spanned(value, sentence)
+    })
+}
+
+fn approval(value: Expr) -> syn::Result<ApprovalOption> {
+    let known = match (literal(&value), &value) {
+        (Some(Lit::Str(text)), _) => match text.value().as_str() {
+            "always" => Some(ApprovalOption::Always),
+            "never" => Some(ApprovalOption::Never),
+            _ => None,
+        },
+        (None, Expr::Path(_) | Expr::Closure(_)) => Some(ApprovalOption::When(value.clone())),
+        _ => None,
+    };
+    known.ok_or_else(|| {
+        syn::Error::new_spanned(
+            value,
+            "expected \"always\", \"never\", or the name of a function \
+             `fn(&serde_json::Value) -> bool`, without quotes",
+        )
+    })
+}

@@ -1,0 +1,107 @@
+//! The one transport: any wire over HTTP, as a [`ChatModel`].
+//!
+//! It moves bytes, keeps time and retries. It knows no vendor's JSON, and nothing it says or prints holds the key.
+
+mod build;
+mod call;
+mod client;
+mod header;
+mod send;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::{Env, Secret};
+use reqwest::Url;
+use reqwest::header::HeaderMap;
+
+pub use build::{BuildError, HttpModelBuilder};
+
+use crate::wire::Wire;
+use crate::{ChatModel, ChatRequest, ModelInfo, ModelStream, RetryPolicy};
+
+/// How long each stage of a call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until a connection stands. An injected client keeps its own.
+    pub connect: Duration,
+    /// From the request to the first byte of the answer. Long, because some servers load the model first.
+    pub first_byte: Duration,
+    /// Between two pieces of the answer. Long, because some models think in silence.
+    pub idle: Duration,
+    /// The whole call with all its retries. A request's own deadline counts beside it.
+    pub total: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(300),
+            idle: Duration::from_secs(300),
+            total: None,
+        }
+    }
+}
+
+/// A model behind HTTP. Cheap to clone: clones share everything, connections included.
+#[derive(Clone)]
+pub struct HttpModel {
+    endpoint: Arc<Endpoint>,
+}
+
+/// Everything a call needs, settled when the model was built.
+struct Endpoint {
+    wire: Box<dyn Wire>,
+    info: ModelInfo,
+    url: Url,
+    key: Option<Secret<String>>,
+    headers: HeaderMap,
+    client: reqwest::Client,
+    timeouts: Timeouts,
+    retry: RetryPolicy,
+    env: Env,
+}
+
+impl HttpModel {
+    /// Begins a model of some provider over some wire.
+    pub fn builder<W: Wire>(
+        provider: impl Into<String>,
+        model: impl Into<String>,
+        wire: W,
+    ) -> HttpModelBuilder<W> {
+        HttpModelBuilder::new(provider.into(), model.into(), wire)
+    }
+
+    fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint: Arc::new(endpoint),
+        }
+    }
+
+    /// The address that requests go to.
+    pub fn url(&self) -> &str {
+        self.endpoint.url.as_str()
+    }
+}
+
+impl ChatModel for HttpModel {
+    fn info(&self) -> &ModelInfo {
+        &self.endpoint.info
+    }
+
+    fn stream(&self, request: ChatRequest) -> ModelStream {
+        Box::pin(call::Call::new(Arc::clone(&self.endpoint), request))
+    }
+}
+
+impl fmt::Debug for HttpModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpModel")
+            .field("provider", &self.endpoint.info.provider)
+            .field("model", &self.endpoint.info.model)
+            .field("url", &self.url())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,327 @@
+//! One call: send, read, and try again while nothing was delivered.
+//!
+//! A hand-written stream and not a task: dropping it drops the connection, and nothing runs on.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::Stream;
+use futures::future::BoxFuture;
+use http_body::Body as _;
+use tokio::time::{Instant, Sleep};
+
+use super::{Endpoint, header};
+use crate::http::send::{self, Opened};
+use crate::sse::{SseError, SseParser};
+use crate::wire::{Decoder, Progress};
+use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent};
+
+/// How long usage may follow the end of the answer.
+const TAIL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the end of the body may follow the last event. Reading it lets the connection be used again.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The stream of one call.
+pub(super) struct Call {
+    endpoint: Arc<Endpoint>,
+    /// The request until it is encoded.
+    request: Option<ChatRequest>,
+    body: Bytes,
+    deadline: Option<Instant>,
+    retries: u32,
+    /// True once a piece of the answer was decoded: from then on a retry would repeat it.
+    delivered: bool,
+    stopped: bool,
+    /// Decoded events, last one first.
+    queue: Vec<ModelEvent>,
+    failure: Option<ModelError>,
+    state: State,
+}
+
+enum State {
+    Start,
+    Sending(BoxFuture<'static, Result<Opened, ModelError>>),
+    Reading(Box<Reading>),
+    Waiting(Pin<Box<Sleep>>),
+    Done,
+}
+
+struct Reading {
+    body: reqwest::Body,
+    sse: SseParser,
+    decoder: Box<dyn Decoder>,
+    request_id: Option<String>,
+    last_byte: Instant,
+    /// How long silence may last now.
+    patience: Duration,
+    /// Set once and moved only when it fires: resetting a timer for every token would cost more than the token.
+    timer: Pin<Box<Sleep>>,
+    finished: bool,
+}
+
+impl Call {
+    pub(super) fn new(endpoint: Arc<Endpoint>, request: ChatRequest) -> Self {
+        Self {
+            endpoint,
+            request: Some(request),
+            body: Bytes::new(),
+            deadline: None,
+            retries: 0,
+            delivered: false,
+            stopped: false,
+            queue: Vec::new(),
+            failure: None,
+            state: State::Start,
+        }
+    }
+
+    /// Encodes the request once, then opens the connection of this try.
+    fn start(&mut self) -> Result<(), ModelError> {
+        if let Some(request) = self.request.take() {
+            let total = self.endpoint.timeouts.total;
+            let total = total.and_then(|total| Instant::now().checked_add(total));
+            self.deadline = request.deadline.into_iter().chain(total).min();
+            let body = self.endpoint.wire.encode(&request, &self.endpoint.info)?;
+            self.body = Bytes::from(body);
+        }
+        let opening = send::open(Arc::clone(&self.endpoint), self.body.clone(), self.deadline);
+        self.state = State::Sending(Box::pin(opening));
+        Ok(())
+    }
+
+    fn opened(&mut self, opened: Opened) {
+        header::metadata(&opened.headers, &mut self.queue);
+        self.queue.reverse();
+        let now = Instant::now();
+        let patience = self.endpoint.timeouts.idle;
+        self.state = State::Reading(Box::new(Reading {
+            body: opened.body,
+            sse: SseParser::default(),
+            decoder: self.endpoint.wire.decoder(),
+            request_id: header::request_id(&opened.headers),
+            last_byte: now,
+            patience,
+            timer: Box::pin(tokio::time::sleep_until(wake_at(
+                now,
+                patience,
+                self.deadline,
+            ))),
+            finished: false,
+        }));
+    }
+
+    /// Reads until something can be given out or the answer is over.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ModelError>> {
+        let State::Reading(reading) = &mut self.state else {
+            return Poll::Ready(Ok(()));
+        };
+        match Pin::new(&mut reading.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                reading.last_byte = Instant::now();
+                let Ok(bytes) = frame.into_data() else {
+                    return Poll::Ready(Ok(()));
+                };
+                let fed = reading.feed(&bytes, &mut self.queue);
+                self.note_new_events();
+                Poll::Ready(fed)
+            }
+            Poll::Ready(Some(Err(error))) => {
+                let error = send::transport_error(&self.endpoint, error);
+                Poll::Ready(Err(reading.signed(error)))
+            }
+            Poll::Ready(None) => {
+                let ended = reading.end(&mut self.queue);
+                self.note_new_events();
+                ended?;
+                self.state = State::Done;
+                Poll::Ready(Ok(()))
+            }
+            Poll::Pending => {
+                ready!(reading.poll_timer(cx, self.deadline));
+                let error = reading.timeout_error(self.deadline);
+                Poll::Ready(Err(reading.signed(error)))
+            }
+        }
+    }
+
+    fn note_new_events(&mut self) {
+        for event in &self.queue {
+            self.delivered |= is_delta(event);
+            self.stopped |= matches!(event, ModelEvent::Stop(_));
+        }
+        self.queue.reverse();
+        if let State::Reading(reading) = &mut self.state
+            && self.stopped
+        {
+            let patience = if reading.finished {
+                CLOSE_TIMEOUT
+            } else {
+                TAIL_TIMEOUT
+            };
+            if patience < reading.patience {
+                reading.patience = patience;
+                let wake = wake_at(reading.last_byte, patience, self.deadline);
+                reading.timer.as_mut().reset(wake);
+            }
+        }
+    }
+
+    /// Tries again if nothing was delivered and the policy allows it; else the call has failed.
+    fn fail(&mut self, error: ModelError) {
+        self.state = State::Done;
+        if self.stopped {
+            // The answer is whole; what broke is only what follows it.
+            return;
+        }
+        let endpoint = &self.endpoint;
+        let left = self
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let wait = match self.delivered {
+            true => None,
+            false => {
+                let chance = endpoint.env.random_unit();
+                endpoint.retry.decide(&error, self.retries, left, chance)
+            }
+        };
+        let Some(delay) = wait else {
+            self.failure = Some(error);
+            return;
+        };
+        self.retries += 1;
+        tracing::debug!(
+            attempt = self.retries,
+            delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            error.class = error.class.as_str(),
+            "trying the model call again"
+        );
+        self.queue.clear();
+        self.queue.push(ModelEvent::Retry {
+            attempt: self.retries,
+            delay,
+            error,
+        });
+        self.state = State::Waiting(Box::pin(tokio::time::sleep(delay)));
+    }
+}
+
+impl Stream for Call {
+    type Item = Result<ModelEvent, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let call = &mut *self;
+        loop {
+            if let Some(event) = call.queue.pop() {
+                return Poll::Ready(Some(Ok(event)));
+            }
+            let step = match &mut call.state {
+                State::Start => call.start(),
+                State::Sending(opening) => {
+                    ready!(opening.as_mut().poll(cx)).map(|opened| call.opened(opened))
+                }
+                State::Reading(_) => ready!(call.poll_read(cx)),
+                State::Waiting(sleep) => {
+                    ready!(sleep.as_mut().poll(cx));
+                    call.state = State::Start;
+                    Ok(())
+                }
+                State::Done => return Poll::Ready(call.failure.take().map(Err)),
+            };
+            if let Err(error) = step {
+                call.fail(error);
+            }
+        }
+    }
+}
+
+impl Reading {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let Self {
+            sse,
+            decoder,
+            finished,
+            ..
+        } = self;
+        let fed = sse.push(bytes, |event| {
+            if !*finished {
+                *finished = decoder.push(&event, out)? == Progress::Done;
+            }
+            Ok::<(), ModelError>(())
+        });
+        fed.map_err(|error| self.signed(error))
+    }
+
+    fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let Self {
+            sse,
+            decoder,
+            finished,
+            ..
+        } = self;
+        let ended = sse.finish(|event| {
+            if !*finished {
+                *finished = decoder.push(&event, out)? == Progress::Done;
+            }
+            Ok::<(), ModelError>(())
+        });
+        let ended = match ended {
+            Ok(()) if !*finished => decoder.finish(out),
+            other => other,
+        };
+        ended.map_err(|error| self.signed(error))
+    }
+
+    /// Ready once the silence has lasted too long or the deadline is there.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> Poll<()> {
+        loop {
+            ready!(self.timer.as_mut().poll(cx));
+            let wake = wake_at(self.last_byte, self.patience, deadline);
+            if Instant::now() >= wake {
+                return Poll::Ready(());
+            }
+            self.timer.as_mut().reset(wake);
+        }
+    }
+
+    fn timeout_error(&self, deadline: Option<Instant>) -> ModelError {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return send::deadline_error();
+        }
+        ModelError::new(
+            ModelErrorClass::Timeout,
+            format!(
+                "the provider sent nothing for {:?}: raise the idle timeout if the model needs longer",
+                self.patience
+            ),
+        )
+    }
+
+    fn signed(&self, mut error: ModelError) -> ModelError {
+        error.request_id.clone_from(&self.request_id);
+        error
+    }
+}
+
+fn wake_at(last_byte: Instant, patience: Duration, deadline: Option<Instant>) -> Instant {
+    let wake = last_byte + patience;
+    deadline.map_or(wake, |deadline| deadline.min(wake))
+}
+
+fn is_delta(event: &ModelEvent) -> bool {
+    !matches!(
+        event,
+        ModelEvent::Started { .. }
+            | ModelEvent::Usage(_)
+            | ModelEvent::Metadata(..)
+            | ModelEvent::Retry { .. }
+    )
+}
+
+impl From<SseError> for ModelError {
+    fn from(error: SseError) -> Self {
+        ModelError::new(ModelErrorClass::Malformed, error.to_string())
+    }
+}

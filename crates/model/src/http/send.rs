@@ -1,0 +1,188 @@
+//! One try: the request out, the head of the answer in.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::Body as _;
+use provost_core::limits::ERROR_BODY_BYTES_MAX;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::{Method, Request, Response};
+use tokio::time::{Instant, timeout_at};
+
+use super::{Endpoint, header};
+use crate::{ModelError, ModelErrorClass};
+
+/// How long the body of an error answer may take.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An answer that began well.
+pub(super) struct Opened {
+    pub(super) headers: HeaderMap,
+    pub(super) body: reqwest::Body,
+}
+
+/// Sends the request and judges the head of the answer.
+pub(super) async fn open(
+    endpoint: Arc<Endpoint>,
+    body: Bytes,
+    deadline: Option<Instant>,
+) -> Result<Opened, ModelError> {
+    if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        return Err(deadline_error());
+    }
+    let request = request(&endpoint, body)?;
+    let first_byte = Instant::now() + endpoint.timeouts.first_byte;
+    let until = deadline.map_or(first_byte, |deadline| deadline.min(first_byte));
+    let response = match timeout_at(until, endpoint.client.execute(request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => return Err(transport_error(&endpoint, error)),
+        Err(_) if until < first_byte => return Err(deadline_error()),
+        Err(_) => {
+            let waited = endpoint.timeouts.first_byte;
+            return Err(ModelError::new(
+                ModelErrorClass::Timeout,
+                format!(
+                    "the provider did not answer for {waited:?}: raise the first-byte timeout if it needs longer"
+                ),
+            ));
+        }
+    };
+    if response.status().is_success() && !is_page(response.headers()) {
+        let mut response = response;
+        let headers = std::mem::take(response.headers_mut());
+        let body = reqwest::Body::from(response);
+        return Ok(Opened { headers, body });
+    }
+    Err(refusal(&endpoint, response, deadline).await)
+}
+
+fn request(endpoint: &Endpoint, body: Bytes) -> Result<Request, ModelError> {
+    let mut request = Request::new(Method::POST, endpoint.url.clone());
+    let headers = request.headers_mut();
+    headers.clone_from(&endpoint.headers);
+    let key = endpoint.key.as_ref().map(|key| key.expose().as_str());
+    endpoint.wire.headers(key, headers).map_err(|cause| {
+        let problem = "the key holds characters that no header may hold: check it for line breaks";
+        ModelError::new(ModelErrorClass::Auth, problem).caused_by(cause)
+    })?;
+    *request.body_mut() = Some(reqwest::Body::from(body));
+    Ok(request)
+}
+
+/// True for an answer that cannot be a stream: a web page, or JSON from a server that does not stream.
+fn is_page(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| {
+        let kind = kind.to_ascii_lowercase();
+        kind.starts_with("application/json") || kind.starts_with("text/html")
+    })
+}
+
+async fn refusal(
+    endpoint: &Endpoint,
+    mut response: Response,
+    deadline: Option<Instant>,
+) -> ModelError {
+    let status = response.status();
+    let headers = std::mem::take(response.headers_mut());
+    let mut error = if status.is_redirection() {
+        let target = headers
+            .get(LOCATION)
+            .and_then(|target| target.to_str().ok());
+        let target = target.unwrap_or("another address");
+        let problem =
+            format!("the server redirects to {target}: set the base URL to the final address");
+        ModelError::new(ModelErrorClass::InvalidRequest, problem)
+    } else {
+        let body = read_bounded(reqwest::Body::from(response), deadline).await;
+        match status.is_success() && !looks_like_error(&body) {
+            true => ModelError::new(
+                ModelErrorClass::Malformed,
+                "the server did not answer with a stream: check that the base URL is the one of the API",
+            ),
+            false => endpoint.wire.failure(
+                Some(status.as_u16()).filter(|_| !status.is_success()),
+                &body,
+            ),
+        }
+    };
+    error.status = error.status.or(Some(status.as_u16()));
+    error.retry_after = header::retry_after(&headers, endpoint.env.now());
+    error.request_id = header::request_id(&headers);
+    without_key(endpoint, error)
+}
+
+fn looks_like_error(body: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(body)
+        .is_ok_and(|body| body.get("error").is_some_and(|error| !error.is_null()))
+}
+
+/// The beginning of a body; whatever goes wrong, what was read until then is enough.
+async fn read_bounded(mut body: reqwest::Body, deadline: Option<Instant>) -> Vec<u8> {
+    let until = Instant::now() + ERROR_BODY_TIMEOUT;
+    let until = deadline.map_or(until, |deadline| deadline.min(until));
+    let mut read = Vec::new();
+    while read.len() < ERROR_BODY_BYTES_MAX {
+        let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+        match timeout_at(until, frame).await {
+            Ok(Some(Ok(frame))) => {
+                let bytes = frame.into_data().unwrap_or_default();
+                let room = ERROR_BODY_BYTES_MAX - read.len();
+                read.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            }
+            _ => break,
+        }
+    }
+    read
+}
+
+/// A vendor may repeat the key in its complaint about it.
+fn without_key(endpoint: &Endpoint, mut error: ModelError) -> ModelError {
+    if let Some(key) = &endpoint.key
+        && !key.expose().is_empty()
+        && error.message.contains(key.expose().as_str())
+    {
+        error.message = error.message.replace(key.expose().as_str(), "***");
+    }
+    error
+}
+
+/// A connection that could not be made or that broke.
+pub(super) fn transport_error(endpoint: &Endpoint, error: reqwest::Error) -> ModelError {
+    let host = endpoint.url.host_str().unwrap_or("the server");
+    let port = endpoint.url.port_or_known_default().unwrap_or(0);
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let (class, message) = match (error.is_timeout(), error.is_connect()) {
+        (true, _) => (
+            ModelErrorClass::Timeout,
+            format!("no connection to {host}:{port} in time: check the address and the network"),
+        ),
+        (false, true) => (
+            ModelErrorClass::Transport,
+            format!(
+                "cannot connect to {host}:{port} ({cause}): check that the server runs and that the base URL is right"
+            ),
+        ),
+        (false, false) => (
+            ModelErrorClass::Transport,
+            format!("the connection to {host}:{port} broke ({cause})"),
+        ),
+    };
+    ModelError::new(class, message).caused_by(error)
+}
+
+/// The caller's own deadline passed.
+pub(super) fn deadline_error() -> ModelError {
+    ModelError::new(
+        ModelErrorClass::Timeout,
+        "the deadline of the model call passed",
+    )
+}

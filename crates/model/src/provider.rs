@@ -1,0 +1,159 @@
+//! Providers: which wire, which address, which variables.
+
+use provost_core::Secret;
+
+use crate::wire::anthropic::AnthropicMessages;
+use crate::wire::openai_chat::OpenAiChat;
+use crate::{BuildError, Catalog, HttpModel, HttpModelBuilder};
+
+/// OpenAI over Chat Completions.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenAi;
+
+impl OpenAi {
+    /// Where it is.
+    pub const BASE_URL: &'static str = "https://api.openai.com/v1";
+    /// The variable that holds the key.
+    pub const KEY_VARIABLE: &'static str = "OPENAI_API_KEY";
+    /// The variable that holds another address.
+    pub const BASE_URL_VARIABLE: &'static str = "OPENAI_BASE_URL";
+
+    /// Begins a model.
+    pub fn builder(model: impl Into<String>) -> HttpModelBuilder<OpenAiChat> {
+        let info = Catalog::builtin().info("openai", &model.into());
+        HttpModel::builder("openai", &info.model, OpenAiChat::default())
+            .info(info)
+            .base_url(Self::BASE_URL)
+            .require_key(Self::KEY_VARIABLE)
+    }
+
+    /// A model with the key and the address that the environment names.
+    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, BuildError> {
+        Self::with_vars(model, |name| std::env::var(name).ok()).build()
+    }
+
+    /// Begins a model with the key and the address that `vars` names.
+    pub fn with_vars(
+        model: impl Into<String>,
+        vars: impl Fn(&str) -> Option<String>,
+    ) -> HttpModelBuilder<OpenAiChat> {
+        let names = (Self::KEY_VARIABLE, Self::BASE_URL_VARIABLE);
+        apply(Self::builder(model), names, vars)
+    }
+}
+
+/// Anthropic over Messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Anthropic;
+
+impl Anthropic {
+    /// Where it is.
+    pub const BASE_URL: &'static str = "https://api.anthropic.com";
+    /// The variable that holds the key.
+    pub const KEY_VARIABLE: &'static str = "ANTHROPIC_API_KEY";
+    /// The variable that holds another address.
+    pub const BASE_URL_VARIABLE: &'static str = "ANTHROPIC_BASE_URL";
+
+    /// Begins a model.
+    pub fn builder(model: impl Into<String>) -> HttpModelBuilder<AnthropicMessages> {
+        let catalog = Catalog::builtin();
+        let info = catalog.info("anthropic", &model.into());
+        let traits = catalog.anthropic_traits(&info.model);
+        let wire = AnthropicMessages {
+            thinking: traits.thinking,
+            sampling: traits.sampling,
+            ..AnthropicMessages::default()
+        };
+        HttpModel::builder("anthropic", &info.model, wire)
+            .info(info)
+            .base_url(Self::BASE_URL)
+            .require_key(Self::KEY_VARIABLE)
+    }
+
+    /// A model with the key and the address that the environment names.
+    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, BuildError> {
+        Self::with_vars(model, |name| std::env::var(name).ok()).build()
+    }
+
+    /// Begins a model with the key and the address that `vars` names.
+    pub fn with_vars(
+        model: impl Into<String>,
+        vars: impl Fn(&str) -> Option<String>,
+    ) -> HttpModelBuilder<AnthropicMessages> {
+        let names = (Self::KEY_VARIABLE, Self::BASE_URL_VARIABLE);
+        apply(Self::builder(model), names, vars)
+    }
+}
+
+/// Begins a model of any server that speaks Chat Completions. It needs no key unless one is given.
+pub fn openai_compatible(
+    provider: impl Into<String>,
+    base_url: impl Into<String>,
+    model: impl Into<String>,
+) -> HttpModelBuilder<OpenAiChat> {
+    let provider = provider.into();
+    let info = Catalog::builtin().info(&provider, &model.into());
+    let wire = OpenAiChat {
+        legacy_max_tokens: true,
+        ..OpenAiChat::default()
+    };
+    HttpModel::builder(provider, &info.model, wire)
+        .info(info)
+        .base_url(base_url)
+}
+
+fn apply<W: crate::wire::Wire>(
+    builder: HttpModelBuilder<W>,
+    (key_variable, url_variable): (&str, &str),
+    vars: impl Fn(&str) -> Option<String>,
+) -> HttpModelBuilder<W> {
+    let var = |name| vars(name).filter(|value| !value.trim().is_empty());
+    let builder = match var(key_variable) {
+        Some(key) => builder.api_key(Secret::new(key.trim().to_owned())),
+        None => builder,
+    };
+    match var(url_variable) {
+        Some(url) => builder.base_url(url),
+        None => builder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ChatModel;
+
+    #[test]
+    fn a_missing_key_names_the_variable() {
+        let empty = |_: &str| Some(" ".to_owned());
+        let openai = OpenAi::with_vars("gpt-5.1", |_| None)
+            .build()
+            .unwrap_err()
+            .to_string();
+        assert!(openai.contains("OPENAI_API_KEY"), "{openai}");
+        let anthropic = Anthropic::with_vars("claude-opus-5", empty)
+            .build()
+            .unwrap_err()
+            .to_string();
+        assert!(anthropic.contains("ANTHROPIC_API_KEY"), "{anthropic}");
+    }
+
+    #[test]
+    fn key_and_address_come_from_the_variables() {
+        let vars = |name: &str| match name {
+            "ANTHROPIC_API_KEY" | "OPENAI_API_KEY" => Some("k\n".to_owned()),
+            "ANTHROPIC_BASE_URL" => Some("https://gate.example".to_owned()),
+            _ => None,
+        };
+        let model = Anthropic::with_vars("claude-opus-5", vars).build().unwrap();
+        assert_eq!(model.url(), "https://gate.example/v1/messages");
+        assert!(model.info().reasoning);
+        let model = OpenAi::with_vars("gpt-5.1", vars).build().unwrap();
+        assert_eq!(model.url(), "https://api.openai.com/v1/chat/completions");
+        let local = openai_compatible("ollama", "http://localhost:11434/v1", "llama")
+            .build()
+            .unwrap();
+        assert_eq!(local.info().provider, "ollama");
+        assert_eq!(local.info().context_window, None);
+    }
+}

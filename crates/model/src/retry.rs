@@ -1,0 +1,73 @@
+//! Whether a failed call is tried again, and when: a pure decision.
+
+use std::time::Duration;
+
+use crate::ModelError;
+
+/// How often and how patiently a model call is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Tries after the first one.
+    pub max_retries: u32,
+    /// The first wait is a random time up to this; each further one up to twice the one before.
+    pub base: Duration,
+    /// No wait that we choose is longer.
+    pub cap: Duration,
+    /// The longest wait a provider may ask for; if it asks for more the call fails and says so.
+    pub retry_after_max: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_retries: 4,
+            base: Duration::from_millis(500),
+            cap: Duration::from_secs(30),
+            retry_after_max: Duration::from_secs(120),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Never tries again.
+    pub fn never() -> Self {
+        Self {
+            max_retries: 0,
+            ..Self::default()
+        }
+    }
+
+    /// How long to wait before the next try, or `None` if the call has failed for good.
+    ///
+    /// `retries` counts the tries after the first that were already made, `left` is the time until the deadline and
+    /// `chance` a random number in `0.0 ..= 1.0`.
+    pub fn decide(
+        &self,
+        error: &ModelError,
+        retries: u32,
+        left: Option<Duration>,
+        chance: f64,
+    ) -> Option<Duration> {
+        if retries >= self.max_retries || !error.kind().retryable() {
+            return None;
+        }
+        let wait = match error.retry_after {
+            // A little more than asked, so that many waiting callers do not come back at the same moment.
+            Some(asked) => asked + (asked / 10).mul_f64(chance),
+            None => self.ceiling(retries).mul_f64(chance),
+        };
+        let too_long = error
+            .retry_after
+            .is_some_and(|asked| asked > self.retry_after_max);
+        let too_late = left.is_some_and(|left| wait >= left);
+        (!too_long && !too_late).then_some(wait)
+    }
+
+    fn ceiling(&self, retries: u32) -> Duration {
+        let factor = 1u32.checked_shl(retries).unwrap_or(u32::MAX);
+        self.base.saturating_mul(factor).min(self.cap)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Anthropic Messages.
+
+mod block;
+mod decode;
+mod encode;
+
+use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
+
+use crate::wire::{Decoder, Wire};
+use crate::{ChatRequest, ModelError, ModelInfo};
+
+/// The provider's name in opaque data and metadata.
+const PROVIDER: &str = "anthropic";
+/// What a thinking block's signature is called in opaque data.
+const SIGNATURE: &str = "signature";
+/// What a hidden thinking block is called in opaque data.
+const REDACTED: &str = "redacted_thinking";
+
+/// How a model is asked to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Thinking {
+    /// The model decides how much, guided by an effort. What current models want.
+    #[default]
+    Adaptive,
+    /// A number of tokens. What models before 4.6 want.
+    Budget,
+}
+
+/// The wire with its options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnthropicMessages {
+    /// Marks the end of the system prompt, of the tools and of the conversation for the vendor's prompt cache.
+    pub prompt_cache: bool,
+    /// How the model is asked to think when the request names an effort.
+    pub thinking: Thinking,
+    /// False keeps `temperature` and `top_p` back, for models that refuse them.
+    pub sampling: bool,
+}
+
+impl Default for AnthropicMessages {
+    fn default() -> Self {
+        Self {
+            prompt_cache: true,
+            thinking: Thinking::default(),
+            sampling: true,
+        }
+    }
+}
+
+impl Wire for AnthropicMessages {
+    fn path(&self, base_path: &str) -> &'static str {
+        // The vendor's own base URL has no version in it, many gateways' do.
+        if base_path.trim_end_matches('/').ends_with("/v1") {
+            "/messages"
+        } else {
+            "/v1/messages"
+        }
+    }
+
+    fn headers(
+        &self,
+        key: Option<&str>,
+        headers: &mut HeaderMap,
+    ) -> Result<(), InvalidHeaderValue> {
+        if let Some(key) = key {
+            let mut value = HeaderValue::try_from(key)?;
+            value.set_sensitive(true);
+            headers.insert("x-api-key", value);
+        }
+        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        Ok(())
+    }
+
+    fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError> {
+        encode::body(self, request, info)
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        Box::new(decode::MessageDecoder::default())
+    }
+}
+
+#[cfg(test)]
+mod tests;

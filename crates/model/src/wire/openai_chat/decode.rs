@@ -1,0 +1,358 @@
+//! The chunks of a streamed Chat Completion as model events.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use provost_core::{StopReason, Usage};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::PROVIDER;
+use super::calls::{CallDelta, OpenCalls};
+use crate::wire::piece::Text;
+use crate::wire::{Decoder, Progress, failure, incomplete, malformed};
+use crate::{ModelError, ModelErrorClass, ModelEvent, SseEvent};
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    #[serde(borrow)]
+    choices: Option<Choices<'a>>,
+    usage: Option<ChunkUsage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// The choices of a chunk. Nearly always there is one, and that one needs no list.
+#[derive(Default)]
+struct Choices<'a> {
+    first: Option<Choice<'a>>,
+    rest: Vec<Choice<'a>>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ChoicesVisitor<'a>(PhantomData<&'a ()>);
+
+        impl<'de: 'a, 'a> Visitor<'de> for ChoicesVisitor<'a> {
+            type Value = Choices<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of choices")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Choices<'a>, A::Error> {
+                let first = seq.next_element()?;
+                let mut rest = Vec::new();
+                while let Some(choice) = seq.next_element()? {
+                    rest.push(choice);
+                }
+                Ok(Choices { first, rest })
+            }
+        }
+
+        deserializer.deserialize_seq(ChoicesVisitor(PhantomData))
+    }
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(default)]
+    index: u32,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    finish_reason: Option<Text<'a>>,
+    /// The stop sequence that was met; some servers say it.
+    #[serde(borrow)]
+    stop_reason: Option<&'a RawValue>,
+    #[serde(borrow)]
+    logprobs: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    content: Option<String>,
+    refusal: Option<String>,
+    reasoning_content: Option<String>,
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_calls: Option<Vec<CallDelta<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct ChunkUsage {
+    #[serde(default)]
+    prompt_tokens: Option<u64>,
+    #[serde(default)]
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens_details: Option<CompletionDetails>,
+    prompt_cache_hit_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct PromptDetails {
+    cached_tokens: Option<u64>,
+    cache_write_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct CompletionDetails {
+    reasoning_tokens: Option<u64>,
+}
+
+impl ChunkUsage {
+    fn read(&self) -> Usage {
+        let prompt = self.prompt_tokens_details.as_ref();
+        let cached = prompt.and_then(|details| details.cached_tokens);
+        let completion = self.completion_tokens_details.as_ref();
+        Usage {
+            input: self.prompt_tokens.unwrap_or(0),
+            output: self.completion_tokens.unwrap_or(0),
+            cache_read: cached.or(self.prompt_cache_hit_tokens).unwrap_or(0),
+            cache_write: prompt
+                .and_then(|details| details.cache_write_tokens)
+                .unwrap_or(0),
+            reasoning: completion
+                .and_then(|details| details.reasoning_tokens)
+                .unwrap_or(0),
+        }
+    }
+}
+
+/// Decodes one streamed answer. Only the first choice becomes the message; the text of others is kept as metadata.
+pub(super) struct ChatDecoder {
+    metadata_fields: Vec<String>,
+    started: bool,
+    saw_choice: bool,
+    refused: bool,
+    stop: Option<StopReason>,
+    calls: OpenCalls,
+    other_choices: BTreeMap<u32, String>,
+    logprobs: Vec<Value>,
+}
+
+impl ChatDecoder {
+    pub(super) fn new(metadata_fields: Vec<String>) -> Self {
+        Self {
+            metadata_fields,
+            started: false,
+            saw_choice: false,
+            refused: false,
+            stop: None,
+            calls: OpenCalls::default(),
+            other_choices: BTreeMap::new(),
+            logprobs: Vec::new(),
+        }
+    }
+
+    fn chunk(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let chunk: Chunk<'_> =
+            serde_json::from_slice(data).map_err(|cause| malformed("a chunk", &cause))?;
+        if chunk.error.is_some() {
+            return Err(failure::read(None, data));
+        }
+        if !self.started && (chunk.id.is_some() || chunk.model.is_some()) {
+            self.started = true;
+            out.push(ModelEvent::Started {
+                response_id: chunk.id.map(|id| id.0.into_owned()),
+                model: chunk.model.map(|model| model.0.into_owned()),
+            });
+        }
+        let choices = chunk.choices.unwrap_or_default();
+        for choice in choices.first.into_iter().chain(choices.rest) {
+            self.saw_choice = true;
+            match choice.index {
+                0 => self.choice(choice, out)?,
+                other => self.other_choice(other, choice),
+            }
+        }
+        if let Some(usage) = chunk.usage {
+            out.push(ModelEvent::Usage(usage.read()));
+        }
+        if !self.metadata_fields.is_empty() {
+            self.keep_fields(data, out);
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: Choice<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if let Some(delta) = choice.delta {
+            self.delta(delta, out)?;
+        }
+        if let Some(logprobs) = choice.logprobs {
+            self.logprobs.extend(
+                serde_json::from_str(logprobs.get())
+                    .ok()
+                    .filter(|v: &Value| !v.is_null()),
+            );
+        }
+        if let Some(reason) = choice.finish_reason {
+            let met_stop = choice
+                .stop_reason
+                .is_some_and(|stop| stop.get().starts_with('"'));
+            self.finish_choice(&reason.0, met_stop, out)?;
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let reasoning = match delta.reasoning_content {
+            Some(text) => Some(text),
+            None => delta
+                .reasoning
+                .or(delta.reasoning_details)
+                .and_then(reasoning_text),
+        };
+        if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
+            out.push(ModelEvent::Reasoning(text));
+        }
+        if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
+            out.push(ModelEvent::Text(text));
+        }
+        if let Some(text) = delta.refusal.filter(|text| !text.is_empty()) {
+            self.refused = true;
+            out.push(ModelEvent::Text(text));
+        }
+        for call in delta.tool_calls.into_iter().flatten() {
+            self.calls.push(call, out)?;
+        }
+        Ok(())
+    }
+
+    fn finish_choice(
+        &mut self,
+        reason: &str,
+        met_stop: bool,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        let stop = match reason {
+            "length" => StopReason::MaxTokens,
+            "content_filter" => StopReason::ContentFilter,
+            "tool_calls" | "function_call" => StopReason::ToolUse,
+            "stop" | "eos" | "end_turn" if met_stop => StopReason::StopSequence,
+            "stop" | "eos" | "end_turn" => self.natural_stop(),
+            // Some servers send an empty reason with every chunk.
+            "" => return Ok(()),
+            other => {
+                out.push(ModelEvent::Metadata(
+                    "openai.finish_reason".to_owned(),
+                    json!(other),
+                ));
+                StopReason::Unknown
+            }
+        };
+        self.stop_with(stop, out)
+    }
+
+    fn natural_stop(&self) -> StopReason {
+        if self.refused {
+            StopReason::Refusal
+        } else if self.calls.is_empty() {
+            StopReason::EndTurn
+        } else {
+            StopReason::ToolUse
+        }
+    }
+
+    fn stop_with(&mut self, stop: StopReason, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if self.stop.is_some() {
+            return Ok(());
+        }
+        if self.calls.has_nameless() {
+            return Err(ModelError::new(
+                ModelErrorClass::Malformed,
+                "the provider sent a tool call without a name",
+            ));
+        }
+        if !self.logprobs.is_empty() {
+            let logprobs = Value::Array(std::mem::take(&mut self.logprobs));
+            out.push(ModelEvent::Metadata("openai.logprobs".to_owned(), logprobs));
+        }
+        self.stop = Some(stop);
+        out.push(ModelEvent::Stop(stop));
+        Ok(())
+    }
+
+    fn other_choice(&mut self, index: u32, choice: Choice<'_>) {
+        if let Some(text) = choice.delta.and_then(|delta| delta.content) {
+            self.other_choices.entry(index).or_default().push_str(&text);
+        }
+    }
+
+    fn keep_fields(&self, data: &[u8], out: &mut Vec<ModelEvent>) {
+        let Ok(Value::Object(mut chunk)) = serde_json::from_slice(data) else {
+            return;
+        };
+        for field in &self.metadata_fields {
+            if let Some(value) = chunk.remove(field).filter(|value| !value.is_null()) {
+                out.push(ModelEvent::Metadata(format!("{PROVIDER}.{field}"), value));
+            }
+        }
+    }
+
+    fn close(&mut self, out: &mut Vec<ModelEvent>) {
+        if !self.other_choices.is_empty() {
+            let texts = std::mem::take(&mut self.other_choices).into_values();
+            let texts = Value::Array(texts.map(Value::String).collect());
+            out.push(ModelEvent::Metadata("openai.choices".to_owned(), texts));
+        }
+    }
+}
+
+impl Decoder for ChatDecoder {
+    fn push(
+        &mut self,
+        event: &SseEvent<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<Progress, ModelError> {
+        if event.data == b"[DONE]" {
+            if !self.saw_choice {
+                return Err(ModelError::new(
+                    ModelErrorClass::Malformed,
+                    "the provider's stream held no choices",
+                ));
+            }
+            self.stop_with(self.natural_stop(), out)?;
+            self.close(out);
+            return Ok(Progress::Done);
+        }
+        self.chunk(event.data, out)?;
+        Ok(Progress::More)
+    }
+
+    fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if self.stop.is_none() {
+            return Err(incomplete());
+        }
+        self.close(out);
+        Ok(())
+    }
+}
+
+/// Reasoning as a string, as an object or as a list of pieces.
+fn reasoning_text(raw: &RawValue) -> Option<String> {
+    match serde_json::from_str(raw.get()).ok()? {
+        Value::String(text) => Some(text),
+        Value::Object(piece) => piece_text(&Value::Object(piece)),
+        Value::Array(pieces) => Some(pieces.iter().filter_map(piece_text).collect()),
+        _ => None,
+    }
+}
+
+fn piece_text(piece: &Value) -> Option<String> {
+    ["text", "content", "summary"]
+        .iter()
+        .find_map(|field| piece.get(field)?.as_str())
+        .map(str::to_owned)
+}

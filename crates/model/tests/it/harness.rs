@@ -1,0 +1,113 @@
+//! The two wires behind one door, so that every test runs for both.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use provost_core::Env;
+use provost_model::wire::Wire;
+use provost_model::{
+    Anthropic, ChatModel, ChatRequest, HttpModel, HttpModelBuilder, ModelError, ModelEvent, OpenAi,
+    RetryPolicy, Timeouts,
+};
+use provost_testkit::{FakeProvider, WireKind};
+
+pub(crate) const WIRES: [WireKind; 2] = [WireKind::OpenAiChat, WireKind::Anthropic];
+pub(crate) const KEY: &str = "sk-hunter2";
+
+/// What a test may change about the model.
+#[derive(Clone)]
+pub(crate) struct Options {
+    pub(crate) timeouts: Timeouts,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) client: Option<reqwest::Client>,
+    pub(crate) base_url: Option<String>,
+    pub(crate) replay_reasoning: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            timeouts: Timeouts {
+                first_byte: Duration::from_secs(10),
+                idle: Duration::from_secs(10),
+                ..Timeouts::default()
+            },
+            retry: RetryPolicy {
+                base: Duration::from_millis(1),
+                ..RetryPolicy::default()
+            },
+            client: None,
+            base_url: None,
+            replay_reasoning: false,
+        }
+    }
+}
+
+pub(crate) fn model(wire: WireKind, provider: &FakeProvider) -> HttpModel {
+    model_with(wire, provider, Options::default())
+}
+
+pub(crate) fn model_with(wire: WireKind, provider: &FakeProvider, options: Options) -> HttpModel {
+    let replay = options.replay_reasoning;
+    match wire {
+        WireKind::OpenAiChat => {
+            let builder = OpenAi::builder("gpt-5.1").replay_reasoning(replay);
+            finish(builder, provider, options)
+        }
+        WireKind::Anthropic => finish(Anthropic::builder("claude-haiku-4-5"), provider, options),
+    }
+}
+
+fn finish<W: Wire>(
+    builder: HttpModelBuilder<W>,
+    provider: &FakeProvider,
+    options: Options,
+) -> HttpModel {
+    let base_url = options.base_url.unwrap_or_else(|| provider.base_url());
+    let builder = builder
+        .api_key(KEY)
+        .base_url(base_url)
+        .timeouts(options.timeouts)
+        .retry(options.retry)
+        .env(Env::simulated(7));
+    let builder = match options.client {
+        Some(client) => builder.client(client),
+        None => builder,
+    };
+    builder.build().unwrap()
+}
+
+/// Everything a call gives: its events, and the error it ends with.
+pub(crate) async fn drain(
+    model: &HttpModel,
+    request: ChatRequest,
+) -> (Vec<ModelEvent>, Option<ModelError>) {
+    let mut stream = model.stream(request);
+    let mut events = Vec::new();
+    let mut failure = None;
+    while let Some(item) = stream.next().await {
+        assert!(failure.is_none(), "{item:?} came after the error");
+        match item {
+            Ok(event) => events.push(event),
+            Err(error) => failure = Some(error),
+        }
+    }
+    assert!(stream.next().await.is_none());
+    (events, failure)
+}
+
+pub(crate) fn texts(events: &[ModelEvent]) -> Vec<&str> {
+    let texts = events.iter().filter_map(|event| match event {
+        ModelEvent::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+pub(crate) fn retries(events: &[ModelEvent]) -> Vec<(u32, Duration)> {
+    let retries = events.iter().filter_map(|event| match event {
+        ModelEvent::Retry { attempt, delay, .. } => Some((*attempt, *delay)),
+        _ => None,
+    });
+    retries.collect()
+}

@@ -1,0 +1,87 @@
+//! Hooks: see everything, change a message, forbid a call, rescue a failure.
+
+use provost::hook::{Gate, Hook, HookCx, HookError, Observe, ToolFailure};
+use provost::testing::{ScriptedModel, calls, text};
+use provost::{Agent, Part, ToolCall, ToolError, ToolOutput, tool};
+use serde_json::json;
+
+/// Reads a file.
+#[tool]
+async fn read_file(
+    /// Path of the file
+    path: String,
+) -> Result<String, ToolError> {
+    Err(ToolError::failed(format!(
+        "{path} is on a disk that is not there"
+    )))
+}
+
+struct House;
+
+#[async_trait::async_trait]
+impl Hook for House {
+    async fn on_user_message(
+        &self,
+        _cx: &HookCx,
+        parts: &mut Vec<Part>,
+    ) -> Result<Gate, HookError> {
+        for part in parts.iter_mut() {
+            if let Part::Text { text } = part {
+                *text = text.replace("4711", "****");
+            }
+        }
+        Ok(Gate::Allow)
+    }
+
+    async fn pre_tool_use(&self, _cx: &HookCx, call: &mut ToolCall) -> Result<Gate, HookError> {
+        if call.arguments.contains("/etc/") {
+            return Ok(Gate::Deny("system files are private".into()));
+        }
+        Ok(Gate::Allow)
+    }
+
+    async fn on_tool_error(
+        &self,
+        _cx: &HookCx,
+        failure: &ToolFailure<'_>,
+    ) -> Result<Option<ToolOutput>, HookError> {
+        Ok(Some(ToolOutput::text(format!(
+            "(from the archive, because {})",
+            failure.error
+        ))))
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let model = ScriptedModel::new()
+        .turn(calls([
+            ("read_file", json!({ "path": "/etc/passwd" })),
+            ("read_file", json!({ "path": "notes.txt" })),
+        ]))
+        .turn(text("I could read one of them."));
+    let agent = Agent::builder("reader", model.clone())
+        .tool(read_file)
+        .hook(House)
+        .hook(Observe::new(|event| {
+            println!("{:?} {}", event.point, event.tool.as_deref().unwrap_or(""))
+        }))
+        .build()?;
+    let result = agent.run("My code is 4711. Read the files.").await?;
+    println!(
+        "the model was told: {}",
+        model.request(0).messages[0].text()
+    );
+    for tool_result in &result.tool_results {
+        println!(
+            "{} {}",
+            if tool_result.is_error {
+                "refused:"
+            } else {
+                "given:"
+            },
+            tool_result.to_text()
+        );
+    }
+    Ok(())
+}

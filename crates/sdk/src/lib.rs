@@ -1,0 +1,83 @@
+//! Agents in Rust: tools, streaming, approvals, typed answers, hooks, sessions.
+//!
+//! ```
+//! use provost::testing::{ScriptedModel, call, text};
+//! use provost::{Agent, tool};
+//! use serde_json::json;
+//!
+//! /// Adds two numbers.
+//! #[tool]
+//! async fn add(
+//!     /// The first number
+//!     a: f64,
+//!     /// The second number
+//!     b: f64,
+//! ) -> f64 {
+//!     a + b
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! // A scripted model plays the part of a real one; `provost::openai("gpt-5-mini")` is a real one.
+//! let model = ScriptedModel::new().turn(call("add", json!({"a": 2, "b": 3}))).turn(text("It is 5."));
+//!
+//! let agent = Agent::builder("adder", model).instructions("You add numbers.").tool(add).build()?;
+//! let result = agent.run("What is 2 + 3?").await?;
+//!
+//! assert_eq!(result.output, "It is 5.");
+//! assert_eq!((result.turns, result.tool_calls), (2, 1));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # Where to go from here
+//!
+//! | to | look at |
+//! |---|---|
+//! | define tools | [`macro@tool`], [`tool_fn`], [`ToolCx`] |
+//! | watch a run | [`RunBuilder::stream`], [`EventKind`] |
+//! | steer a live run | [`RunHandle`] |
+//! | ask a person first | [`OnApproval`], [`Suspended`] |
+//! | get typed answers | [`AgentBuilder::output`] |
+//! | bound what a run uses | [`Limits`], [`AtLimit`] |
+//! | see and change everything | [`hook::Hook`] |
+//! | keep conversations | [`session`] |
+//! | stay within the context | [`context`] |
+//! | test without a network | [`testing`] |
+
+pub use provost_agent::{
+    Agent, AgentBuilder, AtLimit, BuildError, ContextPreview, Error, HandleError, LimitDecision,
+    LimitQuestion, OnApproval, Outcome, RunBuilder, RunHandle, RunResult, RunStream, Suspended,
+    SuspendedError, UserInput, context, hook, prompt, run, session,
+};
+pub use provost_core::{
+    ApprovalDecision, ApprovalId, ApprovalRequest, Compaction, Currency, Document, Env, ErrorInfo,
+    ErrorKind, Event, EventKind, Image, LimitKind, LimitReached, Limits, Message, Money, Opaque,
+    Part, Pricing, Reasoning, ResultPart, Role, RunId, RunSummary, Secret, Source, StopReason,
+    Timestamp, ToolCall, ToolDef, ToolResult, Usage, limits,
+};
+pub use provost_macros::tool;
+pub use provost_model::{
+    ChatModel, ChatRequest, Effort, Fold, ModelError, ModelErrorClass, ModelEvent, ModelInfo,
+    ModelResponse, ModelStream, NativeOutput, OutputSchema, Settings, ToolChoice, complete,
+};
+pub use provost_tool::{
+    Approval, CompositeTools, ConfirmedTools, Dep, DepType, Deps, FilteredTools, FnTool, Guard,
+    IntoToolOutput, Permit, SpecError, State, StaticTools, Tool, ToolCx, ToolError, ToolOutput,
+    ToolSpec, Toolset, ToolsetCx, tool_fn,
+};
+
+/// Testing agents without a network: a model that plays a script.
+pub mod testing {
+    pub use provost_model::{ScriptedModel, Turn, call, calls, fail, text};
+}
+
+/// What the expansion of [`macro@tool`] names. Not for use by hand.
+#[doc(hidden)]
+pub mod __private {
+    pub use ::schemars;
+    pub use ::serde;
+    pub use provost_tool::{
+        Approval, DepType, FnTool, IntoToolOutput, Permit, Tool, ToolCx, ToolError, ToolFuture,
+        ToolOutput, ToolSpec,
+    };
+}

@@ -1,0 +1,20 @@
+//! Test doubles for Provost: a fake model provider on a real socket that speaks the real wires.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! use provost_testkit::{FakeProvider, Reply};
+//!
+//! let provider = FakeProvider::start().await;
+//! provider.reply(Reply::text("Hello!"));
+//! assert!(provider.base_url().ends_with("/v1"));
+//! # });
+//! ```
+//!
+//! It knows nothing of `provost-model`, so a mistake in a codec cannot be made twice and cancel itself out.
+
+mod body;
+mod provider;
+mod reply;
+
+pub use provider::{FakeProvider, Recorded};
+pub use reply::{Failure, Reply, WireKind};

@@ -1,0 +1,110 @@
+//! Questions that a tool asks while it runs, and what else its context tells.
+
+use std::sync::Arc;
+
+use provost_core::ApprovalDecision;
+use provost_tool::{Deps, Tool, ToolError, ToolOutput, tool_fn};
+use serde_json::json;
+
+use crate::stage::{self, People};
+
+fn asking() -> Arc<dyn Tool> {
+    let tool = tool_fn("pay", "Pays", |cx: provost_tool::ToolCx, ()| async move {
+        cx.confirm("go on?").await?;
+        cx.confirm_with("pay?", json!({"amount": 3})).await?;
+        Ok::<_, ToolError>("paid")
+    });
+    Arc::new(tool.unwrap())
+}
+
+async fn ask(people: &Arc<People>) -> Result<ToolOutput, ToolError> {
+    let cx = stage::cx_with(Arc::clone(people), Deps::default());
+    stage::run(&asking(), cx, json!({})).await
+}
+
+#[tokio::test]
+async fn s215_an_approval_lets_the_tool_go_on() {
+    let people = People::who_approve();
+    assert_eq!(ask(&people).await.unwrap().to_text(), "paid");
+    assert_eq!(
+        *people.asked.lock().unwrap(),
+        [
+            ("go on?".to_owned(), None),
+            ("pay?".to_owned(), Some(json!({"amount": 3})))
+        ]
+    );
+}
+
+#[tokio::test]
+async fn s215_a_rejection_ends_the_tool_with_its_reason() {
+    let people = People::who(Ok(ApprovalDecision::Deny {
+        reason: "too much".to_owned(),
+    }));
+    let error = ask(&people).await.unwrap_err();
+    assert_eq!(error, ToolError::Rejected("too much".to_owned()));
+    assert_eq!(error.to_string(), "the call was not approved: too much");
+    assert_eq!(people.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn s215_a_question_that_must_wait_ends_the_tool_as_it_is() {
+    let waits = ToolError::NeedsApproval {
+        hint: "go on?".to_owned(),
+        payload: Some(json!([1])),
+    };
+    let people = People::who(Err(waits.clone()));
+    assert_eq!(ask(&people).await, Err(waits));
+}
+
+#[tokio::test]
+async fn a_payload_without_a_json_form_is_not_asked() {
+    let cx = stage::cx();
+    let payload = std::collections::HashMap::from([((1, 2), 3)]);
+    assert!(matches!(
+        cx.confirm_with("go on?", payload).await,
+        Err(ToolError::Failed(_))
+    ));
+}
+
+#[test]
+fn the_context_tells_about_the_call() {
+    let people = People::who_approve();
+    let cx = stage::cx_with(Arc::clone(&people), Deps::default().with(5u8));
+    assert_eq!(cx.run_id(), stage::run_id());
+    assert_eq!(
+        (cx.agent(), cx.call_id(), cx.tool(), cx.retries_left()),
+        ("lead/clerk", "call_1", "tool", 2)
+    );
+    assert_eq!(cx.effect_key(), format!("{}/call_1", stage::run_id()));
+    assert!(!cx.cancelled().is_cancelled());
+    assert_eq!(*cx.dep::<u8>().unwrap(), 5);
+    let missing = cx.dep::<u16>().unwrap_err().to_string();
+    assert!(missing.contains("`u16`"), "{missing}");
+    cx.progress("half");
+    assert_eq!(*people.told.lock().unwrap(), ["half"]);
+    let same = cx.clone();
+    cx.state().set("seen", true).unwrap();
+    assert_eq!(same.state().get("seen"), Some(true));
+    assert_eq!(same.effect_key(), cx.effect_key());
+}
+
+#[test]
+fn an_error_tells_its_causes_once() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot read the file")]
+    struct Outer(#[source] std::io::Error);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot read: {0}")]
+    struct Repeating(#[source] std::io::Error);
+
+    let cause = || std::io::Error::other("disk on fire");
+    assert_eq!(
+        ToolError::from(Outer(cause())),
+        ToolError::failed("cannot read the file: disk on fire")
+    );
+    assert_eq!(
+        ToolError::from(Repeating(cause())),
+        ToolError::failed("cannot read: disk on fire")
+    );
+}

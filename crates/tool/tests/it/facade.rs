@@ -1,0 +1,10 @@
+//! Stands in for the facade crate: what code written by `#[tool]` refers to.
+
+pub(crate) mod __private {
+    pub(crate) use ::schemars;
+    pub(crate) use ::serde;
+    pub(crate) use provost_tool::{
+        Approval, DepType, FnTool, IntoToolOutput, Permit, Tool, ToolCx, ToolError, ToolFuture,
+        ToolOutput, ToolSpec,
+    };
+}

@@ -1,0 +1,17 @@
+//! Tools through their only door: specifications, toolsets, the guard, and what `#[tool]` writes.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, also in what tests share"
+)]
+
+mod confirm;
+mod facade;
+mod guard;
+mod macro_block;
+mod macro_function;
+mod spec;
+mod stage;
+mod toolset;
+mod values;
