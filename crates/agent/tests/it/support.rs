@@ -109,3 +109,47 @@ pub(crate) fn assert_well_formed(messages: &[Arc<Message>]) {
     }
     assert!(owed.is_empty(), "{messages:#?}");
 }
+
+/// How a run ended: awaited, or read from the last event of its stream.
+pub(crate) async fn ended<O: Send + 'static>(
+    run: provost_agent::RunBuilder<O>,
+    streaming: bool,
+) -> Result<provost_core::RunSummary, provost_core::ErrorInfo> {
+    if !streaming {
+        return run.await.map(|result| result.summary).map_err(|error| error.info());
+    }
+    match events(run.stream()).await.pop().unwrap().kind {
+        EventKind::Finished { summary } => Ok(*summary),
+        EventKind::Failed { error } => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Counts itself for as long as it lives: shows whether dropped work is really gone.
+pub(crate) struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A tool that never ends by itself; the count says how many of its calls are alive.
+pub(crate) fn endless(alive: &Arc<AtomicUsize>) -> FnTool {
+    let alive = Arc::clone(alive);
+    tool_fn("endless", "Never ends", move |_cx, _args: Say| {
+        let guard = Alive::new(&alive);
+        async move {
+            let _guard = guard;
+            std::future::pending::<Result<String, ToolError>>().await
+        }
+    })
+    .unwrap()
+}

@@ -1,0 +1,314 @@
+//! The built binary from outside: what it prints, where, and how it exits.
+
+mod provider;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use provost_core::{Event, EventKind};
+
+/// A directory of its own for each test, and an environment with nothing in it.
+pub(crate) struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { dir }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provost"));
+        command
+            .args(args)
+            .env_clear()
+            .env("HOME", self.path())
+            // A port that nothing listens on: a real Ollama must not answer.
+            .env("OLLAMA_HOST", "127.0.0.1:1")
+            .current_dir(self.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(&self.command(args).output().unwrap())
+    }
+
+    fn pipe(&self, args: &[&str], stdin: &str) -> Ran {
+        let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        pipe.write_all(stdin.as_bytes()).unwrap();
+        drop(pipe);
+        Ran::of(&child.wait_with_output().unwrap())
+    }
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    pub(crate) fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout.clone()).unwrap(),
+            err: String::from_utf8(output.stderr.clone()).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn version_and_help_work_and_every_command_has_examples() {
+    let world = World::new();
+    let version = world.run(&["--version"]);
+    assert_eq!(version.code, 0);
+    assert!(version.out.starts_with("provost "), "{version:?}");
+    for command in ["", "chat", "run", "doctor", "completions"] {
+        let args: Vec<&str> = [command, "--help"]
+            .into_iter()
+            .filter(|arg| !arg.is_empty())
+            .collect();
+        let help = world.run(&args);
+        assert_eq!(help.code, 0);
+        assert!(help.out.contains("Examples:"), "{help:?}");
+    }
+}
+
+#[test]
+fn without_key_or_server_the_demo_plays_a_whole_turn() {
+    let world = World::new();
+    let ran = world.run(&["run", "what is (2 + 3) * 4?"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("The calculator says **20**"), "{ran:?}");
+    assert!(ran.out.contains("export OPENAI_API_KEY="), "{ran:?}");
+    assert!(ran.err.contains("demo: no key"), "{ran:?}");
+    assert!(ran.err.contains("· calculator {\"expression\""), "{ran:?}");
+    assert!(!ran.out.contains('\x1b') && !ran.err.contains('\x1b'));
+}
+
+#[test]
+fn json_lines_are_events_without_gaps_and_end_with_the_end() {
+    let world = World::new();
+    let ran = world.run(&["run", "--json", "hello"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let events: Vec<Event> = ran
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
+    let expected: Vec<u64> = (0..events.len() as u64).collect();
+    assert_eq!(numbers, expected);
+    let (last, before) = events.split_last().unwrap();
+    assert!(matches!(last.kind, EventKind::Finished { .. }));
+    assert!(before.iter().all(|event| !event.kind.is_terminal()));
+    let tools = before
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::ToolFinished { .. }));
+    assert_eq!(tools.count(), 2);
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn the_prompt_can_come_from_standard_input() {
+    let world = World::new();
+    for args in [&["run"][..], &["run", "-"]] {
+        let ran = world.pipe(args, "what is 6*7?\n");
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert!(ran.out.contains("**42**"), "{ran:?}");
+    }
+    let ran = world.pipe(&["run", "-"], "  \n");
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("error: the question is empty"), "{ran:?}");
+}
+
+#[test]
+fn an_effect_needs_consent_and_without_a_terminal_that_is_yes() {
+    let world = World::new();
+    let ran = world.run(&["run", "save a note: buy milk"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("**not saved**"), "{ran:?}");
+    assert!(ran.err.contains("--yes allows it"), "{ran:?}");
+    assert!(!world.path().join("notes").exists());
+
+    let ran = world.run(&["run", "--yes", "save a note: buy milk"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let note = world.path().join("notes/buy-milk.txt");
+    assert_eq!(std::fs::read_to_string(note).unwrap(), "buy milk");
+}
+
+#[test]
+fn a_piped_chat_is_plain_and_remembers() {
+    let world = World::new();
+    let lines = "hello\n\nnice weather\n/quit\nnever\n";
+    let ran = world.pipe(&["chat"], lines);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("Let me use two tools at once."), "{ran:?}");
+    assert!(ran.out.contains("You said “nice weather”"), "{ran:?}");
+    assert!(!ran.out.contains("never"));
+    assert!(!ran.out.contains('\x1b') && !ran.err.contains('\x1b'));
+}
+
+#[test]
+fn a_named_session_goes_on_in_another_process() {
+    let world = World::new();
+    let first = world.run(&["run", "--session", "work", "hello"]);
+    assert!(first.out.contains("Connect a real model"), "{first:?}");
+    let second = world.run(&["run", "--session", "work", "nice weather"]);
+    assert!(second.out.contains("You said “nice weather”"), "{second:?}");
+    let other = world.run(&["run", "--session", "other", "nice weather"]);
+    assert!(other.out.contains("Connect a real model"), "{other:?}");
+    // A name is a name and not a path.
+    let odd = world.run(&["run", "--session", "../../x", "hi"]);
+    assert_eq!(odd.code, 0, "{odd:?}");
+    let entries = std::fs::read_dir(world.path()).unwrap();
+    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, [".local"]);
+    let empty = world.run(&["run", "--session", "", "hi"]);
+    assert_eq!(empty.code, 2, "{empty:?}");
+}
+
+#[test]
+fn bad_input_is_refused_with_the_way_out_and_a_stable_code() {
+    let world = World::new();
+    for (args, code, error, help) in [
+        (&["run", "--frob", "x"][..], 2, "--frob", "--help"),
+        (&["frob"], 2, "frob", "--help"),
+        (
+            &["run", "-m", "nope/x", "hi"],
+            2,
+            "no provider `nope`",
+            "help: write --model",
+        ),
+        (
+            &["run", "-m", "gpt-5", "hi"],
+            2,
+            "which provider",
+            "--model openai/gpt-5",
+        ),
+        (
+            &["run", "-m", "openai/x", "hi"],
+            3,
+            "no key for openai",
+            "export OPENAI_API_KEY",
+        ),
+        (
+            &["run", "-m", "m", "--base-url", "x", "hi"],
+            2,
+            "not a base URL",
+            "https://host/v1",
+        ),
+        (
+            &["run", "--base-url", "http://h/v1", "hi"],
+            2,
+            "needs to know the model",
+            "--model",
+        ),
+        (&["run", "--timeout", "soon", "hi"], 2, "--timeout", "500ms"),
+        (
+            &["run", "--max-turns", "x", "hi"],
+            2,
+            "--max-turns",
+            "--help",
+        ),
+        (&["run", ""], 2, "question is empty", "provost run"),
+        (
+            &["chat", "-m", "anthropic/c"],
+            3,
+            "no key for anthropic",
+            "ANTHROPIC_API_KEY",
+        ),
+        (&["completions", "tcsh"], 2, "tcsh", "bash"),
+    ] {
+        let ran = world.run(args);
+        assert_eq!(ran.code, code, "{args:?}: {ran:?}");
+        assert!(ran.err.contains(error), "{args:?}: {ran:?}");
+        assert!(ran.err.contains(help), "{args:?}: {ran:?}");
+        assert_eq!(ran.out, "", "{args:?}");
+    }
+}
+
+#[test]
+fn the_instructions_are_text_and_never_a_template() {
+    let world = World::new();
+    let ran = world.run(&["run", "--system", "use {{ braces }} {% x", "hello"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn a_limit_that_stops_the_run_is_an_exit_code() {
+    let world = World::new();
+    let ran = world.run(&["run", "--max-turns", "0", "what is 6*7?"]);
+    assert_eq!(ran.code, 7, "{ran:?}");
+    assert!(ran.err.contains("limit on turns"), "{ran:?}");
+}
+
+#[test]
+fn doctor_tells_what_is_set_without_telling_the_key() {
+    let world = World::new();
+    let ran = world.run(&["doctor"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("OPENAI_API_KEY     not set"), "{ran:?}");
+    assert!(ran.out.contains("Next:\n  provost chat"), "{ran:?}");
+    assert!(!ran.out.contains('\x1b'));
+
+    let output = world
+        .command(&["doctor", "--json", "--offline"])
+        .env("OPENAI_API_KEY", "sk-very-secret")
+        .output();
+    let ran = Ran::of(&output.unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(!ran.out.contains("sk-very-secret"));
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["model"], "openai/gpt-5-mini");
+
+    let output = world
+        .command(&["doctor", "--offline"])
+        .env("PROVOST_MODEL", "nope/x")
+        .output();
+    let ran = Ran::of(&output.unwrap());
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.out.contains("no provider `nope`"), "{ran:?}");
+}
+
+#[test]
+fn completions_exist_for_every_shell() {
+    let world = World::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let ran = world.run(&["completions", shell]);
+        assert_eq!(ran.code, 0, "{shell}");
+        assert!(ran.out.contains("provost"), "{shell}");
+        assert!(ran.out.contains("doctor"), "{shell}");
+    }
+}
+
+#[test]
+fn colour_can_be_forced_and_never_reaches_the_answer() {
+    let world = World::new();
+    let ran = world.run(&["run", "--color", "always", "hello"]);
+    assert!(ran.err.contains("\x1b[2m"), "{ran:?}");
+    assert!(!ran.out.contains('\x1b'));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let world = World::new();
+    let mut child = world.command(&["run", "hello"]).spawn().unwrap();
+    drop(child.stdout.take());
+    let ran = Ran::of(&child.wait_with_output().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(!ran.err.contains("error"), "{ran:?}");
+    assert!(!ran.err.contains("panicked"), "{ran:?}");
+}
