@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use provost_core::{Env, Limits, ToolResult};
 use provost_model::{ChatModel, Settings};
-use provost_tool::{Tool, Toolset};
+use provost_tool::{Guard, Tool, Toolset};
 
 use crate::approval::OnApproval;
 use crate::builder::AgentBuilder;
@@ -37,6 +37,7 @@ pub(crate) struct AgentCore {
     pub(crate) instructions: Instructions,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) toolsets: Vec<Arc<dyn Toolset>>,
+    pub(crate) guard: Guard,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
@@ -89,14 +90,8 @@ impl<O: Send + 'static> Agent<O> {
     /// The same agent on another model: for tests and for trying models out.
     #[must_use]
     pub fn with_model(&self, model: impl ChatModel) -> Self {
-        let core = AgentCore {
-            model: Arc::new(model),
-            ..AgentCore::clone(&self.core)
-        };
-        Self {
-            core: Arc::new(core),
-            decode: self.decode,
-        }
+        let core = AgentCore { model: Arc::new(model), ..AgentCore::clone(&self.core) };
+        Self { core: Arc::new(core), decode: self.decode }
     }
 
     /// Prepares a run that answers a message. Await it, stream it, or ask for its outcome.
@@ -117,24 +112,13 @@ impl<O: Send + 'static> Agent<O> {
 
 impl<O> Clone for Agent<O> {
     fn clone(&self) -> Self {
-        Self {
-            core: Arc::clone(&self.core),
-            decode: self.decode,
-        }
+        Self { core: Arc::clone(&self.core), decode: self.decode }
     }
 }
 
 impl<O> fmt::Debug for Agent<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self
-            .core
-            .tools
-            .iter()
-            .map(|tool| tool.spec().name())
-            .collect();
-        f.debug_struct("Agent")
-            .field("name", &self.core.name)
-            .field("tools", &names)
-            .finish()
+        let names: Vec<&str> = self.core.tools.iter().map(|tool| tool.spec().name()).collect();
+        f.debug_struct("Agent").field("name", &self.core.name).field("tools", &names).finish()
     }
 }

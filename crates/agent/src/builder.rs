@@ -5,7 +5,7 @@ use std::sync::Arc;
 use provost_core::limits::{NAME_CHARS_MAX, OUTPUT_RETRIES_DEFAULT, PARALLEL_TOOLS_DEFAULT};
 use provost_core::{Env, Limits};
 use provost_model::{ChatModel, Settings};
-use provost_tool::{Tool, Toolset};
+use provost_tool::{CallFacts, Guard, Ruling, Tool, Toolset};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,6 +40,7 @@ impl AgentBuilder {
             instructions: Instructions::None,
             tools: Vec::new(),
             toolsets: Vec::new(),
+            guard: Guard::default(),
             hooks: Vec::new(),
             settings: Settings::default(),
             limits: Limits::default(),
@@ -55,21 +56,13 @@ impl AgentBuilder {
             session_store: None,
             env: Env::system(),
         };
-        Self {
-            core,
-            decode: |text| Ok(text.to_owned()),
-            problem: None,
-        }
+        Self { core, decode: |text| Ok(text.to_owned()), problem: None }
     }
 
     /// Makes the answers values of a type: the model is held to its schema, and what does not fit goes back to it.
     pub fn output<T: DeserializeOwned + JsonSchema + Send + 'static>(mut self) -> AgentBuilder<T> {
         self.core.output = Some(OutputSpec::of::<T>());
-        AgentBuilder {
-            core: self.core,
-            decode: parse::<T>,
-            problem: self.problem,
-        }
+        AgentBuilder { core: self.core, decode: parse::<T>, problem: self.problem }
     }
 }
 
@@ -133,6 +126,12 @@ impl<O: Send + 'static> AgentBuilder<O> {
     /// Adds a toolset; it is asked for its tools before each model call.
     pub fn toolset(mut self, toolset: impl Toolset) -> Self {
         self.core.toolsets.push(Arc::new(toolset));
+        self
+    }
+
+    /// Adds a rule about tool calls: allow, ask a person, or deny. Of all rules the strictest counts.
+    pub fn rule(mut self, rule: impl Fn(&CallFacts<'_>) -> Ruling + Send + Sync + 'static) -> Self {
+        self.core.guard.add_rule(rule);
         self
     }
 
@@ -246,19 +245,14 @@ impl<O: Send + 'static> AgentBuilder<O> {
         check_name(&self.core.name)?;
         check_tools(&self.core.tools)?;
         if self.core.parallel_tools == 0 {
-            return Err(BuildError::Setting(
-                "parallel_tools must be at least 1".to_owned(),
-            ));
+            return Err(BuildError::Setting("parallel_tools must be at least 1".to_owned()));
         }
         if self.core.at_limit == AtLimit::Ask && self.core.ask_limit.is_none() {
             return Err(BuildError::Setting(
                 "AtLimit::Ask needs somebody to ask: use `.ask_at_limit(..)`".to_owned(),
             ));
         }
-        Ok(Agent {
-            core: Arc::new(self.core),
-            decode: self.decode,
-        })
+        Ok(Agent { core: Arc::new(self.core), decode: self.decode })
     }
 
     fn fault(&mut self, problem: BuildError) {
@@ -285,9 +279,7 @@ impl<O: DeserializeOwned + Send + 'static> AgentBuilder<O> {
 fn check_name(name: &str) -> Result<(), BuildError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
-        return Err(BuildError::Name(
-            name.chars().take(2 * NAME_CHARS_MAX).collect(),
-        ));
+        return Err(BuildError::Name(name.chars().take(2 * NAME_CHARS_MAX).collect()));
     }
     Ok(())
 }
@@ -296,10 +288,7 @@ fn check_name(name: &str) -> Result<(), BuildError> {
 pub(crate) fn check_tools(tools: &[Arc<dyn Tool>]) -> Result<(), BuildError> {
     for (place, tool) in tools.iter().enumerate() {
         let name = tool.spec().name();
-        if tools[..place]
-            .iter()
-            .any(|earlier| earlier.spec().name() == name)
-        {
+        if tools[..place].iter().any(|earlier| earlier.spec().name() == name) {
             return Err(BuildError::DuplicateTool(name.to_owned()));
         }
     }

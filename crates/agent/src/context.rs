@@ -49,9 +49,7 @@ pub struct FitInput<'a> {
 impl FitInput<'_> {
     /// Estimated tokens of everything together.
     pub fn total(&self) -> u64 {
-        self.tokens
-            .iter()
-            .fold(self.fixed_tokens, |sum, tokens| sum.saturating_add(*tokens))
+        self.tokens.iter().fold(self.fixed_tokens, |sum, tokens| sum.saturating_add(*tokens))
     }
 
     /// True if nothing needs to be done.
@@ -80,10 +78,7 @@ pub struct Fitted {
 impl Fitted {
     /// These messages, and nothing else changes.
     pub fn messages(messages: impl Into<Vec<Arc<Message>>>) -> Self {
-        Self {
-            messages: messages.into(),
-            ..Self::default()
-        }
+        Self { messages: messages.into(), ..Self::default() }
     }
 }
 
@@ -152,9 +147,7 @@ pub trait ContextStrategy: Send + Sync + 'static {
 
 /// The part of a stored conversation that is sent to a model: everything from the last summary on.
 pub fn active(messages: &[Arc<Message>]) -> &[Arc<Message>] {
-    let start = messages
-        .iter()
-        .rposition(|message| message.role == Role::Summary);
+    let start = messages.iter().rposition(|message| message.role == Role::Summary);
     &messages[start.unwrap_or(0)..]
 }
 

@@ -15,7 +15,9 @@ mod toolbox;
 
 use std::sync::Arc;
 
-use provost_core::{EventKind, Message, Role, RunId, RunSummary, StopReason, Timestamp};
+use provost_core::{
+    EventKind, LimitReached, Message, Role, RunId, RunSummary, StopReason, Timestamp,
+};
 use serde_json::Map;
 use tracing::Instrument;
 
@@ -51,16 +53,18 @@ pub(crate) async fn drive(prepared: Prepared) -> Result<Outcome, Error> {
         let input = setup::input_text(&begin);
         cx.hooks.before_run(&input).await;
         let outcome = live(&cx, begin, &input).await;
-        cx.control.close();
+        let outcome = outcome.and_then(|outcome| cx.check_answer(outcome));
+        let unanswered = cx.control.close();
+        if unanswered > 0 {
+            let message = format!(
+                "the run ended before {unanswered} message(s) could be answered: say them again"
+            );
+            cx.queue.emit(EventKind::Warning { message });
+        }
         let error = outcome.as_ref().err().map(Error::info);
         let summary = outcome.as_ref().ok().and_then(summary_of);
         let duration = cx.env.now().since(started_at);
-        let end = RunEnd {
-            input: &input,
-            summary,
-            error: error.as_ref(),
-            duration,
-        };
+        let end = RunEnd { input: &input, summary, error: error.as_ref(), duration };
         cx.hooks.after_run(&end).await;
         span::close_run(&outcome);
         cx.queue.emit(terminal_event(&outcome));
@@ -77,28 +81,18 @@ pub(crate) async fn preview(prepared: Prepared, commit: bool) -> Result<ContextP
     if commit {
         driver.save().await?;
     }
-    Ok(ContextPreview {
-        system: driver.system.clone(),
-        messages: driver.run.context().to_vec(),
-    })
+    Ok(ContextPreview { system: driver.system.clone(), messages: driver.run.context().to_vec() })
 }
 
 async fn live(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result<Outcome, Error> {
-    cx.queue.emit(EventKind::RunStarted {
-        resumed: matches!(begin, Begin::Resume(_)),
-    });
+    cx.queue.emit(EventKind::RunStarted { resumed: matches!(begin, Begin::Resume(_)) });
     let mut input = input.to_owned();
     if let Begin::Message(message) = &mut begin {
         cx.check_message(message).await?;
         input = message.text();
     }
     if !matches!(begin, Begin::Resume(_)) {
-        match cx
-            .hooks
-            .before_agent(&input)
-            .await
-            .map_err(hook_error("before_agent"))?
-        {
+        match cx.hooks.before_agent(&input).await.map_err(hook_error("before_agent"))? {
             Entry::Go => {}
             Entry::Deny(reason) => {
                 // Those who watch the end of agents see this one, too; there is nothing for them to change.
@@ -114,10 +108,7 @@ async fn live(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result<Outcome, Er
 }
 
 async fn answer_at_once(cx: &Cx, text: String) -> Result<Outcome, Error> {
-    let summary = RunSummary {
-        text: text.clone(),
-        ..empty_summary(cx)
-    };
+    let summary = RunSummary { text: text.clone(), ..empty_summary(cx) };
     let ignored = cx.hooks.after_agent(&mut summary.clone()).await;
     drop(ignored);
     Ok(Outcome::Done(RunResult {
@@ -158,23 +149,16 @@ fn summary_of(outcome: &Outcome) -> Option<&RunSummary> {
 
 fn terminal_event(outcome: &Result<Outcome, Error>) -> EventKind {
     match outcome {
-        Ok(Outcome::Done(result)) => EventKind::Finished {
-            summary: Box::new(result.summary.clone()),
-        },
+        Ok(Outcome::Done(result)) => {
+            EventKind::Finished { summary: Box::new(result.summary.clone()) }
+        }
         Ok(Outcome::Suspended(suspended)) => EventKind::Suspended {
             approvals: suspended.approvals().into_iter().cloned().collect(),
             external: Vec::new(),
         },
-        Ok(Outcome::Denied { reason }) => EventKind::Failed {
-            error: Error::Denied {
-                reason: reason.clone(),
-            }
-            .info(),
-        },
+        Ok(Outcome::Denied { reason }) => EventKind::Denied { reason: reason.clone() },
         Ok(Outcome::Cancelled(_)) => EventKind::Cancelled,
-        Err(error) => EventKind::Failed {
-            error: error.info(),
-        },
+        Err(error) => EventKind::Failed { error: error.info() },
     }
 }
 
@@ -191,6 +175,7 @@ struct Driver {
     /// The tools of the current turn: what was offered is what can run.
     toolbox: Toolbox,
     ledger: TokenLedger,
+    limit_told: bool,
 }
 
 impl Driver {
@@ -212,10 +197,9 @@ impl Driver {
             self.safe_point().await;
             let step = self.run.next_step(self.now());
             match step {
-                Step::CallModel {
-                    turn,
-                    without_tools,
-                } => self.call_model(turn, without_tools).await?,
+                Step::CallModel { turn, without_tools } => {
+                    self.call_model(turn, without_tools).await?
+                }
                 Step::CallTools(tickets) => self.call_tools(tickets).await?,
                 Step::AskLimit(question) => self.ask_limit(question).await?,
                 Step::CheckOutput(raw) => self.check_output(&raw)?,
@@ -247,15 +231,18 @@ impl Driver {
             return;
         }
         for input in self.cx.control.take_steering() {
-            self.hear(input);
+            self.hear(input).await;
         }
     }
 
-    fn hear(&mut self, input: UserInput) {
+    /// Takes in what the user's side says while the run lives. Hooks see it like any message; a refused one is left out.
+    async fn hear(&mut self, mut input: UserInput) {
+        if let Err(error) = self.cx.check_message(&mut input).await {
+            let message = format!("a message was refused: {error}");
+            return self.cx.queue.emit(EventKind::Warning { message });
+        }
         let message = Arc::new(Message::new(Role::User, input.0, self.now()));
-        self.cx.queue.emit(EventKind::UserMessage {
-            message: Arc::clone(&message),
-        });
+        self.cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
         self.run.user_said(message);
     }
 
@@ -266,10 +253,7 @@ impl Driver {
         let again = self.run.output_checked(check, self.now())?;
         if let (Some(reason), true) = (problem, again) {
             let retries_left = self.run.output_retries_left();
-            self.cx.queue.emit(EventKind::OutputRejected {
-                reason,
-                retries_left,
-            });
+            self.cx.queue.emit(EventKind::OutputRejected { reason, retries_left });
         }
         Ok(())
     }
@@ -279,34 +263,15 @@ impl Driver {
         if self.run.ended_by_itself()
             && let Some(input) = self.cx.control.take_follow_up_or_close()
         {
-            self.hear(input);
+            self.hear(input).await;
             return Ok(None);
         }
-        let mut summary = self.run.summary(self.now());
-        if let Some(spec) = &self.cx.core.output
-            && summary.pending_calls.is_empty()
-            && let Err(problem) = spec.check(&summary.text)
-        {
-            let problem = match &summary.limit {
-                Some(reached) => format!(
-                    "the run stopped at its limit of {} {}",
-                    reached.allowed,
-                    reached.limit.as_str()
-                ),
-                None => problem,
-            };
-            self.save().await?;
-            return Err(Error::Output {
-                problem,
-                raw: summary.text,
-            });
-        }
         self.save().await?;
-        self.cx
-            .hooks
-            .after_agent(&mut summary)
-            .await
-            .map_err(hook_error("after_agent"))?;
+        let mut summary = self.run.summary(self.now());
+        if let Some(reached) = &summary.limit {
+            self.tell_limit(reached.clone());
+        }
+        self.cx.hooks.after_agent(&mut summary).await.map_err(hook_error("after_agent"))?;
         Ok(Some(Outcome::Done(RunResult {
             output: summary.text.clone(),
             run_id: self.cx.run_id,
@@ -316,13 +281,17 @@ impl Driver {
         })))
     }
 
+    /// Tells about a limit, once.
+    fn tell_limit(&mut self, reached: LimitReached) {
+        if !std::mem::replace(&mut self.limit_told, true) {
+            self.cx.queue.emit(EventKind::LimitReached(reached));
+        }
+    }
+
     fn suspend(&mut self) -> Outcome {
         self.run.set_state(self.cx.state.snapshot());
         let session = self.session.as_ref().map(BoundSession::point);
-        Outcome::Suspended(Suspended {
-            run: self.run.clone(),
-            session,
-        })
+        Outcome::Suspended(Suspended { run: self.run.clone(), session })
     }
 
     async fn cancel(&mut self) -> Result<Outcome, Error> {

@@ -1,6 +1,6 @@
 //! Why an agent could not be built, or a run did not end well.
 
-use provost_core::{ErrorInfo, ErrorKind, RunSummary};
+use provost_core::{ErrorInfo, ErrorKind, LimitReached, RunSummary};
 use provost_model::ModelError;
 use provost_tool::SpecError;
 
@@ -82,6 +82,9 @@ pub enum Error {
     /// The given tool results do not fit.
     #[error(transparent)]
     Continue(#[from] ContinueError),
+    /// A limit does not let the run begin.
+    #[error("the limit of {} {} is reached: {} is too many", .0.allowed, .0.limit.as_str(), .0.used)]
+    Limit(LimitReached),
     /// The answer never became the wanted type.
     #[error("the answer is not the wanted type: {problem}")]
     Output {
@@ -114,6 +117,7 @@ impl Error {
             Self::Hook { .. } | Self::Denied { .. } => ErrorKind::Denied,
             Self::Session(error) => error.kind(),
             Self::Context(error) => error.kind(),
+            Self::Limit(_) => ErrorKind::Exhausted,
             Self::Output { .. } => ErrorKind::Malformed,
             Self::Suspended(_) => ErrorKind::Conflict,
             Self::Cancelled { .. } => ErrorKind::Cancelled,
@@ -133,6 +137,7 @@ impl Error {
             Self::Session(_) => "session",
             Self::Context(_) => "context",
             Self::Continue(_) => "continue",
+            Self::Limit(_) => "limit",
             Self::Output { .. } => "output",
             Self::Suspended(_) => "suspended",
             Self::Cancelled { .. } => "cancelled",

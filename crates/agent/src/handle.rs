@@ -131,10 +131,7 @@ struct Inbox {
 
 impl Control {
     pub(crate) fn new(cancel: CancellationToken) -> Self {
-        Self {
-            cancel,
-            ..Self::default()
-        }
+        Self { cancel, ..Self::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
@@ -167,16 +164,16 @@ impl Control {
     /// With nothing left the inbox closes, so that no message can be accepted and then lost.
     pub(crate) fn take_follow_up_or_close(&self) -> Option<UserInput> {
         let mut inbox = self.lock();
-        let next = inbox
-            .steer
-            .pop_front()
-            .or_else(|| inbox.follow_up.pop_front());
+        let next = inbox.steer.pop_front().or_else(|| inbox.follow_up.pop_front());
         inbox.closed = next.is_none();
         next
     }
 
-    pub(crate) fn close(&self) {
-        self.lock().closed = true;
+    /// Takes nothing more; tells how many accepted messages nobody will answer.
+    pub(crate) fn close(&self) -> usize {
+        let mut inbox = self.lock();
+        inbox.closed = true;
+        inbox.steer.len() + inbox.follow_up.len()
     }
 
     pub(crate) fn is_paused(&self) -> bool {

@@ -107,9 +107,7 @@ impl Suspended {
     /// Says no to every open question.
     #[must_use]
     pub fn deny_all(self, reason: impl Into<String>) -> Self {
-        self.decide_all(&ApprovalDecision::Deny {
-            reason: reason.into(),
-        })
+        self.decide_all(&ApprovalDecision::Deny { reason: reason.into() })
     }
 
     fn decide_all(mut self, decision: &ApprovalDecision) -> Self {

@@ -38,15 +38,8 @@ impl OutputSpec {
                 .to_owned(),
             input_schema: schema.clone(),
         };
-        let description = schema
-            .get("description")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
-        let schema = OutputSchema {
-            name: schema_name::<T>(),
-            description,
-            schema,
-        };
+        let description = schema.get("description").and_then(Value::as_str).map(str::to_owned);
+        let schema = OutputSchema { name: schema_name::<T>(), description, schema };
         Self {
             schema: Arc::new(schema),
             tool: Arc::new(tool),
@@ -58,8 +51,7 @@ impl OutputSpec {
         &mut self,
         check: impl Fn(&T) -> Result<(), String> + Send + Sync + 'static,
     ) {
-        self.checks
-            .push(Arc::new(move |raw| check(&parse::<T>(raw)?)));
+        self.checks.push(Arc::new(move |raw| check(&parse::<T>(raw)?)));
     }
 
     pub(crate) fn check(&self, raw: &str) -> Result<(), String> {
@@ -78,10 +70,7 @@ impl OutputSpec {
     }
 
     fn is_object(&self) -> bool {
-        self.schema
-            .schema
-            .get("type")
-            .is_some_and(|kind| kind == "object")
+        self.schema.schema.get("type").is_some_and(|kind| kind == "object")
     }
 
     /// What the instructions say where the model is only asked politely.
@@ -96,20 +85,10 @@ impl OutputSpec {
 fn schema_name<T: JsonSchema>() -> String {
     let name: String = T::schema_name()
         .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '_' {
-                c
-            } else {
-                '_'
-            }
-        })
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' })
         .take(64)
         .collect();
-    if name.is_empty() {
-        "answer".to_owned()
-    } else {
-        name
-    }
+    if name.is_empty() { "answer".to_owned() } else { name }
 }
 
 /// Reads a value out of an answer; models like to wrap JSON in words and fences.
@@ -153,12 +132,9 @@ mod tests {
 
     #[test]
     fn json_is_found_in_words_and_fences() {
-        for raw in [
-            "[1,2]",
-            " [1, 2]\n",
-            "```json\n[1,2]\n```",
-            "Here you are: [1,2]. Anything else?",
-        ] {
+        for raw in
+            ["[1,2]", " [1, 2]\n", "```json\n[1,2]\n```", "Here you are: [1,2]. Anything else?"]
+        {
             assert_eq!(parse::<Vec<u8>>(raw), Ok(vec![1, 2]), "{raw}");
         }
     }
@@ -170,11 +146,7 @@ mod tests {
         struct Point {
             x: u8,
         }
-        assert!(
-            parse::<Point>(r#"{"x": "a"}"#)
-                .unwrap_err()
-                .contains("field `x`")
-        );
+        assert!(parse::<Point>(r#"{"x": "a"}"#).unwrap_err().contains("field `x`"));
         assert!(parse::<Point>("hello").is_err());
     }
 }

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::{Limits, Message, RunId, ToolResult};
 use provost_model::{ChatModel, Settings};
-use provost_tool::{Deps, Tool};
+use provost_tool::{Deps, Tool, ToolCx};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -45,7 +45,18 @@ pub(crate) struct RunOptions {
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
     pub(crate) on_approval: Option<OnApproval>,
     pub(crate) cancel: Option<CancellationToken>,
+    pub(crate) parent: Option<(String, u32)>,
     pub(crate) problem: Option<String>,
+}
+
+impl RunOptions {
+    /// The agent with the agents above it.
+    pub(crate) fn path(&self, name: &Arc<str>) -> Arc<str> {
+        match &self.parent {
+            Some((parent, _)) => format!("{parent}/{name}").into(),
+            None => Arc::clone(name),
+        }
+    }
 }
 
 /// A run in the making: `.await` it for the answer, [`stream`](Self::stream) it for the events, or ask for its
@@ -59,11 +70,7 @@ pub struct RunBuilder<O: Send + 'static = String> {
 
 impl<O: Send + 'static> RunBuilder<O> {
     pub(crate) fn new(agent: &Agent<O>, begin: Begin) -> Self {
-        Self {
-            agent: agent.clone(),
-            begin,
-            options: RunOptions::default(),
-        }
+        Self { agent: agent.clone(), begin, options: RunOptions::default() }
     }
 
     /// Continues the conversation of this id in a store, or begins it.
@@ -118,11 +125,7 @@ impl<O: Send + 'static> RunBuilder<O> {
 
     /// Sets the rounds of tool calls of this run.
     pub fn max_turns(mut self, turns: u32) -> Self {
-        let limits = self
-            .options
-            .limits
-            .take()
-            .unwrap_or_else(|| self.agent.core.limits.clone());
+        let limits = self.options.limits.take().unwrap_or_else(|| self.agent.core.limits.clone());
         self.options.limits = Some(limits.turns(turns));
         self
     }
@@ -163,6 +166,14 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
+    /// Makes the run a child of the call it is started in: it stops with it, its events name both agents, and the depth limit
+    /// counts it.
+    pub fn within(mut self, cx: &ToolCx) -> Self {
+        self.options.cancel = Some(cx.cancelled().clone());
+        self.options.parent = Some((cx.agent().to_owned(), cx.depth()));
+        self
+    }
+
     /// Starts the run as a stream of events. Nothing happens before it is polled; dropping it cancels the run.
     pub fn stream(self) -> RunStream<O> {
         let (prepared, queue, control) = self.prepare();
@@ -194,18 +205,11 @@ impl<O: Send + 'static> RunBuilder<O> {
             Begin::Resume(suspended) => suspended.run_id(),
             _ => env.id(),
         };
-        let cancel = self
-            .options
-            .cancel
-            .as_ref()
-            .map(CancellationToken::child_token)
-            .unwrap_or_default();
+        let cancel =
+            self.options.cancel.as_ref().map(CancellationToken::child_token).unwrap_or_default();
         let control = Arc::new(Control::new(cancel));
-        let queue = Arc::new(EventQueue::new(
-            run_id,
-            Arc::clone(&self.agent.core.name),
-            env,
-        ));
+        let queue =
+            Arc::new(EventQueue::new(run_id, self.options.path(&self.agent.core.name), env));
         let prepared = PreparedRun {
             agent: self.agent,
             run_id,
@@ -259,9 +263,7 @@ impl<O: Send + 'static> IntoFuture for RunBuilder<O> {
                 Outcome::Done(result) => Ok(result),
                 Outcome::Suspended(suspended) => Err(Error::Suspended(Box::new(suspended))),
                 Outcome::Denied { reason } => Err(Error::Denied { reason }),
-                Outcome::Cancelled(partial) => Err(Error::Cancelled {
-                    partial: Box::new(partial),
-                }),
+                Outcome::Cancelled(partial) => Err(Error::Cancelled { partial: Box::new(partial) }),
             }
         }
         .boxed()
@@ -272,24 +274,10 @@ impl Outcome<String> {
     fn decode<O>(self, decode: fn(&str) -> Result<O, String>) -> Result<Outcome<O>, Error> {
         Ok(match self {
             Self::Done(result) => {
-                let output = decode(&result.output).map_err(|problem| Error::Output {
-                    problem,
-                    raw: result.output.clone(),
-                })?;
-                let RunResult {
-                    run_id,
-                    summary,
-                    messages,
-                    state,
-                    ..
-                } = result;
-                Outcome::Done(RunResult {
-                    output,
-                    run_id,
-                    summary,
-                    messages,
-                    state,
-                })
+                let output = decode(&result.output)
+                    .map_err(|problem| Error::Output { problem, raw: result.output.clone() })?;
+                let RunResult { run_id, summary, messages, state, .. } = result;
+                Outcome::Done(RunResult { output, run_id, summary, messages, state })
             }
             Self::Suspended(suspended) => Outcome::Suspended(suspended),
             Self::Denied { reason } => Outcome::Denied { reason },

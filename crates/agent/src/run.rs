@@ -133,11 +133,7 @@ enum Phase {
     /// Somebody must say what happens at a limit.
     AtLimit { question: LimitQuestion },
     /// The answer must be checked; `calls` are the calls of the same answer, if the answer came as a call.
-    Output {
-        raw: String,
-        call_id: Option<String>,
-        calls: Vec<ToolCall>,
-    },
+    Output { raw: String, call_id: Option<String>, calls: Vec<ToolCall> },
     /// Over.
     Done(Ending),
 }
@@ -203,9 +199,7 @@ impl Run {
     pub fn must_end_at(&self) -> Option<Timestamp> {
         let wall = self.config.limits.wall?;
         let wall_ms = i64::try_from(wall.as_millis()).unwrap_or(i64::MAX);
-        Some(Timestamp::from_millis(
-            self.baseline.at.as_millis().saturating_add(wall_ms),
-        ))
+        Some(Timestamp::from_millis(self.baseline.at.as_millis().saturating_add(wall_ms)))
     }
 
     /// How often the model may still send wrong arguments to a tool that allows `retries`.
@@ -254,10 +248,7 @@ impl Run {
     /// The checked answer: the arguments of the output tool, or the final text.
     pub fn answer(&self) -> &str {
         match &self.phase {
-            Phase::Done(Ending {
-                output: Some(output),
-                ..
-            }) => output,
+            Phase::Done(Ending { output: Some(output), .. }) => output,
             _ => &self.last.text,
         }
     }
@@ -268,27 +259,20 @@ impl Run {
             Phase::Done(ending) => Some(ending),
             _ => None,
         };
-        let results = self
-            .produced
-            .iter()
-            .flat_map(|message| message.tool_results());
+        let results = self.produced.iter().flat_map(|message| message.tool_results());
         RunSummary {
             text: self.answer().to_owned(),
             reasoning: self.last.reasoning.clone(),
             stop: ending.map_or(StopReason::Cancelled, |ending| ending.stop),
             limit: ending.and_then(|ending| ending.limit.clone()),
-            pending_calls: ending
-                .map(|ending| ending.pending_calls.clone())
-                .unwrap_or_default(),
+            pending_calls: ending.map(|ending| ending.pending_calls.clone()).unwrap_or_default(),
             tool_results: results.filter(|result| !result.pending).cloned().collect(),
             usage: self.usage,
             cost: self.cost,
             unpriced_calls: self.unpriced_calls,
             turns: self.turns,
             tool_calls: self.tool_calls,
-            duration: ending
-                .map_or(now, |ending| ending.at)
-                .since(self.started_at),
+            duration: ending.map_or(now, |ending| ending.at).since(self.started_at),
             agent: self.agent.rsplit('/').next().unwrap_or_default().to_owned(),
             response_id: self.last.response_id.clone(),
         }

@@ -133,10 +133,7 @@ fn check_id(id: &str) -> Result<(), SessionError> {
     let shown: String = id.chars().take(32).collect();
     Err(SessionError::Id {
         id: format!("{shown}…"),
-        problem: format!(
-            "it has {} bytes, use at most {SESSION_ID_BYTES_MAX}",
-            id.len()
-        ),
+        problem: format!("it has {} bytes, use at most {SESSION_ID_BYTES_MAX}", id.len()),
     })
 }
 
@@ -145,9 +142,5 @@ fn check_base(id: &str, expected: u64, found: u64) -> Result<(), SessionError> {
     if expected == found {
         return Ok(());
     }
-    Err(SessionError::Conflict {
-        id: id.to_owned(),
-        expected,
-        found,
-    })
+    Err(SessionError::Conflict { id: id.to_owned(), expected, found })
 }

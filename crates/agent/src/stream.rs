@@ -39,13 +39,7 @@ struct Waiting {
 
 impl EventQueue {
     pub(crate) fn new(run_id: RunId, agent: Arc<str>, env: Env) -> Self {
-        Self {
-            run_id,
-            agent,
-            env,
-            waiting: Mutex::default(),
-            waker: AtomicWaker::new(),
-        }
+        Self { run_id, agent, env, waiting: Mutex::default(), waker: AtomicWaker::new() }
     }
 
     pub(crate) fn emit(&self, kind: EventKind) {
@@ -120,16 +114,12 @@ pub struct RunStream<O: Send + 'static = String> {
     queue: Arc<EventQueue>,
     control: Arc<Control>,
     outcome: Option<Result<Outcome<O>, Error>>,
+    started: bool,
 }
 
 impl<O: Send + 'static> RunStream<O> {
     pub(crate) fn new(driving: Driving<O>, queue: Arc<EventQueue>, control: Arc<Control>) -> Self {
-        Self {
-            driving: Some(driving),
-            queue,
-            control,
-            outcome: None,
-        }
+        Self { driving: Some(driving), queue, control, outcome: None, started: false }
     }
 
     /// A way to steer the run.
@@ -140,9 +130,7 @@ impl<O: Send + 'static> RunStream<O> {
     /// Lets the run go on to its end and gives what it came to; events not yet taken are dropped.
     pub async fn outcome(mut self) -> Result<Outcome<O>, Error> {
         while self.next().await.is_some() {}
-        self.outcome
-            .take()
-            .unwrap_or_else(|| Err(Error::Bug("the run ended twice".to_owned())))
+        self.outcome.take().unwrap_or_else(|| Err(Error::Bug("the run ended twice".to_owned())))
     }
 }
 
@@ -159,6 +147,7 @@ impl<O: Send + 'static> Stream for RunStream<O> {
         if let Some(driving) = &mut this.driving {
             // Tools run in tasks of their own: their progress must wake whoever reads.
             this.queue.waker.register(cx.waker());
+            this.started = true;
             if let Poll::Ready(outcome) = driving.as_mut().poll(cx) {
                 this.driving = None;
                 this.outcome = Some(outcome);
@@ -176,6 +165,9 @@ impl<O: Send + 'static> Drop for RunStream<O> {
     fn drop(&mut self) {
         self.control.cancel.cancel();
         self.queue.abandon();
+        if !self.started {
+            return;
+        }
         // The driver sees the cancellation at once, closes the conversation and commits it; that needs a runtime.
         if let (Some(driving), Ok(runtime)) =
             (self.driving.take(), tokio::runtime::Handle::try_current())

@@ -42,11 +42,8 @@ pub(crate) struct Boot {
 pub(crate) fn boot(args: &AgentArgs, pace: Duration) -> Result<Boot, Problem> {
     let choice = choose(&args.wanted())?;
     let model = open_model(&choice, pace)?;
-    let tools = if args.no_tools {
-        Vec::new()
-    } else {
-        tool::all(&Env::system(), args.notes_dir.clone())?
-    };
+    let tools =
+        if args.no_tools { Vec::new() } else { tool::all(&Env::system(), args.notes_dir.clone())? };
     let described = tools.iter().map(|tool| {
         let def = tool.spec().def();
         (def.name.clone(), def.description.clone())
@@ -54,21 +51,14 @@ pub(crate) fn boot(args: &AgentArgs, pace: Duration) -> Result<Boot, Problem> {
     let described = described.collect();
     let agent = agent(args, model, tools).map_err(|error| Problem::invalid(error.to_string()))?;
     let (store, session) = sessions(args)?;
-    Ok(Boot {
-        talk: Talk::new(agent, store, session),
-        choice,
-        tools: described,
-    })
+    Ok(Boot { talk: Talk::new(agent, store, session), choice, tools: described })
 }
 
 /// Decides which model to use, from the real environment.
 pub(crate) fn choose(wanted: &Wanted) -> Result<Choice, Problem> {
     let env = |name: &str| std::env::var(name).ok();
     let ollama = |address: &discover::Address| discover::ollama_models(address, PROBE_TIMEOUT);
-    let world = World {
-        env: &env,
-        ollama: &ollama,
-    };
+    let world = World { env: &env, ollama: &ollama };
     discover::discover(wanted, &world)
 }
 
@@ -117,10 +107,8 @@ fn agent(
     if let Some(timeout) = args.timeout {
         limits = limits.wall(timeout);
     }
-    let builder = Agent::builder("provost", model)
-        .tools(tools)
-        .limits(limits)
-        .context(Truncate::new());
+    let builder =
+        Agent::builder("provost", model).tools(tools).limits(limits).context(Truncate::new());
     match args.system.clone() {
         // What a person writes is text and never a template.
         Some(system) => builder.instructions_from(move |_| {
@@ -137,6 +125,10 @@ fn sessions(args: &AgentArgs) -> Result<(Arc<dyn SessionStore>, String), Problem
         let store = Arc::new(MemorySessions::new());
         return Ok((store, SESSION_IN_MEMORY.to_owned()));
     };
+    if name.trim().is_empty() {
+        let problem = Problem::invalid("--session needs a name");
+        return Err(problem.help("write --session NAME, or leave it out"));
+    }
     let dir = data_dir(|name| std::env::var(name).ok())?.join("sessions");
     let store = FileSessions::open(dir).map_err(|error| session_problem(&error))?;
     Ok((Arc::new(store), name.clone()))
@@ -144,11 +136,7 @@ fn sessions(args: &AgentArgs) -> Result<(Arc<dyn SessionStore>, String), Problem
 
 /// Where the program keeps what belongs to the user.
 pub(crate) fn data_dir(env: impl Fn(&str) -> Option<String>) -> Result<PathBuf, Problem> {
-    let absolute = |name: &str| {
-        env(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let absolute = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(data) = absolute("XDG_DATA_HOME") {
         return Ok(data.join("provost"));
     }

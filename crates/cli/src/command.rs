@@ -120,13 +120,10 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let number: u64 = number
-        .parse()
-        .map_err(|error| format!("{error}; write it like 500ms, 30s, 5m or 1h"))?;
+    let number: u64 =
+        number.parse().map_err(|error| format!("{error}; write it like 500ms, 30s, 5m or 1h"))?;
     let millis = match unit {
         "ms" => Some(number),
         "" | "s" => number.checked_mul(1000),
@@ -154,23 +151,10 @@ mod tests {
 
     #[test]
     fn durations_have_units() {
-        for (text, millis) in [
-            ("500ms", 500),
-            ("2", 2000),
-            ("30s", 30_000),
-            ("5m", 300_000),
-        ] {
+        for (text, millis) in [("500ms", 500), ("2", 2000), ("30s", 30_000), ("5m", 300_000)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)));
         }
-        for text in [
-            "",
-            "s",
-            "-1s",
-            "1d",
-            "0s",
-            "99999999999999999999",
-            "18446744073709551615h",
-        ] {
+        for text in ["", "s", "-1s", "1d", "0s", "99999999999999999999", "18446744073709551615h"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

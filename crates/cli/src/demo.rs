@@ -44,16 +44,13 @@ impl ChatModel for DemoModel {
     fn stream(&self, request: ChatRequest) -> ModelStream {
         let events = play(&request);
         let pace = self.pace;
-        Box::pin(stream::unfold(
-            events.into_iter(),
-            move |mut left| async move {
-                let event = left.next()?;
-                if !pace.is_zero() && matches!(event, ModelEvent::Text(_)) {
-                    tokio::time::sleep(pace).await;
-                }
-                Some((Ok(event), left))
-            },
-        ))
+        Box::pin(stream::unfold(events.into_iter(), move |mut left| async move {
+            let event = left.next()?;
+            if !pace.is_zero() && matches!(event, ModelEvent::Text(_)) {
+                tokio::time::sleep(pace).await;
+            }
+            Some((Ok(event), left))
+        }))
     }
 }
 
@@ -66,11 +63,7 @@ fn play(request: &ChatRequest) -> Vec<ModelEvent> {
         model: Some(NAME.to_owned()),
     }];
     events.extend(words(&text).map(|word| ModelEvent::Text(word.to_owned())));
-    let stop = if calls.is_empty() {
-        StopReason::EndTurn
-    } else {
-        StopReason::ToolUse
-    };
+    let stop = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
     let mut output = count(&text);
     for (index, (name, arguments)) in (0..).zip(calls) {
         let json = arguments.to_string();
@@ -81,10 +74,7 @@ fn play(request: &ChatRequest) -> Vec<ModelEvent> {
         events.push(ModelEvent::ToolCallStart { index, id, name });
         events.push(ModelEvent::ToolCallArguments { index, json });
     }
-    let said = request
-        .messages
-        .iter()
-        .map(|message| count(&message.text()));
+    let said = request.messages.iter().map(|message| count(&message.text()));
     let system = request.system.as_deref().map_or(0, count);
     let input = said.sum::<u64>() + system;
     events.push(ModelEvent::Usage(Usage::new(input, output)));

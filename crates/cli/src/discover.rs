@@ -32,15 +32,8 @@ impl Wanted {
     /// server.
     pub(crate) fn with_model(&self, name: &str) -> Self {
         let is_elsewhere = split(name, /*has_base_url*/ false).is_ok();
-        let kept = if is_elsewhere {
-            Self::default()
-        } else {
-            self.clone()
-        };
-        Self {
-            model: Some(name.to_owned()),
-            ..kept
-        }
+        let kept = if is_elsewhere { Self::default() } else { self.clone() };
+        Self { model: Some(name.to_owned()), ..kept }
     }
 }
 
@@ -61,13 +54,8 @@ pub(crate) enum Provider {
 
 impl Provider {
     /// Those that can be named before the slash.
-    const NAMED: [Provider; 5] = [
-        Self::OpenAi,
-        Self::Anthropic,
-        Self::Ollama,
-        Self::Compatible,
-        Self::Demo,
-    ];
+    const NAMED: [Provider; 5] =
+        [Self::OpenAi, Self::Anthropic, Self::Ollama, Self::Compatible, Self::Demo];
 
     /// The name before the slash.
     pub(crate) const fn as_str(self) -> &'static str {
@@ -99,9 +87,7 @@ impl Provider {
     }
 
     fn parse(name: &str) -> Option<Self> {
-        Self::NAMED
-            .into_iter()
-            .find(|provider| provider.as_str() == name)
+        Self::NAMED.into_iter().find(|provider| provider.as_str() == name)
     }
 }
 
@@ -142,9 +128,7 @@ pub(crate) struct World<'a> {
 impl World<'_> {
     /// A variable that is set and not blank.
     fn var(&self, name: &str) -> Option<String> {
-        (self.env)(name)
-            .map(|value| value.trim().to_owned())
-            .filter(|value| !value.is_empty())
+        (self.env)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 }
 
@@ -164,15 +148,12 @@ pub(crate) fn discover(wanted: &Wanted, world: &World<'_>) -> Result<Choice, Pro
             .help("add --model NAME with the model's name at that server"));
     }
     if let Some(name) = &wanted.api_key_env {
-        return Err(
-            Problem::invalid(format!("--api-key-env {name} needs to know the model"))
-                .help("add --model provider/model, such as --model openai/gpt-5-mini"),
-        );
+        return Err(Problem::invalid(format!("--api-key-env {name} needs to know the model"))
+            .help("add --model provider/model, such as --model openai/gpt-5-mini"));
     }
-    for (provider, model) in [
-        (Provider::OpenAi, OPENAI_DEFAULT),
-        (Provider::Anthropic, ANTHROPIC_DEFAULT),
-    ] {
+    for (provider, model) in
+        [(Provider::OpenAi, OPENAI_DEFAULT), (Provider::Anthropic, ANTHROPIC_DEFAULT)]
+    {
         let key_env = provider.key_env().unwrap_or_default();
         if world.var(key_env).is_some() {
             let name = format!("{}/{model}", provider.as_str());
@@ -241,13 +222,7 @@ fn named(name: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<C
                 Some(key) => key,
                 None => vendor_key(provider, world)?,
             };
-            Ok(Choice {
-                provider,
-                model,
-                base_url,
-                key: Some(key),
-                why,
-            })
+            Ok(Choice { provider, model, base_url, key: Some(key), why })
         }
     }
 }
@@ -263,11 +238,10 @@ fn split(name: &str, has_base_url: bool) -> Result<(Provider, String), Problem> 
         .and_then(|(provider, model)| Some((Provider::parse(provider)?, model)));
     match known {
         Some((provider, model)) if !model.is_empty() => Ok((provider, model.to_owned())),
-        Some((provider, _)) => Err(Problem::invalid(format!(
-            "`{name}` names no model of {}",
-            provider.as_str()
-        ))
-        .help(format!("write it as {}/MODEL", provider.as_str()))),
+        Some((provider, _)) => {
+            Err(Problem::invalid(format!("`{name}` names no model of {}", provider.as_str()))
+                .help(format!("write it as {}/MODEL", provider.as_str())))
+        }
         None if has_base_url && !name.is_empty() => Ok((Provider::Compatible, name.to_owned())),
         None => Err(unknown(name)),
     }
@@ -317,17 +291,13 @@ fn vendor_key(provider: Provider, world: &World<'_>) -> Result<Secret<String>, P
     let name = provider.key_env().unwrap_or_default();
     match world.var(name) {
         Some(key) => Ok(Secret::new(key)),
-        None => Err(no_key(
-            format!("there is no key for {}", provider.as_str()),
-            name,
-        )),
+        None => Err(no_key(format!("there is no key for {}", provider.as_str()), name)),
     }
 }
 
 fn no_key(what: String, name: &str) -> Problem {
-    Problem::new(ErrorKind::Unauthenticated, what).help(format!(
-        "run `export {name}=...`, or use --model demo, which needs none"
-    ))
+    Problem::new(ErrorKind::Unauthenticated, what)
+        .help(format!("run `export {name}=...`, or use --model demo, which needs none"))
 }
 
 #[cfg(test)]

@@ -13,10 +13,7 @@ impl Interrupt {
     #[cfg(unix)]
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let signals = [
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-        ];
+        let signals = [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
         Ok(Self { signals })
     }
 

@@ -74,10 +74,9 @@ impl Output {
     /// A problem and the way out, on standard error.
     pub(crate) fn problem(&self, problem: &Problem) {
         let mut stderr = io::stderr().lock();
-        for (label, code, text) in [
-            ("error", "31;1", Some(&problem.what)),
-            ("help", "36;1", problem.help.as_ref()),
-        ] {
+        for (label, code, text) in
+            [("error", "31;1", Some(&problem.what)), ("help", "36;1", problem.help.as_ref())]
+        {
             let Some(text) = text else { continue };
             let text = self.for_stderr(text);
             if self.stderr_color {
@@ -89,11 +88,7 @@ impl Output {
     }
 
     fn for_stderr<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.stderr_tty {
-            printable(text)
-        } else {
-            Cow::Borrowed(text)
-        }
+        if self.stderr_tty { printable(text) } else { Cow::Borrowed(text) }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::output::{one_line, printable};
 use crate::problem::Problem;
 use crate::talk::Turn;
-use crate::tui::remark;
+use crate::tui::{question, remark};
 
 /// Characters of a call or a result that one line shows.
 const ACTIVITY_CHARS_MAX: usize = 120;
@@ -39,12 +39,7 @@ pub(crate) struct Printer<O, E> {
 impl<O: Write, E: Write> Printer<O, E> {
     /// A printer over two streams.
     pub(crate) fn new(out: O, err: E, style: Style) -> Self {
-        Self {
-            out,
-            err,
-            style,
-            in_line: false,
-        }
+        Self { out, err, style, in_line: false }
     }
 
     /// Prints one event. An error means that nobody reads standard output any more.
@@ -81,11 +76,7 @@ impl<O: Write, E: Write> Printer<O, E> {
 
     /// A side remark on standard error.
     pub(crate) fn aside(&mut self, text: &str) {
-        let text = if self.style.stderr_tty {
-            printable(text)
-        } else {
-            text.into()
-        };
+        let text = if self.style.stderr_tty { printable(text) } else { text.into() };
         // Standard error that is gone leaves nobody to tell.
         if self.style.stderr_color {
             writeln!(self.err, "\x1b[2m{text}\x1b[0m").ok();
@@ -104,11 +95,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         if text.is_empty() {
             return Ok(());
         }
-        let shown = if self.style.stdout_tty {
-            printable(text)
-        } else {
-            text.into()
-        };
+        let shown = if self.style.stdout_tty { printable(text) } else { text.into() };
         self.out.write_all(shown.as_bytes())?;
         self.in_line = !text.ends_with('\n');
         self.out.flush()
@@ -248,22 +235,18 @@ async fn decide<O: Write, E: Write>(
             printer.aside(&format!(
                 "· {name} was not allowed: nobody is there to ask; --yes allows it"
             ));
-            ApprovalDecision::Deny {
-                reason: "nobody was there to approve it".to_owned(),
-            }
+            ApprovalDecision::Deny { reason: "nobody was there to approve it".to_owned() }
         }
         Approver::Ask => {
-            if let Some(hint) = &request.hint {
-                printer.aside(&format!("  {hint}"));
+            if let Some(about) = question(request) {
+                printer.aside(&format!("  {about}"));
             }
             let arguments = one_line(&request.call.arguments, 4 * ACTIVITY_CHARS_MAX);
             printer.question(&format!("allow {name} {arguments}? [y/N] "));
             let answer = lines.next().await.and_then(Result::ok).unwrap_or_default();
             match answer.trim().to_lowercase().as_str() {
                 "y" | "yes" => ApprovalDecision::Approve,
-                _ => ApprovalDecision::Deny {
-                    reason: "the user said no".to_owned(),
-                },
+                _ => ApprovalDecision::Deny { reason: "the user said no".to_owned() },
             }
         }
     }

@@ -19,11 +19,7 @@ pub(crate) struct Problem {
 impl Problem {
     /// A problem without advice.
     pub(crate) fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
-        Self {
-            kind,
-            what: what.into(),
-            help: None,
-        }
+        Self { kind, what: what.into(), help: None }
     }
 
     /// The caller's input is wrong.
@@ -68,11 +64,7 @@ impl Problem {
             }
             _ => None,
         };
-        Self {
-            kind: error.kind,
-            what: error.message.clone(),
-            help: help.map(str::to_owned),
-        }
+        Self { kind: error.kind, what: error.message.clone(), help: help.map(str::to_owned) }
     }
 }
 

@@ -21,11 +21,7 @@ pub(crate) struct Talk {
 impl Talk {
     /// A conversation that is kept in a store.
     pub(crate) fn new(agent: Agent, store: Arc<dyn SessionStore>, session: String) -> Self {
-        Self {
-            agent,
-            store,
-            session,
-        }
+        Self { agent, store, session }
     }
 
     /// The agent answers with another model from now on.
@@ -41,10 +37,7 @@ impl Talk {
             .session(Arc::clone(&self.store), self.session.clone())
             .on_approval(OnApproval::Events)
             .stream();
-        Turn {
-            handle: stream.handle(),
-            stream,
-        }
+        Turn { handle: stream.handle(), stream }
     }
 
     /// What was said before, oldest first.
@@ -65,7 +58,7 @@ impl Talk {
 pub(crate) fn session_problem(error: &SessionError) -> Problem {
     let problem = Problem::new(error.kind(), error.to_string());
     match error.kind() {
-        ErrorKind::Invalid => problem.help("use letters, digits, `-` and `_` in --session"),
+        ErrorKind::Invalid => problem.help("choose a shorter name with --session"),
         ErrorKind::Malformed => problem.help("choose another name with --session"),
         ErrorKind::Unavailable => problem.help("`provost doctor` checks the data directory"),
         _ => problem,

@@ -18,4 +18,4 @@ mod wrap;
 pub(crate) use self::event_loop::{Chat, run};
 pub(crate) use self::slash::{Slash, parse as parse_slash};
 pub(crate) use self::theme::Theme;
-pub(crate) use self::transcript::remark;
+pub(crate) use self::transcript::{question, remark};

@@ -88,10 +88,7 @@ pub enum Source {
 impl Source {
     /// Takes bytes in.
     pub fn bytes(media_type: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
-        Self::Base64 {
-            media_type: media_type.into(),
-            data: BASE64.encode(bytes),
-        }
+        Self::Base64 { media_type: media_type.into(), data: BASE64.encode(bytes) }
     }
 
     /// A URL that stands for the source: its own, or a `data:` URL.
@@ -124,18 +121,12 @@ pub struct Image {
 impl Image {
     /// A picture the provider fetches.
     pub fn url(url: impl Into<String>) -> Self {
-        Self {
-            source: Source::Url(url.into()),
-            detail: None,
-        }
+        Self { source: Source::Url(url.into()), detail: None }
     }
 
     /// A picture sent along.
     pub fn bytes(media_type: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
-        Self {
-            source: Source::bytes(media_type, bytes),
-            detail: None,
-        }
+        Self { source: Source::bytes(media_type, bytes), detail: None }
     }
 }
 
@@ -156,10 +147,7 @@ impl Document {
         media_type: impl Into<String>,
         bytes: impl AsRef<[u8]>,
     ) -> Self {
-        Self {
-            source: Source::bytes(media_type, bytes),
-            name: Some(name.into()),
-        }
+        Self { source: Source::bytes(media_type, bytes), name: Some(name.into()) }
     }
 }
 
@@ -204,12 +192,7 @@ pub struct ToolCall {
 impl ToolCall {
     /// A call with arguments in JSON.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: &Value) -> Self {
-        Self {
-            id: id.into(),
-            name: name.into(),
-            arguments: arguments.to_string(),
-            opaque: None,
-        }
+        Self { id: id.into(), name: name.into(), arguments: arguments.to_string(), opaque: None }
     }
 
     /// The arguments as JSON. No arguments at all mean an empty object.
@@ -277,18 +260,12 @@ impl ToolResult {
 
     /// A failure the model is told about.
     pub fn error(call: &ToolCall, text: impl Into<String>) -> Self {
-        Self {
-            is_error: true,
-            ..Self::text(call, text)
-        }
+        Self { is_error: true, ..Self::text(call, text) }
     }
 
     /// Stands in for a result that somebody outside still owes.
     pub fn placeholder(call: &ToolCall) -> Self {
-        Self {
-            pending: true,
-            ..Self::text(call, "The result of this call is not there yet.")
-        }
+        Self { pending: true, ..Self::text(call, "The result of this call is not there yet.") }
     }
 
     /// All text parts, joined by line breaks.

@@ -34,9 +34,7 @@ impl Env {
             now_ms: AtomicI64::new(start_ms),
             random: AtomicU64::new(seed ^ 0x9e37_79b9_7f4a_7c15),
         };
-        Self {
-            simulated: Some(Arc::new(simulated)),
-        }
+        Self { simulated: Some(Arc::new(simulated)) }
     }
 
     /// The time now, in UTC milliseconds.
@@ -44,9 +42,7 @@ impl Env {
         match &self.simulated {
             Some(simulated) => Timestamp::from_millis(simulated.now_ms.load(Ordering::Relaxed)),
             None => {
-                let since = SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or(Duration::ZERO);
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
                 Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
             }
         }
@@ -73,16 +69,12 @@ impl Env {
     pub fn random(&self) -> u64 {
         match &self.simulated {
             Some(simulated) => {
-                let state = simulated
-                    .random
-                    .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+                let state = simulated.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
                 split_mix(state)
             }
             // Without a random source ids could collide; the clock's nanoseconds are the best that is left.
             None => getrandom::u64().unwrap_or_else(|_| {
-                let since = SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or(Duration::ZERO);
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
                 split_mix(u64::from(since.subsec_nanos()) ^ since.as_secs())
             }),
         }
@@ -104,10 +96,6 @@ fn split_mix(state: u64) -> u64 {
 
 impl fmt::Debug for Env {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.simulated.is_some() {
-            "Env(simulated)"
-        } else {
-            "Env(system)"
-        })
+        f.write_str(if self.simulated.is_some() { "Env(simulated)" } else { "Env(system)" })
     }
 }

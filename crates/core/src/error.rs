@@ -135,11 +135,7 @@ pub struct ErrorInfo {
 impl ErrorInfo {
     /// Builds one from its three parts.
     pub fn new(kind: ErrorKind, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            code: code.into(),
-            message: message.into(),
-        }
+        Self { kind, code: code.into(), message: message.into() }
     }
 }
 
@@ -165,17 +161,8 @@ mod tests {
 
     #[test]
     fn only_passing_faults_are_retryable() {
-        let retryable: Vec<_> = ErrorKind::ALL
-            .into_iter()
-            .filter(|kind| kind.retryable())
-            .collect();
-        assert_eq!(
-            retryable,
-            [
-                ErrorKind::RateLimited,
-                ErrorKind::Unavailable,
-                ErrorKind::Timeout
-            ]
-        );
+        let retryable: Vec<_> =
+            ErrorKind::ALL.into_iter().filter(|kind| kind.retryable()).collect();
+        assert_eq!(retryable, [ErrorKind::RateLimited, ErrorKind::Unavailable, ErrorKind::Timeout]);
     }
 }

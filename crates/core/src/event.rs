@@ -175,6 +175,11 @@ pub enum EventKind {
         /// What went wrong.
         error: ErrorInfo,
     },
+    /// A hook refused the run before its first model call.
+    Denied {
+        /// Why.
+        reason: String,
+    },
     /// The run was stopped from outside.
     Cancelled,
 }
@@ -184,7 +189,11 @@ impl EventKind {
     pub fn is_terminal(&self) -> bool {
         matches!(
             self,
-            Self::Finished { .. } | Self::Suspended { .. } | Self::Failed { .. } | Self::Cancelled
+            Self::Finished { .. }
+                | Self::Suspended { .. }
+                | Self::Failed { .. }
+                | Self::Denied { .. }
+                | Self::Cancelled
         )
     }
 }
@@ -339,16 +348,13 @@ mod tests {
             kind: EventKind::TextDelta { text: "hi".into() },
         };
         let text = serde_json::to_string(&event).unwrap();
-        assert!(
-            text.contains(r#""type":"text_delta","text":"hi""#),
-            "{text}"
-        );
+        assert!(text.contains(r#""type":"text_delta","text":"hi""#), "{text}");
         assert!(text.starts_with(r#"{"v":1,"run_id":"run_"#), "{text}");
         assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
     }
 
     #[test]
-    fn only_the_four_endings_are_terminal() {
+    fn only_the_endings_are_terminal() {
         assert!(EventKind::Cancelled.is_terminal());
         assert!(!EventKind::Paused.is_terminal());
     }

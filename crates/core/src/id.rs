@@ -82,13 +82,8 @@ pub(crate) fn parse_id(prefix: &'static str, text: &str) -> Result<Uuid, IdError
     let digits = text
         .strip_prefix(prefix)
         .and_then(|rest| rest.strip_prefix('_'))
-        .ok_or_else(|| IdError::Prefix {
-            text: bounded(text),
-            prefix,
-        })?;
-    decode(digits).ok_or_else(|| IdError::Digits {
-        text: bounded(text),
-    })
+        .ok_or_else(|| IdError::Prefix { text: bounded(text), prefix })?;
+    decode(digits).ok_or_else(|| IdError::Digits { text: bounded(text) })
 }
 
 /// Error texts never repeat more of a stranger's input than this.
@@ -185,29 +180,16 @@ mod tests {
     #[test]
     fn an_id_of_another_kind_is_refused() {
         let id: RunId = Env::simulated(1).id();
-        let error = id
-            .to_string()
-            .replace("run_", "task_")
-            .parse::<RunId>()
-            .unwrap_err();
-        assert!(
-            error.to_string().contains("must start with `run_`"),
-            "{error}"
-        );
+        let error = id.to_string().replace("run_", "task_").parse::<RunId>().unwrap_err();
+        assert!(error.to_string().contains("must start with `run_`"), "{error}");
     }
 
     #[test]
     fn wrong_digits_are_refused() {
-        for text in [
-            "run_",
-            "run_u0000000000000000000000000",
-            "run_8zzzzzzzzzzzzzzzzzzzzzzzzz",
-            "run_0",
-        ] {
-            assert!(
-                matches!(text.parse::<RunId>(), Err(IdError::Digits { .. })),
-                "{text}"
-            );
+        for text in
+            ["run_", "run_u0000000000000000000000000", "run_8zzzzzzzzzzzzzzzzzzzzzzzzz", "run_0"]
+        {
+            assert!(matches!(text.parse::<RunId>(), Err(IdError::Digits { .. })), "{text}");
         }
     }
 }

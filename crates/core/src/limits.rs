@@ -79,11 +79,7 @@ impl Default for Limits {
 impl Limits {
     /// No bound at all: the loop runs until the model stops. Say it only when you mean it.
     pub fn unlimited() -> Self {
-        Self {
-            turns: None,
-            depth: None,
-            ..Self::default()
-        }
+        Self { turns: None, depth: None, ..Self::default() }
     }
 
     /// Sets the rounds of tool calls.

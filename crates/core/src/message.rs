@@ -65,13 +65,7 @@ pub struct Message {
 impl Message {
     /// A message of some parts, made now by the caller's clock.
     pub fn new(role: Role, parts: Vec<Part>, created_at: Timestamp) -> Self {
-        Self {
-            role,
-            parts,
-            model: None,
-            created_at,
-            interrupted: false,
-        }
+        Self { role, parts, model: None, created_at, interrupted: false }
     }
 
     /// A user's text.
@@ -81,11 +75,7 @@ impl Message {
 
     /// An assistant's text.
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self::new(
-            Role::Assistant,
-            vec![Part::text(text)],
-            Timestamp::default(),
-        )
+        Self::new(Role::Assistant, vec![Part::text(text)], Timestamp::default())
     }
 
     /// A summary of earlier messages.

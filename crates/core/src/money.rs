@@ -88,17 +88,11 @@ pub struct Money {
 
 impl Money {
     /// Nothing, in dollars.
-    pub const ZERO: Money = Money {
-        amount: Decimal::ZERO,
-        currency: Currency::USD,
-    };
+    pub const ZERO: Money = Money { amount: Decimal::ZERO, currency: Currency::USD };
 
     /// An amount of dollars.
     pub fn usd(amount: Decimal) -> Self {
-        Self {
-            amount,
-            currency: Currency::USD,
-        }
+        Self { amount, currency: Currency::USD }
     }
 
     /// Adds an amount of the same currency. Zero of any currency adds to anything.
@@ -112,10 +106,7 @@ impl Money {
         if self.currency != other.currency {
             return Err(MoneyError::Mixed(self.currency, other.currency));
         }
-        Ok(Money {
-            amount: self.amount.saturating_add(other.amount),
-            currency: self.currency,
-        })
+        Ok(Money { amount: self.amount.saturating_add(other.amount), currency: self.currency })
     }
 }
 
@@ -158,24 +149,16 @@ pub struct Pricing {
 impl Pricing {
     /// The price of some usage.
     pub fn cost(&self, usage: &Usage) -> Money {
-        let plain = usage
-            .input
-            .saturating_sub(usage.cache_read)
-            .saturating_sub(usage.cache_write);
+        let plain = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
         let lines = [
             (plain, self.input),
             (usage.cache_read, self.cache_read.unwrap_or(self.input)),
             (usage.cache_write, self.cache_write.unwrap_or(self.input)),
             (usage.output, self.output),
         ];
-        let total: Decimal = lines
-            .iter()
-            .map(|(tokens, price)| Decimal::from(*tokens) * price)
-            .sum();
-        Money {
-            amount: total / Decimal::from(PRICE_UNIT_TOKENS),
-            currency: self.currency,
-        }
+        let total: Decimal =
+            lines.iter().map(|(tokens, price)| Decimal::from(*tokens) * price).sum();
+        Money { amount: total / Decimal::from(PRICE_UNIT_TOKENS), currency: self.currency }
     }
 }
 
@@ -196,21 +179,14 @@ mod tests {
             cache_write: None,
             currency: Currency::USD,
         };
-        let usage = Usage {
-            input: 1_000_000,
-            output: 100_000,
-            cache_read: 400_000,
-            ..Usage::default()
-        };
+        let usage =
+            Usage { input: 1_000_000, output: 100_000, cache_read: 400_000, ..Usage::default() };
         assert_eq!(pricing.cost(&usage).to_string(), "$3.42");
     }
 
     #[test]
     fn currencies_do_not_mix() {
-        let euro = Money {
-            amount: dec("1"),
-            currency: Currency::EUR,
-        };
+        let euro = Money { amount: dec("1"), currency: Currency::EUR };
         assert_eq!(
             Money::usd(dec("1")).plus(euro),
             Err(MoneyError::Mixed(Currency::USD, Currency::EUR))

@@ -25,10 +25,7 @@ pub struct Usage {
     pub reasoning: u64,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde calls it with a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -36,11 +33,7 @@ fn is_zero(count: &u64) -> bool {
 impl Usage {
     /// Usage with only the two main counts.
     pub fn new(input: u64, output: u64) -> Self {
-        Self {
-            input,
-            output,
-            ..Self::default()
-        }
+        Self { input, output, ..Self::default() }
     }
 
     /// Input plus output.

@@ -88,10 +88,7 @@ impl Catalog {
 
     /// The names of a provider's listed models.
     pub fn models<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a str> {
-        let entries = self
-            .entries
-            .iter()
-            .filter(move |entry| entry.provider == provider);
+        let entries = self.entries.iter().filter(move |entry| entry.provider == provider);
         entries.map(|entry| entry.model.as_str())
     }
 
@@ -107,11 +104,7 @@ impl Catalog {
     }
 
     fn entry(&self, provider: &str, model: &str) -> Option<&Entry> {
-        let of_provider = || {
-            self.entries
-                .iter()
-                .filter(|entry| entry.provider == provider)
-        };
+        let of_provider = || self.entries.iter().filter(|entry| entry.provider == provider);
         of_provider()
             .find(|entry| entry.model == model)
             .or_else(|| of_provider().find(|entry| is_dated(model, &entry.model)))
@@ -119,17 +112,11 @@ impl Catalog {
 }
 
 fn is_dated(model: &str, name: &str) -> bool {
-    let Some(date) = model
-        .strip_prefix(name)
-        .and_then(|rest| rest.strip_prefix('-'))
-    else {
+    let Some(date) = model.strip_prefix(name).and_then(|rest| rest.strip_prefix('-')) else {
         return false;
     };
     date == "latest"
-        || date.len() >= 8
-            && date
-                .bytes()
-                .all(|byte| byte.is_ascii_digit() || byte == b'-')
+        || date.len() >= 8 && date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
 }
 
 #[cfg(test)]

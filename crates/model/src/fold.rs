@@ -43,10 +43,9 @@ impl Fold {
                     Some(Part::Reasoning(last)) if last.opaque.is_none() => {
                         last.text.push_str(text)
                     }
-                    _ => self.parts.push(Part::Reasoning(Reasoning {
-                        text: text.clone(),
-                        opaque: None,
-                    })),
+                    _ => self
+                        .parts
+                        .push(Part::Reasoning(Reasoning { text: text.clone(), opaque: None })),
                 }
             }
             ModelEvent::ReasoningOpaque(opaque) => self.seal_reasoning(opaque)?,
@@ -144,11 +143,7 @@ impl Fold {
     }
 
     fn call(&mut self, index: u32) -> Result<&mut ToolCall, ModelError> {
-        let place = self
-            .calls
-            .iter()
-            .find(|(known, _)| *known == index)
-            .map(|(_, place)| *place);
+        let place = self.calls.iter().find(|(known, _)| *known == index).map(|(_, place)| *place);
         match place.and_then(|place| self.parts.get_mut(place)) {
             Some(Part::ToolCall(call)) => Ok(call),
             _ => Err(ModelError::new(

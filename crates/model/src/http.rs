@@ -75,9 +75,7 @@ impl HttpModel {
     }
 
     fn new(endpoint: Endpoint) -> Self {
-        Self {
-            endpoint: Arc::new(endpoint),
-        }
+        Self { endpoint: Arc::new(endpoint) }
     }
 
     /// The address that requests go to.

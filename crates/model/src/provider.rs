@@ -93,13 +93,8 @@ pub fn openai_compatible(
 ) -> HttpModelBuilder<OpenAiChat> {
     let provider = provider.into();
     let info = Catalog::builtin().info(&provider, &model.into());
-    let wire = OpenAiChat {
-        legacy_max_tokens: true,
-        ..OpenAiChat::default()
-    };
-    HttpModel::builder(provider, &info.model, wire)
-        .info(info)
-        .base_url(base_url)
+    let wire = OpenAiChat { legacy_max_tokens: true, ..OpenAiChat::default() };
+    HttpModel::builder(provider, &info.model, wire).info(info).base_url(base_url)
 }
 
 fn apply<W: crate::wire::Wire>(
@@ -126,15 +121,10 @@ mod tests {
     #[test]
     fn a_missing_key_names_the_variable() {
         let empty = |_: &str| Some(" ".to_owned());
-        let openai = OpenAi::with_vars("gpt-5.1", |_| None)
-            .build()
-            .unwrap_err()
-            .to_string();
+        let openai = OpenAi::with_vars("gpt-5.1", |_| None).build().unwrap_err().to_string();
         assert!(openai.contains("OPENAI_API_KEY"), "{openai}");
-        let anthropic = Anthropic::with_vars("claude-opus-5", empty)
-            .build()
-            .unwrap_err()
-            .to_string();
+        let anthropic =
+            Anthropic::with_vars("claude-opus-5", empty).build().unwrap_err().to_string();
         assert!(anthropic.contains("ANTHROPIC_API_KEY"), "{anthropic}");
     }
 
@@ -150,9 +140,8 @@ mod tests {
         assert!(model.info().reasoning);
         let model = OpenAi::with_vars("gpt-5.1", vars).build().unwrap();
         assert_eq!(model.url(), "https://api.openai.com/v1/chat/completions");
-        let local = openai_compatible("ollama", "http://localhost:11434/v1", "llama")
-            .build()
-            .unwrap();
+        let local =
+            openai_compatible("ollama", "http://localhost:11434/v1", "llama").build().unwrap();
         assert_eq!(local.info().provider, "ollama");
         assert_eq!(local.info().context_window, None);
     }

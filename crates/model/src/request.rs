@@ -29,19 +29,12 @@ pub struct ChatRequest {
 impl ChatRequest {
     /// A request with just a conversation.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
-        Self {
-            messages: messages.into_iter().map(Arc::new).collect(),
-            ..Self::default()
-        }
+        Self { messages: messages.into_iter().map(Arc::new).collect(), ..Self::default() }
     }
 
     /// The newest tool result, for tests that look at what a model was told.
     pub fn last_tool_result(&self) -> Option<&provost_core::ToolResult> {
-        self.messages
-            .iter()
-            .rev()
-            .flat_map(|message| message.tool_results())
-            .next()
+        self.messages.iter().rev().flat_map(|message| message.tool_results()).next()
     }
 }
 

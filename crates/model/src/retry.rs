@@ -31,10 +31,7 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// Never tries again.
     pub fn never() -> Self {
-        Self {
-            max_retries: 0,
-            ..Self::default()
-        }
+        Self { max_retries: 0, ..Self::default() }
     }
 
     /// How long to wait before the next try, or `None` if the call has failed for good.
@@ -56,9 +53,7 @@ impl RetryPolicy {
             Some(asked) => asked + (asked / 10).mul_f64(chance),
             None => self.ceiling(retries).mul_f64(chance),
         };
-        let too_long = error
-            .retry_after
-            .is_some_and(|asked| asked > self.retry_after_max);
+        let too_long = error.retry_after.is_some_and(|asked| asked > self.retry_after_max);
         let too_late = left.is_some_and(|left| wait >= left);
         (!too_long && !too_late).then_some(wait)
     }

@@ -59,19 +59,12 @@ pub fn call(name: impl Into<String>, arguments: Value) -> Turn {
 
 /// A turn with several tool calls.
 pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Turn {
-    calls
-        .into_iter()
-        .fold(Turn::default(), |turn, (name, arguments)| {
-            turn.call(name, arguments)
-        })
+    calls.into_iter().fold(Turn::default(), |turn, (name, arguments)| turn.call(name, arguments))
 }
 
 /// A turn that fails.
 pub fn fail(class: ModelErrorClass, message: impl Into<String>) -> Turn {
-    Turn {
-        error: Some(ModelError::new(class, message)),
-        ..Turn::default()
-    }
+    Turn { error: Some(ModelError::new(class, message)), ..Turn::default() }
 }
 
 impl Turn {
@@ -85,11 +78,7 @@ impl Turn {
     /// Adds text, one delta for each piece.
     #[must_use]
     pub fn deltas<T: Into<String>>(mut self, pieces: impl IntoIterator<Item = T>) -> Self {
-        self.events.extend(
-            pieces
-                .into_iter()
-                .map(|piece| ModelEvent::Text(piece.into())),
-        );
+        self.events.extend(pieces.into_iter().map(|piece| ModelEvent::Text(piece.into())));
         self
     }
 
@@ -123,15 +112,8 @@ impl Turn {
     ) -> Self {
         let index = self.calls;
         self.calls += 1;
-        self.events.push(ModelEvent::ToolCallStart {
-            index,
-            id: id.into(),
-            name: name.into(),
-        });
-        self.events.push(ModelEvent::ToolCallArguments {
-            index,
-            json: arguments.into(),
-        });
+        self.events.push(ModelEvent::ToolCallStart { index, id: id.into(), name: name.into() });
+        self.events.push(ModelEvent::ToolCallArguments { index, json: arguments.into() });
         self
     }
 
@@ -198,11 +180,7 @@ impl Turn {
             items.push(Err(error));
         } else if self.ending == Ending::Whole {
             items.extend(self.usage.map(|usage| Ok(ModelEvent::Usage(usage))));
-            let natural = if self.calls > 0 {
-                StopReason::ToolUse
-            } else {
-                StopReason::EndTurn
-            };
+            let natural = if self.calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
             items.push(Ok(ModelEvent::Stop(self.stop.unwrap_or(natural))));
         }
         items
@@ -235,12 +213,7 @@ impl Default for ScriptedModel {
         let mut info = ModelInfo::unknown("scripted", "scripted-1");
         info.reasoning = true;
         info.native_output = NativeOutput::WithTools;
-        Self {
-            info,
-            script: Arc::default(),
-            answer: None,
-            recording: true,
-        }
+        Self { info, script: Arc::default(), answer: None, recording: true }
     }
 }
 
@@ -252,10 +225,7 @@ impl ScriptedModel {
 
     /// A model that computes each turn from the request and the number of calls before it.
     pub fn answering(answer: impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + 'static) -> Self {
-        Self {
-            answer: Some(Arc::new(answer)),
-            ..Self::default()
-        }
+        Self { answer: Some(Arc::new(answer)), ..Self::default() }
     }
 
     /// Adds a turn.
@@ -290,11 +260,7 @@ impl ScriptedModel {
     /// If there was no such call.
     pub fn request(&self, index: usize) -> ChatRequest {
         let script = self.lock();
-        assert!(
-            index < script.requests.len(),
-            "only {} calls were made",
-            script.requests.len()
-        );
+        assert!(index < script.requests.len(), "only {} calls were made", script.requests.len());
         script.requests[index].clone()
     }
 
@@ -320,14 +286,9 @@ impl ScriptedModel {
         if self.recording {
             script.requests.push(request.clone());
         }
-        let turn = computed
-            .or_else(|| script.turns.pop_front())
-            .unwrap_or_else(|| {
-                fail(
-                    ModelErrorClass::InvalidRequest,
-                    format!("the script has no turn {}", index + 1),
-                )
-            });
+        let turn = computed.or_else(|| script.turns.pop_front()).unwrap_or_else(|| {
+            fail(ModelErrorClass::InvalidRequest, format!("the script has no turn {}", index + 1))
+        });
         let first_id = script.ids;
         script.ids += u64::from(turn.calls);
         (turn, first_id)

@@ -147,10 +147,7 @@ impl SseParser {
         sink: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let result = if self.has_data {
-            sink(SseEvent {
-                event: &self.event,
-                data: &self.data,
-            })
+            sink(SseEvent { event: &self.event, data: &self.data })
         } else {
             Ok(())
         };

@@ -23,34 +23,23 @@ async fn delete_customer(
     /// Number of the customer
     id: u64,
 ) -> Result<String, ToolError> {
-    let mut file = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&log.0)?;
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&log.0)?;
     writeln!(file, "deleted {id}")?;
     Ok(format!("customer {id} is deleted"))
 }
 
 /// The same definition in both processes; only the rest of the script differs.
 fn agent(model: ScriptedModel) -> Result<Agent, Box<dyn std::error::Error>> {
-    Ok(Agent::builder("clerk", model)
-        .tool(delete_customer)
-        .build()?)
+    Ok(Agent::builder("clerk", model).tool(delete_customer).build()?)
 }
 
 async fn ask(state: &Path, log: Log) -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedModel::new().turn(call("delete_customer", json!({ "id": 9 })));
-    let run = agent(model)?
-        .run("Delete customer 9")
-        .dep(log)
-        .on_approval(OnApproval::Suspend);
+    let run = agent(model)?.run("Delete customer 9").dep(log).on_approval(OnApproval::Suspend);
     match run.outcome().await? {
         Outcome::Suspended(suspended) => {
             for request in suspended.approvals() {
-                println!(
-                    "waits for approval: {} {}",
-                    request.call.name, request.call.arguments
-                );
+                println!("waits for approval: {} {}", request.call.name, request.call.arguments);
             }
             std::fs::write(state, suspended.to_bytes()?)?;
         }
@@ -61,11 +50,7 @@ async fn ask(state: &Path, log: Log) -> Result<(), Box<dyn std::error::Error>> {
 
 async fn decide(state: &Path, log: Log, yes: bool) -> Result<(), Box<dyn std::error::Error>> {
     let suspended = Suspended::from_bytes(&std::fs::read(state)?)?;
-    let decided = if yes {
-        suspended.approve_all()
-    } else {
-        suspended.deny_all("not today")
-    };
+    let decided = if yes { suspended.approve_all() } else { suspended.deny_all("not today") };
     let model = ScriptedModel::new().turn(text("The customer's case is closed."));
     let result = agent(model)?.resume(decided).dep(log).await?;
     for tool_result in &result.tool_results {
@@ -96,10 +81,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let file = folder.join("state.json");
             for verb in ["ask", "approve"] {
                 println!("$ approval {verb} state.json");
-                let status = Command::new(std::env::current_exe()?)
-                    .arg(verb)
-                    .arg(&file)
-                    .status()?;
+                let status =
+                    Command::new(std::env::current_exe()?).arg(verb).arg(&file).status()?;
                 assert!(status.success());
             }
             let log = std::fs::read_to_string(folder.join("state.json.log"))?;

@@ -1,5 +1,5 @@
 //! An agent with a tool, streaming, in twenty lines. Runs without a key: the model is scripted.
-//! With a key, use `provost::openai("gpt-5-mini")?` in its place.
+//! With a key, use `provost::OpenAi::from_env("gpt-5-mini")?` in its place.
 use futures::StreamExt;
 use provost::testing::{ScriptedModel, call, text};
 use provost::{Agent, EventKind, tool};

@@ -11,9 +11,7 @@ async fn read_file(
     /// Path of the file
     path: String,
 ) -> Result<String, ToolError> {
-    Err(ToolError::failed(format!(
-        "{path} is on a disk that is not there"
-    )))
+    Err(ToolError::failed(format!("{path} is on a disk that is not there")))
 }
 
 struct House;
@@ -45,10 +43,7 @@ impl Hook for House {
         _cx: &HookCx,
         failure: &ToolFailure<'_>,
     ) -> Result<Option<ToolOutput>, HookError> {
-        Ok(Some(ToolOutput::text(format!(
-            "(from the archive, because {})",
-            failure.error
-        ))))
+        Ok(Some(ToolOutput::text(format!("(from the archive, because {})", failure.error))))
     }
 }
 
@@ -68,18 +63,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }))
         .build()?;
     let result = agent.run("My code is 4711. Read the files.").await?;
-    println!(
-        "the model was told: {}",
-        model.request(0).messages[0].text()
-    );
+    println!("the model was told: {}", model.request(0).messages[0].text());
     for tool_result in &result.tool_results {
         println!(
             "{} {}",
-            if tool_result.is_error {
-                "refused:"
-            } else {
-                "given:"
-            },
+            if tool_result.is_error { "refused:" } else { "given:" },
             tool_result.to_text()
         );
     }

@@ -70,17 +70,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .tools(till.tools())
         .tool(shout)
         .build()?;
-    let result = agent
-        .run("Sell me a pear")
-        .dep(Prices(vec![("pear", 2.5)]))
-        .await?;
+    let result = agent.run("Sell me a pear").dep(Prices(vec![("pear", 2.5)])).await?;
     for tool_result in &result.tool_results {
         println!("{:>8} -> {}", tool_result.name, tool_result.to_text());
     }
-    println!(
-        "{} ({} turns, {} calls)",
-        result.output, result.turns, result.tool_calls
-    );
+    println!("{} ({} turns, {} calls)", result.output, result.turns, result.tool_calls);
     assert_eq!(till.cents.load(Ordering::Relaxed), 250);
     Ok(())
 }

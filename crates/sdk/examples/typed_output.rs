@@ -30,19 +30,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .output::<Report>()
         .output_check(|report| match report.summary.len() {
             0..=40 => Ok(()),
-            length => Err(format!(
-                "the summary has {length} characters, shorten it to 40"
-            )),
+            length => Err(format!("the summary has {length} characters, shorten it to 40")),
         })
         .build()?;
 
     let mut run = agent.run("Review the customer").stream();
     while let Some(event) = futures::StreamExt::next(&mut run).await {
-        if let EventKind::OutputRejected {
-            reason,
-            retries_left,
-        } = event.kind
-        {
+        if let EventKind::OutputRejected { reason, retries_left } = event.kind {
             println!("sent back ({retries_left} more): {reason}");
         }
     }

@@ -17,7 +17,7 @@
 //! }
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! // A scripted model plays the part of a real one; `provost::openai("gpt-5-mini")` is a real one.
+//! // A scripted model plays the part of a real one; `OpenAi::from_env("gpt-5-mini")?` is a real one.
 //! let model = ScriptedModel::new().turn(call("add", json!({"a": 2, "b": 3}))).turn(text("It is 5."));
 //!
 //! let agent = Agent::builder("adder", model).instructions("You add numbers.").tool(add).build()?;
@@ -33,6 +33,7 @@
 //!
 //! | to | look at |
 //! |---|---|
+//! | talk to a model | [`OpenAi`], [`Anthropic`], [`openai_compatible`] |
 //! | define tools | [`macro@tool`], [`tool_fn`], [`ToolCx`] |
 //! | watch a run | [`RunBuilder::stream`], [`EventKind`] |
 //! | steer a live run | [`RunHandle`] |
@@ -57,13 +58,17 @@ pub use provost_core::{
 };
 pub use provost_macros::tool;
 pub use provost_model::{
+    Anthropic, BuildError as ModelBuildError, Catalog, HttpModel, HttpModelBuilder, OpenAi,
+    RetryPolicy, Timeouts, openai_compatible,
+};
+pub use provost_model::{
     ChatModel, ChatRequest, Effort, Fold, ModelError, ModelErrorClass, ModelEvent, ModelInfo,
     ModelResponse, ModelStream, NativeOutput, OutputSchema, Settings, ToolChoice, complete,
 };
 pub use provost_tool::{
-    Approval, CompositeTools, ConfirmedTools, Dep, DepType, Deps, FilteredTools, FnTool, Guard,
-    IntoToolOutput, Permit, SpecError, State, StaticTools, Tool, ToolCx, ToolError, ToolOutput,
-    ToolSpec, Toolset, ToolsetCx, tool_fn,
+    Approval, CallFacts, CompositeTools, ConfirmedTools, Dep, DepType, Deps, FilteredTools, FnTool,
+    Guard, IntoToolOutput, Permit, Ruling, SpecError, State, StaticTools, Tool, ToolCx, ToolError,
+    ToolOutput, ToolSpec, Toolset, ToolsetCx, tool_fn,
 };
 
 /// Testing agents without a network: a model that plays a script.

@@ -34,6 +34,8 @@ pub struct ToolCxParts {
     pub run_id: RunId,
     /// The agent, with the agents above it.
     pub agent: Arc<str>,
+    /// Agents above this one.
+    pub depth: u32,
     /// The call.
     pub call_id: String,
     /// The tool.
@@ -64,6 +66,11 @@ impl ToolCx {
     /// The agent, with the agents above it: `lead/researcher`.
     pub fn agent(&self) -> &str {
         &self.0.agent
+    }
+
+    /// How many agents are above this one.
+    pub fn depth(&self) -> u32 {
+        self.0.depth
     }
 
     /// The call.

@@ -16,10 +16,7 @@ pub struct DepType {
 impl DepType {
     /// Of a type.
     pub fn of<T: Send + Sync + 'static>() -> Self {
-        Self {
-            id: TypeId::of::<T>(),
-            name: std::any::type_name::<T>(),
-        }
+        Self { id: TypeId::of::<T>(), name: std::any::type_name::<T>() }
     }
 
     /// The type's name, for messages.

@@ -23,10 +23,7 @@ impl FnTool {
         spec: ToolSpec,
         body: impl Fn(Permit, ToolCx) -> ToolFuture + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            spec,
-            body: Arc::new(body),
-        }
+        Self { spec, body: Arc::new(body) }
     }
 
     /// Changes how the tool may be called.
@@ -72,13 +69,11 @@ where
     Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
 {
     let spec = ToolSpec::typed::<A>(name, description)?;
-    Ok(FnTool::new(spec, move |permit, cx| {
-        match permit.parse::<A>() {
-            Ok(arguments) => {
-                let running = body(cx, arguments);
-                async move { running.await.map(IntoToolOutput::into_tool_output) }.boxed()
-            }
-            Err(error) => std::future::ready(Err(error)).boxed(),
+    Ok(FnTool::new(spec, move |permit, cx| match permit.parse::<A>() {
+        Ok(arguments) => {
+            let running = body(cx, arguments);
+            async move { running.await.map(IntoToolOutput::into_tool_output) }.boxed()
         }
+        Err(error) => std::future::ready(Err(error)).boxed(),
     }))
 }

@@ -10,8 +10,9 @@ use provost_core::limits::TOOL_ARGUMENTS_BYTES_MAX;
 use provost_core::{ToolCall, ToolDef};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tracing::{Instrument, Span};
 
-use crate::{Approval, Tool, ToolCx, ToolError, ToolOutput};
+use crate::{Approval, Tool, ToolCx, ToolError, ToolOutput, ToolSpec};
 
 /// Proof that one exact call may run: this tool, these arguments. Used up by running it.
 pub struct Permit {
@@ -57,15 +58,47 @@ pub enum Verdict {
     Invalid(String),
 }
 
-/// Decides about calls and runs the permitted ones.
+/// What a rule says about a call; of several, the strictest counts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Ruling {
+    /// Nothing against it.
+    #[default]
+    Allow,
+    /// A person must decide.
+    Ask,
+    /// It may not run; the text is for the model.
+    Deny(String),
+}
+
+/// What a rule looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct CallFacts<'a> {
+    /// The tool.
+    pub spec: &'a ToolSpec,
+    /// The call.
+    pub call: &'a ToolCall,
+    /// Its arguments; they fit the tool's schema.
+    pub arguments: &'a Value,
+}
+
+type Rule = dyn Fn(&CallFacts<'_>) -> Ruling + Send + Sync;
+
+/// Decides about calls and runs the permitted ones. Cheap to clone.
 ///
-/// Confirmation is its first rule. Stricter rules can only make an answer stricter: allow, then ask, then deny.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Guard;
+/// The tool's own wish for approval is its first rule; further ones can only make the answer stricter.
+#[derive(Clone, Default)]
+pub struct Guard {
+    rules: Vec<Arc<Rule>>,
+}
 
 impl Guard {
+    /// Adds a rule. One that panics denies: a broken rule must not open the door.
+    pub fn add_rule(&mut self, rule: impl Fn(&CallFacts<'_>) -> Ruling + Send + Sync + 'static) {
+        self.rules.push(Arc::new(rule));
+    }
+
     /// Looks at one call. `approved` says that a person has approved this exact call.
-    pub fn check(self, tool: &Arc<dyn Tool>, call: &ToolCall, approved: bool) -> Verdict {
+    pub fn check(&self, tool: &Arc<dyn Tool>, call: &ToolCall, approved: bool) -> Verdict {
         if call.arguments.len() > TOOL_ARGUMENTS_BYTES_MAX {
             return Verdict::Invalid(format!(
                 "the arguments are {} bytes long, at most {TOOL_ARGUMENTS_BYTES_MAX} are accepted",
@@ -82,37 +115,49 @@ impl Guard {
         if let Err(error) = spec.check(&arguments) {
             return Verdict::Invalid(format!("the arguments do not fit the schema: {error}"));
         }
-        let ask = match &spec.approval {
-            Approval::Never => false,
-            Approval::Always => true,
-            // A rule that panics must not open the door.
+        let facts = CallFacts { spec, call, arguments: &arguments };
+        match self.rule(&facts) {
+            Ruling::Deny(reason) => Verdict::Deny(reason),
+            Ruling::Ask if !approved => Verdict::Ask,
+            Ruling::Allow | Ruling::Ask => {
+                Verdict::Allow(Permit { tool: Arc::clone(tool), arguments })
+            }
+        }
+    }
+
+    fn rule(&self, facts: &CallFacts<'_>) -> Ruling {
+        let confirmation = match &facts.spec.approval {
+            Approval::Never => Ruling::Allow,
+            Approval::Always => Ruling::Ask,
             Approval::When(needs) => {
-                std::panic::catch_unwind(AssertUnwindSafe(|| needs(&arguments))).unwrap_or(true)
+                match std::panic::catch_unwind(AssertUnwindSafe(|| needs(facts.arguments))) {
+                    Ok(false) => Ruling::Allow,
+                    Ok(true) | Err(_) => Ruling::Ask,
+                }
             }
         };
-        if ask && !approved {
-            return Verdict::Ask;
-        }
-        Verdict::Allow(Permit {
-            tool: Arc::clone(tool),
-            arguments,
+        self.rules.iter().fold(confirmation, |strictest, rule| {
+            let ruling =
+                std::panic::catch_unwind(AssertUnwindSafe(|| rule(facts))).unwrap_or_else(|_| {
+                    Ruling::Deny("a rule failed, so the call is denied".to_owned())
+                });
+            strictest.max(ruling)
         })
     }
 
     /// Runs a permitted call: within its time, in a task of its own so that a panic stays inside, with a bounded result.
     /// Dropping the future stops the tool.
-    pub async fn run(self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
+    pub async fn run(&self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
         let timeout = permit.tool.spec().timeout;
         let tool = Arc::clone(&permit.tool);
         // The call itself may panic before it returns a future, so it too happens inside the task.
         let body = async move { tool.call(permit, cx).await };
-        let mut task = Aborting(tokio::spawn(body));
+        let mut task = Aborting(tokio::spawn(body.instrument(Span::current())));
         let result = match tokio::time::timeout(timeout, &mut task.0).await {
             Ok(Ok(result)) => result,
-            Ok(Err(failure)) if failure.is_panic() => Err(ToolError::Failed(format!(
-                "the tool panicked: {}",
-                panic_text(failure)
-            ))),
+            Ok(Err(failure)) if failure.is_panic() => {
+                Err(ToolError::Failed(format!("the tool panicked: {}", panic_text(failure))))
+            }
             Ok(Err(_)) => Err(ToolError::Failed("the tool was stopped".to_owned())),
             Err(_) => Err(ToolError::Failed(format!(
                 "the tool did not finish within {} s",

@@ -19,7 +19,7 @@ pub use cx::{Confirm, ToolCx, ToolCxParts};
 pub use deps::{Dep, DepType, Deps};
 pub use error::ToolError;
 pub use function::{FnTool, tool_fn};
-pub use guard::{Guard, Permit, Verdict};
+pub use guard::{CallFacts, Guard, Permit, Ruling, Verdict};
 pub use output::{IntoToolOutput, ToolOutput};
 pub use schema::SchemaError;
 pub use spec::{Approval, SpecError, ToolSpec};

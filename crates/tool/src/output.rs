@@ -21,18 +21,12 @@ pub struct ToolOutput {
 impl ToolOutput {
     /// Text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            parts: vec![ResultPart::Text { text: text.into() }],
-            ..Self::default()
-        }
+        Self { parts: vec![ResultPart::Text { text: text.into() }], ..Self::default() }
     }
 
     /// A failure in the tool's own words.
     pub fn error(text: impl Into<String>) -> Self {
-        Self {
-            is_error: true,
-            ..Self::text(text)
-        }
+        Self { is_error: true, ..Self::text(text) }
     }
 
     /// A value as JSON text. A value that has no JSON form gives an error output.
@@ -47,18 +41,12 @@ impl ToolOutput {
 
     /// A picture.
     pub fn image(image: Image) -> Self {
-        Self {
-            parts: vec![ResultPart::Image(image)],
-            ..Self::default()
-        }
+        Self { parts: vec![ResultPart::Image(image)], ..Self::default() }
     }
 
     /// A file.
     pub fn file(file: Document) -> Self {
-        Self {
-            parts: vec![ResultPart::File(file)],
-            ..Self::default()
-        }
+        Self { parts: vec![ResultPart::File(file)], ..Self::default() }
     }
 
     /// Adds a part.
@@ -200,10 +188,7 @@ mod tests {
         assert_eq!(ToolOutput::json(&json!({"a": 1})).to_text(), r#"{"a":1}"#);
         let unmarshalable = std::collections::HashMap::from([((1, 2), 3)]);
         assert!(ToolOutput::json(&unmarshalable).is_error);
-        assert!(matches!(
-            ToolOutput::image(Image::url("u")).parts[..],
-            [ResultPart::Image(_)]
-        ));
+        assert!(matches!(ToolOutput::image(Image::url("u")).parts[..], [ResultPart::Image(_)]));
         let file = ToolOutput::file(Document::bytes("a.txt", "text/plain", b"abc"));
         match &file.parts[..] {
             [ResultPart::File(file)] => assert_eq!(file.source.decode().unwrap(), b"abc"),
@@ -211,10 +196,7 @@ mod tests {
         }
         let with = ToolOutput::text("a").with_metadata(json!({"k": 1}));
         assert_eq!(with.metadata, Some(json!({"k": 1})));
-        assert_eq!(
-            with.clone().with_metadata(None::<u8>).metadata,
-            with.metadata
-        );
+        assert_eq!(with.clone().with_metadata(None::<u8>).metadata, with.metadata);
     }
 
     #[test]
@@ -237,16 +219,7 @@ mod tests {
 
     #[test]
     fn a_huge_file_is_replaced_by_a_note() {
-        let file = Document::bytes(
-            "big",
-            "application/zip",
-            vec![0u8; TOOL_BINARY_BYTES_MAX + 10],
-        );
-        assert!(
-            ToolOutput::file(file)
-                .bounded()
-                .to_text()
-                .contains("left out")
-        );
+        let file = Document::bytes("big", "application/zip", vec![0u8; TOOL_BINARY_BYTES_MAX + 10]);
+        assert!(ToolOutput::file(file).bounded().to_text().contains("left out"));
     }
 }

@@ -23,10 +23,7 @@ pub(crate) struct SchemaCheck {
 
 impl SchemaCheck {
     pub(crate) fn new(schema: Value) -> Self {
-        Self {
-            schema,
-            compiled: OnceLock::new(),
-        }
+        Self { schema, compiled: OnceLock::new() }
     }
 
     pub(crate) fn compile(&self) -> Result<&jsonschema::Validator, SchemaError> {
@@ -47,16 +44,8 @@ impl SchemaCheck {
         let mut faults = Vec::new();
         for error in validator.iter_errors(value).take(FAULTS_MAX) {
             let place = error.instance_path().to_string();
-            let place = if place.is_empty() {
-                "arguments"
-            } else {
-                &place[1..]
-            };
-            faults.push(format!(
-                "{}: {}",
-                place.replace('/', "."),
-                bounded(&error.to_string())
-            ));
+            let place = if place.is_empty() { "arguments" } else { &place[1..] };
+            faults.push(format!("{}: {}", place.replace('/', "."), bounded(&error.to_string())));
         }
         Err(SchemaError(faults.join("; ")))
     }

@@ -115,16 +115,11 @@ impl ToolSpec {
     fn unchecked(name: String, description: String, mut schema: Value) -> Result<Self, SpecError> {
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
-            return Err(SpecError::Name {
-                name: name.chars().take(2 * NAME_CHARS_MAX).collect(),
-            });
+            return Err(SpecError::Name { name: name.chars().take(2 * NAME_CHARS_MAX).collect() });
         }
         let Some(root) = schema.as_object_mut() else {
             let problem = "it must be a JSON object".to_owned();
-            return Err(SpecError::Schema {
-                tool: name,
-                problem,
-            });
+            return Err(SpecError::Schema { tool: name, problem });
         };
         match root.get("type") {
             None => {
@@ -133,20 +128,13 @@ impl ToolSpec {
             Some(kind) if kind == "object" => {}
             Some(kind) => {
                 let problem = format!("its root must have \"type\": \"object\", not {kind}");
-                return Err(SpecError::Schema {
-                    tool: name,
-                    problem,
-                });
+                return Err(SpecError::Schema { tool: name, problem });
             }
         }
         root.entry("properties").or_insert_with(|| json!({}));
         let check = Arc::new(SchemaCheck::new(schema.clone()));
         Ok(Self {
-            def: Arc::new(ToolDef {
-                name,
-                description,
-                input_schema: schema,
-            }),
+            def: Arc::new(ToolDef { name, description, input_schema: schema }),
             check,
             approval: Approval::Never,
             timeout: TOOL_TIMEOUT_DEFAULT,
@@ -198,10 +186,7 @@ impl ToolSpec {
             self.def.description.clone(),
             self.def.input_schema.clone(),
         )?;
-        Ok(Self {
-            def: fresh.def,
-            ..self.clone()
-        })
+        Ok(Self { def: fresh.def, ..self.clone() })
     }
 
     /// The name the model calls it by.

@@ -45,10 +45,7 @@ pub struct StaticTools {
 impl StaticTools {
     /// A named group.
     pub fn new(name: impl Into<String>, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
-        Self {
-            name: name.into(),
-            tools: tools.into_iter().collect(),
-        }
+        Self { name: name.into(), tools: tools.into_iter().collect() }
     }
 }
 
@@ -78,11 +75,7 @@ impl FilteredTools {
         inner: impl Toolset,
         keep: impl Fn(&ToolsetCx, &ToolSpec) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            name: name.into(),
-            inner: Arc::new(inner),
-            keep: Box::new(keep),
-        }
+        Self { name: name.into(), inner: Arc::new(inner), keep: Box::new(keep) }
     }
 }
 
@@ -110,10 +103,7 @@ pub struct CompositeTools {
 impl CompositeTools {
     /// Joins sets.
     pub fn new(name: impl Into<String>, sets: impl IntoIterator<Item = Arc<dyn Toolset>>) -> Self {
-        Self {
-            name: name.into(),
-            sets: sets.into_iter().collect(),
-        }
+        Self { name: name.into(), sets: sets.into_iter().collect() }
     }
 }
 
@@ -142,9 +132,7 @@ pub struct ConfirmedTools {
 impl ConfirmedTools {
     /// Wraps a set.
     pub fn new(inner: impl Toolset) -> Self {
-        Self {
-            inner: Arc::new(inner),
-        }
+        Self { inner: Arc::new(inner) }
     }
 }
 

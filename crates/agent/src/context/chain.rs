@@ -67,11 +67,7 @@ impl Chain {
         let mut tokens = input.tokens.to_vec();
         let mut failure = None;
         for step in &self.steps {
-            let step_input = FitInput {
-                messages: &fitted.messages,
-                tokens: &tokens,
-                ..input
-            };
+            let step_input = FitInput { messages: &fitted.messages, tokens: &tokens, ..input };
             if step_input.fits() {
                 return Ok(fitted);
             }
@@ -122,9 +118,5 @@ fn join(before: Fitted, next: Fitted) -> Fitted {
     };
     let mut usage = before.usage;
     usage += next.usage;
-    Fitted {
-        messages: next.messages,
-        session,
-        usage,
-    }
+    Fitted { messages: next.messages, session, usage }
 }

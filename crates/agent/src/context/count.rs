@@ -71,9 +71,7 @@ pub struct TokenCount {
 impl TokenCount {
     /// All together.
     pub fn total(&self) -> u64 {
-        self.system
-            .saturating_add(self.messages)
-            .saturating_add(self.tools)
+        self.system.saturating_add(self.messages).saturating_add(self.tools)
     }
 }
 
@@ -86,10 +84,7 @@ pub fn count_request(
 ) -> TokenCount {
     TokenCount {
         system: system.map_or(0, |system| count_system(counter, system)),
-        messages: messages
-            .iter()
-            .map(|message| count_message(counter, message))
-            .sum(),
+        messages: messages.iter().map(|message| count_message(counter, message)).sum(),
         tools: count_tools(counter, tools),
     }
 }
@@ -176,10 +171,7 @@ pub struct Calibration {
 
 impl Default for Calibration {
     fn default() -> Self {
-        Self {
-            permille: 1000,
-            observed: false,
-        }
+        Self { permille: 1000, observed: false }
     }
 }
 
@@ -197,11 +189,7 @@ impl Calibration {
         let sample = reported.saturating_mul(1000) / estimated;
         let sample = sample.clamp(*Self::PERMILLE.start(), *Self::PERMILLE.end());
         // The first report is better than no knowledge; later ones move the ratio half the way.
-        self.permille = if self.observed {
-            self.permille.midpoint(sample)
-        } else {
-            sample
-        };
+        self.permille = if self.observed { self.permille.midpoint(sample) } else { sample };
         self.observed = true;
     }
 

@@ -33,10 +33,7 @@ pub(super) fn groups(messages: &[Arc<Message>], tokens: &[u64]) -> Vec<Group> {
             }
             _ => {
                 open = message.tool_calls().next().is_some();
-                groups.push(Group {
-                    range: index..index + 1,
-                    tokens,
-                });
+                groups.push(Group { range: index..index + 1, tokens });
             }
         }
     }
@@ -62,11 +59,8 @@ impl<'a> Selection<'a> {
     /// Everything stays.
     pub(super) fn all(input: FitInput<'a>) -> Self {
         let groups = groups(input.messages, input.tokens);
-        let newest = |role| {
-            groups
-                .iter()
-                .rposition(|group| input.messages[group.range.start].role == role)
-        };
+        let newest =
+            |role| groups.iter().rposition(|group| input.messages[group.range.start].role == role);
         Self {
             kept: vec![true; groups.len()],
             summary: newest(Role::Summary),
@@ -149,10 +143,7 @@ mod tests {
         ]
         .map(Arc::new);
         let found = groups(&messages, &[1, 2, 3, 4, 5, 6]);
-        let found: Vec<_> = found
-            .into_iter()
-            .map(|group| (group.range, group.tokens))
-            .collect();
+        let found: Vec<_> = found.into_iter().map(|group| (group.range, group.tokens)).collect();
         assert_eq!(found, [(0..1, 1), (1..3, 5), (3..4, 4), (4..6, 11)]);
     }
 }

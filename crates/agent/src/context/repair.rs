@@ -131,16 +131,12 @@ fn answer(calls: &Message, answers: Vec<Arc<Message>>, repairs: &mut usize) -> A
     }
     let mut given = Vec::new();
     for call in calls.tool_calls() {
-        let result = results
-            .get_mut(call.id.as_str())
-            .and_then(VecDeque::pop_front);
+        let result = results.get_mut(call.id.as_str()).and_then(VecDeque::pop_front);
         *repairs += usize::from(result.is_none());
         given.push(result.map_or_else(|| interrupted(call), ToolResult::clone));
     }
     *repairs += results.values().map(VecDeque::len).sum::<usize>();
-    let made_at = answers
-        .first()
-        .map_or(calls.created_at, |answer| answer.created_at);
+    let made_at = answers.first().map_or(calls.created_at, |answer| answer.created_at);
     Arc::new(Message::results(given).at(made_at))
 }
 

@@ -23,9 +23,7 @@ impl Default for Sliding {
 impl Sliding {
     /// Keeps at most so many of the newest messages; the newest call and its results always.
     pub fn keep_last(messages: usize) -> Self {
-        Self {
-            keep_last: messages,
-        }
+        Self { keep_last: messages }
     }
 
     fn shorten(self, input: FitInput<'_>) -> Result<Fitted, ContextError> {
@@ -56,10 +54,7 @@ impl Sliding {
         }
         least.drop_summary();
         if least.tokens > input.budget {
-            return Err(ContextError::TooLarge {
-                needed: least.tokens,
-                budget: input.budget,
-            });
+            return Err(ContextError::TooLarge { needed: least.tokens, budget: input.budget });
         }
         Ok(())
     }

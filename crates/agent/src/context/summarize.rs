@@ -35,10 +35,7 @@ pub struct Summarize {
 impl Summarize {
     /// Lets this model write the summaries; the newest 5 messages stay.
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
-        Self {
-            model,
-            keep_recent: 5,
-        }
+        Self { model, keep_recent: 5 }
     }
 
     /// Keeps at least so many of the newest messages; calls and their results stay together.
@@ -53,15 +50,8 @@ impl Summarize {
             return Ok(Fitted::messages(input.messages));
         }
         let messages = active(input.messages);
-        let tokens = input
-            .tokens
-            .get(input.messages.len() - messages.len()..)
-            .unwrap_or_default();
-        let active_input = FitInput {
-            messages,
-            tokens,
-            ..input
-        };
+        let tokens = input.tokens.get(input.messages.len() - messages.len()..).unwrap_or_default();
+        let active_input = FitInput { messages, tokens, ..input };
         let plan = Plan::new(active_input, self.keep_recent);
         if active_input.fits() || !plan.is_worthwhile() {
             return Ok(Fitted::messages(messages));
@@ -69,19 +59,13 @@ impl Summarize {
         let (mut summary, usage) = self.ask(plan.older).await?;
         summary.created_at = input.now;
         if count_message(&Estimate, &summary) > plan.replaced_tokens {
-            return Ok(Fitted {
-                usage,
-                ..Fitted::messages(messages)
-            });
+            return Ok(Fitted { usage, ..Fitted::messages(messages) });
         }
         let mut after = vec![Arc::new(summary)];
         after.extend(plan.user.cloned());
         after.extend_from_slice(plan.recent);
         Ok(Fitted {
-            session: Some(SessionUpdate {
-                pop: plan.recent.len(),
-                add: after.clone(),
-            }),
+            session: Some(SessionUpdate { pop: plan.recent.len(), add: after.clone() }),
             messages: after,
             usage,
         })
@@ -102,10 +86,9 @@ impl Summarize {
                 ModelErrorClass::ContentFilter,
                 "the model refused to summarize the conversation",
             )),
-            _ if text.trim().is_empty() => Some((
-                ModelErrorClass::Malformed,
-                "the model gave an empty summary",
-            )),
+            _ if text.trim().is_empty() => {
+                Some((ModelErrorClass::Malformed, "the model gave an empty summary"))
+            }
             _ => None,
         };
         if let Some((class, message)) = problem {
@@ -151,10 +134,7 @@ impl<'a> Plan<'a> {
         }
         let (older, recent) = input.messages.split_at(cut);
         let is_user = |message: &Arc<Message>| message.role == Role::User;
-        let user = older
-            .iter()
-            .rposition(is_user)
-            .filter(|_| !recent.iter().any(is_user));
+        let user = older.iter().rposition(is_user).filter(|_| !recent.iter().any(is_user));
         let sizes = input.tokens.iter().take(cut).enumerate();
         Self {
             older,

@@ -15,10 +15,7 @@ fn shared(messages: impl IntoIterator<Item = Message>) -> Vec<Arc<Message>> {
 }
 
 fn sizes(messages: &[Arc<Message>]) -> Vec<u64> {
-    messages
-        .iter()
-        .map(|message| count_message(&Estimate, message))
-        .collect()
+    messages.iter().map(|message| count_message(&Estimate, message)).collect()
 }
 
 fn size(messages: &[Arc<Message>]) -> u64 {
@@ -64,16 +61,8 @@ fn kept(messages: &[Arc<Message>]) -> String {
     let mut names = Vec::new();
     for message in messages {
         let name = match message.role {
-            Role::Tool => message
-                .tool_results()
-                .map(|r| r.call_id.replace('c', "t"))
-                .collect(),
-            _ => message
-                .first_text()
-                .split(' ')
-                .next()
-                .unwrap_or("")
-                .to_owned(),
+            Role::Tool => message.tool_results().map(|r| r.call_id.replace('c', "t")).collect(),
+            _ => message.first_text().split(' ').next().unwrap_or("").to_owned(),
         };
         if !name.is_empty() {
             names.push(name);
@@ -91,9 +80,7 @@ fn a_conversation_that_fits_comes_back_as_it_is() {
         &Sliding::keep_last(1),
         &ShortenToolResults::new().keep_groups(0),
         &Summarize::new(Arc::new(model.clone())),
-        &Chain::tool_results_first()
-            .then_summarize(Arc::new(model.clone()))
-            .then_truncate(),
+        &Chain::tool_results_first().then_summarize(Arc::new(model.clone())).then_truncate(),
     ];
     for strategy in strategies {
         let fitted = fit(strategy, &messages, size(&messages)).unwrap();
@@ -146,10 +133,7 @@ fn truncate_keeps_the_least_number_of_messages() {
     let strategy = Truncate::new().min_messages(3);
     let fitted = fit(&strategy, &messages, one * 3).unwrap();
     assert_eq!(kept(&fitted.messages), "u2 u3 u4");
-    assert!(matches!(
-        fit(&strategy, &messages, one * 2),
-        Err(ContextError::TooLarge { .. })
-    ));
+    assert!(matches!(fit(&strategy, &messages, one * 2), Err(ContextError::TooLarge { .. })));
 }
 
 #[test]
@@ -170,10 +154,7 @@ fn sliding_keeps_the_window_the_request_and_the_summary() {
         assert_eq!(kept(&fitted.messages), expected, "{letters}, {keep}");
     }
     let messages = history("ut");
-    assert!(matches!(
-        fit(&Sliding::default(), &messages, 5),
-        Err(ContextError::TooLarge { .. })
-    ));
+    assert!(matches!(fit(&Sliding::default(), &messages, 5), Err(ContextError::TooLarge { .. })));
 }
 
 #[test]
@@ -182,26 +163,17 @@ fn old_large_results_become_a_note_and_new_ones_stay() {
     let failed = ToolCall::new("c9", "look", &json!({}));
     let mut old = ToolResult::error(&failed, "stack trace ".repeat(100));
     old.metadata = Some(json!({"rows": 1}));
-    messages.splice(
-        1..1,
-        shared([Message::calls([failed]), Message::results([old])]),
-    );
+    messages.splice(1..1, shared([Message::calls([failed]), Message::results([old])]));
     let strategy = ShortenToolResults::new().keep_groups(2);
     let fitted = fit(&strategy, &messages, 100).unwrap();
     assert_eq!(fitted.messages.len(), messages.len());
-    let results: Vec<_> = fitted
-        .messages
-        .iter()
-        .flat_map(|message| message.tool_results())
-        .collect();
+    let results: Vec<_> =
+        fitted.messages.iter().flat_map(|message| message.tool_results()).collect();
     assert!(results[0].to_text().contains("failed") && results[0].is_error);
     assert_eq!(results[0].metadata, Some(json!({"rows": 1})));
     for shortened in &results[1..3] {
         let note = shortened.to_text();
-        assert!(
-            note.contains("succeeded") && note.contains("left out"),
-            "{note}"
-        );
+        assert!(note.contains("succeeded") && note.contains("left out"), "{note}");
         assert!(!shortened.is_error);
     }
     assert!(results[3].to_text().len() > 400, "the newest stays");
@@ -219,14 +191,9 @@ fn shortening_stops_when_it_fits_and_spares_small_pending_and_said_things() {
     assert_eq!(changed, [2, 4], "the oldest, with room for what comes");
 
     let call = ToolCall::new("c1", "look", &json!({}));
-    let pending = ToolResult {
-        pending: true,
-        ..ToolResult::text(&call, "p".repeat(1000))
-    };
+    let pending = ToolResult { pending: true, ..ToolResult::text(&call, "p".repeat(1000)) };
     let picture = ToolResult {
-        parts: vec![ResultPart::Image(provost_core::Image::url(
-            "https://example.test/a.png",
-        ))],
+        parts: vec![ResultPart::Image(provost_core::Image::url("https://example.test/a.png"))],
         ..ToolResult::text(&call, "")
     };
     let messages = shared([
@@ -238,18 +205,13 @@ fn shortening_stops_when_it_fits_and_spares_small_pending_and_said_things() {
     let results: Vec<_> = fitted.messages[2].tool_results().collect();
     assert_eq!(results[0], &pending);
     assert_eq!(results[1].to_text(), "small");
-    assert!(
-        results[2].to_text().contains("succeeded"),
-        "images are large"
-    );
+    assert!(results[2].to_text().contains("succeeded"), "images are large");
 }
 
 #[test]
 fn a_chain_takes_the_cheapest_step_that_does_it() {
     let model = ScriptedModel::new().turn(text("notes").usage(Usage::new(7, 3)));
-    let chain = Chain::tool_results_first()
-        .then_summarize(Arc::new(model.clone()))
-        .then_truncate();
+    let chain = Chain::tool_results_first().then_summarize(Arc::new(model.clone())).then_truncate();
     assert_eq!(chain.name(), "shorten_tool_results+summarize+truncate");
     let messages = history("uttttauauau");
     let all = size(&messages);
@@ -267,11 +229,7 @@ fn a_chain_takes_the_cheapest_step_that_does_it() {
     let chain = Chain::new().then_summarize(Arc::new(model)).then_truncate();
     let fitted = fit(&chain, &messages, last + 15).unwrap();
     assert_eq!(kept(&fitted.messages), "notes u10");
-    assert_eq!(
-        fitted.session.unwrap().add.len(),
-        6,
-        "the session keeps what is not sent"
-    );
+    assert_eq!(fitted.session.unwrap().add.len(), 6, "the session keeps what is not sent");
 }
 
 #[test]
@@ -293,14 +251,8 @@ fn session_updates_join_as_if_done_one_after_the_other() {
     let start = history("uauau");
     let new = history("sauu");
     for (pop, next_pop) in [(0, 0), (2, 1), (2, 3), (1, 5), (3, 9)] {
-        let first = SessionUpdate {
-            pop,
-            add: new[..3].to_vec(),
-        };
-        let second = SessionUpdate {
-            pop: next_pop,
-            add: new[3..].to_vec(),
-        };
+        let first = SessionUpdate { pop, add: new[..3].to_vec() };
+        let second = SessionUpdate { pop: next_pop, add: new[3..].to_vec() };
         let apart = change(&change(&start, &first), &second);
         assert_eq!(change(&start, &first.then(second)), apart);
     }

@@ -22,10 +22,7 @@ pub struct ShortenToolResults {
 
 impl Default for ShortenToolResults {
     fn default() -> Self {
-        Self {
-            keep_groups: 5,
-            min_bytes: 400,
-        }
+        Self { keep_groups: 5, min_bytes: 400 }
     }
 }
 
@@ -118,9 +115,7 @@ fn note(result: &ToolResult) -> ToolResult {
     ToolResult {
         call_id: result.call_id.clone(),
         name: result.name.clone(),
-        parts: vec![ResultPart::Text {
-            text: text.to_owned(),
-        }],
+        parts: vec![ResultPart::Text { text: text.to_owned() }],
         is_error: result.is_error,
         pending: false,
         metadata: result.metadata.clone(),

@@ -39,9 +39,7 @@ impl Truncate {
         }
         let mut selection = Selection::all(input);
         for group in 0..selection.groups.len() {
-            let after = selection
-                .messages
-                .saturating_sub(selection.groups[group].len());
+            let after = selection.messages.saturating_sub(selection.groups[group].len());
             if selection.tokens <= input.target() || after < self.min_messages {
                 break;
             }
@@ -52,10 +50,7 @@ impl Truncate {
             selection.drop_summary();
         }
         if selection.tokens > input.budget {
-            return Err(ContextError::TooLarge {
-                needed: selection.tokens,
-                budget: input.budget,
-            });
+            return Err(ContextError::TooLarge { needed: selection.tokens, budget: input.budget });
         }
         Ok(Fitted::messages(selection.into_messages()))
     }

@@ -29,15 +29,9 @@ impl Cx {
                 return Ok(ApprovalDecision::Deny { reason });
             }
             OnApproval::Ask(_) | OnApproval::Events | OnApproval::Suspend => {
-                let request = ApprovalRequest {
-                    id: self.env.id(),
-                    call: call.clone(),
-                    hint,
-                    payload,
-                };
-                self.queue.emit(EventKind::ApprovalNeeded {
-                    request: request.clone(),
-                });
+                let request =
+                    ApprovalRequest { id: self.env.id(), call: call.clone(), hint, payload };
+                self.queue.emit(EventKind::ApprovalNeeded { request: request.clone() });
                 let decision = match &self.on_approval {
                     OnApproval::Ask(provider) => match provider(request.clone()).await {
                         Ok(decision) => decision,
@@ -68,11 +62,7 @@ pub(crate) struct Outside {
 
 impl Outside {
     pub(crate) fn new(cx: &Arc<Cx>, call: &ToolCall, decided: Option<ApprovalDecision>) -> Self {
-        Self {
-            cx: Arc::downgrade(cx),
-            call: call.clone(),
-            decided,
-        }
+        Self { cx: Arc::downgrade(cx), call: call.clone(), decided }
     }
 }
 
@@ -102,10 +92,7 @@ impl Confirm for Outside {
 
     fn progress(&self, _cx: &ToolCx, message: String) {
         if let Some(cx) = self.cx.upgrade() {
-            cx.queue.emit(EventKind::ToolProgress {
-                call_id: self.call.id.clone(),
-                message,
-            });
+            cx.queue.emit(EventKind::ToolProgress { call_id: self.call.id.clone(), message });
         }
     }
 }
@@ -115,14 +102,13 @@ impl Driver {
         let Some(ask) = self.cx.core.ask_limit.clone() else {
             return Err(Error::Bug("a limit asks and nobody answers".to_owned()));
         };
-        self.cx
-            .queue
-            .emit(EventKind::LimitReached(question.reached.clone()));
+        self.tell_limit(question.reached.clone());
         let decision = tokio::select! {
             // The loop sees the cancellation next.
             () = self.cx.control.cancel.cancelled() => return Ok(()),
             decision = ask(question) => decision.map_err(hook_error("ask_at_limit"))?,
         };
+        self.limit_told = false;
         Ok(self.run.limit_decided(decision, self.now())?)
     }
 }

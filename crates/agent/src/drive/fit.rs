@@ -97,9 +97,7 @@ impl Driver {
     /// Learns how far the estimate was off.
     pub(super) fn learn(&mut self, usage: &Usage) {
         if self.cx.core.context.is_some() && usage.input > 0 && self.ledger.last_estimate > 0 {
-            self.ledger
-                .calibration
-                .observe(self.ledger.last_estimate, usage.input);
+            self.ledger.calibration.observe(self.ledger.last_estimate, usage.input);
         }
     }
 

@@ -27,16 +27,15 @@ enum Asked {
 
 impl Driver {
     pub(super) async fn call_model(&mut self, turn: u32, without_tools: bool) -> Result<(), Error> {
-        self.toolbox = if without_tools {
-            Toolbox::default()
+        if without_tools {
+            self.toolbox = Toolbox::default();
+            if let Some(reached) = self.run.exhausted() {
+                self.tell_limit(reached);
+            }
         } else {
-            Toolbox::gather(&self.cx, &self.run).await
-        };
-        let tools = if without_tools {
-            Vec::new()
-        } else {
-            self.toolbox.defs(&self.cx, &self.run)
-        };
+            self.toolbox = Toolbox::gather(&self.cx, &self.run).await;
+        }
+        let tools = self.toolbox.defs(&self.cx, &self.run);
         self.fit(&tools, /*too_long*/ false).await?;
         self.cx.queue.emit(EventKind::TurnStarted { turn });
         let mut request = self.request(tools);
@@ -57,9 +56,7 @@ impl Driver {
                 Ok(())
             }
             Asked::Answered(outcome) => {
-                let response = self
-                    .post_model_call(&request, outcome, started.elapsed())
-                    .await?;
+                let response = self.post_model_call(&request, outcome, started.elapsed()).await?;
                 self.accept(turn, response, &announced)
             }
         }
@@ -69,12 +66,7 @@ impl Driver {
         let config = self.run.config();
         let only_output_tool = matches!(config.output, OutputPlan::Tool(_)) && !tools.is_empty();
         let output = match config.output {
-            OutputPlan::Native => self
-                .cx
-                .core
-                .output
-                .as_ref()
-                .map(|spec| Arc::clone(&spec.schema)),
+            OutputPlan::Native => self.cx.core.output.as_ref().map(|spec| Arc::clone(&spec.schema)),
             _ => None,
         };
         ChatRequest {
@@ -82,11 +74,7 @@ impl Driver {
             messages: self.run.context().to_vec(),
             tools,
             // With an output tool plain text is never the answer, so some call is wanted.
-            tool_choice: if only_output_tool {
-                ToolChoice::Required
-            } else {
-                ToolChoice::Auto
-            },
+            tool_choice: if only_output_tool { ToolChoice::Required } else { ToolChoice::Auto },
             settings: self.cx.settings.clone(),
             output,
             deadline: self.deadline(),
@@ -104,25 +92,14 @@ impl Driver {
         if self.cx.hooks.is_empty() {
             return Ok(());
         }
-        self.cx
-            .hooks
-            .pre_model_call(request)
-            .await
-            .map_err(hook_error("pre_model_call"))?;
+        self.cx.hooks.pre_model_call(request).await.map_err(hook_error("pre_model_call"))?;
         let context = self.run.context();
         let same = request.messages.len() == context.len()
-            && request
-                .messages
-                .iter()
-                .zip(context)
-                .all(|(new, old)| Arc::ptr_eq(new, old));
+            && request.messages.iter().zip(context).all(|(new, old)| Arc::ptr_eq(new, old));
         if !same {
             let (messages, _) = crate::context::repair(std::mem::take(&mut request.messages));
             request.messages.clone_from(&messages);
-            self.run.context_replaced(Fitted {
-                messages,
-                ..Fitted::default()
-            });
+            self.run.context_replaced(Fitted { messages, ..Fitted::default() });
             self.recount();
         }
         Ok(())
@@ -183,19 +160,12 @@ impl Driver {
                 announced.insert(id.clone());
                 EventKind::ToolCallStarted { call_id: id, name }
             }
-            ModelEvent::ToolCallArguments { index, json } => EventKind::ToolCallDelta {
-                call_id: call_id(index),
-                arguments: json,
-            },
-            ModelEvent::Retry {
-                attempt,
-                delay,
-                error,
-            } => EventKind::ModelRetry {
-                attempt,
-                delay,
-                error: error.info(),
-            },
+            ModelEvent::ToolCallArguments { index, json } => {
+                EventKind::ToolCallDelta { call_id: call_id(index), arguments: json }
+            }
+            ModelEvent::Retry { attempt, delay, error } => {
+                EventKind::ModelRetry { attempt, delay, error: error.info() }
+            }
             _ => return,
         };
         self.cx.queue.emit(kind);
@@ -229,30 +199,16 @@ impl Driver {
     ) -> Result<(), Error> {
         let (usage, stop) = (response.usage, response.stop);
         self.learn(&usage);
-        let cost = self
-            .cx
-            .model
-            .info()
-            .pricing
-            .map(|pricing| pricing.cost(&usage));
+        let cost = self.cx.model.info().pricing.map(|pricing| pricing.cost(&usage));
         let message = self.run.model_answered(response, cost, self.now())?;
         for call in message.tool_calls() {
             if !announced.contains(&call.id) {
                 let (call_id, name) = (call.id.clone(), call.name.clone());
-                self.cx
-                    .queue
-                    .emit(EventKind::ToolCallStarted { call_id, name });
+                self.cx.queue.emit(EventKind::ToolCallStarted { call_id, name });
             }
-            self.cx
-                .queue
-                .emit(EventKind::ToolCallReady { call: call.clone() });
+            self.cx.queue.emit(EventKind::ToolCallReady { call: call.clone() });
         }
-        self.cx.queue.emit(EventKind::TurnFinished {
-            turn,
-            message,
-            stop,
-            usage,
-        });
+        self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop, usage });
         Ok(())
     }
 }

@@ -28,11 +28,7 @@ impl BoundSession {
             return Ok((None, Vec::new()));
         };
         let transcript = store.load(&id).await?.unwrap_or_default();
-        let session = Self {
-            store,
-            id,
-            revision: transcript.revision,
-        };
+        let session = Self { store, id, revision: transcript.revision };
         Ok((Some(session), transcript.messages))
     }
 
@@ -65,18 +61,11 @@ impl BoundSession {
                 found,
             }));
         }
-        Ok(Self {
-            store,
-            id: point.id,
-            revision: point.revision,
-        })
+        Ok(Self { store, id: point.id, revision: point.revision })
     }
 
     pub(crate) fn point(&self) -> SessionPoint {
-        SessionPoint {
-            id: self.id.clone(),
-            revision: self.revision,
-        }
+        SessionPoint { id: self.id.clone(), revision: self.revision }
     }
 
     fn named(
@@ -104,11 +93,7 @@ impl Driver {
         let Some(session) = &mut self.session else {
             return Ok(());
         };
-        let change = Change {
-            base: session.revision,
-            pop: unsaved.pop,
-            add: unsaved.add,
-        };
+        let change = Change { base: session.revision, pop: unsaved.pop, add: unsaved.add };
         session.revision = session.store.commit(&session.id, change).await?;
         Ok(())
     }

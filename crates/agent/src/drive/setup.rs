@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_core::{Env, EventKind, Message, Role, RunId};
+use provost_core::{Env, EventKind, LimitKind, LimitReached, Message, Role, RunId};
 use provost_model::{ChatModel, Settings};
 use provost_tool::{Deps, State, Tool};
 
@@ -17,7 +17,7 @@ use crate::context;
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
 use crate::hook::{Gate, HookCx, Hooks};
-use crate::outcome::Suspended;
+use crate::outcome::{Outcome, Suspended};
 use crate::prompt::InstructionCx;
 use crate::request::{Begin, RunOptions};
 use crate::run::{OutputPlan, Run, RunConfig, RunStart};
@@ -27,6 +27,10 @@ use crate::stream::EventQueue;
 pub(crate) struct Cx {
     pub(crate) core: Arc<AgentCore>,
     pub(crate) run_id: RunId,
+    /// The agent, with the agents above it.
+    pub(crate) agent: Arc<str>,
+    /// Agents above this one.
+    pub(crate) depth: u32,
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) settings: Settings,
     /// The agent's tools and those of this run.
@@ -43,23 +47,17 @@ pub(crate) struct Cx {
 
 /// Joins what the agent and the run give.
 pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
-    let Prepared {
-        core,
-        run_id,
-        begin,
-        mut options,
-        queue,
-        control,
-    } = prepared;
+    let Prepared { core, run_id, begin, mut options, queue, control } = prepared;
     let mut values = core.state.clone();
     if let Begin::Resume(suspended) = &begin {
         values.extend(suspended.run.state().clone());
     }
     values.append(&mut options.state);
     let state = State::new(values);
+    let agent = options.path(&core.name);
     let hook_cx = HookCx {
         run_id,
-        agent: Arc::clone(&core.name),
+        agent: Arc::clone(&agent),
         task_id: None,
         deps: options.deps.clone(),
         state: state.clone(),
@@ -67,20 +65,13 @@ pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
     let hooks: Vec<_> = core.hooks.iter().chain(&options.hooks).cloned().collect();
     let cx = Cx {
         run_id,
-        model: options
-            .model
-            .clone()
-            .unwrap_or_else(|| Arc::clone(&core.model)),
-        settings: options
-            .settings
-            .clone()
-            .unwrap_or_else(|| core.settings.clone()),
+        agent,
+        depth: options.parent.as_ref().map_or(0, |(_, depth)| depth + 1),
+        model: options.model.clone().unwrap_or_else(|| Arc::clone(&core.model)),
+        settings: options.settings.clone().unwrap_or_else(|| core.settings.clone()),
         tools: core.tools.iter().chain(&options.tools).cloned().collect(),
         hooks: Hooks::new(hooks, hook_cx, core.env.clone()),
-        on_approval: options
-            .on_approval
-            .clone()
-            .unwrap_or_else(|| core.on_approval.clone()),
+        on_approval: options.on_approval.clone().unwrap_or_else(|| core.on_approval.clone()),
         deps: options.deps.clone(),
         state,
         env: core.env.clone(),
@@ -109,11 +100,30 @@ impl Cx {
             .map_err(hook_error("on_user_message"))?
         {
             Gate::Allow => Ok(()),
-            Gate::Deny(reason) => Err(Error::Hook {
-                point: "on_user_message",
-                error: crate::hook::HookError(reason),
-            }),
+            Gate::Deny(reason) => {
+                Err(Error::Hook { point: "on_user_message", error: crate::hook::HookError(reason) })
+            }
         }
+    }
+
+    /// A typed answer is an answer only if it is of the type, whoever gave it.
+    pub(crate) fn check_answer(&self, outcome: Outcome) -> Result<Outcome, Error> {
+        let (Outcome::Done(result), Some(spec)) = (&outcome, &self.core.output) else {
+            return Ok(outcome);
+        };
+        let Err(problem) = spec.check(&result.output) else { return Ok(outcome) };
+        let problem = match &result.limit {
+            Some(reached) => {
+                format!(
+                    "the run stopped at its limit of {} {}",
+                    reached.allowed,
+                    reached.limit.as_str()
+                )
+            }
+            None if !result.pending_calls.is_empty() => "tool calls are pending".to_owned(),
+            None => problem,
+        };
+        Err(Error::Output { problem, raw: result.output.clone() })
     }
 
     /// Everything that can be wrong before the first effect.
@@ -133,6 +143,15 @@ impl Cx {
             }
         }
         let limits = self.limits();
+        if let Some(allowed) = limits.depth
+            && self.depth > allowed
+        {
+            return Err(Error::Limit(LimitReached {
+                limit: LimitKind::Depth,
+                allowed: allowed.to_string(),
+                used: self.depth.to_string(),
+            }));
+        }
         let info = self.model.info();
         if limits.cost.is_some() && info.pricing.is_none() {
             return Err(Error::Start(format!(
@@ -150,42 +169,33 @@ impl Cx {
     }
 
     fn limits(&self) -> provost_core::Limits {
-        self.options
-            .limits
-            .clone()
-            .unwrap_or_else(|| self.core.limits.clone())
+        self.options.limits.clone().unwrap_or_else(|| self.core.limits.clone())
     }
 
     fn config(&self) -> RunConfig {
         let has_tools = !self.tools.is_empty() || !self.core.toolsets.is_empty();
-        let plan = self
-            .core
-            .output
-            .as_ref()
-            .map(|spec| spec.plan(self.model.info(), has_tools));
+        let plan = self.core.output.as_ref().map(|spec| spec.plan(self.model.info(), has_tools));
         RunConfig {
             limits: self.limits(),
             at_limit: self.core.at_limit,
             execute_tools: self.core.execute_tools,
             output: plan.unwrap_or_default(),
             output_retries: self.core.output_retries,
-            depth: 0,
+            depth: self.depth,
         }
     }
 
     async fn instructions(&self, plan: &OutputPlan) -> Result<Option<Arc<str>>, Error> {
         let cx = InstructionCx {
             run_id: self.run_id,
-            agent: Arc::clone(&self.core.name),
+            agent: Arc::clone(&self.agent),
             deps: self.deps.clone(),
             state: self.state.clone(),
         };
         let system = self.core.instructions.resolve(cx).await?;
         match (&self.core.output, plan) {
             (Some(spec), OutputPlan::Prompted) => {
-                let mut text = system
-                    .map(|system| format!("{system}\n\n"))
-                    .unwrap_or_default();
+                let mut text = system.map(|system| format!("{system}\n\n")).unwrap_or_default();
                 text.push_str(&spec.request_text());
                 Ok(Some(text.into()))
             }
@@ -213,8 +223,14 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
     }
     let mut history = stored;
     history.extend(cx.options.history.iter().cloned());
-    let active = context::active(&history).to_vec();
-    let (history, repairs) = context::repair(active);
+    let mut active = context::active(&history).to_vec();
+    // Calls at the very end are not broken if their results are what this run brings.
+    let owed = match (&begin, active.last()) {
+        (Begin::Results(_), Some(last)) if last.role == Role::Assistant => active.pop(),
+        _ => None,
+    };
+    let (mut history, repairs) = context::repair(active);
+    history.extend(owed);
     if repairs > 0 {
         let message =
             format!("the stored conversation had {repairs} broken place(s), which were repaired");
@@ -222,7 +238,7 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
     }
     let start = RunStart {
         id: cx.run_id,
-        agent: Arc::clone(&cx.core.name),
+        agent: Arc::clone(&cx.agent),
         config,
         history,
         state: cx.state.snapshot(),
@@ -231,21 +247,15 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
     let run = match begin {
         Begin::Message(input) => {
             if input.0.is_empty() {
-                return Err(Error::Start(
-                    "the message is empty: say something".to_owned(),
-                ));
+                return Err(Error::Start("the message is empty: say something".to_owned()));
             }
             let message = Arc::new(Message::new(Role::User, input.0, cx.env.now()));
-            cx.queue.emit(EventKind::UserMessage {
-                message: Arc::clone(&message),
-            });
+            cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
             Run::answer_message(start, message)
         }
         Begin::Results(results) => Run::continue_with(start, results)?,
         Begin::Resume(_) => {
-            return Err(Error::Bug(
-                "a resumed run was opened as a new one".to_owned(),
-            ));
+            return Err(Error::Bug("a resumed run was opened as a new one".to_owned()));
         }
     };
     Ok(driver(cx, run, system, session))
@@ -256,15 +266,12 @@ async fn reopen(
     suspended: Suspended,
     system: Option<Arc<str>>,
 ) -> Result<Driver, Error> {
-    let Suspended {
-        run,
-        session: point,
-    } = suspended;
-    if run.agent() != &cx.core.name {
+    let Suspended { run, session: point } = suspended;
+    if run.agent() != &cx.agent {
         return Err(Error::Start(format!(
             "the run belongs to agent `{}`, not to `{}`: resume it with its own agent",
             run.agent(),
-            cx.core.name
+            cx.agent
         )));
     }
     let session = match point {
@@ -289,5 +296,6 @@ fn driver(
         session,
         toolbox: Toolbox::default(),
         ledger: TokenLedger::default(),
+        limit_told: false,
     }
 }

@@ -71,10 +71,7 @@ pub(crate) fn close_chat(span: &Span, outcome: &Result<ModelResponse, ModelError
         Ok(response) => {
             span.record("gen_ai.usage.input_tokens", response.usage.input);
             span.record("gen_ai.usage.output_tokens", response.usage.output);
-            span.record(
-                "gen_ai.response.finish_reasons",
-                tracing::field::debug(&response.stop),
-            );
+            span.record("gen_ai.response.finish_reasons", tracing::field::debug(&response.stop));
             if let Some(id) = &response.response_id {
                 span.record("gen_ai.response.id", id.as_str());
             }

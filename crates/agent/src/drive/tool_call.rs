@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::{ApprovalDecision, ApprovalRequest, ErrorInfo, EventKind, ToolCall, ToolResult};
-use provost_tool::{Guard, Permit, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict};
+use provost_tool::{Permit, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict};
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -58,31 +58,22 @@ impl Cx {
         // The id ties the result to the call; a hook may change the arguments, not that.
         call.id.clone_from(&ticket.call.id);
         let Some(tool) = toolbox.find(&call.name) else {
-            let text = format!(
-                "there is no tool `{}`; the tools are: {}",
-                call.name,
-                toolbox.names()
-            );
-            return self
-                .failed(call, text, Duration::ZERO, /*fault*/ false)
-                .await;
+            let text =
+                format!("there is no tool `{}`; the tools are: {}", call.name, toolbox.names());
+            return self.failed(call, text, Duration::ZERO, /*fault*/ false).await;
         };
         match self.clear(tool, &call, ticket.decision.as_ref()).await {
             Cleared::Run(permit) => {
-                self.run_permitted(tool, permit, call, &ticket, retries_left)
-                    .await
+                self.run_permitted(tool, permit, call, &ticket, retries_left).await
             }
             Cleared::Refused(text) => self.refused(call, text),
             Cleared::Wrong(text) => {
                 let text = budget_text(text, retries_left);
-                self.failed(call, text, Duration::ZERO, /*fault*/ true)
-                    .await
+                self.failed(call, text, Duration::ZERO, /*fault*/ true).await
             }
-            Cleared::Suspend(request) => CallOutcome {
-                effective: call,
-                fault: false,
-                end: CallEnd::NeedsApproval(request),
-            },
+            Cleared::Suspend(request) => {
+                CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
+            }
         }
     }
 
@@ -94,7 +85,7 @@ impl Cx {
         decision: Option<&ApprovalDecision>,
     ) -> Cleared {
         let approved = decision == Some(&ApprovalDecision::Approve);
-        match Guard.check(tool, call, approved) {
+        match self.core.guard.check(tool, call, approved) {
             Verdict::Allow(permit) => Cleared::Run(permit),
             Verdict::Deny(reason) => Cleared::Refused(reason),
             Verdict::Invalid(problem) => Cleared::Wrong(problem),
@@ -105,7 +96,7 @@ impl Cx {
                 };
                 match answer {
                     Ok(ApprovalDecision::Approve) => {
-                        match Guard.check(tool, call, /*approved*/ true) {
+                        match self.core.guard.check(tool, call, /*approved*/ true) {
                             Verdict::Allow(permit) => Cleared::Run(permit),
                             _ => Cleared::Refused("the call was not allowed".to_owned()),
                         }
@@ -127,13 +118,12 @@ impl Cx {
         ticket: &CallTicket,
         retries_left: u32,
     ) -> CallOutcome {
-        self.queue.emit(EventKind::ToolStarted {
-            call_id: call.id.clone(),
-            name: call.name.clone(),
-        });
+        self.queue
+            .emit(EventKind::ToolStarted { call_id: call.id.clone(), name: call.name.clone() });
         let tool_cx = ToolCx::new(ToolCxParts {
             run_id: self.run_id,
-            agent: Arc::clone(&self.core.name),
+            agent: Arc::clone(&self.agent),
+            depth: self.depth,
             call_id: call.id.clone(),
             tool: call.name.clone(),
             retries_left,
@@ -144,7 +134,7 @@ impl Cx {
         });
         let started = Instant::now();
         let span = span::execute_tool(tool.spec().name(), &call.id);
-        let ran = Guard.run(permit, tool_cx).instrument(span.clone()).await;
+        let ran = self.core.guard.run(permit, tool_cx).instrument(span.clone()).await;
         let duration = started.elapsed();
         span::close_tool(&span, &ran);
         match ran {
@@ -153,11 +143,9 @@ impl Cx {
                 self.failed(call, text, duration, /*fault*/ false).await
             }
             Ok(output) => self.finished(call, output, duration, /*fault*/ false).await,
-            Err(ToolError::Fatal(error)) => CallOutcome {
-                effective: call,
-                fault: false,
-                end: CallEnd::Fatal(error),
-            },
+            Err(ToolError::Fatal(error)) => {
+                CallOutcome { effective: call, fault: false, end: CallEnd::Fatal(error) }
+            }
             Err(ToolError::NeedsApproval { hint, payload }) => {
                 self.ask_again(tool, call, hint, payload, ticket).await
             }
@@ -166,8 +154,7 @@ impl Cx {
                 self.failed(call, text, duration, /*fault*/ true).await
             }
             Err(error) => {
-                self.failed(call, error.to_string(), duration, /*fault*/ false)
-                    .await
+                self.failed(call, error.to_string(), duration, /*fault*/ false).await
             }
         }
     }
@@ -186,38 +173,32 @@ impl Cx {
             return self.refused(call, ToolError::Rejected(String::new()).to_string());
         }
         match self.ask_person(&call, Some(hint), payload).await {
-            Err(request) => CallOutcome {
-                effective: call,
-                fault: false,
-                end: CallEnd::NeedsApproval(request),
-            },
+            Err(request) => {
+                CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
+            }
             Ok(ApprovalDecision::Deny { reason }) => {
                 self.refused(call, ToolError::Rejected(reason).to_string())
             }
-            Ok(ApprovalDecision::Approve) => match Guard.check(tool, &call, /*approved*/ true) {
-                Verdict::Allow(permit) => {
-                    let decided = CallTicket {
-                        decision: Some(ApprovalDecision::Approve),
-                        ..ticket.clone()
-                    };
-                    Box::pin(self.run_permitted(tool, permit, call, &decided, 0)).await
+            Ok(ApprovalDecision::Approve) => {
+                match self.core.guard.check(tool, &call, /*approved*/ true) {
+                    Verdict::Allow(permit) => {
+                        let decided = CallTicket {
+                            decision: Some(ApprovalDecision::Approve),
+                            ..ticket.clone()
+                        };
+                        Box::pin(self.run_permitted(tool, permit, call, &decided, 0)).await
+                    }
+                    _ => self.refused(call, "the call was not allowed".to_owned()),
                 }
-                _ => self.refused(call, "the call was not allowed".to_owned()),
-            },
+            }
         }
     }
 
     fn refused(&self, call: ToolCall, text: String) -> CallOutcome {
         let result = ToolResult::error(&call, text);
-        self.queue.emit(EventKind::ToolFinished {
-            result: result.clone(),
-            duration: Duration::ZERO,
-        });
-        CallOutcome {
-            effective: call,
-            fault: false,
-            end: CallEnd::Result(result),
-        }
+        self.queue
+            .emit(EventKind::ToolFinished { result: result.clone(), duration: Duration::ZERO });
+        CallOutcome { effective: call, fault: false, end: CallEnd::Result(result) }
     }
 
     /// A failed call: hooks may rescue it, then it ends like any other.
@@ -228,11 +209,7 @@ impl Cx {
         duration: Duration,
         fault: bool,
     ) -> CallOutcome {
-        let failure = ToolFailure {
-            call: &call,
-            error: &text,
-            duration,
-        };
+        let failure = ToolFailure { call: &call, error: &text, duration };
         let rescued = self.hooks.on_tool_error(&failure).await;
         let output = rescued.unwrap_or_else(|| ToolOutput::error(text));
         self.finished(call, output, duration, fault).await
@@ -247,15 +224,8 @@ impl Cx {
     ) -> CallOutcome {
         self.hooks.post_tool_use(&call, &mut output, duration).await;
         let result = output.into_result(&call);
-        self.queue.emit(EventKind::ToolFinished {
-            result: result.clone(),
-            duration,
-        });
-        CallOutcome {
-            effective: call,
-            fault,
-            end: CallEnd::Result(result),
-        }
+        self.queue.emit(EventKind::ToolFinished { result: result.clone(), duration });
+        CallOutcome { effective: call, fault, end: CallEnd::Result(result) }
     }
 }
 

@@ -36,10 +36,8 @@ impl Driver {
         let mut batches: Vec<Vec<CallTicket>> = Vec::new();
         let mut open = false;
         for ticket in tickets {
-            let alone = self
-                .toolbox
-                .find(&ticket.call.name)
-                .is_some_and(|tool| tool.spec().exclusive);
+            let alone =
+                self.toolbox.find(&ticket.call.name).is_some_and(|tool| tool.spec().exclusive);
             match batches.last_mut() {
                 Some(batch) if open && !alone => batch.push(ticket),
                 _ => batches.push(vec![ticket]),
@@ -54,9 +52,7 @@ impl Driver {
         let (cx, toolbox) = (std::sync::Arc::clone(&self.cx), self.toolbox.clone());
         let deadline = self.deadline();
         let calls = batch.into_iter().map(|ticket| {
-            let retries = toolbox
-                .find(&ticket.call.name)
-                .map_or(0, |tool| tool.spec().retries);
+            let retries = toolbox.find(&ticket.call.name).map_or(0, |tool| tool.spec().retries);
             let retries_left = self.run.retries_left(&ticket.call.name, retries);
             cx.call(&toolbox, ticket, retries_left)
         });
@@ -78,11 +74,7 @@ impl Driver {
     }
 
     fn take(&mut self, outcome: CallOutcome) -> Result<(), Error> {
-        let CallOutcome {
-            effective,
-            fault,
-            end,
-        } = outcome;
+        let CallOutcome { effective, fault, end } = outcome;
         if fault {
             self.run.argument_fault(&effective.name);
         }
@@ -93,10 +85,7 @@ impl Driver {
                 self.run.tool_needs_approval(request)?;
             }
             CallEnd::Fatal(error) => {
-                return Err(Error::Tool {
-                    tool: effective.name,
-                    error,
-                });
+                return Err(Error::Tool { tool: effective.name, error });
             }
         }
         Ok(())

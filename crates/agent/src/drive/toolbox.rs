@@ -8,6 +8,9 @@ use provost_tool::{Tool, ToolsetCx};
 use super::setup::Cx;
 use crate::run::{OutputPlan, Run};
 
+/// Names that an error about an unknown tool lists.
+const NAMES_TOLD_MAX: usize = 50;
+
 /// The tools a model is offered in one turn; exactly these can run.
 #[derive(Clone, Default)]
 pub(crate) struct Toolbox {
@@ -17,9 +20,7 @@ pub(crate) struct Toolbox {
 impl Toolbox {
     /// Asks every toolset once. One that fails is left out with a warning; the run goes on with the rest.
     pub(crate) async fn gather(cx: &Cx, run: &Run) -> Self {
-        let mut toolbox = Self {
-            tools: Vec::with_capacity(cx.tools.len()),
-        };
+        let mut toolbox = Self { tools: Vec::with_capacity(cx.tools.len()) };
         for tool in &cx.tools {
             toolbox.add(cx, run, Arc::clone(tool));
         }
@@ -28,16 +29,14 @@ impl Toolbox {
         }
         let toolset_cx = ToolsetCx {
             run_id: cx.run_id,
-            agent: Arc::clone(&cx.core.name),
+            agent: Arc::clone(&cx.agent),
             turn: run.turns() + 1,
             deps: cx.deps.clone(),
             state: cx.state.clone(),
         };
         for toolset in &cx.core.toolsets {
             match toolset.tools(&toolset_cx).await {
-                Ok(tools) => tools
-                    .into_iter()
-                    .for_each(|tool| toolbox.add(cx, run, tool)),
+                Ok(tools) => tools.into_iter().for_each(|tool| toolbox.add(cx, run, tool)),
                 Err(error) => {
                     let message = format!("toolset `{}` is not available: {error}", toolset.name());
                     cx.queue.emit(EventKind::Warning { message });
@@ -65,21 +64,19 @@ impl Toolbox {
     }
 
     pub(crate) fn names(&self) -> String {
-        let names: Vec<&str> = self.tools.iter().map(|tool| tool.spec().name()).collect();
-        if names.is_empty() {
-            "none".to_owned()
-        } else {
-            names.join(", ")
+        let names: Vec<&str> =
+            self.tools.iter().map(|tool| tool.spec().name()).take(NAMES_TOLD_MAX).collect();
+        match names.len() {
+            0 => "none".to_owned(),
+            NAMES_TOLD_MAX => format!("{}, …", names.join(", ")),
+            _ => names.join(", "),
         }
     }
 
     /// What the model is told, the output tool last.
     pub(crate) fn defs(&self, cx: &Cx, run: &Run) -> Vec<Arc<ToolDef>> {
-        let mut defs: Vec<_> = self
-            .tools
-            .iter()
-            .map(|tool| Arc::clone(tool.spec().def()))
-            .collect();
+        let mut defs: Vec<_> =
+            self.tools.iter().map(|tool| Arc::clone(tool.spec().def())).collect();
         if let (OutputPlan::Tool(_), Some(spec)) = (&run.config().output, &cx.core.output) {
             defs.push(Arc::clone(&spec.tool));
         }

@@ -33,10 +33,7 @@ impl Hooks {
         for hook in &self.hooks {
             hook.before_run(&self.cx, input).await;
         }
-        self.tell(HookPoint::BeforeRun, |event| {
-            event.input = Some(input.to_owned())
-        })
-        .await;
+        self.tell(HookPoint::BeforeRun, |event| event.input = Some(input.to_owned())).await;
     }
 
     pub(crate) async fn on_user_message(&self, parts: &mut Vec<Part>) -> Result<Gate, HookError> {
@@ -45,10 +42,7 @@ impl Hooks {
                 return Ok(Gate::Deny(reason));
             }
         }
-        self.tell(HookPoint::UserMessage, |event| {
-            event.input = Some(text_of(parts))
-        })
-        .await;
+        self.tell(HookPoint::UserMessage, |event| event.input = Some(text_of(parts))).await;
         Ok(Gate::Allow)
     }
 
@@ -59,10 +53,7 @@ impl Hooks {
                 return Ok(entry);
             }
         }
-        self.tell(HookPoint::BeforeAgent, |event| {
-            event.input = Some(input.to_owned())
-        })
-        .await;
+        self.tell(HookPoint::BeforeAgent, |event| event.input = Some(input.to_owned())).await;
         Ok(Entry::Go)
     }
 
@@ -80,8 +71,7 @@ impl Hooks {
         duration: Duration,
     ) -> Result<(), HookError> {
         for hook in &self.hooks {
-            hook.post_model_call(&self.cx, &mut ModelEnd { outcome, duration })
-                .await?;
+            hook.post_model_call(&self.cx, &mut ModelEnd { outcome, duration }).await?;
         }
         self.tell(HookPoint::PostModelCall, |event| {
             event.duration = Some(duration);
@@ -123,8 +113,7 @@ impl Hooks {
                 Err(error) => return Gate::Deny(error.0),
             }
         }
-        self.tell(HookPoint::PreToolUse, |event| about_call(event, call))
-            .await;
+        self.tell(HookPoint::PreToolUse, |event| about_call(event, call)).await;
         Gate::Allow
     }
 
@@ -153,11 +142,7 @@ impl Hooks {
     ) {
         for hook in &self.hooks {
             let before = output.clone();
-            let mut end = ToolEnd {
-                call,
-                output,
-                duration,
-            };
+            let mut end = ToolEnd { call, output, duration };
             // A hook that fails half-way must leave no half-changed output behind.
             if hook.post_tool_use(&self.cx, &mut end).await.is_err() {
                 *output = before;
@@ -176,10 +161,7 @@ impl Hooks {
         for hook in &self.hooks {
             hook.after_agent(&self.cx, summary).await?;
         }
-        self.tell(HookPoint::AfterAgent, |event| {
-            event.output = Some(summary.text.clone())
-        })
-        .await;
+        self.tell(HookPoint::AfterAgent, |event| event.output = Some(summary.text.clone())).await;
         Ok(())
     }
 

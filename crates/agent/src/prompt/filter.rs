@@ -11,30 +11,19 @@ pub(super) fn add_all(environment: &mut Environment<'static>) {
         text.strip_suffix(suffix).unwrap_or(text).to_owned()
     });
     environment.add_filter("contains", |text: &str, part: &str| text.contains(part));
-    environment.add_filter("has_prefix", |text: &str, prefix: &str| {
-        text.starts_with(prefix)
-    });
-    environment.add_filter("has_suffix", |text: &str, suffix: &str| {
-        text.ends_with(suffix)
-    });
+    environment.add_filter("has_prefix", |text: &str, prefix: &str| text.starts_with(prefix));
+    environment.add_filter("has_suffix", |text: &str, suffix: &str| text.ends_with(suffix));
     environment.add_filter("split", |text: &str, separator: &str| {
-        text.split(separator)
-            .map(str::to_owned)
-            .collect::<Vec<String>>()
+        text.split(separator).map(str::to_owned).collect::<Vec<String>>()
     });
     environment.add_filter("first", |list: &Value| edge(list, /*last*/ false));
     environment.add_filter("last", |list: &Value| edge(list, /*last*/ true));
-    environment.add_filter("nindent", |text: &str, width: usize| {
-        format!("\n{}", indented(text, width))
-    });
+    environment
+        .add_filter("nindent", |text: &str, width: usize| format!("\n{}", indented(text, width)));
     environment.add_filter("quote", |value: &Value| format!("{:?}", value.to_string()));
     environment.add_filter("squote", |value: &Value| format!("'{value}'"));
     environment.add_function("coalesce", |values: Rest<Value>| {
-        values
-            .iter()
-            .find(|value| !is_empty(value))
-            .cloned()
-            .unwrap_or_else(|| Value::from(""))
+        values.iter().find(|value| !is_empty(value)).cloned().unwrap_or_else(|| Value::from(""))
     });
     environment.add_function("empty", |value: &Value| is_empty(value));
     environment.add_function(

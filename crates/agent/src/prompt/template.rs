@@ -65,17 +65,13 @@ impl Template {
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         filter::add_all(&mut environment);
         add(&mut environment);
-        environment
-            .add_template_owned(NAME, source.clone())
-            .map_err(|error| PromptError::Syntax {
+        environment.add_template_owned(NAME, source.clone()).map_err(|error| {
+            PromptError::Syntax {
                 line: error.line().unwrap_or(1),
                 problem: error.detail().unwrap_or("it cannot be parsed").to_owned(),
-            })?;
-        Ok(Self {
-            environment,
-            source,
-            required: Vec::new(),
-        })
+            }
+        })?;
+        Ok(Self { environment, source, required: Vec::new() })
     }
 
     /// Names values that must be there, also where no path of the template reads them.
@@ -92,19 +88,12 @@ impl Template {
 
     /// Fills it in. Anything missing is an error that names it.
     pub fn render(&self, values: &Map<String, serde_json::Value>) -> Result<String, PromptError> {
-        let missing: Vec<String> = self
-            .required
-            .iter()
-            .filter(|name| !values.contains_key(*name))
-            .cloned()
-            .collect();
+        let missing: Vec<String> =
+            self.required.iter().filter(|name| !values.contains_key(*name)).cloned().collect();
         if !missing.is_empty() {
             return Err(PromptError::Missing(missing));
         }
-        let template = self
-            .environment
-            .get_template(NAME)
-            .map_err(|error| render_error(&error))?;
+        let template = self.environment.get_template(NAME).map_err(|error| render_error(&error))?;
         template.render(Serde(values)).map_err(|error| {
             if error.kind() == minijinja::ErrorKind::UndefinedError {
                 let globals: BTreeSet<&str> =
@@ -126,9 +115,7 @@ impl Template {
 fn render_error(error: &minijinja::Error) -> PromptError {
     PromptError::Render {
         line: error.line().unwrap_or(1),
-        problem: error
-            .detail()
-            .map_or_else(|| error.to_string(), str::to_owned),
+        problem: error.detail().map_or_else(|| error.to_string(), str::to_owned),
     }
 }
 

@@ -18,13 +18,7 @@ pub struct CallState {
 
 impl CallState {
     pub(super) fn new(call: ToolCall) -> Self {
-        Self {
-            call,
-            effective: None,
-            approval: None,
-            decision: None,
-            result: None,
-        }
+        Self { call, effective: None, approval: None, decision: None, result: None }
     }
 
     /// True if it waits for a person.

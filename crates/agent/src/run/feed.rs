@@ -54,16 +54,13 @@ impl Run {
         if without_tools {
             message
                 .parts
-                .retain(|part| !matches!(part, Part::ToolCall(_)));
+                .retain(|part| !matches!(part, Part::ToolCall(call) if !self.is_answer(call)));
         }
         self.name_calls(&mut message);
         let message = Arc::new(message);
         self.last = LastAnswer {
             text: message.text(),
-            reasoning: message
-                .reasoning()
-                .map(|reasoning| reasoning.text.as_str())
-                .collect(),
+            reasoning: message.reasoning().map(|reasoning| reasoning.text.as_str()).collect(),
             stop: Some(response.stop),
             response_id: response.response_id,
         };
@@ -86,6 +83,11 @@ impl Run {
                 Err(_) => self.unpriced_calls += 1,
             },
         }
+    }
+
+    /// True for the call that carries the typed answer.
+    fn is_answer(&self, call: &ToolCall) -> bool {
+        matches!(&self.config.output, OutputPlan::Tool(name) if *name == call.name)
     }
 
     /// Every call needs an id of its own; some providers leave it empty or repeat it.
@@ -120,11 +122,8 @@ impl Run {
         if self.config.output == OutputPlan::Text {
             return self.end(stop, None, Vec::new(), now);
         }
-        self.phase = Phase::Output {
-            raw: self.last.text.clone(),
-            call_id: None,
-            calls: Vec::new(),
-        };
+        self.phase =
+            Phase::Output { raw: self.last.text.clone(), call_id: None, calls: Vec::new() };
     }
 
     fn answered_with_calls(
@@ -139,11 +138,7 @@ impl Run {
             && let Some(answer) = calls.iter().find(|call| call.name == *name)
         {
             let (raw, call_id) = (answer.arguments.clone(), Some(answer.id.clone()));
-            self.phase = Phase::Output {
-                raw,
-                call_id,
-                calls,
-            };
+            self.phase = Phase::Output { raw, call_id, calls };
             return;
         }
         if !self.config.execute_tools {
@@ -153,9 +148,7 @@ impl Run {
         match self.round_limit(calls.len()) {
             Some(reached) => self.reach_round_limit(reached, calls, now),
             None => {
-                self.phase = Phase::Tools {
-                    calls: calls.into_iter().map(CallState::new).collect(),
-                }
+                self.phase = Phase::Tools { calls: calls.into_iter().map(CallState::new).collect() }
             }
         }
     }
@@ -165,11 +158,7 @@ impl Run {
             AtLimit::Stop => self.stop_with_pending(reached, calls, now),
             AtLimit::FinalAnswer => self.ask_final_answer(&calls, None, now),
             AtLimit::Ask => {
-                let question = LimitQuestion {
-                    reached,
-                    calls,
-                    rounds: self.rounds,
-                };
+                let question = LimitQuestion { reached, calls, rounds: self.rounds };
                 self.phase = Phase::AtLimit { question };
             }
         }
@@ -186,18 +175,13 @@ impl Run {
         self.refuse_calls(calls, LIMIT_RESULT, now);
         let notice = message.unwrap_or_else(|| LIMIT_NOTICE.to_owned());
         self.push(Arc::new(Message::user(notice).at(now)));
-        self.phase = Phase::Model {
-            without_tools: true,
-        };
+        self.phase = Phase::Model { without_tools: true };
     }
 
     fn refuse_calls(&mut self, calls: &[ToolCall], text: &str, now: Timestamp) {
         if !calls.is_empty() {
             self.push_results(
-                calls
-                    .iter()
-                    .map(|call| ToolResult::error(call, text))
-                    .collect(),
+                calls.iter().map(|call| ToolResult::error(call, text)).collect(),
                 now,
             );
         }
@@ -221,13 +205,9 @@ impl Run {
             LimitDecision::Extend { message } => {
                 self.extend(now);
                 self.phase = if calls.is_empty() {
-                    Phase::Model {
-                        without_tools: false,
-                    }
+                    Phase::Model { without_tools: false }
                 } else {
-                    Phase::Tools {
-                        calls: calls.into_iter().map(CallState::new).collect(),
-                    }
+                    Phase::Tools { calls: calls.into_iter().map(CallState::new).collect() }
                 };
                 if let Some(text) = message {
                     self.say_next(text, now);
@@ -236,9 +216,7 @@ impl Run {
             LimitDecision::ExtendWithoutCalls { result, message } => {
                 self.extend(now);
                 self.refuse_calls(&calls, result.as_deref().unwrap_or(LIMIT_RESULT), now);
-                self.phase = Phase::Model {
-                    without_tools: false,
-                };
+                self.phase = Phase::Model { without_tools: false };
                 if let Some(text) = message {
                     self.say_next(text, now);
                 }
@@ -295,11 +273,7 @@ impl Run {
             return Err(FeedError::UnknownApproval(id));
         };
         let waiting = calls.iter_mut().find(|call| {
-            call.waits()
-                && call
-                    .approval
-                    .as_ref()
-                    .is_some_and(|request| request.id == id)
+            call.waits() && call.approval.as_ref().is_some_and(|request| request.id == id)
         });
         waiting.ok_or(FeedError::UnknownApproval(id))?.decision = Some(decision);
         Ok(())
@@ -335,15 +309,11 @@ impl Run {
         if calls.iter().any(|call| call.result.is_none()) {
             return;
         }
-        let results: Vec<ToolResult> = calls
-            .iter_mut()
-            .filter_map(|call| call.result.take())
-            .collect();
+        let results: Vec<ToolResult> =
+            calls.iter_mut().filter_map(|call| call.result.take()).collect();
         self.rounds += 1;
         self.tool_calls += u32::try_from(results.len()).unwrap_or(u32::MAX);
-        self.phase = Phase::Model {
-            without_tools: false,
-        };
+        self.phase = Phase::Model { without_tools: false };
         self.push_results(results, now);
         for message in std::mem::take(&mut self.after_results) {
             self.push(message);
@@ -356,12 +326,7 @@ impl Run {
         check: Result<(), String>,
         now: Timestamp,
     ) -> Result<bool, FeedError> {
-        let Phase::Output {
-            raw,
-            call_id,
-            calls,
-        } = &self.phase
-        else {
+        let Phase::Output { raw, call_id, calls } = &self.phase else {
             return Err(FeedError::Phase("the check of an answer"));
         };
         let (raw, call_id, calls) = (raw.clone(), call_id.clone(), calls.clone());
@@ -378,20 +343,15 @@ impl Run {
                 (Some(id), Some(_)) if *id == call.id => {
                     ToolResult::error(call, answer_text.clone())
                 }
-                _ => ToolResult::error(
-                    call,
-                    "This call was not run: the final answer came with it.",
-                ),
+                _ => {
+                    ToolResult::error(call, "This call was not run: the final answer came with it.")
+                }
             };
             self.push_results(calls.iter().map(result).collect(), now);
         }
         if problem.is_none() || self.output_faults >= self.config.output_retries {
             let stop = self.last.stop.unwrap_or(StopReason::EndTurn);
-            let stop = if stop == StopReason::ToolUse {
-                StopReason::EndTurn
-            } else {
-                stop
-            };
+            let stop = if stop == StopReason::ToolUse { StopReason::EndTurn } else { stop };
             self.end(stop, None, Vec::new(), now);
             if let Phase::Done(ending) = &mut self.phase {
                 ending.output = Some(raw);
@@ -408,17 +368,13 @@ impl Run {
             };
             self.push(Arc::new(Message::user(hint).at(now)));
         }
-        self.phase = Phase::Model {
-            without_tools: false,
-        };
+        self.phase = Phase::Model { without_tools: false };
         Ok(true)
     }
 
     /// How many more wrong answers are sent back.
     pub fn output_retries_left(&self) -> u32 {
-        self.config
-            .output_retries
-            .saturating_sub(self.output_faults)
+        self.config.output_retries.saturating_sub(self.output_faults)
     }
 
     /// A message from the user's side while the run is under way. A run that had ended by itself goes on.
@@ -427,9 +383,7 @@ impl Run {
             Phase::Tools { .. } => self.after_results.push(message),
             Phase::Done(_) => {
                 self.push(message);
-                self.phase = Phase::Model {
-                    without_tools: false,
-                };
+                self.phase = Phase::Model { without_tools: false };
             }
             _ => self.push(message),
         }
@@ -441,9 +395,7 @@ impl Run {
         self.context = fitted.messages;
         if let Some(update) = fitted.session {
             let from_unsaved = update.pop.min(self.unsaved.add.len());
-            self.unsaved
-                .add
-                .truncate(self.unsaved.add.len() - from_unsaved);
+            self.unsaved.add.truncate(self.unsaved.add.len() - from_unsaved);
             self.unsaved.pop += update.pop - from_unsaved;
             self.unsaved.add.extend(update.add);
         }
@@ -459,17 +411,11 @@ impl Run {
                 self.push(message);
             }
         }
-        let limit = if reason == StopReason::Limit {
-            self.spent(now)
-        } else {
-            None
+        let limit = match reason {
+            StopReason::Limit => self.spent(now).or_else(|| self.wall_spent()),
+            _ => None,
         };
-        match std::mem::replace(
-            &mut self.phase,
-            Phase::Model {
-                without_tools: false,
-            },
-        ) {
+        match std::mem::replace(&mut self.phase, Phase::Model { without_tools: false }) {
             Phase::Tools { mut calls } => {
                 for state in &mut calls {
                     if state.result.is_none() {

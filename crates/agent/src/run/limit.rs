@@ -66,11 +66,7 @@ impl Run {
         let counts = [
             (LimitKind::InputTokens, limits.input_tokens, used_input),
             (LimitKind::OutputTokens, limits.output_tokens, used_output),
-            (
-                LimitKind::TotalTokens,
-                limits.total_tokens,
-                used_input.saturating_add(used_output),
-            ),
+            (LimitKind::TotalTokens, limits.total_tokens, used_input.saturating_add(used_output)),
         ];
         for (limit, allowed, used) in counts {
             if let Some(allowed) = allowed
@@ -81,10 +77,7 @@ impl Run {
         }
         if let (Some(allowed), Some(cost)) = (limits.cost, self.cost) {
             let before = base.cost.map_or(nothing(cost), |base| base);
-            let used = Money {
-                amount: cost.amount - before.amount,
-                currency: cost.currency,
-            };
+            let used = Money { amount: cost.amount - before.amount, currency: cost.currency };
             if used.amount >= allowed.amount {
                 return Some(reached(LimitKind::Cost, &allowed, &used));
             }
@@ -92,6 +85,17 @@ impl Run {
         let wall = limits.wall?;
         let used = now.since(base.at);
         (used >= wall).then(|| reached(LimitKind::Wall, &Seconds(wall), &Seconds(used)))
+    }
+
+    /// The time limit as reached, for a driver whose own clock says so.
+    pub(super) fn wall_spent(&self) -> Option<LimitReached> {
+        let wall = self.config.limits.wall?;
+        Some(reached(LimitKind::Wall, &Seconds(wall), &Seconds(wall)))
+    }
+
+    /// The limit that keeps the run from another round of tools, if one does.
+    pub fn exhausted(&self) -> Option<LimitReached> {
+        self.round_limit(1)
     }
 
     /// The limit that a round of `calls` more tool calls would break.
@@ -126,18 +130,11 @@ impl Run {
 }
 
 fn nothing(like: Money) -> Money {
-    Money {
-        amount: Money::ZERO.amount,
-        currency: like.currency,
-    }
+    Money { amount: Money::ZERO.amount, currency: like.currency }
 }
 
 fn reached(limit: LimitKind, allowed: &dyn ToString, used: &dyn ToString) -> LimitReached {
-    LimitReached {
-        limit,
-        allowed: allowed.to_string(),
-        used: used.to_string(),
-    }
+    LimitReached { limit, allowed: allowed.to_string(), used: used.to_string() }
 }
 
 struct Seconds(Duration);

@@ -82,9 +82,7 @@ impl Run {
             context: start.history,
             produced: Vec::new(),
             unsaved: Unsaved::default(),
-            phase: Phase::Model {
-                without_tools: false,
-            },
+            phase: Phase::Model { without_tools: false },
             after_results: Vec::new(),
             usage: Usage::default(),
             cost: None,
@@ -92,10 +90,7 @@ impl Run {
             turns: 0,
             rounds: 0,
             tool_calls: 0,
-            baseline: Baseline {
-                at: start.now,
-                ..Baseline::default()
-            },
+            baseline: Baseline { at: start.now, ..Baseline::default() },
             argument_faults: Default::default(),
             output_faults: 0,
             state: start.state,
@@ -112,11 +107,9 @@ impl Run {
     fn pending(&self) -> Result<(Vec<String>, bool), ContinueError> {
         let last = self.context.last().ok_or(ContinueError::NothingPending)?;
         let ids: Vec<String> = match last.role {
-            Role::Tool => last
-                .tool_results()
-                .filter(|r| r.pending)
-                .map(|r| r.call_id.clone())
-                .collect(),
+            Role::Tool => {
+                last.tool_results().filter(|r| r.pending).map(|r| r.call_id.clone()).collect()
+            }
             Role::Assistant => last.tool_calls().map(|call| call.id.clone()).collect(),
             _ => Vec::new(),
         };
@@ -149,10 +142,7 @@ impl Run {
         let closed = Arc::new(closed);
         self.context.pop();
         self.context.push(Arc::clone(&closed));
-        self.unsaved = Unsaved {
-            pop: 1,
-            add: vec![closed],
-        };
+        self.unsaved = Unsaved { pop: 1, add: vec![closed] };
     }
 }
 
@@ -166,13 +156,9 @@ fn match_results(
     }
     let mut slots: Vec<Option<ToolResult>> = vec![None; calls.len()];
     for mut result in results {
-        let place = calls
-            .iter()
-            .position(|id| *id == result.call_id)
-            .ok_or_else(|| ContinueError::UnknownCall {
-                given: result.call_id.clone(),
-                pending: quoted(calls),
-            })?;
+        let place = calls.iter().position(|id| *id == result.call_id).ok_or_else(|| {
+            ContinueError::UnknownCall { given: result.call_id.clone(), pending: quoted(calls) }
+        })?;
         if slots[place].is_some() {
             return Err(ContinueError::Duplicate(result.call_id));
         }

@@ -40,33 +40,24 @@ pub struct CallTicket {
 impl Run {
     /// Decides what happens next. Calling it again without feeding an answer gives the same step.
     pub fn next_step(&mut self, now: Timestamp) -> Step {
-        if let Phase::Model {
-            without_tools: false,
-        } = self.phase
+        if let Phase::Model { without_tools: false } = self.phase
             && let Some(reached) = self.spent(now)
         {
             self.reach_hard_limit(reached, now);
         }
         match &self.phase {
-            Phase::Model { without_tools } => Step::CallModel {
-                turn: self.turns + 1,
-                without_tools: *without_tools,
-            },
+            Phase::Model { without_tools } => {
+                Step::CallModel { turn: self.turns + 1, without_tools: *without_tools }
+            }
             Phase::Tools { calls } => {
                 let ready: Vec<_> = calls.iter().filter(|call| call.can_run()).collect();
                 if ready.is_empty() {
                     return Step::Wait(
-                        calls
-                            .iter()
-                            .filter_map(|call| call.approval.clone())
-                            .collect(),
+                        calls.iter().filter_map(|call| call.approval.clone()).collect(),
                     );
                 }
                 let ticket = |state: &&super::CallState| CallTicket {
-                    call: state
-                        .effective
-                        .clone()
-                        .unwrap_or_else(|| state.call.clone()),
+                    call: state.effective.clone().unwrap_or_else(|| state.call.clone()),
                     prepared: state.effective.is_some(),
                     decision: state.decision.clone(),
                 };
@@ -82,11 +73,7 @@ impl Run {
     fn reach_hard_limit(&mut self, reached: provost_core::LimitReached, now: Timestamp) {
         if self.config.at_limit == AtLimit::Ask {
             self.phase = Phase::AtLimit {
-                question: LimitQuestion {
-                    reached,
-                    calls: Vec::new(),
-                    rounds: self.rounds,
-                },
+                question: LimitQuestion { reached, calls: Vec::new(), rounds: self.rounds },
             };
             return;
         }
@@ -100,18 +87,11 @@ impl Run {
         pending_calls: Vec<ToolCall>,
         at: Timestamp,
     ) {
-        self.phase = Phase::Done(Ending {
-            stop,
-            limit,
-            pending_calls,
-            output: None,
-            at,
-        });
+        self.phase = Phase::Done(Ending { stop, limit, pending_calls, output: None, at });
     }
 
     /// True if the run's time is over; the driver asks while a long step is under way.
     pub fn is_out_of_time(&self, now: Timestamp) -> bool {
-        self.spent(now)
-            .is_some_and(|reached| reached.limit == LimitKind::Wall)
+        self.spent(now).is_some_and(|reached| reached.limit == LimitKind::Wall)
     }
 }

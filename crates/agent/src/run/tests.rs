@@ -58,43 +58,25 @@ fn stored(run: &mut Run) {
 #[test]
 fn a_turn_with_tools_keeps_call_order_whatever_finishes_first() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
-    assert_eq!(
-        run.next_step(at(0)),
-        Step::CallModel {
-            turn: 1,
-            without_tools: false
-        }
-    );
-    run.model_answered(calling(&["a", "b"]), None, at(1))
-        .unwrap();
+    assert_eq!(run.next_step(at(0)), Step::CallModel { turn: 1, without_tools: false });
+    run.model_answered(calling(&["a", "b"]), None, at(1)).unwrap();
     stored(&mut run);
-    let Step::CallTools(tickets) = run.next_step(at(1)) else {
-        panic!()
-    };
+    let Step::CallTools(tickets) = run.next_step(at(1)) else { panic!() };
     assert_eq!(tickets.len(), 2);
     assert!(!run.is_settled());
-    run.tool_finished(ToolResult::text(&tool_call("b"), "2"), at(2))
-        .unwrap();
+    run.tool_finished(ToolResult::text(&tool_call("b"), "2"), at(2)).unwrap();
     stored(&mut run);
     assert!(
         matches!(run.next_step(at(2)), Step::CallTools(left) if left.len() == 1 && left[0].call.id == "a")
     );
-    run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(3))
-        .unwrap();
+    run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(3)).unwrap();
     stored(&mut run);
-    let results: Vec<_> = run.context()[2]
-        .tool_results()
-        .map(|r| r.call_id.as_str())
-        .collect();
+    let results: Vec<_> = run.context()[2].tool_results().map(|r| r.call_id.as_str()).collect();
     assert_eq!(results, ["a", "b"]);
-    run.model_answered(ModelResponse::text("done"), None, at(4))
-        .unwrap();
+    run.model_answered(ModelResponse::text("done"), None, at(4)).unwrap();
     assert_eq!(run.next_step(at(9)), Step::Done);
     let summary = run.summary(at(9));
-    assert_eq!(
-        (summary.text.as_str(), summary.turns, summary.tool_calls),
-        ("done", 2, 2)
-    );
+    assert_eq!((summary.text.as_str(), summary.turns, summary.tool_calls), ("done", 2, 2));
     assert_eq!(
         summary.duration,
         Duration::from_secs(4),
@@ -107,20 +89,14 @@ fn a_feed_that_does_not_fit_is_refused_and_changes_nothing() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
     let before = run.clone();
     let result = ToolResult::text(&tool_call("a"), "1");
-    assert_eq!(
-        run.tool_finished(result.clone(), at(1)),
-        Err(FeedError::UnknownCall("a".into()))
-    );
+    assert_eq!(run.tool_finished(result.clone(), at(1)), Err(FeedError::UnknownCall("a".into())));
     assert!(run.limit_decided(LimitDecision::Stop, at(1)).is_err());
     assert!(run.output_checked(Ok(()), at(1)).is_err());
     assert_eq!(run, before);
     run.model_answered(calling(&["a"]), None, at(1)).unwrap();
     assert!(run.model_answered(calling(&["b"]), None, at(1)).is_err());
     run.tool_finished(result.clone(), at(1)).unwrap();
-    assert!(
-        run.tool_finished(result, at(1)).is_err(),
-        "a second result for one call"
-    );
+    assert!(run.tool_finished(result, at(1)).is_err(), "a second result for one call");
 }
 
 #[test]
@@ -128,12 +104,7 @@ fn a_decision_is_good_for_one_question_once() {
     let env = Env::simulated(4);
     let mut run = asked(Limits::default(), AtLimit::Stop);
     run.model_answered(calling(&["a"]), None, at(1)).unwrap();
-    let request = ApprovalRequest {
-        id: env.id(),
-        call: tool_call("a"),
-        hint: None,
-        payload: None,
-    };
+    let request = ApprovalRequest { id: env.id(), call: tool_call("a"), hint: None, payload: None };
     run.tool_prepared("a", tool_call("a")).unwrap();
     run.tool_needs_approval(request.clone()).unwrap();
     stored(&mut run);
@@ -141,9 +112,7 @@ fn a_decision_is_good_for_one_question_once() {
     assert!(run.decide(env.id(), ApprovalDecision::Approve).is_err());
     run.decide(request.id, ApprovalDecision::Approve).unwrap();
     assert!(run.decide(request.id, ApprovalDecision::Approve).is_err());
-    let Step::CallTools(tickets) = run.next_step(at(3)) else {
-        panic!()
-    };
+    let Step::CallTools(tickets) = run.next_step(at(3)) else { panic!() };
     assert_eq!(tickets[0].decision, Some(ApprovalDecision::Approve));
     assert!(tickets[0].prepared);
 }
@@ -152,42 +121,21 @@ fn a_decision_is_good_for_one_question_once() {
 fn every_limit_stops_before_the_next_request() {
     let price: Money = Money::usd("0.5".parse().unwrap());
     let table: [(LimitKind, Limits); 5] = [
-        (
-            LimitKind::InputTokens,
-            Limits {
-                input_tokens: Some(10),
-                ..Limits::unlimited()
-            },
-        ),
-        (
-            LimitKind::OutputTokens,
-            Limits {
-                output_tokens: Some(1),
-                ..Limits::unlimited()
-            },
-        ),
+        (LimitKind::InputTokens, Limits { input_tokens: Some(10), ..Limits::unlimited() }),
+        (LimitKind::OutputTokens, Limits { output_tokens: Some(1), ..Limits::unlimited() }),
         (LimitKind::TotalTokens, Limits::unlimited().total_tokens(11)),
         (LimitKind::Cost, Limits::unlimited().cost(price)),
-        (
-            LimitKind::Wall,
-            Limits::unlimited().wall(Duration::from_secs(3)),
-        ),
+        (LimitKind::Wall, Limits::unlimited().wall(Duration::from_secs(3))),
     ];
     for (kind, limits) in table {
         let mut run = asked(limits, AtLimit::FinalAnswer);
-        run.model_answered(calling(&["a"]), Some(price), at(1))
-            .unwrap();
-        run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(3))
-            .unwrap();
+        run.model_answered(calling(&["a"]), Some(price), at(1)).unwrap();
+        run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(3)).unwrap();
         assert_eq!(run.next_step(at(3)), Step::Done, "{kind:?}");
         let summary = run.summary(at(3));
         assert_eq!(summary.limit.unwrap().limit, kind);
         assert_eq!(summary.stop, StopReason::Limit);
-        assert_eq!(
-            summary.tool_results.len(),
-            1,
-            "the partial result is usable"
-        );
+        assert_eq!(summary.tool_results.len(), 1, "the partial result is usable");
     }
 }
 
@@ -195,16 +143,13 @@ fn every_limit_stops_before_the_next_request() {
 fn extending_a_limit_gives_the_same_amount_again() {
     let mut run = asked(Limits::unlimited().total_tokens(11), AtLimit::Ask);
     for round in 1..=2 {
-        run.model_answered(calling(&["a"]), None, at(round))
-            .unwrap();
-        run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(round))
-            .unwrap();
+        run.model_answered(calling(&["a"]), None, at(round)).unwrap();
+        run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(round)).unwrap();
         assert!(
             matches!(run.next_step(at(round)), Step::AskLimit(question) if question.calls.is_empty())
         );
         stored(&mut run);
-        run.limit_decided(LimitDecision::Extend { message: None }, at(round))
-            .unwrap();
+        run.limit_decided(LimitDecision::Extend { message: None }, at(round)).unwrap();
         assert!(matches!(run.next_step(at(round)), Step::CallModel { .. }));
     }
 }
@@ -212,9 +157,7 @@ fn extending_a_limit_gives_the_same_amount_again() {
 #[test]
 fn calls_without_ids_or_with_one_twice_get_their_own() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
-    let message = run
-        .model_answered(calling(&["", "x", "x"]), None, at(1))
-        .unwrap();
+    let message = run.model_answered(calling(&["", "x", "x"]), None, at(1)).unwrap();
     let ids: Vec<_> = message.tool_calls().map(|call| call.id.clone()).collect();
     assert_eq!(ids, ["call_1_1", "x", "call_1_3"]);
 }
@@ -222,10 +165,8 @@ fn calls_without_ids_or_with_one_twice_get_their_own() {
 #[test]
 fn stopping_anywhere_leaves_a_valid_conversation() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
-    run.model_answered(calling(&["a", "b"]), None, at(1))
-        .unwrap();
-    run.tool_finished(ToolResult::text(&tool_call("b"), "2"), at(2))
-        .unwrap();
+    run.model_answered(calling(&["a", "b"]), None, at(1)).unwrap();
+    run.tool_finished(ToolResult::text(&tool_call("b"), "2"), at(2)).unwrap();
     run.user_said(Arc::new(Message::user("wait")));
     run.stop(None, StopReason::Cancelled, at(3));
     assert_eq!(run.next_step(at(3)), Step::Done);
@@ -238,22 +179,11 @@ fn stopping_anywhere_leaves_a_valid_conversation() {
 #[test]
 fn two_currencies_are_never_added() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
-    let euro = Money {
-        amount: "1".parse().unwrap(),
-        currency: provost_core::Currency::EUR,
-    };
+    let euro = Money { amount: "1".parse().unwrap(), currency: provost_core::Currency::EUR };
     for cost in [Money::usd("1".parse().unwrap()), euro] {
-        run.model_answered(calling(&["a"]), Some(cost), at(1))
-            .unwrap();
-        run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(1))
-            .unwrap();
+        run.model_answered(calling(&["a"]), Some(cost), at(1)).unwrap();
+        run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(1)).unwrap();
     }
     let summary = run.summary(at(2));
-    assert_eq!(
-        (
-            summary.cost.unwrap().to_string().as_str(),
-            summary.unpriced_calls
-        ),
-        ("$1", 1)
-    );
+    assert_eq!((summary.cost.unwrap().to_string().as_str(), summary.unpriced_calls), ("$1", 1));
 }

@@ -46,10 +46,7 @@ pub async fn lifecycle(store: &Arc<dyn SessionStore>) -> Result<(), SessionError
     let session = Session::new(Arc::clone(store), "lifecycle");
     assert_eq!(store.load("lifecycle").await?, None, "missing is none");
     assert!(!session.exists().await?);
-    assert!(
-        !session.delete().await?,
-        "deleting a missing session is a no-op"
-    );
+    assert!(!session.delete().await?, "deleting a missing session is a no-op");
     assert!(session.messages(None).await?.is_empty());
     session.create().await?;
     assert!(session.exists().await?, "an empty session exists");
@@ -64,10 +61,7 @@ pub async fn lifecycle(store: &Arc<dyn SessionStore>) -> Result<(), SessionError
     assert!(!session.exists().await?);
     assert!(!session.delete().await?);
     session.create().await?;
-    assert!(
-        session.messages(None).await?.is_empty(),
-        "a new life starts empty"
-    );
+    assert!(session.messages(None).await?.is_empty(), "a new life starts empty");
     Ok(())
 }
 
@@ -79,23 +73,13 @@ pub async fn limits_pop_and_clear(store: &Arc<dyn SessionStore>) -> Result<(), S
     let session = Session::new(Arc::clone(store), "limits");
     assert_eq!(session.pop().await?, None);
     assert!(!session.exists().await?, "popping nothing creates nothing");
-    session
-        .add(["a", "b", "c"].into_iter().map(Message::user))
-        .await?;
+    session.add(["a", "b", "c"].into_iter().map(Message::user)).await?;
     session.add([]).await?;
-    for (limit, expected) in [
-        (None, "abc"),
-        (Some(0), ""),
-        (Some(1), "c"),
-        (Some(2), "bc"),
-        (Some(99), "abc"),
-    ] {
-        let texts: String = session
-            .messages(limit)
-            .await?
-            .iter()
-            .map(|message| message.text())
-            .collect();
+    for (limit, expected) in
+        [(None, "abc"), (Some(0), ""), (Some(1), "c"), (Some(2), "bc"), (Some(99), "abc")]
+    {
+        let texts: String =
+            session.messages(limit).await?.iter().map(|message| message.text()).collect();
         assert_eq!(texts, expected, "limit {limit:?}");
     }
     assert_eq!(session.pop().await?, Some(Message::user("c")));
@@ -104,9 +88,7 @@ pub async fn limits_pop_and_clear(store: &Arc<dyn SessionStore>) -> Result<(), S
     assert_eq!(session.pop().await?, Some(Message::user("d")));
     assert_eq!(session.pop().await?, Some(Message::user("a")));
     assert_eq!(session.pop().await?, None);
-    session
-        .add(["x", "y"].into_iter().map(Message::user))
-        .await?;
+    session.add(["x", "y"].into_iter().map(Message::user)).await?;
     session.clear().await?;
     assert!(session.messages(None).await?.is_empty());
     assert!(session.exists().await?, "a cleared session stays");
@@ -133,10 +115,7 @@ pub async fn revisions_and_conflicts(store: &dyn SessionStore) -> Result<(), Ses
     }
     assert_eq!(load(store, id).await?, before);
     let missing = store.commit("revisions-none", add(3, &["lost"])).await;
-    assert!(
-        matches!(missing, Err(SessionError::Conflict { found: 0, .. })),
-        "{missing:?}"
-    );
+    assert!(matches!(missing, Err(SessionError::Conflict { found: 0, .. })), "{missing:?}");
     assert_eq!(store.load("revisions-none").await?, None);
     Ok(())
 }
@@ -210,18 +189,12 @@ pub async fn strange_ids(store: &Arc<dyn SessionStore>) -> Result<(), SessionErr
         assert_eq!(info.map(|info| info.messages), Some(1), "listing of {id:?}");
     }
     let too_long = "i".repeat(SESSION_ID_BYTES_MAX + 1);
-    assert!(matches!(
-        store.load(&too_long).await,
-        Err(SessionError::Id { .. })
-    ));
+    assert!(matches!(store.load(&too_long).await, Err(SessionError::Id { .. })));
     assert!(matches!(
         store.commit(&too_long, Change::default()).await,
         Err(SessionError::Id { .. })
     ));
-    assert!(matches!(
-        store.delete(&too_long).await,
-        Err(SessionError::Id { .. })
-    ));
+    assert!(matches!(store.delete(&too_long).await, Err(SessionError::Id { .. })));
     Ok(())
 }
 
@@ -283,10 +256,7 @@ pub async fn many_sessions(store: &Arc<dyn SessionStore>) -> Result<(), SessionE
         store.commit(&id, add(0, &[&id])).await?;
     }
     let listed = store.list().await?;
-    let count = listed
-        .iter()
-        .filter(|info| info.id.starts_with("many-"))
-        .count();
+    let count = listed.iter().filter(|info| info.id.starts_with("many-")).count();
     assert_eq!(count, SESSIONS);
     for number in 0..SESSIONS {
         let id = format!("many-{number}");
@@ -304,9 +274,7 @@ pub async fn concurrent_writers(store: &Arc<dyn SessionStore>) -> Result<(), Ses
         let session = Session::new(Arc::clone(store), "concurrent");
         tokio::spawn(async move {
             for write in 0..WRITES {
-                session
-                    .add([Message::user(format!("{writer}.{write}"))])
-                    .await?;
+                session.add([Message::user(format!("{writer}.{write}"))]).await?;
             }
             Ok::<_, SessionError>(())
         })
@@ -319,14 +287,9 @@ pub async fn concurrent_writers(store: &Arc<dyn SessionStore>) -> Result<(), Ses
     let texts = texts(&transcript);
     assert_eq!(texts.len(), WRITERS * WRITES, "{texts:?}");
     for writer in 0..WRITERS {
-        let own: Vec<_> = texts
-            .iter()
-            .filter(|text| text.starts_with(&format!("{writer}.")))
-            .collect();
-        assert!(
-            own.len() == WRITES && own.is_sorted(),
-            "writer {writer}: {own:?}"
-        );
+        let own: Vec<_> =
+            texts.iter().filter(|text| text.starts_with(&format!("{writer}."))).collect();
+        assert!(own.len() == WRITES && own.is_sorted(), "writer {writer}: {own:?}");
     }
     Ok(())
 }
@@ -345,24 +308,14 @@ pub async fn listing_is_newest_first(
     }
     store.commit("one", add(1, &["b"])).await?;
     let listed = store.list().await?;
-    let found: Vec<_> = listed
-        .iter()
-        .map(|info| (info.id.as_str(), info.messages))
-        .collect();
+    let found: Vec<_> = listed.iter().map(|info| (info.id.as_str(), info.messages)).collect();
     assert_eq!(found, [("one", 2), ("three", 1), ("two", 1)]);
     assert!(listed[0].updated_at > listed[1].updated_at);
     Ok(())
 }
 
 fn add(base: u64, texts: &[&str]) -> Change {
-    Change {
-        base,
-        pop: 0,
-        add: texts
-            .iter()
-            .map(|text| Arc::new(Message::user(*text)))
-            .collect(),
-    }
+    Change { base, pop: 0, add: texts.iter().map(|text| Arc::new(Message::user(*text))).collect() }
 }
 
 async fn load(store: &dyn SessionStore, id: &str) -> Result<Transcript, SessionError> {
@@ -372,9 +325,5 @@ async fn load(store: &dyn SessionStore, id: &str) -> Result<Transcript, SessionE
 }
 
 fn texts(transcript: &Transcript) -> Vec<String> {
-    transcript
-        .messages
-        .iter()
-        .map(|message| message.text())
-        .collect()
+    transcript.messages.iter().map(|message| message.text()).collect()
 }

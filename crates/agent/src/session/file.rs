@@ -102,10 +102,8 @@ impl Dir {
         check_id(id)?;
         let _lock = self.lock(id, File::lock_shared)?;
         let log = self.replay(id)?;
-        Ok((log.head.revision > 0).then_some(Transcript {
-            messages: log.messages,
-            revision: log.head.revision,
-        }))
+        Ok((log.head.revision > 0)
+            .then_some(Transcript { messages: log.messages, revision: log.head.revision }))
     }
 
     fn commit(&self, id: &str, change: &Change) -> Result<u64, SessionError> {
@@ -166,11 +164,7 @@ impl Dir {
                 Err(error) => return Err(error),
             };
             if head.revision > 0 {
-                infos.push(SessionInfo {
-                    id,
-                    messages: head.live,
-                    updated_at: head.at,
-                });
+                infos.push(SessionInfo { id, messages: head.live, updated_at: head.at });
             }
         }
         newest_first(&mut infos);
@@ -185,9 +179,7 @@ impl Dir {
     fn lock(&self, id: &str, take: fn(&File) -> io::Result<()>) -> Result<File, SessionError> {
         let place = id
             .bytes()
-            .fold(0u32, |hash, byte| {
-                hash.wrapping_mul(31).wrapping_add(u32::from(byte))
-            })
+            .fold(0u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)))
             .wrapping_rem(LOCKS);
         let path = self.path.join(LOCKS_DIR).join(format!("{place:02}.lock"));
         let file = OpenOptions::new()
@@ -212,10 +204,7 @@ impl Dir {
             let start = len.saturating_sub(window);
             let mut end = Vec::new();
             file.seek(SeekFrom::Start(start)).map_err(&failed)?;
-            (&mut file)
-                .take(len - start)
-                .read_to_end(&mut end)
-                .map_err(&failed)?;
+            (&mut file).take(len - start).read_to_end(&mut end).map_err(&failed)?;
             if let Tail::Found { head, torn_bytes } = record::tail(&end, start == 0) {
                 return Ok((head, len.saturating_sub(torn_bytes as u64)));
             }
@@ -233,8 +222,7 @@ impl Dir {
             return Ok(Log::default());
         };
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)
-            .map_err(storage("read", &path))?;
+        file.read_to_end(&mut bytes).map_err(storage("read", &path))?;
         record::replay(&bytes).map_err(|damage| corrupt(id, damage))
     }
 
@@ -291,9 +279,7 @@ fn open_existing(path: &Path) -> Result<Option<File>, SessionError> {
 fn sync_dir(path: &Path) -> Result<(), SessionError> {
     // Elsewhere a directory cannot be opened as a file, and the system orders its changes itself.
     if cfg!(unix) {
-        File::open(path)
-            .and_then(|dir| dir.sync_all())
-            .map_err(storage("sync", path))?;
+        File::open(path).and_then(|dir| dir.sync_all()).map_err(storage("sync", path))?;
     }
     Ok(())
 }

@@ -22,10 +22,7 @@ pub struct Session {
 impl Session {
     /// The session of this id, whether it exists yet or not.
     pub fn new(store: Arc<dyn SessionStore>, id: impl Into<String>) -> Self {
-        Self {
-            store,
-            id: id.into(),
-        }
+        Self { store, id: id.into() }
     }
 
     /// Its id.
@@ -120,8 +117,6 @@ impl Session {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
+        f.debug_struct("Session").field("id", &self.id).finish_non_exhaustive()
     }
 }

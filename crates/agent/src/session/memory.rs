@@ -44,9 +44,7 @@ impl MemorySessions {
     fn apply(&self, id: &str, change: Change) -> Result<u64, SessionError> {
         check_id(id)?;
         let mut sessions = self.lock();
-        let found = sessions
-            .get(id)
-            .map_or(0, |stored| stored.transcript.revision);
+        let found = sessions.get(id).map_or(0, |stored| stored.transcript.revision);
         check_base(id, change.base, found)?;
         let stored = sessions.entry(id.to_owned()).or_default();
         let messages = &mut stored.transcript.messages;
@@ -74,11 +72,7 @@ impl MemorySessions {
 
 /// The order of a listing: the newest change first, the same moment by id.
 pub(super) fn newest_first(infos: &mut [SessionInfo]) {
-    infos.sort_by(|a, b| {
-        b.updated_at
-            .cmp(&a.updated_at)
-            .then_with(|| a.id.cmp(&b.id))
-    });
+    infos.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| a.id.cmp(&b.id)));
 }
 
 impl SessionStore for MemorySessions {
@@ -113,9 +107,7 @@ mod tests {
     #[tokio::test]
     async fn s219_s220_memory_sessions_conform() {
         let sessions = MemorySessions::new();
-        conformance::all(move || Arc::new(sessions.clone()))
-            .await
-            .unwrap();
+        conformance::all(move || Arc::new(sessions.clone())).await.unwrap();
     }
 
     #[tokio::test]

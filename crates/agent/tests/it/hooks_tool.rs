@@ -112,10 +112,9 @@ async fn told_once(
 
 #[tokio::test]
 async fn s054_a_denied_call_does_not_run_and_the_model_is_told() {
-    let told = told("echo", |agent| {
-        agent.hook(pre(|_| Ok(Gate::Deny("not on Sundays".to_owned()))))
-    })
-    .await;
+    let told =
+        told("echo", |agent| agent.hook(pre(|_| Ok(Gate::Deny("not on Sundays".to_owned())))))
+            .await;
     assert_eq!(told.echoes, 0);
     assert!(told.result.is_error);
     assert!(told.text().contains("not on Sundays"), "{}", told.text());
@@ -128,7 +127,7 @@ async fn s055_the_tool_receives_the_changed_input() {
 }
 
 #[tokio::test]
-async fn s055_history_keeps_the_call_and_later_hooks_see_what_ran() {
+async fn history_keeps_the_call_and_later_hooks_see_what_ran() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let model = ScriptedModel::new()
         .turn(calls([("echo", json!({ "text": "own" })), ("broken", json!({ "text": "own" }))]))
@@ -240,7 +239,7 @@ async fn s061_the_model_receives_the_replaced_output() {
 }
 
 #[tokio::test]
-async fn s061_a_failing_post_hook_changes_nothing() {
+async fn a_failing_post_hook_changes_nothing() {
     let told = told("echo", |agent| {
         agent.hook(post(|end| {
             *end.output = ToolOutput::text("half a change");
@@ -372,8 +371,9 @@ async fn s068_a_failing_rescue_hook_is_ignored() {
     })
     .await;
     assert_eq!(told.text(), "rescued", "the other hook still has its turn");
-    let told = told_once("broken", |agent| agent.hook(on_error(|_| Err(HookError::new("no")))), false)
-        .await;
+    let told =
+        told_once("broken", |agent| agent.hook(on_error(|_| Err(HookError::new("no")))), false)
+            .await;
     assert!(told.result.is_error && told.text().contains("it broke"));
 }
 

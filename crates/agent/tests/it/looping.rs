@@ -72,9 +72,8 @@ fn summary(events: &[Event]) -> RunSummary {
 
 #[tokio::test]
 async fn s001_one_tool_call_then_text() {
-    let model = ScriptedModel::new()
-        .turn(call("echo", json!({"text": "hi"})))
-        .turn(text("It said hi."));
+    let model =
+        ScriptedModel::new().turn(call("echo", json!({"text": "hi"}))).turn(text("It said hi."));
     let (agent, count) = echo_agent(&model);
     let result = agent.run("say hi").await.unwrap();
     assert_eq!(result.output, "It said hi.");
@@ -346,8 +345,7 @@ async fn s019_a_reasoning_delta_is_forwarded_once() {
 #[tokio::test(start_paused = true)]
 async fn s005_to_s012_hold_in_a_stream_too() {
     let gauge = Arc::new(Gauge::default());
-    let model =
-        ScriptedModel::answering(|_, _| calls([("slow", json!({})), ("slow", json!({}))]));
+    let model = ScriptedModel::answering(|_, _| calls([("slow", json!({})), ("slow", json!({}))]));
     let agent = Agent::builder("tester", model.clone()).tool(slow(&gauge)).build().unwrap();
     let events = events(agent.run("go").max_turns(2).stream()).await;
     let summary = summary(&events);

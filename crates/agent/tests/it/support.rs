@@ -40,14 +40,8 @@ pub(crate) async fn events<O: Send + 'static>(mut stream: RunStream<O>) -> Vec<E
     while let Some(event) = stream.next().await {
         all.push(event);
     }
-    assert!(
-        all.last().is_some_and(|event| event.kind.is_terminal()),
-        "{all:?}"
-    );
-    assert_eq!(
-        all.iter().filter(|event| event.kind.is_terminal()).count(),
-        1
-    );
+    assert!(all.last().is_some_and(|event| event.kind.is_terminal()), "{all:?}");
+    assert_eq!(all.iter().filter(|event| event.kind.is_terminal()).count(), 1);
     for (place, event) in all.iter().enumerate() {
         assert_eq!(event.seq, place as u64, "the stream has no gaps");
     }
@@ -74,10 +68,7 @@ pub(crate) fn final_text(events: &[Event]) -> String {
 /// An agent with the echo tool.
 pub(crate) fn echo_agent(model: &provost_model::ScriptedModel) -> (Agent, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
-    let agent = Agent::builder("tester", model.clone())
-        .tool(echo(&count))
-        .build()
-        .unwrap();
+    let agent = Agent::builder("tester", model.clone()).tool(echo(&count)).build().unwrap();
     (agent, count)
 }
 
@@ -95,16 +86,10 @@ pub(crate) fn roles(messages: &[Arc<Message>]) -> Vec<Role> {
 pub(crate) fn assert_well_formed(messages: &[Arc<Message>]) {
     let mut owed: Vec<&str> = Vec::new();
     for message in messages {
-        let given: Vec<&str> = message
-            .tool_results()
-            .map(|result| result.call_id.as_str())
-            .collect();
+        let given: Vec<&str> =
+            message.tool_results().map(|result| result.call_id.as_str()).collect();
         assert_eq!(given, owed, "{messages:#?}");
-        assert_eq!(
-            message.role == Role::Tool,
-            !given.is_empty(),
-            "{messages:#?}"
-        );
+        assert_eq!(message.role == Role::Tool, !given.is_empty(), "{messages:#?}");
         owed = message.tool_calls().map(|call| call.id.as_str()).collect();
     }
     assert!(owed.is_empty(), "{messages:#?}");
@@ -121,6 +106,10 @@ pub(crate) async fn ended<O: Send + 'static>(
     match events(run.stream()).await.pop().unwrap().kind {
         EventKind::Finished { summary } => Ok(*summary),
         EventKind::Failed { error } => Err(error),
+        EventKind::Denied { reason } => {
+            let denied = provost_core::ErrorKind::Denied;
+            Err(provost_core::ErrorInfo::new(denied, "denied", reason))
+        }
         other => panic!("{other:?}"),
     }
 }

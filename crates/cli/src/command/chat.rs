@@ -48,11 +48,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, Problem> {
         boot,
         wanted: args.agent.wanted(),
         pace: DEMO_PACE,
-        theme: if output.stdout_color {
-            Theme::color()
-        } else {
-            Theme::mono()
-        },
+        theme: if output.stdout_color { Theme::color() } else { Theme::mono() },
         has_mouse: args.mouse,
         is_yes: args.agent.yes,
     };

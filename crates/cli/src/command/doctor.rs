@@ -93,10 +93,7 @@ fn examine(is_offline: bool, env: &dyn Fn(&str) -> Option<String>) -> (Report, u
         }
         discover::ollama_models(address, PROBE_TIMEOUT)
     };
-    let world = discover::World {
-        env,
-        ollama: &probe,
-    };
+    let world = discover::World { env, ollama: &probe };
     let choice = discover::discover(&Wanted::default(), &world);
     let mut checks = Vec::new();
     let mut code = 0;
@@ -131,20 +128,11 @@ fn examine(is_offline: bool, env: &dyn Fn(&str) -> Option<String>) -> (Report, u
 }
 
 fn ok(name: &'static str, detail: impl Into<String>) -> Check {
-    Check {
-        name,
-        state: State::Ok,
-        detail: detail.into(),
-        help: None,
-    }
+    Check { name, state: State::Ok, detail: detail.into(), help: None }
 }
 
 fn bad(name: &'static str, problem: &Problem) -> Check {
-    Check {
-        state: State::Error,
-        help: problem.help.clone(),
-        ..ok(name, &problem.what)
-    }
+    Check { state: State::Error, help: problem.help.clone(), ..ok(name, &problem.what) }
 }
 
 fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<Check> {
@@ -177,10 +165,7 @@ fn ollama(
         Err(problem) => return bad("ollama", &problem),
     };
     let at = address.authority();
-    let info = |detail: String| Check {
-        state: State::Info,
-        ..ok("ollama", detail)
-    };
+    let info = |detail: String| Check { state: State::Info, ..ok("ollama", detail) };
     if is_offline {
         return info(format!("not asked at {at} (--offline)"));
     }
@@ -234,10 +219,7 @@ fn data_dir(env: &dyn Fn(&str) -> Option<String>) -> Check {
     let dir = match boot::data_dir(env) {
         Ok(dir) => dir,
         Err(problem) => {
-            return Check {
-                state: State::Warning,
-                ..bad("data directory", &problem)
-            };
+            return Check { state: State::Warning, ..bad("data directory", &problem) };
         }
     };
     match writable(&dir) {
@@ -268,10 +250,7 @@ fn terminal(env: &dyn Fn(&str) -> Option<String>) -> Check {
     if !is_tty {
         return Check {
             state: State::Info,
-            ..ok(
-                "terminal",
-                "none: `provost chat` reads lines and writes text",
-            )
+            ..ok("terminal", "none: `provost chat` reads lines and writes text")
         };
     }
     let size = match ratatui::crossterm::terminal::size() {
@@ -304,11 +283,7 @@ fn show(report: &Report, has_color: bool) -> String {
             State::Warning => ("!", "33"),
             State::Error => ("✗", "31"),
         };
-        let mark = if has_color {
-            format!("\x1b[{color}m{mark}\x1b[0m")
-        } else {
-            mark.to_owned()
-        };
+        let mark = if has_color { format!("\x1b[{color}m{mark}\x1b[0m") } else { mark.to_owned() };
         text.push_str(&format!("{mark} {:<18} {}\n", check.name, check.detail));
         if let Some(help) = &check.help {
             text.push_str(&format!("  {:<18} → {help}\n", ""));

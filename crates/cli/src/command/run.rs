@@ -44,11 +44,7 @@ pub(crate) struct Args {
 /// Asks and prints.
 pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, Problem> {
     let prompt = prompt(args.prompt.as_deref())?;
-    let pace = if output.stdout_tty && !args.json {
-        DEMO_PACE
-    } else {
-        Duration::ZERO
-    };
+    let pace = if output.stdout_tty && !args.json { DEMO_PACE } else { Duration::ZERO };
     let boot = boot::boot(&args.agent, pace)?;
     if !args.json {
         output.dim(&format!("{}: {}", boot.choice.name(), boot.choice.why));
@@ -88,10 +84,9 @@ pub(crate) fn exit(ended: &Ended) -> Result<u8, Problem> {
         Ended::Finished(summary) => finished(summary),
         Ended::Failed(error) => Err(Problem::of_run(error)),
         Ended::Cancelled => Ok(ErrorKind::Cancelled.exit_code()),
-        Ended::Suspended => Err(Problem::new(
-            ErrorKind::Conflict,
-            "the run waits for something from outside",
-        )),
+        Ended::Suspended => {
+            Err(Problem::new(ErrorKind::Conflict, "the run waits for something from outside"))
+        }
         Ended::ReaderGone => Ok(0),
     }
 }

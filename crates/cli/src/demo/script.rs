@@ -28,18 +28,13 @@ provost chat --model my-model --base-url http://127.0.0.1:8080/v1
 
 /// Decides what to answer.
 pub(crate) fn plan(request: &ChatRequest) -> Answer {
-    let asked = request
-        .messages
-        .iter()
-        .rposition(|message| message.role == Role::User);
+    let asked = request.messages.iter().rposition(|message| message.role == Role::User);
     let Some(asked) = asked else {
         return say("Hello! Say something, and I will show you what an agent does.");
     };
     let prompt = request.messages[asked].text();
-    let results: Vec<&ToolResult> = request.messages[asked..]
-        .iter()
-        .flat_map(|message| message.tool_results())
-        .collect();
+    let results: Vec<&ToolResult> =
+        request.messages[asked..].iter().flat_map(|message| message.tool_results()).collect();
     let is_first = !request.messages[..asked].iter().any(is_answer);
     if !results.is_empty() {
         return say(report(&results, is_first));
@@ -50,10 +45,7 @@ pub(crate) fn plan(request: &ChatRequest) -> Answer {
     if calls.is_empty() {
         return say(talk(&prompt, is_first));
     }
-    Answer {
-        text: introduce(&calls).to_owned(),
-        calls,
-    }
+    Answer { text: introduce(&calls).to_owned(), calls }
 }
 
 fn is_answer(message: &std::sync::Arc<Message>) -> bool {
@@ -61,19 +53,14 @@ fn is_answer(message: &std::sync::Arc<Message>) -> bool {
 }
 
 fn say(text: impl Into<String>) -> Answer {
-    Answer {
-        text: text.into(),
-        calls: Vec::new(),
-    }
+    Answer { text: text.into(), calls: Vec::new() }
 }
 
 /// The calls a prompt asks for. The very first prompt of a conversation always gets some, as a show.
 fn wanted_calls(prompt: &str, is_first: bool) -> Vec<(&'static str, Value)> {
     let lower = prompt.to_lowercase();
     let says = |words: &[&str]| {
-        lower
-            .split(|c: char| !c.is_alphanumeric())
-            .any(|word| words.contains(&word))
+        lower.split(|c: char| !c.is_alphanumeric()).any(|word| words.contains(&word))
     };
     if says(&["save", "note", "remember", "write"]) {
         let text = note_text(prompt);
@@ -127,16 +114,10 @@ fn note_text(prompt: &str) -> String {
 /// A file name from the first words of a text.
 fn slug(text: &str) -> String {
     let lower = text.to_lowercase();
-    let words = lower
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty());
+    let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let joined = words.take(4).collect::<Vec<_>>().join("-");
     let cut: String = joined.chars().take(40).collect();
-    if cut.is_empty() {
-        "note".to_owned()
-    } else {
-        cut
-    }
+    if cut.is_empty() { "note".to_owned() } else { cut }
 }
 
 fn introduce(calls: &[(&'static str, Value)]) -> &'static str {

@@ -24,10 +24,7 @@ async fn answer(request: ChatRequest) -> Message {
 }
 
 fn calls(message: &Message) -> Vec<(String, serde_json::Value)> {
-    message
-        .tool_calls()
-        .map(|call| (call.name.clone(), call.parse_arguments().unwrap()))
-        .collect()
+    message.tool_calls().map(|call| (call.name.clone(), call.parse_arguments().unwrap())).collect()
 }
 
 #[tokio::test]
@@ -43,18 +40,10 @@ async fn the_first_prompt_always_shows_tools() {
 #[tokio::test]
 async fn prompts_choose_the_tool() {
     for (prompt, name, arguments) in [
-        (
-            "what is (2 + 3) * 4?",
-            "calculator",
-            json!({ "expression": "(2 + 3) * 4" }),
-        ),
+        ("what is (2 + 3) * 4?", "calculator", json!({ "expression": "(2 + 3) * 4" })),
         ("1-2 please", "calculator", json!({ "expression": "1-2" })),
         ("What time is it?", "clock", json!({})),
-        (
-            "save a note: buy milk",
-            "save_note",
-            json!({ "name": "buy-milk", "text": "buy milk" }),
-        ),
+        ("save a note: buy milk", "save_note", json!({ "name": "buy-milk", "text": "buy milk" })),
     ] {
         let message = answer(request([Message::user(prompt)])).await;
         assert_eq!(calls(&message), [(name.to_owned(), arguments)], "{prompt}");
@@ -72,35 +61,22 @@ async fn it_answers_from_the_results_and_says_how_to_go_on() {
     let text = message.text();
     assert!(text.contains("The calculator says **42**"), "{text}");
     assert!(text.contains("export OPENAI_API_KEY="), "{text}");
-    assert!(
-        text.contains("provost chat --model ollama/llama3.2"),
-        "{text}"
-    );
+    assert!(text.contains("provost chat --model ollama/llama3.2"), "{text}");
 }
 
 #[tokio::test]
 async fn a_refused_note_is_reported_as_not_saved() {
     let call = ToolCall::new("c1", "save_note", &json!({ "name": "x", "text": "x" }));
     let result = ToolResult::error(&call, "the call was not approved");
-    let history = [
-        Message::user("save a note: x"),
-        Message::calls([call]),
-        Message::results([result]),
-    ];
+    let history =
+        [Message::user("save a note: x"), Message::calls([call]), Message::results([result])];
     let text = answer(request(history)).await.text();
-    assert!(
-        text.contains("**not saved**: the call was not approved"),
-        "{text}"
-    );
+    assert!(text.contains("**not saved**: the call was not approved"), "{text}");
 }
 
 #[tokio::test]
 async fn later_prompts_without_a_task_are_answered_without_tools() {
-    let history = [
-        Message::user("hello"),
-        Message::assistant("hi"),
-        Message::user("nice weather"),
-    ];
+    let history = [Message::user("hello"), Message::assistant("hi"), Message::user("nice weather")];
     let message = answer(request(history)).await;
     assert_eq!(message.tool_calls().count(), 0);
     assert!(message.text().contains("You said “nice weather”"));
@@ -120,9 +96,7 @@ fn the_text_streams_word_by_word_and_is_the_same_each_time() {
     let asked = request([Message::user("how do I connect?")]);
     let events = play(&asked);
     assert_eq!(events, play(&asked));
-    let texts = events
-        .iter()
-        .filter(|event| matches!(event, ModelEvent::Text(_)));
+    let texts = events.iter().filter(|event| matches!(event, ModelEvent::Text(_)));
     assert!(texts.count() > 20);
     let pieces: Vec<&str> = words("a  b\n\n c ").collect();
     assert_eq!(pieces, ["a  ", "b\n\n ", "c "]);

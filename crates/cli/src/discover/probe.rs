@@ -88,11 +88,8 @@ fn split_port(authority: &str, default_port: u16) -> Option<(String, u16)> {
 /// Where Ollama is, from the value of `OLLAMA_HOST` in any of its forms.
 pub(crate) fn ollama_address(host: Option<&str>) -> Result<Address, Problem> {
     let host = host.unwrap_or("127.0.0.1");
-    let mut address = if host.contains("://") {
-        parse_url(host)?
-    } else {
-        parse_url(&format!("http://{host}"))?
-    };
+    let mut address =
+        if host.contains("://") { parse_url(host)? } else { parse_url(&format!("http://{host}"))? };
     let names_port = host
         .trim_start_matches("http://")
         .trim_start_matches("https://")
@@ -150,10 +147,7 @@ pub(crate) fn ollama_models(address: &Address, timeout: Duration) -> Option<Vec<
     );
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
-    stream
-        .take(ANSWER_BYTES_MAX)
-        .read_to_end(&mut answer)
-        .ok()?;
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).ok()?;
     parse_tags(&answer)
 }
 

@@ -8,25 +8,16 @@ fn check(wanted: Wanted, pairs: Pairs, models: Option<&[&str]>) -> Result<Choice
         found.map(|(_, value)| (*value).to_owned())
     };
     let ollama = |_: &Address| Some(models?.iter().map(|&name| name.to_owned()).collect());
-    let world = World {
-        env: &env,
-        ollama: &ollama,
-    };
+    let world = World { env: &env, ollama: &ollama };
     discover(&wanted, &world)
 }
 
 fn model(name: &str) -> Wanted {
-    Wanted {
-        model: Some(name.to_owned()),
-        ..Wanted::default()
-    }
+    Wanted { model: Some(name.to_owned()), ..Wanted::default() }
 }
 
 fn at(name: &str, url: &str) -> Wanted {
-    Wanted {
-        base_url: Some(url.to_owned()),
-        ..model(name)
-    }
+    Wanted { base_url: Some(url.to_owned()), ..model(name) }
 }
 
 const OPENAI: Pairs = &[("OPENAI_API_KEY", "sk-1")];
@@ -63,10 +54,7 @@ fn a_local_ollama_is_found_by_itself() {
 #[test]
 fn flags_come_before_the_environment() {
     let pairs: Pairs = &[("PROVOST_MODEL", "demo"), ("OPENAI_API_KEY", "k")];
-    assert_eq!(
-        check(Wanted::default(), pairs, None).unwrap().name(),
-        "demo"
-    );
+    assert_eq!(check(Wanted::default(), pairs, None).unwrap().name(), "demo");
     let choice = check(model("openai/gpt-x"), pairs, None).unwrap();
     assert_eq!(choice.name(), "openai/gpt-x");
     assert_eq!(choice.why, "--model says so");
@@ -91,10 +79,7 @@ fn any_compatible_server_needs_no_key_and_gets_none_it_was_not_given() {
     assert_eq!(choice.model, "Qwen/Qwen2.5-7B");
     assert_eq!(choice.key, None);
 
-    let wanted = Wanted {
-        api_key_env: Some("MY_KEY".to_owned()),
-        ..at("m", "http://h/v1")
-    };
+    let wanted = Wanted { api_key_env: Some("MY_KEY".to_owned()), ..at("m", "http://h/v1") };
     let choice = check(wanted.clone(), &[("MY_KEY", "secret")], None).unwrap();
     assert_eq!(choice.key.unwrap().expose(), "secret");
     let problem = check(wanted, &[], None).unwrap_err();
@@ -111,11 +96,7 @@ fn what_cannot_work_is_refused_with_the_way_out() {
         (model("openai/"), "names no model", "openai/MODEL"),
         (model(""), "which provider", "--model provider/model"),
         (model("compatible/m"), "server's address", "--base-url"),
-        (
-            model("openai/m"),
-            "no key for openai",
-            "export OPENAI_API_KEY",
-        ),
+        (model("openai/m"), "no key for openai", "export OPENAI_API_KEY"),
         (at("m", "h:80"), "is not a base URL", "http://127.0.0.1"),
     ] {
         let problem = check(wanted.clone(), &[], None).unwrap_err();
@@ -123,10 +104,7 @@ fn what_cannot_work_is_refused_with_the_way_out() {
         let advice = problem.help.clone().unwrap_or_default();
         assert!(advice.contains(help), "{wanted:?}: {problem:?}");
     }
-    let lonely = Wanted {
-        base_url: Some("http://h/v1".to_owned()),
-        ..Wanted::default()
-    };
+    let lonely = Wanted { base_url: Some("http://h/v1".to_owned()), ..Wanted::default() };
     let problem = check(lonely, &[], None).unwrap_err();
     assert!(problem.help.unwrap().contains("--model NAME"));
 }

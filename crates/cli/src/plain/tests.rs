@@ -32,10 +32,7 @@ fn turn() -> Vec<Event> {
             usage: Usage::default(),
         }),
         event(EventKind::ToolCallReady { call }),
-        event(EventKind::ToolFinished {
-            result,
-            duration: std::time::Duration::from_millis(3),
-        }),
+        event(EventKind::ToolFinished { result, duration: std::time::Duration::from_millis(3) }),
         text("It is noon.\n"),
         event(EventKind::Cancelled),
     ]
@@ -47,10 +44,7 @@ fn print(events: &[Event], style: Style) -> (String, String) {
     for event in events {
         printer.event(event).unwrap();
     }
-    (
-        String::from_utf8(out).unwrap(),
-        String::from_utf8(err).unwrap(),
-    )
+    (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
 #[test]
@@ -62,10 +56,7 @@ fn text_goes_out_and_everything_else_goes_aside() {
 
 #[test]
 fn colour_is_only_where_it_may_be() {
-    let style = Style {
-        stderr_color: true,
-        ..Style::default()
-    };
+    let style = Style { stderr_color: true, ..Style::default() };
     let (out, err) = print(&turn(), style);
     assert!(!out.contains('\x1b'));
     assert!(err.contains("\x1b[2m· clock {}\x1b[0m"));
@@ -74,26 +65,17 @@ fn colour_is_only_where_it_may_be() {
 #[test]
 fn a_model_cannot_steer_a_terminal_but_a_pipe_gets_every_byte() {
     let events = [text("a\x1b[2Jb\n")];
-    let style = Style {
-        stdout_tty: true,
-        ..Style::default()
-    };
+    let style = Style { stdout_tty: true, ..Style::default() };
     assert_eq!(print(&events, style).0, "a[2Jb\n");
     assert_eq!(print(&events, Style::default()).0, "a\x1b[2Jb\n");
 }
 
 #[test]
 fn json_lines_are_the_events() {
-    let style = Style {
-        is_json: true,
-        ..Style::default()
-    };
+    let style = Style { is_json: true, ..Style::default() };
     let events = turn();
     let (out, err) = print(&events, style);
-    let read: Vec<Event> = out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let read: Vec<Event> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(read, events);
     assert_eq!(err, "");
 }

@@ -21,38 +21,25 @@ struct Arguments {
 /// The tool.
 pub(crate) fn tool() -> Result<FnTool, SpecError> {
     let describe = "Evaluates an arithmetic expression with + - * / ^ and parentheses.";
-    tool_fn(
-        "calculator",
-        describe,
-        |_cx, arguments: Arguments| async move {
-            match evaluate(&arguments.expression) {
-                Ok(value) => Ok(show(value)),
-                Err(problem) => Err(ToolError::Retry(problem)),
-            }
-        },
-    )
+    tool_fn("calculator", describe, |_cx, arguments: Arguments| async move {
+        match evaluate(&arguments.expression) {
+            Ok(value) => Ok(show(value)),
+            Err(problem) => Err(ToolError::Retry(problem)),
+        }
+    })
 }
 
 /// The value of an expression, or a sentence that says what is wrong with it.
 pub(crate) fn evaluate(expression: &str) -> Result<f64, String> {
     if expression.len() > EXPRESSION_BYTES_MAX {
-        return Err(format!(
-            "the expression is longer than {EXPRESSION_BYTES_MAX} bytes"
-        ));
+        return Err(format!("the expression is longer than {EXPRESSION_BYTES_MAX} bytes"));
     }
-    let mut parser = Parser {
-        text: expression,
-        place: 0,
-        depth: 0,
-    };
+    let mut parser = Parser { text: expression, place: 0, depth: 0 };
     let value = parser.sum()?;
     match parser.peek() {
         None if value.is_finite() => Ok(value),
         None => Err("the result is too large".to_owned()),
-        Some(other) => Err(format!(
-            "unexpected `{other}` at position {}",
-            parser.place + 1
-        )),
+        Some(other) => Err(format!("unexpected `{other}` at position {}", parser.place + 1)),
     }
 }
 
@@ -82,11 +69,7 @@ impl Parser<'_> {
         let mut value = self.product()?;
         while let Some(sign) = self.take(&['+', '-']) {
             let right = self.product()?;
-            value = if sign == '+' {
-                value + right
-            } else {
-                value - right
-            };
+            value = if sign == '+' { value + right } else { value - right };
         }
         self.depth -= 1;
         Ok(value)
@@ -137,25 +120,18 @@ impl Parser<'_> {
         }
         self.peek();
         let rest = &self.text[self.place..];
-        let length = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
+        let length = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let digits = &rest[..length];
         if digits.is_empty() {
             return Err(match rest.chars().next() {
                 None => "the expression ends where a number is expected".to_owned(),
                 Some(other) => {
-                    format!(
-                        "a number is expected at position {}, not `{other}`",
-                        self.place + 1
-                    )
+                    format!("a number is expected at position {}, not `{other}`", self.place + 1)
                 }
             });
         }
         self.place += length;
-        digits
-            .parse()
-            .map_err(|error| format!("`{digits}` is not a number: {error}"))
+        digits.parse().map_err(|error| format!("`{digits}` is not a number: {error}"))
     }
 
     /// The next character that is not a space.
@@ -175,9 +151,7 @@ impl Parser<'_> {
     fn deeper(&mut self) -> Result<(), String> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(format!(
-                "the expression is nested deeper than {DEPTH_MAX} levels"
-            ));
+            return Err(format!("the expression is nested deeper than {DEPTH_MAX} levels"));
         }
         Ok(())
     }
@@ -234,11 +208,7 @@ mod tests {
         let deep = format!("{}1{}", "(".repeat(400), ")".repeat(400));
         assert!(evaluate(&deep).unwrap_err().contains("nested"));
         assert!(evaluate(&"-".repeat(900)).unwrap_err().contains("nested"));
-        assert!(
-            evaluate(&format!("1{}", "^1".repeat(400)))
-                .unwrap_err()
-                .contains("nested")
-        );
+        assert!(evaluate(&format!("1{}", "^1".repeat(400))).unwrap_err().contains("nested"));
         assert!(evaluate(&"1+".repeat(600)).unwrap_err().contains("longer"));
     }
 }

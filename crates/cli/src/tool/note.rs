@@ -63,11 +63,7 @@ mod tests {
     fn a_note_is_written_once_and_never_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let notes = dir.path().join("notes");
-        assert!(
-            save(&notes, "milk", "buy milk")
-                .unwrap()
-                .ends_with("milk.txt")
-        );
+        assert!(save(&notes, "milk", "buy milk").unwrap().ends_with("milk.txt"));
         let again = save(&notes, "milk", "other").unwrap_err();
         assert!(again.to_string().contains("already a note"), "{again}");
         let text = std::fs::read_to_string(notes.join("milk.txt")).unwrap();

@@ -143,10 +143,7 @@ pub(crate) struct App {
 impl App {
     /// A chat with nothing in it.
     pub(crate) fn new(facts: Facts, welcome: String) -> Self {
-        let mut app = Self {
-            facts,
-            ..Self::default()
-        };
+        let mut app = Self { facts, ..Self::default() };
         app.transcript.push(Body::Notice(welcome));
         app
     }
@@ -259,10 +256,7 @@ impl App {
         self.transcript.push(Body::User(text.clone()));
         self.transcript.begin_run();
         self.opening = Some(text.clone());
-        self.running = Some(Running {
-            since: self.now,
-            is_stopping: false,
-        });
+        self.running = Some(Running { since: self.now, is_stopping: false });
         vec![Effect::Start(text)]
     }
 
@@ -277,11 +271,7 @@ impl App {
             Slash::Tools => {
                 let line = |(name, what): &(String, String)| format!("- `{name}`: {what}\n");
                 let lines: String = self.facts.tools.iter().map(line).collect();
-                let text = if lines.is_empty() {
-                    "there are no tools".to_owned()
-                } else {
-                    lines
-                };
+                let text = if lines.is_empty() { "there are no tools".to_owned() } else { lines };
                 self.transcript.push(Body::Notice(text));
             }
             Slash::Save(file) => {
@@ -294,10 +284,9 @@ impl App {
                 self.usage = Usage::default();
                 return vec![Effect::Forget, Effect::Redraw];
             }
-            Slash::Model(Some(_)) | Slash::Clear => self.complain(
-                "not while a turn is running",
-                "wait for it, or stop it with Ctrl-C",
-            ),
+            Slash::Model(Some(_)) | Slash::Clear => {
+                self.complain("not while a turn is running", "wait for it, or stop it with Ctrl-C")
+            }
             Slash::Unknown(name) => self.complain(
                 &format!("there is no command /{name}"),
                 "type /help; begin with a space to send text that begins with a slash",
@@ -344,11 +333,7 @@ impl App {
             Scroll::At(top) => top.min(last),
         };
         let moved = top.saturating_add_signed(rows);
-        self.scroll = if moved >= last {
-            Scroll::Follow
-        } else {
-            Scroll::At(moved)
-        };
+        self.scroll = if moved >= last { Scroll::Follow } else { Scroll::At(moved) };
     }
 
     /// Brings the marked entry onto the screen if it is not there.

@@ -119,16 +119,8 @@ struct Desk {
 
 impl Desk {
     fn new(chat: Chat, screen: Screen) -> Self {
-        let Boot {
-            talk,
-            choice,
-            tools,
-        } = chat.boot;
-        let facts = Facts {
-            model: choice.name(),
-            tools,
-            is_yes: chat.is_yes,
-        };
+        let Boot { talk, choice, tools } = chat.boot;
+        let facts = Facts { model: choice.name(), tools, is_yes: chat.is_yes };
         let version = env!("CARGO_PKG_VERSION");
         let welcome = format!(
             "**provost {version}** · `{}`: {}\n\nType a message, or `/help`.",
@@ -154,9 +146,7 @@ impl Desk {
         for _ in 0..2 {
             let mut metrics = Default::default();
             let (view, app) = (&mut self.view, &self.app);
-            self.screen
-                .terminal
-                .draw(|frame| metrics = view.draw(frame, app))?;
+            self.screen.terminal.draw(|frame| metrics = view.draw(frame, app))?;
             let before = self.app.scroll;
             self.app.update(Action::Drawn(metrics));
             if self.app.scroll == before {
@@ -259,9 +249,7 @@ impl Desk {
         if let Some(turn) = &mut self.turn {
             turn.cancel();
             let drain = async { while turn.next().await.is_some() {} };
-            tokio::time::timeout(Duration::from_secs(2), drain)
-                .await
-                .ok();
+            tokio::time::timeout(Duration::from_secs(2), drain).await.ok();
         }
     }
 }

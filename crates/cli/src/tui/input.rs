@@ -66,10 +66,8 @@ impl Input {
     /// Puts text in at the cursor: typed or pasted. Line ends become `\n`, other control characters vanish, too much is cut.
     pub(crate) fn insert(&mut self, text: &str) {
         let unified = text.replace("\r\n", "\n").replace('\r', "\n");
-        let mut clean: String = unified
-            .chars()
-            .filter(|c| !c.is_control() || *c == '\n' || *c == '\t')
-            .collect();
+        let mut clean: String =
+            unified.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
         let room = INPUT_BYTES_MAX.saturating_sub(self.text.len());
         clean.truncate(clean.floor_char_boundary(room));
         self.text.insert_str(self.cursor, &clean);
@@ -127,12 +125,8 @@ impl Input {
     /// One word to the right.
     pub(crate) fn word_right(&mut self) {
         let rest = &self.text[self.cursor..];
-        let word = rest
-            .find(|c: char| !c.is_whitespace())
-            .unwrap_or(rest.len());
-        let end = rest[word..]
-            .find(char::is_whitespace)
-            .map_or(rest.len(), |length| word + length);
+        let word = rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len());
+        let end = rest[word..].find(char::is_whitespace).map_or(rest.len(), |length| word + length);
         self.cursor += end;
     }
 
@@ -174,9 +168,8 @@ impl Input {
         if end < self.text.len() {
             let column = self.text[self.line_start()..self.cursor].width();
             let below = end + 1;
-            let below_end = self.text[below..]
-                .find('\n')
-                .map_or(self.text.len(), |length| below + length);
+            let below_end =
+                self.text[below..].find('\n').map_or(self.text.len(), |length| below + length);
             self.cursor = self.at_column(below, below_end, column);
             return;
         }
@@ -252,8 +245,7 @@ impl Input {
 
     fn line_end(&self) -> usize {
         let rest = &self.text[self.cursor..];
-        rest.find('\n')
-            .map_or(self.text.len(), |length| self.cursor + length)
+        rest.find('\n').map_or(self.text.len(), |length| self.cursor + length)
     }
 
     /// The place in a line that is nearest to a column.

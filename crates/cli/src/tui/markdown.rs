@@ -210,10 +210,7 @@ impl Renderer {
     }
 
     fn push(&mut self, text: &str, style: Style) {
-        let base = self
-            .styles
-            .iter()
-            .fold(Style::new(), |base, next| base.patch(*next));
+        let base = self.styles.iter().fold(Style::new(), |base, next| base.patch(*next));
         self.inline.push((text.to_owned(), base.patch(style)));
     }
 
@@ -232,11 +229,12 @@ impl Renderer {
 
     fn end_code(&mut self) {
         let Some(code) = self.code.take() else { return };
-        let style = self.theme.code;
+        self.blocks.push(Block { first: None, rest: "  ".to_owned(), style: self.theme.code });
         for line in code.trim_end_matches('\n').split('\n') {
-            self.inline.push((format!("  {line}"), style));
+            self.inline.push((line.to_owned(), self.theme.code));
             self.flush_always();
         }
+        self.blocks.pop();
     }
 
     fn end_table(&mut self) {
@@ -257,11 +255,7 @@ impl Renderer {
                 format!("{cell}{}", " ".repeat(pad))
             });
             let text = cells.collect::<Vec<_>>().join(" │ ");
-            let style = if index == 0 {
-                self.theme.heading
-            } else {
-                Style::new()
-            };
+            let style = if index == 0 { self.theme.heading } else { Style::new() };
             self.inline.push((text.trim_end().to_owned(), style));
             self.flush_always();
         }
@@ -273,8 +267,7 @@ impl Renderer {
         if !self.is_fresh && !self.lines.is_empty() {
             let indent = self.rest_indent();
             let text: String = indent.iter().map(|(text, _)| text.as_str()).collect();
-            self.lines
-                .push(Line::styled(text.trim_end().to_owned(), self.theme.dim));
+            self.lines.push(Line::styled(text.trim_end().to_owned(), self.theme.dim));
         }
         self.is_fresh = false;
     }
@@ -303,9 +296,7 @@ impl Renderer {
 
     fn rest_indent(&self) -> Vec<Piece> {
         let blocks = self.blocks.iter();
-        blocks
-            .map(|block| (block.rest.clone(), block.style))
-            .collect()
+        blocks.map(|block| (block.rest.clone(), block.style)).collect()
     }
 }
 

@@ -82,10 +82,7 @@ mod tests {
         assert_eq!(parse(" /help"), None);
         assert_eq!(parse("/help"), Some(Slash::Help));
         assert_eq!(parse("/model"), Some(Slash::Model(None)));
-        assert_eq!(
-            parse("/model  openai/x "),
-            Some(Slash::Model(Some("openai/x".to_owned())))
-        );
+        assert_eq!(parse("/model  openai/x "), Some(Slash::Model(Some("openai/x".to_owned()))));
         assert_eq!(parse("/nope"), Some(Slash::Unknown("nope".to_owned())));
         assert_eq!(parse("/etc/hosts\nis a file"), None);
     }

@@ -1,7 +1,8 @@
 //! The terminal while the chat has it, and giving it back whatever happens.
 
 use std::io::{self, Stdout, Write};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -14,6 +15,10 @@ use ratatui::crossterm::terminal::{
 use ratatui::crossterm::{cursor, execute};
 
 static PANIC_HOOK: Once = Once::new();
+/// True while the chat has the terminal.
+static IS_OPEN: AtomicBool = AtomicBool::new(false);
+/// What the last panic said while the chat had the terminal.
+static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 
 /// The terminal in raw mode on its second screen. Dropping it gives the terminal back.
 pub(crate) struct Screen {
@@ -26,12 +31,18 @@ impl Screen {
     pub(crate) fn open(has_mouse: bool) -> io::Result<Self> {
         PANIC_HOOK.call_once(|| {
             let before = std::panic::take_hook();
-            // A message nobody can read on a broken screen helps nobody.
+            // A tool that panics is caught and the chat goes on: its message must not spoil the screen. A panic of the chat
+            // itself is told once the terminal is given back.
             std::panic::set_hook(Box::new(move |info| {
-                restore();
-                before(info);
+                if IS_OPEN.load(Ordering::SeqCst) {
+                    let mut last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+                    *last = info.to_string();
+                } else {
+                    before(info);
+                }
             }));
         });
+        IS_OPEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
         // From here on an error must give the terminal back as well.
         let open = || -> io::Result<Self> {
@@ -49,6 +60,10 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         restore();
+        if std::thread::panicking() {
+            let last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
+            writeln!(io::stderr(), "{last}").ok();
+        }
     }
 }
 
@@ -63,5 +78,6 @@ fn restore() {
     )
     .ok();
     disable_raw_mode().ok();
+    IS_OPEN.store(false, Ordering::SeqCst);
     io::stdout().flush().ok();
 }

@@ -109,20 +109,12 @@ impl Transcript {
     pub(crate) fn push(&mut self, body: Body) {
         self.is_streaming = false;
         self.next_id += 1;
-        self.entries.push(Entry {
-            id: self.next_id,
-            body,
-            is_open: false,
-            revision: 0,
-        });
+        self.entries.push(Entry { id: self.next_id, body, is_open: false, revision: 0 });
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        *self = Self {
-            next_id: self.next_id,
-            ..Self::default()
-        };
+        *self = Self { next_id: self.next_id, ..Self::default() };
     }
 
     /// A run begins; what follows is its own.
@@ -280,7 +272,7 @@ impl Transcript {
         self.ready(&request.call);
         self.change(&request.call.id, |tool| {
             tool.state = ToolState::Asking;
-            tool.remark.clone_from(&request.hint);
+            tool.remark = question(request);
         });
     }
 
@@ -301,10 +293,7 @@ impl Transcript {
     fn stop_tools(&mut self) {
         for entry in &mut self.entries[self.run_start..] {
             if let Body::Tool(tool) = &mut entry.body
-                && !matches!(
-                    tool.state,
-                    ToolState::Done | ToolState::Failed | ToolState::Denied
-                )
+                && !matches!(tool.state, ToolState::Done | ToolState::Failed | ToolState::Denied)
             {
                 tool.state = ToolState::Stopped;
                 entry.revision += 1;
@@ -327,6 +316,15 @@ impl Transcript {
     }
 }
 
+/// What a tool says with its question: why it asks, and what it wants to show.
+pub(crate) fn question(request: &ApprovalRequest) -> Option<String> {
+    let payload = request.payload.as_ref().map(ToString::to_string);
+    match (&request.hint, payload) {
+        (Some(hint), Some(payload)) => Some(format!("{hint}\n{payload}")),
+        (hint, payload) => payload.or_else(|| hint.clone()),
+    }
+}
+
 /// Text in a fence that is longer than any fence inside it.
 fn fenced(text: &str) -> String {
     let mut fence = "```".to_owned();
@@ -339,11 +337,9 @@ fn fenced(text: &str) -> String {
 /// What an event says to a person, if it is more than a step.
 pub(crate) fn remark(kind: &EventKind) -> Option<String> {
     match kind {
-        EventKind::ModelRetry { delay, error, .. } => Some(format!(
-            "trying again in {:.1} s: {}",
-            delay.as_secs_f64(),
-            error.message
-        )),
+        EventKind::ModelRetry { delay, error, .. } => {
+            Some(format!("trying again in {:.1} s: {}", delay.as_secs_f64(), error.message))
+        }
         EventKind::LimitReached(limit) => Some(format!(
             "the limit on {} is reached: {} of {}",
             limit.limit.as_str(),
@@ -358,10 +354,7 @@ pub(crate) fn remark(kind: &EventKind) -> Option<String> {
         EventKind::Warning { message } => Some(format!("warning: {message}")),
         EventKind::Paused => Some("paused".to_owned()),
         EventKind::Unpaused => Some("going on".to_owned()),
-        EventKind::Suspended {
-            approvals,
-            external,
-        } => Some(format!(
+        EventKind::Suspended { approvals, external } => Some(format!(
             "waiting for {} approvals and {} results from outside",
             approvals.len(),
             external.len()

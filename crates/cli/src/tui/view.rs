@@ -38,11 +38,7 @@ struct Cached {
 impl View {
     /// A view in some colours.
     pub(crate) fn new(theme: Theme) -> Self {
-        Self {
-            theme,
-            width: 0,
-            cache: HashMap::new(),
-        }
+        Self { theme, width: 0, cache: HashMap::new() }
     }
 
     /// Draws the app and says how large everything came out.
@@ -76,11 +72,7 @@ impl View {
             let y = area.y + u16::try_from(begin + row - skipped).unwrap_or(0);
             frame.set_cursor_position(Position::new(x, y.min(area.bottom() - 1)));
         }
-        Metrics {
-            total,
-            height,
-            selected,
-        }
+        Metrics { total, height, selected }
     }
 
     /// Renders what changed and forgets what is gone.
@@ -91,24 +83,18 @@ impl View {
             self.width = width;
         }
         for entry in entries {
-            let is_fresh = self
-                .cache
-                .get(&entry.id)
-                .is_some_and(|cached| cached.revision == entry.revision);
+            let is_fresh =
+                self.cache.get(&entry.id).is_some_and(|cached| cached.revision == entry.revision);
             if !is_fresh {
-                let cached = Cached {
-                    revision: entry.revision,
-                    lines: lines(entry, width, &self.theme),
-                };
+                let cached =
+                    Cached { revision: entry.revision, lines: lines(entry, width, &self.theme) };
                 self.cache.insert(entry.id, cached);
             }
         }
     }
 
     fn lines_of(&self, entry: &Entry) -> &[Line<'static>] {
-        self.cache
-            .get(&entry.id)
-            .map_or(&[], |cached| cached.lines.as_slice())
+        self.cache.get(&entry.id).map_or(&[], |cached| cached.lines.as_slice())
     }
 
     /// Rows of everything, and the first row of the marked entry.
@@ -190,11 +176,7 @@ impl View {
             let (above, column) = rows.cursor;
             cursor = Some((lines.len() + above - first, mark.width() + column));
             for (index, row) in rows.rows.iter().enumerate().skip(first).take(BOX_ROWS_MAX) {
-                let before = if index == 0 {
-                    mark
-                } else {
-                    &"  "[..mark.width().min(2)]
-                };
+                let before = if index == 0 { mark } else { &"  "[..mark.width().min(2)] };
                 lines.push(Line::from(vec![
                     Span::styled(before.to_owned(), theme.user),
                     Span::raw(row.clone()),
@@ -211,12 +193,7 @@ impl View {
             app.facts.model.clone()
         } else {
             let (input, output) = (app.usage.input, app.usage.output);
-            format!(
-                "{} · {} in {} out",
-                app.facts.model,
-                short(input),
-                short(output)
-            )
+            format!("{} · {} in {} out", app.facts.model, short(input), short(output))
         };
         let (state, style) = match &app.running {
             Some(run) if run.is_stopping => ("stopping …".to_owned(), self.theme.warn),

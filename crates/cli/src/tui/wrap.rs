@@ -24,10 +24,7 @@ impl Indent {
     /// The same before every line.
     pub(crate) fn same(text: &str, style: Style) -> Self {
         let piece = (text.to_owned(), style);
-        Self {
-            first: vec![piece.clone()],
-            rest: vec![piece],
-        }
+        Self { first: vec![piece.clone()], rest: vec![piece] }
     }
 
     /// A mark before the first line and as much space before the others.
@@ -75,18 +72,10 @@ struct Wrapper<'a> {
 
 impl Wrapper<'_> {
     fn indent_now(&self) -> &[Piece] {
-        let indent = if self.lines.is_empty() {
-            &self.indent.first
-        } else {
-            &self.indent.rest
-        };
+        let indent = if self.lines.is_empty() { &self.indent.first } else { &self.indent.rest };
         let columns: usize = indent.iter().map(|(text, _)| text.width()).sum();
         // On a very narrow screen the text matters more than its indent.
-        if columns * 2 > self.width {
-            &[]
-        } else {
-            indent
-        }
+        if columns * 2 > self.width { &[] } else { indent }
     }
 
     fn push(&mut self, grapheme: &str, style: Style) {
@@ -138,10 +127,8 @@ mod tests {
 
     fn check(text: &str, width: u16, indent: &Indent, expected: &[&str]) {
         let pieces = [(text.to_owned(), Style::new())];
-        let lines: Vec<String> = wrap(&pieces, width, indent)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let lines: Vec<String> =
+            wrap(&pieces, width, indent).iter().map(ToString::to_string).collect();
         assert_eq!(lines, expected, "{text:?} at {width}");
     }
 

@@ -1,5 +1,7 @@
 //! The built binary from outside: what it prints, where, and how it exits.
 
+#![expect(clippy::unwrap_used, reason = "a test whose world is broken cannot go on")]
+
 mod provider;
 
 use std::io::Write;
@@ -76,10 +78,8 @@ fn version_and_help_work_and_every_command_has_examples() {
     assert_eq!(version.code, 0);
     assert!(version.out.starts_with("provost "), "{version:?}");
     for command in ["", "chat", "run", "doctor", "completions"] {
-        let args: Vec<&str> = [command, "--help"]
-            .into_iter()
-            .filter(|arg| !arg.is_empty())
-            .collect();
+        let args: Vec<&str> =
+            [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
         let help = world.run(&args);
         assert_eq!(help.code, 0);
         assert!(help.out.contains("Examples:"), "{help:?}");
@@ -103,20 +103,15 @@ fn json_lines_are_events_without_gaps_and_end_with_the_end() {
     let world = World::new();
     let ran = world.run(&["run", "--json", "hello"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let events: Vec<Event> = ran
-        .out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let events: Vec<Event> =
+        ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
     let expected: Vec<u64> = (0..events.len() as u64).collect();
     assert_eq!(numbers, expected);
     let (last, before) = events.split_last().unwrap();
     assert!(matches!(last.kind, EventKind::Finished { .. }));
     assert!(before.iter().all(|event| !event.kind.is_terminal()));
-    let tools = before
-        .iter()
-        .filter(|event| matches!(event.kind, EventKind::ToolFinished { .. }));
+    let tools = before.iter().filter(|event| matches!(event.kind, EventKind::ToolFinished { .. }));
     assert_eq!(tools.count(), 2);
     assert_eq!(ran.err, "");
 }
@@ -186,50 +181,15 @@ fn bad_input_is_refused_with_the_way_out_and_a_stable_code() {
     for (args, code, error, help) in [
         (&["run", "--frob", "x"][..], 2, "--frob", "--help"),
         (&["frob"], 2, "frob", "--help"),
-        (
-            &["run", "-m", "nope/x", "hi"],
-            2,
-            "no provider `nope`",
-            "help: write --model",
-        ),
-        (
-            &["run", "-m", "gpt-5", "hi"],
-            2,
-            "which provider",
-            "--model openai/gpt-5",
-        ),
-        (
-            &["run", "-m", "openai/x", "hi"],
-            3,
-            "no key for openai",
-            "export OPENAI_API_KEY",
-        ),
-        (
-            &["run", "-m", "m", "--base-url", "x", "hi"],
-            2,
-            "not a base URL",
-            "https://host/v1",
-        ),
-        (
-            &["run", "--base-url", "http://h/v1", "hi"],
-            2,
-            "needs to know the model",
-            "--model",
-        ),
+        (&["run", "-m", "nope/x", "hi"], 2, "no provider `nope`", "help: write --model"),
+        (&["run", "-m", "gpt-5", "hi"], 2, "which provider", "--model openai/gpt-5"),
+        (&["run", "-m", "openai/x", "hi"], 3, "no key for openai", "export OPENAI_API_KEY"),
+        (&["run", "-m", "m", "--base-url", "x", "hi"], 2, "not a base URL", "https://host/v1"),
+        (&["run", "--base-url", "http://h/v1", "hi"], 2, "needs to know the model", "--model"),
         (&["run", "--timeout", "soon", "hi"], 2, "--timeout", "500ms"),
-        (
-            &["run", "--max-turns", "x", "hi"],
-            2,
-            "--max-turns",
-            "--help",
-        ),
+        (&["run", "--max-turns", "x", "hi"], 2, "--max-turns", "--help"),
         (&["run", ""], 2, "question is empty", "provost run"),
-        (
-            &["chat", "-m", "anthropic/c"],
-            3,
-            "no key for anthropic",
-            "ANTHROPIC_API_KEY",
-        ),
+        (&["chat", "-m", "anthropic/c"], 3, "no key for anthropic", "ANTHROPIC_API_KEY"),
         (&["completions", "tcsh"], 2, "tcsh", "bash"),
     ] {
         let ran = world.run(args);
@@ -274,10 +234,7 @@ fn doctor_tells_what_is_set_without_telling_the_key() {
     let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["model"], "openai/gpt-5-mini");
 
-    let output = world
-        .command(&["doctor", "--offline"])
-        .env("PROVOST_MODEL", "nope/x")
-        .output();
+    let output = world.command(&["doctor", "--offline"]).env("PROVOST_MODEL", "nope/x").output();
     let ran = Ran::of(&output.unwrap());
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.out.contains("no provider `nope`"), "{ran:?}");

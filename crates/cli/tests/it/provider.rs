@@ -38,17 +38,11 @@ async fn keys_and_addresses_of_the_vendors_come_from_the_environment() {
     let world = World::new();
     for (prefix, path, url) in [
         ("OPENAI", "/v1/chat/completions", provider.base_url()),
-        (
-            "ANTHROPIC",
-            "/v1/messages",
-            format!("http://{}", provider.address()),
-        ),
+        ("ANTHROPIC", "/v1/messages", format!("http://{}", provider.address())),
     ] {
         provider.reply(Reply::text("Hello!"));
         let mut command = world.command(&["run", "hi"]);
-        command
-            .env(format!("{prefix}_API_KEY"), "sk-test")
-            .env(format!("{prefix}_BASE_URL"), url);
+        command.env(format!("{prefix}_API_KEY"), "sk-test").env(format!("{prefix}_BASE_URL"), url);
         let ran = run(command).await;
         assert_eq!((ran.code, ran.out.as_str()), (0, "Hello!\n"), "{ran:?}");
         assert!(ran.err.contains(&format!("{prefix}_API_KEY is set")));
@@ -62,11 +56,9 @@ async fn failures_of_the_provider_have_their_own_exit_codes() {
     let provider = FakeProvider::start().await;
     let world = World::new();
     let url = provider.base_url();
-    for (failure, code) in [
-        (Failure::Auth, 3),
-        (Failure::UnknownModel, 5),
-        (Failure::ContextLength, 2),
-    ] {
+    for (failure, code) in
+        [(Failure::Auth, 3), (Failure::UnknownModel, 5), (Failure::ContextLength, 2)]
+    {
         provider.reply(Reply::failure(failure));
         let args = ["run", "-m", "m", "--base-url", &url, "hi"];
         let ran = run(world.command(&args)).await;
@@ -79,16 +71,7 @@ async fn failures_of_the_provider_have_their_own_exit_codes() {
 #[tokio::test]
 async fn nobody_at_the_address_is_unavailable() {
     let world = World::new();
-    let args = [
-        "run",
-        "-m",
-        "m",
-        "--base-url",
-        "http://127.0.0.1:1/v1",
-        "--timeout",
-        "20s",
-        "hi",
-    ];
+    let args = ["run", "-m", "m", "--base-url", "http://127.0.0.1:1/v1", "--timeout", "20s", "hi"];
     let ran = run(world.command(&args)).await;
     assert_eq!(ran.code, 9, "{ran:?}");
     assert!(ran.err.contains("help: check the connection"), "{ran:?}");
@@ -100,16 +83,7 @@ async fn a_timeout_ends_a_provider_that_says_nothing() {
     provider.reply(Reply::silence());
     let world = World::new();
     let url = provider.base_url();
-    let args = [
-        "run",
-        "-m",
-        "m",
-        "--base-url",
-        &url,
-        "--timeout",
-        "300ms",
-        "hi",
-    ];
+    let args = ["run", "-m", "m", "--base-url", &url, "--timeout", "300ms", "hi"];
     let ran = run(world.command(&args)).await;
     assert_eq!(ran.code, 10, "{ran:?}");
 }
@@ -124,9 +98,7 @@ async fn ctrl_c_stops_the_run_and_says_so_by_the_exit_code() {
     let args = ["run", "--json", "-m", "m", "--base-url", &url, "hi"];
     let child = world.command(&args).spawn().unwrap();
     provider.wait_for_requests(1).await;
-    let signal = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
+    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(signal.unwrap().success());
     let output = tokio::task::spawn_blocking(move || child.wait_with_output());
     let ran = Ran::of(&output.await.unwrap().unwrap());

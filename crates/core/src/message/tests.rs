@@ -5,44 +5,27 @@ use crate::{Document, Opaque, ResultPart};
 
 fn round_trip(message: &Message) {
     let text = serde_json::to_string(message).unwrap();
-    assert_eq!(
-        &serde_json::from_str::<Message>(&text).unwrap(),
-        message,
-        "{text}"
-    );
+    assert_eq!(&serde_json::from_str::<Message>(&text).unwrap(), message, "{text}");
 }
 
 #[test]
 fn s210_accessors_return_only_their_kind_and_append_extends_or_creates() {
     let call = ToolCall::new("c1", "add", &json!({"a": 1}));
     let mut message = Message::calls([call.clone()]).at(Timestamp::from_millis(7));
-    assert_eq!(
-        (message.role, message.created_at.as_millis()),
-        (Role::Assistant, 7)
-    );
+    assert_eq!((message.role, message.created_at.as_millis()), (Role::Assistant, 7));
     assert_eq!(message.first_text(), "");
     message.append_text("one");
     message.append_text(" two");
     message.parts.push(Part::text("three"));
-    message
-        .parts
-        .push(Part::Image(Image::url("https://example.test/a.png")));
-    message.parts.push(Part::Reasoning(Reasoning {
-        text: "hm".into(),
-        opaque: None,
-    }));
+    message.parts.push(Part::Image(Image::url("https://example.test/a.png")));
+    message.parts.push(Part::Reasoning(Reasoning { text: "hm".into(), opaque: None }));
     assert_eq!(message.first_text(), "one two");
     assert_eq!(message.text(), "one twothree");
     assert_eq!(message.tool_calls().collect::<Vec<_>>(), [&call]);
     assert_eq!(message.reasoning().count(), 1);
     assert_eq!(message.images().count(), 1);
     assert_eq!(message.tool_results().count(), 0);
-    assert_eq!(
-        Message::results([ToolResult::text(&call, "3")])
-            .tool_results()
-            .count(),
-        1
-    );
+    assert_eq!(Message::results([ToolResult::text(&call, "3")]).tool_results().count(), 1);
     assert_eq!(Message::user("hi").role, Role::User);
     assert_eq!(Message::summary("so far").role, Role::Summary);
 }
@@ -50,18 +33,12 @@ fn s210_accessors_return_only_their_kind_and_append_extends_or_creates() {
 #[test]
 fn s211_every_part_round_trips_through_json() {
     let call = ToolCall {
-        opaque: Some(Opaque {
-            provider: "p".into(),
-            kind: "k".into(),
-            data: "\u{0}é\"".into(),
-        }),
+        opaque: Some(Opaque { provider: "p".into(), kind: "k".into(), data: "\u{0}é\"".into() }),
         ..ToolCall::new("c1", "add", &json!({"a": [1, null, "x"]}))
     };
     let mut result = ToolResult::error(&call, "no");
     result.metadata = Some(json!({"ui": true}));
-    result
-        .parts
-        .push(ResultPart::Image(Image::bytes("image/png", [1, 2, 3])));
+    result.parts.push(ResultPart::Image(Image::bytes("image/png", [1, 2, 3])));
     result.parts.push(ResultPart::File(Document::bytes(
         "a.bin",
         "application/octet-stream",
@@ -73,10 +50,7 @@ fn s211_every_part_round_trips_through_json() {
             Part::text("täxt"),
             Part::Image(Image::url("https://example.test/a.png")),
             Part::Document(Document::bytes("a.pdf", "application/pdf", b"%PDF")),
-            Part::Reasoning(Reasoning {
-                text: "hm".into(),
-                opaque: call.opaque.clone(),
-            }),
+            Part::Reasoning(Reasoning { text: "hm".into(), opaque: call.opaque.clone() }),
             Part::ToolCall(call),
             Part::ToolResult(result),
         ],
@@ -102,15 +76,8 @@ fn s211_an_unknown_part_survives_a_round_trip_and_is_skipped_by_accessors() {
 #[test]
 fn an_opaque_block_keeps_its_bytes() {
     let data = "{\"b\": 1,  \"a\" :2}\n";
-    let opaque = Opaque {
-        provider: "x".into(),
-        kind: "encrypted".into(),
-        data: data.into(),
-    };
-    let part = Part::Reasoning(Reasoning {
-        text: String::new(),
-        opaque: Some(opaque),
-    });
+    let opaque = Opaque { provider: "x".into(), kind: "encrypted".into(), data: data.into() };
+    let part = Part::Reasoning(Reasoning { text: String::new(), opaque: Some(opaque) });
     let text = serde_json::to_string(&part).unwrap();
     match serde_json::from_str::<Part>(&text).unwrap() {
         Part::Reasoning(reasoning) => assert_eq!(reasoning.opaque.unwrap().data, data),
@@ -120,15 +87,9 @@ fn an_opaque_block_keeps_its_bytes() {
 
 #[test]
 fn arguments_that_are_not_json_stay_as_they_were() {
-    let call = ToolCall {
-        arguments: "{\"a\": ".into(),
-        ..ToolCall::new("c", "t", &json!({}))
-    };
+    let call = ToolCall { arguments: "{\"a\": ".into(), ..ToolCall::new("c", "t", &json!({})) };
     assert!(call.parse_arguments().is_err());
     round_trip(&Message::calls([call]));
-    let empty = ToolCall {
-        arguments: "  ".into(),
-        ..ToolCall::new("c", "t", &json!({}))
-    };
+    let empty = ToolCall { arguments: "  ".into(), ..ToolCall::new("c", "t", &json!({})) };
     assert_eq!(empty.parse_arguments().unwrap(), json!({}));
 }

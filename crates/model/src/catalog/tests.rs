@@ -9,11 +9,7 @@ fn the_shipped_table_can_be_read_and_has_no_twins() {
             .iter()
             .any(|other| other.provider == entry.provider && other.model == entry.model);
         assert!(!twin, "{} is listed twice", entry.model);
-        assert!(
-            entry.context_window.unwrap() > entry.max_output.unwrap(),
-            "{}",
-            entry.model
-        );
+        assert!(entry.context_window.unwrap() > entry.max_output.unwrap(), "{}", entry.model);
     }
 }
 
@@ -23,31 +19,13 @@ fn names_with_a_date_are_found_and_others_are_unknown() {
     let dated = catalog.info("openai", "gpt-4o-2024-08-06");
     assert_eq!(dated.model, "gpt-4o-2024-08-06");
     assert_eq!(dated.context_window, Some(128_000));
-    assert_eq!(
-        catalog
-            .info("anthropic", "claude-haiku-4-5-20251001")
-            .max_output,
-        Some(64_000)
-    );
+    assert_eq!(catalog.info("anthropic", "claude-haiku-4-5-20251001").max_output, Some(64_000));
     let mini = catalog.info("openai", "gpt-4o-mini");
     assert_ne!(mini.pricing, dated.pricing);
-    for (provider, model) in [
-        ("openai", "gpt-4o-huge"),
-        ("groq", "gpt-4o"),
-        ("openai", ""),
-    ] {
-        assert_eq!(
-            catalog.info(provider, model),
-            ModelInfo::unknown(provider, model)
-        );
+    for (provider, model) in [("openai", "gpt-4o-huge"), ("groq", "gpt-4o"), ("openai", "")] {
+        assert_eq!(catalog.info(provider, model), ModelInfo::unknown(provider, model));
     }
-    assert_eq!(
-        catalog.anthropic_traits("claude-haiku-4-5").thinking,
-        Thinking::Budget
-    );
-    assert_eq!(
-        catalog.anthropic_traits("claude-of-tomorrow").thinking,
-        Thinking::Adaptive
-    );
+    assert_eq!(catalog.anthropic_traits("claude-haiku-4-5").thinking, Thinking::Budget);
+    assert_eq!(catalog.anthropic_traits("claude-of-tomorrow").thinking, Thinking::Adaptive);
     assert!(catalog.models("anthropic").count() > 3);
 }

@@ -173,10 +173,7 @@ impl<W: Wire> HttpModelBuilder<W> {
         }
         let key = self.key.filter(|key| !key.expose().trim().is_empty());
         if let (None, Some(variable)) = (&key, self.key_variable) {
-            return Err(BuildError::MissingKey {
-                provider: self.info.provider,
-                variable,
-            });
+            return Err(BuildError::MissingKey { provider: self.info.provider, variable });
         }
         let mut probe = HeaderMap::new();
         let key_text = key.as_ref().map(|key| key.expose().as_str());
@@ -189,7 +186,7 @@ impl<W: Wire> HttpModelBuilder<W> {
         url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
         let client = match self.client {
             Some(client) => client,
-            None => client::client(self.timeouts.connect)?,
+            None => client::client(self.timeouts.connect, url.scheme() == "https")?,
         };
         Ok(HttpModel::new(Endpoint {
             wire: Box::new(self.wire),
@@ -249,10 +246,7 @@ fn headers(own: &[(String, Secret<String>)]) -> Result<HeaderMap, BuildError> {
 
 fn base_url(text: &str) -> Result<Url, BuildError> {
     let refused = |url: &str, reason: &str| {
-        Err(BuildError::BaseUrl {
-            url: url.to_owned(),
-            reason: reason.to_owned(),
-        })
+        Err(BuildError::BaseUrl { url: url.to_owned(), reason: reason.to_owned() })
     };
     let url = match Url::parse(text.trim()) {
         Ok(url) => url,
@@ -261,10 +255,7 @@ fn base_url(text: &str) -> Result<Url, BuildError> {
         Err(cause) => return refused(text, &cause.to_string()),
     };
     if !url.username().is_empty() || url.password().is_some() {
-        return refused(
-            "***",
-            "it holds a user name or password; give the key to the builder",
-        );
+        return refused("***", "it holds a user name or password; give the key to the builder");
     }
     if !matches!(url.scheme(), "http" | "https") {
         return refused(text, "it must begin with http:// or https://");

@@ -104,11 +104,7 @@ impl Call {
             request_id: header::request_id(&opened.headers),
             last_byte: now,
             patience,
-            timer: Box::pin(tokio::time::sleep_until(wake_at(
-                now,
-                patience,
-                self.deadline,
-            ))),
+            timer: Box::pin(tokio::time::sleep_until(wake_at(now, patience, self.deadline))),
             finished: false,
         }));
     }
@@ -121,6 +117,9 @@ impl Call {
         match Pin::new(&mut reading.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 reading.last_byte = Instant::now();
+                if self.deadline.is_some_and(|deadline| reading.last_byte >= deadline) {
+                    return Poll::Ready(Err(reading.signed(send::deadline_error())));
+                }
                 let Ok(bytes) = frame.into_data() else {
                     return Poll::Ready(Ok(()));
                 };
@@ -156,11 +155,7 @@ impl Call {
         if let State::Reading(reading) = &mut self.state
             && self.stopped
         {
-            let patience = if reading.finished {
-                CLOSE_TIMEOUT
-            } else {
-                TAIL_TIMEOUT
-            };
+            let patience = if reading.finished { CLOSE_TIMEOUT } else { TAIL_TIMEOUT };
             if patience < reading.patience {
                 reading.patience = patience;
                 let wake = wake_at(reading.last_byte, patience, self.deadline);
@@ -177,9 +172,8 @@ impl Call {
             return;
         }
         let endpoint = &self.endpoint;
-        let left = self
-            .deadline
-            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let error = send::without_key(endpoint, error);
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let wait = match self.delivered {
             true => None,
             false => {
@@ -199,11 +193,7 @@ impl Call {
             "trying the model call again"
         );
         self.queue.clear();
-        self.queue.push(ModelEvent::Retry {
-            attempt: self.retries,
-            delay,
-            error,
-        });
+        self.queue.push(ModelEvent::Retry { attempt: self.retries, delay, error });
         self.state = State::Waiting(Box::pin(tokio::time::sleep(delay)));
     }
 }
@@ -239,12 +229,7 @@ impl Stream for Call {
 
 impl Reading {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let Self {
-            sse,
-            decoder,
-            finished,
-            ..
-        } = self;
+        let Self { sse, decoder, finished, .. } = self;
         let fed = sse.push(bytes, |event| {
             if !*finished {
                 *finished = decoder.push(&event, out)? == Progress::Done;
@@ -255,12 +240,7 @@ impl Reading {
     }
 
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let Self {
-            sse,
-            decoder,
-            finished,
-            ..
-        } = self;
+        let Self { sse, decoder, finished, .. } = self;
         let ended = sse.finish(|event| {
             if !*finished {
                 *finished = decoder.push(&event, out)? == Progress::Done;

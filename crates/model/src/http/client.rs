@@ -13,22 +13,26 @@ use super::{BuildError, Timeouts};
 const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
 
 /// The process-wide client for the usual timeout, so that all models share connections; else a client of one's own.
-pub(super) fn client(connect: Duration) -> Result<reqwest::Client, BuildError> {
-    static SHARED: OnceLock<reqwest::Client> = OnceLock::new();
-    if connect != Timeouts::default().connect {
-        return build(connect, cert_file().as_deref());
-    }
-    if let Some(client) = SHARED.get() {
+///
+/// Plain addresses have a client apart: it never needs the certificates of a file, which take time to read.
+pub(super) fn client(connect: Duration, secure: bool) -> Result<reqwest::Client, BuildError> {
+    static SECURE: OnceLock<reqwest::Client> = OnceLock::new();
+    static PLAIN: OnceLock<reqwest::Client> = OnceLock::new();
+    let shared = if secure { &SECURE } else { &PLAIN };
+    let usual = connect == Timeouts::default().connect;
+    if let Some(client) = shared.get().filter(|_| usual) {
         return Ok(client.clone());
     }
-    let client = build(connect, cert_file().as_deref())?;
-    Ok(SHARED.get_or_init(|| client).clone())
+    let cert_file = cert_file().filter(|_| secure);
+    let client = build(connect, cert_file.as_deref())?;
+    match usual {
+        true => Ok(shared.get_or_init(|| client).clone()),
+        false => Ok(client),
+    }
 }
 
 fn cert_file() -> Option<PathBuf> {
-    std::env::var_os(CERT_FILE_VARIABLE)
-        .filter(|path| !path.is_empty())
-        .map(PathBuf::from)
+    std::env::var_os(CERT_FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 fn build(connect: Duration, cert_file: Option<&Path>) -> Result<reqwest::Client, BuildError> {
@@ -42,9 +46,7 @@ fn build(connect: Duration, cert_file: Option<&Path>) -> Result<reqwest::Client,
 }
 
 fn tls(cert_file: Option<&Path>) -> Result<rustls::ClientConfig, BuildError> {
-    let mut roots = rustls::RootCertStore {
-        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-    };
+    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(path) = cert_file {
         let certificates = CertificateDer::pem_file_iter(path)
             .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())
@@ -77,10 +79,7 @@ mod tests {
         let path = folder.path().join("missing.pem");
         let error = build(Duration::from_secs(1), Some(&path)).unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains("missing.pem") && text.contains(CERT_FILE_VARIABLE),
-            "{text}"
-        );
+        assert!(text.contains("missing.pem") && text.contains(CERT_FILE_VARIABLE), "{text}");
     }
 
     #[test]

@@ -15,10 +15,7 @@ const RATE_LIMIT_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
 
 /// The provider's id of the request.
 pub(super) fn request_id(headers: &HeaderMap) -> Option<String> {
-    REQUEST_ID_HEADERS
-        .iter()
-        .find_map(|name| headers.get(*name)?.to_str().ok())
-        .map(str::to_owned)
+    REQUEST_ID_HEADERS.iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned)
 }
 
 /// How long the provider asks to wait.
@@ -32,10 +29,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duratio
         return Duration::try_from_secs_f64(seconds).ok();
     }
     let at = httpdate::parse_http_date(text).ok()?;
-    Some(
-        at.duration_since(system_time(now))
-            .unwrap_or(Duration::ZERO),
-    )
+    Some(at.duration_since(system_time(now)).unwrap_or(Duration::ZERO))
 }
 
 fn system_time(now: Timestamp) -> SystemTime {
@@ -45,26 +39,18 @@ fn system_time(now: Timestamp) -> SystemTime {
 /// The id and the rate limits of a successful answer as metadata events.
 pub(super) fn metadata(headers: &HeaderMap, out: &mut Vec<ModelEvent>) {
     if let Some(id) = request_id(headers) {
-        out.push(ModelEvent::Metadata(
-            "request_id".to_owned(),
-            Value::String(id),
-        ));
+        out.push(ModelEvent::Metadata("request_id".to_owned(), Value::String(id)));
     }
     let mut limits = Map::new();
     for (name, value) in headers {
         let name = name.as_str();
-        let is_limit = RATE_LIMIT_PREFIXES
-            .iter()
-            .any(|prefix| name.starts_with(prefix));
+        let is_limit = RATE_LIMIT_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         if let Some(value) = value.to_str().ok().filter(|_| is_limit) {
             limits.insert(name.to_owned(), Value::String(value.to_owned()));
         }
     }
     if !limits.is_empty() {
-        out.push(ModelEvent::Metadata(
-            "rate_limits".to_owned(),
-            Value::Object(limits),
-        ));
+        out.push(ModelEvent::Metadata("rate_limits".to_owned(), Value::Object(limits)));
     }
 }
 

@@ -73,9 +73,7 @@ fn request(endpoint: &Endpoint, body: Bytes) -> Result<Request, ModelError> {
 
 /// True for an answer that cannot be a stream: a web page, or JSON from a server that does not stream.
 fn is_page(headers: &HeaderMap) -> bool {
-    let kind = headers
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| {
         let kind = kind.to_ascii_lowercase();
         kind.starts_with("application/json") || kind.starts_with("text/html")
@@ -90,9 +88,7 @@ async fn refusal(
     let status = response.status();
     let headers = std::mem::take(response.headers_mut());
     let mut error = if status.is_redirection() {
-        let target = headers
-            .get(LOCATION)
-            .and_then(|target| target.to_str().ok());
+        let target = headers.get(LOCATION).and_then(|target| target.to_str().ok());
         let target = target.unwrap_or("another address");
         let problem =
             format!("the server redirects to {target}: set the base URL to the final address");
@@ -104,16 +100,15 @@ async fn refusal(
                 ModelErrorClass::Malformed,
                 "the server did not answer with a stream: check that the base URL is the one of the API",
             ),
-            false => endpoint.wire.failure(
-                Some(status.as_u16()).filter(|_| !status.is_success()),
-                &body,
-            ),
+            false => {
+                endpoint.wire.failure(Some(status.as_u16()).filter(|_| !status.is_success()), &body)
+            }
         }
     };
     error.status = error.status.or(Some(status.as_u16()));
     error.retry_after = header::retry_after(&headers, endpoint.env.now());
     error.request_id = header::request_id(&headers);
-    without_key(endpoint, error)
+    error
 }
 
 fn looks_like_error(body: &[u8]) -> bool {
@@ -140,8 +135,8 @@ async fn read_bounded(mut body: reqwest::Body, deadline: Option<Instant>) -> Vec
     read
 }
 
-/// A vendor may repeat the key in its complaint about it.
-fn without_key(endpoint: &Endpoint, mut error: ModelError) -> ModelError {
+/// The error without the key: a vendor may repeat it in its complaint about it.
+pub(super) fn without_key(endpoint: &Endpoint, mut error: ModelError) -> ModelError {
     if let Some(key) = &endpoint.key
         && !key.expose().is_empty()
         && error.message.contains(key.expose().as_str())
@@ -171,18 +166,14 @@ pub(super) fn transport_error(endpoint: &Endpoint, error: reqwest::Error) -> Mod
                 "cannot connect to {host}:{port} ({cause}): check that the server runs and that the base URL is right"
             ),
         ),
-        (false, false) => (
-            ModelErrorClass::Transport,
-            format!("the connection to {host}:{port} broke ({cause})"),
-        ),
+        (false, false) => {
+            (ModelErrorClass::Transport, format!("the connection to {host}:{port} broke ({cause})"))
+        }
     };
     ModelError::new(class, message).caused_by(error)
 }
 
 /// The caller's own deadline passed.
 pub(super) fn deadline_error() -> ModelError {
-    ModelError::new(
-        ModelErrorClass::Timeout,
-        "the deadline of the model call passed",
-    )
+    ModelError::new(ModelErrorClass::Timeout, "the deadline of the model call passed")
 }

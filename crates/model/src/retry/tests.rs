@@ -31,14 +31,9 @@ fn only_what_may_pass_is_tried_again() {
 #[test]
 fn waits_double_up_to_the_cap_and_chance_spreads_them() {
     let error = ModelError::new(Class::Overloaded, "x");
-    let waits: Vec<_> = (0..5)
-        .map(|retries| decide(&error, retries, None))
-        .collect();
+    let waits: Vec<_> = (0..5).map(|retries| decide(&error, retries, None)).collect();
     assert_eq!(waits, [Some(500), Some(1000), Some(2000), Some(4000), None]);
-    let patient = RetryPolicy {
-        max_retries: 100,
-        ..RetryPolicy::default()
-    };
+    let patient = RetryPolicy { max_retries: 100, ..RetryPolicy::default() };
     let wait = |retries, chance| patient.decide(&error, retries, None, chance);
     assert_eq!(wait(60, 1.0), Some(Duration::from_secs(30)));
     assert_eq!(wait(3, 0.0), Some(Duration::ZERO));

@@ -40,18 +40,13 @@ fn fields_are_read_as_the_standard_says() {
         ("data: a\ndata: b\ndata\n\n", vec![("", "a\nb\n")]),
         ("data:  two spaces\n\n", vec![("", " two spaces")]),
         ("event: lonely\n\ndata: x\n\n", vec![("", "x")]),
-        (
-            "data: whole line, no blank one\n",
-            vec![("", "whole line, no blank one")],
-        ),
+        ("data: whole line, no blank one\n", vec![("", "whole line, no blank one")]),
         ("data: cut in its mid", vec![]),
         ("data: [DONE]", vec![("", "[DONE]")]),
         ("data: a:b\n\n", vec![("", "a:b")]),
     ] {
-        let expected: Vec<_> = expected
-            .into_iter()
-            .map(|(event, data)| (event.to_owned(), data.to_owned()))
-            .collect();
+        let expected: Vec<_> =
+            expected.into_iter().map(|(event, data)| (event.to_owned(), data.to_owned())).collect();
         assert_eq!(events(&[text.as_bytes()]), expected, "{text:?}");
     }
 }

@@ -39,22 +39,14 @@ pub struct AnthropicMessages {
 
 impl Default for AnthropicMessages {
     fn default() -> Self {
-        Self {
-            prompt_cache: true,
-            thinking: Thinking::default(),
-            sampling: true,
-        }
+        Self { prompt_cache: true, thinking: Thinking::default(), sampling: true }
     }
 }
 
 impl Wire for AnthropicMessages {
     fn path(&self, base_path: &str) -> &'static str {
         // The vendor's own base URL has no version in it, many gateways' do.
-        if base_path.trim_end_matches('/').ends_with("/v1") {
-            "/messages"
-        } else {
-            "/v1/messages"
-        }
+        if base_path.trim_end_matches('/').ends_with("/v1") { "/messages" } else { "/v1/messages" }
     }
 
     fn headers(

@@ -44,10 +44,7 @@ pub(crate) fn read(status: Option<u16>, body: &[u8]) -> ModelError {
 
 fn words(body: &[u8]) -> Words {
     let Ok(body) = serde_json::from_slice::<ErrorBody>(body) else {
-        return Words {
-            message: clip(&String::from_utf8_lossy(body)),
-            ..Words::default()
-        };
+        return Words { message: clip(&String::from_utf8_lossy(body)), ..Words::default() };
     };
     match body.error.or(body.message).or(body.detail) {
         Some(Value::Object(error)) => {
@@ -58,23 +55,14 @@ fn words(body: &[u8]) -> Words {
             };
             let code = field("code");
             Words {
-                status: code
-                    .parse()
-                    .ok()
-                    .filter(|status| (400..600).contains(status)),
+                status: code.parse().ok().filter(|status| (400..600).contains(status)),
                 kind: field("type"),
                 code,
                 message: clip(&field("message")),
             }
         }
-        Some(Value::String(text)) => Words {
-            message: clip(&text),
-            ..Words::default()
-        },
-        Some(other) => Words {
-            message: clip(&other.to_string()),
-            ..Words::default()
-        },
+        Some(Value::String(text)) => Words { message: clip(&text), ..Words::default() },
+        Some(other) => Words { message: clip(&other.to_string()), ..Words::default() },
         None => Words::default(),
     }
 }

@@ -144,10 +144,7 @@ pub(crate) fn readable(document: &Document) -> Readable<'_> {
 /// True if a result holds anything but text.
 pub(crate) fn has_media(result: &ToolResult) -> bool {
     use provost_core::ResultPart;
-    result
-        .parts
-        .iter()
-        .any(|part| matches!(part, ResultPart::Image(_) | ResultPart::File(_)))
+    result.parts.iter().any(|part| matches!(part, ResultPart::Image(_) | ResultPart::File(_)))
 }
 
 /// Refuses a choice that no vendor could follow, before anything is sent.

@@ -37,10 +37,7 @@ fn node(schema: &Value, dialect: Dialect, depth: usize) -> Option<Value> {
     }
     if let Some(target) = fields.get("$ref") {
         // Vendors take no other word beside a reference.
-        return Some(Value::Object(Map::from_iter([(
-            "$ref".to_owned(),
-            target.clone(),
-        )])));
+        return Some(Value::Object(Map::from_iter([("$ref".to_owned(), target.clone())])));
     }
     if fields.get("type").is_some_and(|kind| kind == "object") && !fields.contains_key("properties")
     {
@@ -63,9 +60,8 @@ fn node(schema: &Value, dialect: Dialect, depth: usize) -> Option<Value> {
             }
             "anyOf" | "oneOf" => {
                 let options = value.as_array()?.iter();
-                let options: Option<Vec<_>> = options
-                    .map(|option| node(option, dialect, depth + 1))
-                    .collect();
+                let options: Option<Vec<_>> =
+                    options.map(|option| node(option, dialect, depth + 1)).collect();
                 strict.insert("anyOf".to_owned(), Value::Array(options?));
             }
             "format" => {
@@ -176,19 +172,9 @@ pub(crate) fn name(name: &str) -> String {
     let name: String = name
         .chars()
         .take(64)
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-                c
-            } else {
-                '_'
-            }
-        })
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
         .collect();
-    if name.is_empty() {
-        "answer".to_owned()
-    } else {
-        name
-    }
+    if name.is_empty() { "answer".to_owned() } else { name }
 }
 
 #[cfg(test)]

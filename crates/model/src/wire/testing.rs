@@ -38,10 +38,7 @@ fn feed(
     events: &mut Vec<ModelEvent>,
 ) -> Result<(), ModelError> {
     for data in data {
-        let event = SseEvent {
-            event: b"",
-            data: data.as_bytes(),
-        };
+        let event = SseEvent { event: b"", data: data.as_bytes() };
         if decoder.push(&event, events)? == Progress::Done {
             return Ok(());
         }

@@ -28,12 +28,7 @@ fn tool(name: &str) -> Arc<ToolDef> {
 async fn text_comes_back_with_id_model_and_usage() {
     for wire in WIRES {
         let provider = FakeProvider::start().await;
-        let usage = Usage {
-            input: 120,
-            output: 7,
-            cache_read: 100,
-            ..Usage::default()
-        };
+        let usage = Usage { input: 120, output: 7, cache_read: 100, ..Usage::default() };
         provider.reply(Reply::text("Grüße 🦀").usage(usage).id("r-9").model("m-2"));
         let answer = complete(&model(wire, &provider), ask("Hi")).await.unwrap();
         assert_eq!(answer.message.text(), "Grüße 🦀");
@@ -47,14 +42,8 @@ async fn text_comes_back_with_id_model_and_usage() {
         assert_eq!(request.header("accept"), Some("text/event-stream"));
         match wire {
             WireKind::OpenAiChat => {
-                assert_eq!(
-                    request.header("authorization"),
-                    Some(format!("Bearer {KEY}").as_str())
-                );
-                assert_eq!(
-                    request.json()["stream_options"],
-                    json!({"include_usage": true})
-                );
+                assert_eq!(request.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+                assert_eq!(request.json()["stream_options"], json!({"include_usage": true}));
             }
             WireKind::Anthropic => {
                 assert_eq!(request.header("x-api-key"), Some(KEY));
@@ -69,23 +58,14 @@ async fn deltas_come_one_by_one_and_in_order() {
     for wire in WIRES {
         let provider = FakeProvider::start().await;
         let pieces: Vec<String> = (0..500).map(|n| format!("{n} \"ü\"\n")).collect();
-        provider.reply(
-            Reply::new()
-                .deltas(pieces.clone())
-                .usage(Usage::new(1, 500)),
-        );
+        provider.reply(Reply::new().deltas(pieces.clone()).usage(Usage::new(1, 500)));
         let (events, failure) = drain(&model(wire, &provider), ask("Count")).await;
         assert_eq!(failure, None);
         assert_eq!(texts(&events), pieces);
         assert!(matches!(events[0], ModelEvent::Started { .. }));
-        let stop = events
-            .iter()
-            .position(|event| matches!(event, ModelEvent::Stop(_)))
-            .unwrap();
-        let last_text = events
-            .iter()
-            .rposition(|event| matches!(event, ModelEvent::Text(_)))
-            .unwrap();
+        let stop = events.iter().position(|event| matches!(event, ModelEvent::Stop(_))).unwrap();
+        let last_text =
+            events.iter().rposition(|event| matches!(event, ModelEvent::Text(_))).unwrap();
         assert!(stop > last_text);
         assert!(events.contains(&ModelEvent::Usage(Usage::new(1, 500))));
     }
@@ -104,9 +84,7 @@ async fn parallel_and_fragmented_calls_are_put_together() {
                 .raw_call("call_4", "search", "{\"q\": oops")
                 .fragment(fragment);
             provider.reply(reply);
-            let answer = complete(&model(wire, &provider), ask("Look"))
-                .await
-                .unwrap();
+            let answer = complete(&model(wire, &provider), ask("Look")).await.unwrap();
             assert_eq!(answer.stop, StopReason::ToolUse);
             assert_eq!(answer.message.text(), "Let me look.");
             let calls: Vec<&ToolCall> = answer.message.tool_calls().collect();
@@ -125,10 +103,8 @@ async fn a_whole_tool_round_is_sent_as_the_vendor_wants_it() {
     for wire in WIRES {
         let provider = FakeProvider::start().await;
         provider.reply(Reply::text("ok"));
-        let broken = ToolCall {
-            arguments: "{oops".to_owned(),
-            ..ToolCall::new("c2", "search", &json!({}))
-        };
+        let broken =
+            ToolCall { arguments: "{oops".to_owned(), ..ToolCall::new("c2", "search", &json!({})) };
         let call = ToolCall::new("c1", "search", &json!({"q": "x"}));
         let request = ChatRequest {
             system: Some("Be brief.".into()),
@@ -158,14 +134,8 @@ async fn images_and_documents_reach_the_model_also_from_tools() {
         provider.reply(Reply::text("a crab"));
         let call = ToolCall::new("c1", "camera", &json!({}));
         let mut result = ToolResult::text(&call, "taken");
-        result
-            .parts
-            .push(ResultPart::Image(Image::bytes("image/png", b"PNG")));
-        result.parts.push(ResultPart::File(Document::bytes(
-            "r.pdf",
-            "application/pdf",
-            b"PDF",
-        )));
+        result.parts.push(ResultPart::Image(Image::bytes("image/png", b"PNG")));
+        result.parts.push(ResultPart::File(Document::bytes("r.pdf", "application/pdf", b"PDF")));
         let parts = vec![
             Part::text("What is this?"),
             Image::url("https://example.com/a.png").into(),
@@ -196,10 +166,11 @@ async fn reasoning_comes_back_and_returns_byte_for_byte_to_its_own_provider_only
     let signature = "EqQB/+==\u{2028}\"sig\"";
     for wire in WIRES {
         let provider = FakeProvider::start().await;
-        let first = Reply::new()
-            .reasoning("hm, ", signature)
-            .redacted("enc==")
-            .and_call("c1", "search", &json!({"q": "x"}));
+        let first = Reply::new().reasoning("hm, ", signature).redacted("enc==").and_call(
+            "c1",
+            "search",
+            &json!({"q": "x"}),
+        );
         provider.replies([
             first.model("claude-haiku-4-5-20251001"),
             Reply::text("done"),
@@ -223,9 +194,7 @@ async fn reasoning_comes_back_and_returns_byte_for_byte_to_its_own_provider_only
         let mut message = answer.message.clone();
         message.parts.insert(0, foreign);
         request.messages.push(Arc::new(message));
-        request
-            .messages
-            .push(Arc::new(Message::results([ToolResult::text(&call, "y")])));
+        request.messages.push(Arc::new(Message::results([ToolResult::text(&call, "y")])));
         complete(&thinker, request.clone()).await.unwrap();
         let sent = provider.bodies()[1]["messages"][1].clone();
         match wire {
@@ -241,17 +210,9 @@ async fn reasoning_comes_back_and_returns_byte_for_byte_to_its_own_provider_only
             }
             WireKind::OpenAiChat => {
                 assert!(sent.get("reasoning_content").is_none(), "{sent}");
-                let options = Options {
-                    replay_reasoning: true,
-                    ..Options::default()
-                };
-                complete(&model_with(wire, &provider, options), request)
-                    .await
-                    .unwrap();
-                assert_eq!(
-                    provider.bodies()[2]["messages"][1]["reasoning_content"],
-                    "foreignhm, "
-                );
+                let options = Options { replay_reasoning: true, ..Options::default() };
+                complete(&model_with(wire, &provider, options), request).await.unwrap();
+                assert_eq!(provider.bodies()[2]["messages"][1]["reasoning_content"], "foreignhm, ");
             }
         }
     }
@@ -302,32 +263,16 @@ async fn s225_tool_choice_is_mapped_and_left_out_without_tools() {
     for (wire, choice, expected) in [
         (WireKind::OpenAiChat, ToolChoice::Auto, None),
         (WireKind::OpenAiChat, ToolChoice::None, Some(json!("none"))),
-        (
-            WireKind::OpenAiChat,
-            ToolChoice::Required,
-            Some(json!("required")),
-        ),
+        (WireKind::OpenAiChat, ToolChoice::Required, Some(json!("required"))),
         (
             WireKind::OpenAiChat,
             choice.clone(),
             Some(json!({"type": "function", "function": {"name": "search"}})),
         ),
         (WireKind::Anthropic, ToolChoice::Auto, None),
-        (
-            WireKind::Anthropic,
-            ToolChoice::None,
-            Some(json!({"type": "none"})),
-        ),
-        (
-            WireKind::Anthropic,
-            ToolChoice::Required,
-            Some(json!({"type": "any"})),
-        ),
-        (
-            WireKind::Anthropic,
-            choice,
-            Some(json!({"type": "tool", "name": "search"})),
-        ),
+        (WireKind::Anthropic, ToolChoice::None, Some(json!({"type": "none"}))),
+        (WireKind::Anthropic, ToolChoice::Required, Some(json!({"type": "any"}))),
+        (WireKind::Anthropic, choice, Some(json!({"type": "tool", "name": "search"}))),
     ] {
         let provider = FakeProvider::start().await;
         provider.replies([Reply::text("x"), Reply::text("x")]);
@@ -359,10 +304,7 @@ async fn s225_a_choice_without_a_tool_is_refused_before_any_request() {
             request.tool_choice = ToolChoice::Tool(name.to_owned());
             let (events, failure) = drain(&model(wire, &provider), request).await;
             assert!(events.is_empty());
-            assert_eq!(
-                failure.unwrap().class,
-                provost_model::ModelErrorClass::InvalidRequest
-            );
+            assert_eq!(failure.unwrap().class, provost_model::ModelErrorClass::InvalidRequest);
             assert_eq!(provider.connection_count(), 0);
         }
     }
@@ -372,11 +314,7 @@ async fn s225_a_choice_without_a_tool_is_refused_before_any_request() {
 async fn s226_request_ids_and_rate_limits_are_told() {
     for wire in WIRES {
         let provider = FakeProvider::start().await;
-        let id_header = if wire == WireKind::OpenAiChat {
-            "x-request-id"
-        } else {
-            "request-id"
-        };
+        let id_header = if wire == WireKind::OpenAiChat { "x-request-id" } else { "request-id" };
         provider.reply(
             Reply::text("x")
                 .header(id_header, "req_7")
@@ -384,10 +322,7 @@ async fn s226_request_ids_and_rate_limits_are_told() {
         );
         let answer = complete(&model(wire, &provider), ask("?")).await.unwrap();
         assert_eq!(answer.metadata["request_id"], "req_7");
-        assert_eq!(
-            answer.metadata["rate_limits"]["x-ratelimit-remaining-tokens"],
-            "12"
-        );
+        assert_eq!(answer.metadata["rate_limits"]["x-ratelimit-remaining-tokens"], "12");
     }
 }
 

@@ -37,10 +37,7 @@ async fn s243_every_failure_has_its_class_and_its_chance_of_a_retry() {
             assert_eq!(provider.request_count(), tries, "{wire:?} {failure:?}");
             assert_eq!(retries(&events).len(), tries - 1);
             let shown = format!("{error} {error:?}");
-            assert!(
-                !shown.contains(KEY) && !shown.contains("secret prompt"),
-                "{shown}"
-            );
+            assert!(!shown.contains(KEY) && !shown.contains("secret prompt"), "{shown}");
         }
     }
 }
@@ -63,9 +60,7 @@ async fn s243_retry_after_is_honoured_and_the_retry_is_told() {
             retries[0].1 >= Duration::from_millis(30) && retries[0].1 <= Duration::from_millis(33)
         );
         assert_eq!(retries[1], (2, Duration::ZERO));
-        let ModelEvent::Retry { error, .. } = &events[0] else {
-            panic!("{events:?}")
-        };
+        let ModelEvent::Retry { error, .. } = &events[0] else { panic!("{events:?}") };
         assert_eq!(error.class, Class::RateLimited);
         assert_eq!(error.retry_after, Some(Duration::from_millis(30)));
     }
@@ -132,9 +127,7 @@ async fn s243_nothing_is_tried_again_after_the_first_delta() {
 }
 
 fn broken_is_call(events: &[ModelEvent]) -> bool {
-    events
-        .iter()
-        .any(|event| matches!(event, ModelEvent::ToolCallStart { .. }))
+    events.iter().any(|event| matches!(event, ModelEvent::ToolCallStart { .. }))
 }
 
 #[tokio::test]
@@ -162,11 +155,7 @@ async fn s226_a_stream_without_choices_is_exactly_one_error() {
 async fn an_answer_that_is_no_stream_is_told() {
     for wire in WIRES {
         for (reply, class, part) in [
-            (
-                Reply::fixed(200, "text/html", "<html>portal</html>"),
-                Class::Malformed,
-                "base URL",
-            ),
+            (Reply::fixed(200, "text/html", "<html>portal</html>"), Class::Malformed, "base URL"),
             (
                 Reply::fixed(200, "application/json", "{\"choices\":[]}"),
                 Class::Malformed,
@@ -210,12 +199,15 @@ async fn an_endless_error_body_and_an_echoed_key_do_no_harm() {
         provider.reply(Reply::fixed(401, "text/plain", body).stall());
         let error = drain(&model(wire, &provider), ask()).await.1.unwrap();
         assert_eq!(error.class, Class::Auth);
-        assert!(
-            error.message.contains("the key *** is wrong"),
-            "{}",
-            error.message
-        );
+        assert!(error.message.contains("the key *** is wrong"), "{}", error.message);
         assert!(error.message.len() < 1000);
+
+        let echo = format!(
+            "event: error\ndata: {{\"type\":\"error\",\"error\":{{\"message\":\"{KEY}\"}}}}\n\n"
+        );
+        provider.reply(Reply::text("half").raw(echo).end_early());
+        let error = drain(&model(wire, &provider), ask()).await.1.unwrap();
+        assert!(error.message.ends_with(": ***"), "{}", error.message);
     }
 }
 
@@ -226,57 +218,33 @@ async fn silence_ends_in_a_timeout_wherever_it_begins() {
         for (reply, timeouts, part, deltas) in [
             (
                 Reply::silence(),
-                Timeouts {
-                    first_byte: short,
-                    ..Timeouts::default()
-                },
+                Timeouts { first_byte: short, ..Timeouts::default() },
                 "first-byte",
                 0,
             ),
-            (
-                Reply::new().stall(),
-                Timeouts {
-                    idle: short,
-                    ..Timeouts::default()
-                },
-                "idle",
-                0,
-            ),
+            (Reply::new().stall(), Timeouts { idle: short, ..Timeouts::default() }, "idle", 0),
             (
                 Reply::text("half").stall(),
-                Timeouts {
-                    idle: short,
-                    ..Timeouts::default()
-                },
+                Timeouts { idle: short, ..Timeouts::default() },
                 "idle",
                 1,
             ),
             (
                 Reply::text("half").stall(),
-                Timeouts {
-                    total: Some(short),
-                    ..Timeouts::default()
-                },
+                Timeouts { total: Some(short), ..Timeouts::default() },
                 "deadline",
                 1,
             ),
             (
                 Reply::silence(),
-                Timeouts {
-                    total: Some(short),
-                    ..Timeouts::default()
-                },
+                Timeouts { total: Some(short), ..Timeouts::default() },
                 "deadline",
                 0,
             ),
         ] {
             let provider = FakeProvider::start().await;
             provider.reply(reply.clone());
-            let options = Options {
-                timeouts,
-                retry: RetryPolicy::never(),
-                ..Options::default()
-            };
+            let options = Options { timeouts, retry: RetryPolicy::never(), ..Options::default() };
             let (events, error) = drain(&model_with(wire, &provider, options), ask()).await;
             let error = error.unwrap();
             assert_eq!(error.class, Class::Timeout, "{wire:?} {reply:?}");
@@ -292,14 +260,8 @@ async fn a_slow_but_steady_stream_is_no_timeout() {
         let provider = FakeProvider::start().await;
         let slow = Reply::new().deltas(["a", "b", "c", "d", "e", "f", "g", "h"]);
         provider.reply(slow.chunk_delay(Duration::from_millis(20)));
-        let timeouts = Timeouts {
-            idle: Duration::from_millis(150),
-            ..Timeouts::default()
-        };
-        let options = Options {
-            timeouts,
-            ..Options::default()
-        };
+        let timeouts = Timeouts { idle: Duration::from_millis(150), ..Timeouts::default() };
+        let options = Options { timeouts, ..Options::default() };
         let (events, failure) = drain(&model_with(wire, &provider, options), ask()).await;
         assert_eq!(failure, None);
         assert_eq!(texts(&events).concat(), "abcdefgh");
@@ -314,11 +276,7 @@ async fn a_deadline_holds_for_the_call_with_all_its_retries() {
         let mut request = ask();
         request.deadline = Some(tokio::time::Instant::now() + Duration::from_secs(2));
         let error = drain(&model(wire, &provider), request).await.1.unwrap();
-        assert_eq!(
-            error.class,
-            Class::Overloaded,
-            "the cause is kept, and nobody waited"
-        );
+        assert_eq!(error.class, Class::Overloaded, "the cause is kept, and nobody waited");
         assert_eq!(provider.request_count(), 1);
 
         let mut request = ask();
@@ -336,18 +294,12 @@ async fn a_server_that_is_not_there_is_named() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let options = Options {
-            base_url: Some(format!("http://{address}/v1")),
-            ..Options::default()
-        };
+        let options =
+            Options { base_url: Some(format!("http://{address}/v1")), ..Options::default() };
         let (events, error) = drain(&model_with(wire, &provider, options), ask()).await;
         let error = error.unwrap();
         assert_eq!(error.class, Class::Transport);
-        assert!(
-            error.message.contains(&address.to_string()),
-            "{}",
-            error.message
-        );
+        assert!(error.message.contains(&address.to_string()), "{}", error.message);
         assert!(std::error::Error::source(&error).is_some());
         assert_eq!(retries(&events).len(), 4);
     }

@@ -32,10 +32,7 @@ impl Default for Options {
                 idle: Duration::from_secs(10),
                 ..Timeouts::default()
             },
-            retry: RetryPolicy {
-                base: Duration::from_millis(1),
-                ..RetryPolicy::default()
-            },
+            retry: RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() },
             client: None,
             base_url: None,
             replay_reasoning: false,

@@ -67,13 +67,8 @@ async fn s229_an_injected_client_is_the_one_that_is_used() {
             .default_headers(marks)
             .build()
             .unwrap();
-        let options = Options {
-            client: Some(client),
-            ..Options::default()
-        };
-        complete(&model_with(wire, &provider, options), ask())
-            .await
-            .unwrap();
+        let options = Options { client: Some(client), ..Options::default() };
+        complete(&model_with(wire, &provider, options), ask()).await.unwrap();
         assert_eq!(provider.requests()[0].header("x-injected"), Some("yes"));
     }
 }
@@ -100,10 +95,8 @@ fn the_shared_client_outlives_the_runtime_that_first_used_it() {
             .unwrap();
         let provider = serving.block_on(FakeProvider::answering(|_| Reply::text("x")));
         for _ in 0..3 {
-            let asking = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let asking =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let (events, failure) = asking.block_on(drain(&model(wire, &provider), ask()));
             assert_eq!((texts(&events), failure), (vec!["x"], None));
         }
@@ -116,11 +109,7 @@ async fn many_calls_at_once_do_not_mix() {
         let provider = FakeProvider::answering(|request| {
             let body = request.json();
             let said = body["messages"][0]["content"].clone();
-            let said = said
-                .as_str()
-                .or(said[0]["text"].as_str())
-                .unwrap_or("?")
-                .to_owned();
+            let said = said.as_str().or(said[0]["text"].as_str()).unwrap_or("?").to_owned();
             Reply::new().deltas(said.split(' ').map(str::to_owned).collect::<Vec<_>>())
         })
         .await;

@@ -28,18 +28,13 @@ async fn s215_an_approval_lets_the_tool_go_on() {
     assert_eq!(ask(&people).await.unwrap().to_text(), "paid");
     assert_eq!(
         *people.asked.lock().unwrap(),
-        [
-            ("go on?".to_owned(), None),
-            ("pay?".to_owned(), Some(json!({"amount": 3})))
-        ]
+        [("go on?".to_owned(), None), ("pay?".to_owned(), Some(json!({"amount": 3})))]
     );
 }
 
 #[tokio::test]
 async fn s215_a_rejection_ends_the_tool_with_its_reason() {
-    let people = People::who(Ok(ApprovalDecision::Deny {
-        reason: "too much".to_owned(),
-    }));
+    let people = People::who(Ok(ApprovalDecision::Deny { reason: "too much".to_owned() }));
     let error = ask(&people).await.unwrap_err();
     assert_eq!(error, ToolError::Rejected("too much".to_owned()));
     assert_eq!(error.to_string(), "the call was not approved: too much");
@@ -48,10 +43,7 @@ async fn s215_a_rejection_ends_the_tool_with_its_reason() {
 
 #[tokio::test]
 async fn s215_a_question_that_must_wait_ends_the_tool_as_it_is() {
-    let waits = ToolError::NeedsApproval {
-        hint: "go on?".to_owned(),
-        payload: Some(json!([1])),
-    };
+    let waits = ToolError::NeedsApproval { hint: "go on?".to_owned(), payload: Some(json!([1])) };
     let people = People::who(Err(waits.clone()));
     assert_eq!(ask(&people).await, Err(waits));
 }
@@ -60,10 +52,7 @@ async fn s215_a_question_that_must_wait_ends_the_tool_as_it_is() {
 async fn a_payload_without_a_json_form_is_not_asked() {
     let cx = stage::cx();
     let payload = std::collections::HashMap::from([((1, 2), 3)]);
-    assert!(matches!(
-        cx.confirm_with("go on?", payload).await,
-        Err(ToolError::Failed(_))
-    ));
+    assert!(matches!(cx.confirm_with("go on?", payload).await, Err(ToolError::Failed(_))));
 }
 
 #[test]
@@ -103,8 +92,5 @@ fn an_error_tells_its_causes_once() {
         ToolError::from(Outer(cause())),
         ToolError::failed("cannot read the file: disk on fire")
     );
-    assert_eq!(
-        ToolError::from(Repeating(cause())),
-        ToolError::failed("cannot read: disk on fire")
-    );
+    assert_eq!(ToolError::from(Repeating(cause())), ToolError::failed("cannot read: disk on fire"));
 }

@@ -43,7 +43,7 @@ fn check(spec: ToolSpec, arguments: &str, approved: bool) -> String {
         arguments: arguments.to_owned(),
         ..ToolCall::new("call_1", "trip", &Value::Null)
     };
-    stage::verdict(Guard.check(&tool(spec, done), &call, approved))
+    stage::verdict(Guard::default().check(&tool(spec, done), &call, approved))
 }
 
 const OSLO: &str = r#"{"city":"Oslo"}"#;
@@ -52,10 +52,7 @@ const OSLO: &str = r#"{"city":"Oslo"}"#;
 fn arguments_that_are_no_json_are_refused() {
     for arguments in ["{\"city\":", "city", "{}{}", "\u{0}"] {
         let verdict = check(spec(), arguments, true);
-        assert!(
-            verdict.starts_with("invalid: the arguments are not valid JSON: "),
-            "{verdict}"
-        );
+        assert!(verdict.starts_with("invalid: the arguments are not valid JSON: "), "{verdict}");
     }
 }
 
@@ -63,10 +60,7 @@ fn arguments_that_are_no_json_are_refused() {
 fn json_that_is_no_object_is_refused() {
     for arguments in ["null", "[]", "3", "\"city\""] {
         let verdict = check(spec(), arguments, true);
-        assert!(
-            verdict.starts_with("invalid: the arguments do not fit the schema"),
-            "{verdict}"
-        );
+        assert!(verdict.starts_with("invalid: the arguments do not fit the schema"), "{verdict}");
     }
 }
 
@@ -82,14 +76,8 @@ fn nothing_means_an_empty_object() {
 fn faults_are_told_together_and_with_their_place() {
     let arguments = r#"{"city": 4, "stops": [{"minutes": 1}, {"minutes": "2"}], "town": 1}"#;
     let verdict = check(spec(), arguments, true);
-    assert!(
-        verdict.contains("city: 4 is not of type \"string\""),
-        "{verdict}"
-    );
-    assert!(
-        verdict.contains("stops.1.minutes: \"2\" is not of type"),
-        "{verdict}"
-    );
+    assert!(verdict.contains("city: 4 is not of type \"string\""), "{verdict}");
+    assert!(verdict.contains("stops.1.minutes: \"2\" is not of type"), "{verdict}");
     assert!(verdict.contains("'town' was unexpected"), "{verdict}");
 }
 
@@ -103,10 +91,7 @@ fn a_fault_does_not_repeat_a_huge_value() {
 #[test]
 fn too_many_bytes_are_not_even_parsed() {
     let verdict = check(spec(), &"x".repeat(TOOL_ARGUMENTS_BYTES_MAX + 1), true);
-    assert!(
-        verdict.starts_with("invalid: the arguments are 1048577 bytes long"),
-        "{verdict}"
-    );
+    assert!(verdict.starts_with("invalid: the arguments are 1048577 bytes long"), "{verdict}");
 }
 
 #[test]
@@ -115,10 +100,7 @@ fn approval_never_always_and_when() {
     let rule = Approval::when(|arguments| arguments["city"] == "Oslo");
     assert_eq!(check(spec(), OSLO, false), allowed);
     assert_eq!(check(spec().approval(Approval::Always), OSLO, false), "ask");
-    assert_eq!(
-        check(spec().approval(Approval::Always), OSLO, true),
-        allowed
-    );
+    assert_eq!(check(spec().approval(Approval::Always), OSLO, true), allowed);
     assert_eq!(check(spec().approval(rule.clone()), OSLO, false), "ask");
     assert_eq!(
         check(spec().approval(rule.clone()), r#"{"city":"Rome"}"#, false),
@@ -172,10 +154,7 @@ async fn s232_a_timeout_is_a_failure_and_stops_the_tool() {
     });
     let started = tokio::time::Instant::now();
     let error = run(&slow).await.unwrap_err();
-    assert_eq!(
-        error,
-        ToolError::failed("the tool did not finish within 1.5 s")
-    );
+    assert_eq!(error, ToolError::failed("the tool did not finish within 1.5 s"));
     assert_eq!(started.elapsed(), Duration::from_millis(1500));
     assert!(dropped.await.is_err(), "the tool's own future is gone");
 }
@@ -202,9 +181,8 @@ async fn s230_dropping_the_call_drops_the_tool() {
 
 #[tokio::test]
 async fn an_output_of_50_mb_is_bounded() {
-    let huge = tool(spec(), || {
-        async { Ok(ToolOutput::text("x".repeat(50 * 1024 * 1024))) }.boxed()
-    });
+    let huge =
+        tool(spec(), || async { Ok(ToolOutput::text("x".repeat(50 * 1024 * 1024))) }.boxed());
     let text = run(&huge).await.unwrap().to_text();
     assert!(text.len() <= TOOL_OUTPUT_BYTES_MAX + 64, "{}", text.len());
     assert!(text.contains("of 52428800 bytes cut"));
@@ -215,19 +193,12 @@ async fn an_output_of_many_parts_is_bounded_as_a_whole() {
     let many = tool(spec(), || {
         let part = ToolOutput::text("x".repeat(1024)).parts;
         let parts = part.into_iter().cycle().take(10_000).collect();
-        let output = ToolOutput {
-            parts,
-            ..ToolOutput::default()
-        };
+        let output = ToolOutput { parts, ..ToolOutput::default() };
         async { Ok(output) }.boxed()
     });
     let text = run(&many).await.unwrap().to_text();
     assert!(text.len() <= TOOL_OUTPUT_BYTES_MAX + 256, "{}", text.len());
-    assert!(
-        text.ends_with("[9950 further parts were left out]"),
-        "{}",
-        &text[text.len() - 60..]
-    );
+    assert!(text.ends_with("[9950 further parts were left out]"), "{}", &text[text.len() - 60..]);
 }
 
 #[tokio::test]
@@ -235,27 +206,19 @@ async fn pictures_are_bounded_as_a_whole() {
     let pictures = tool(spec(), || {
         let picture = Image::bytes("image/png", vec![0; 6 * 1024 * 1024]);
         let parts = vec![ResultPart::Image(picture); 5];
-        let output = ToolOutput {
-            parts,
-            ..ToolOutput::default()
-        };
+        let output = ToolOutput { parts, ..ToolOutput::default() };
         async { Ok(output) }.boxed()
     });
     let output = run(&pictures).await.unwrap();
     let kept = |part: &&ResultPart| matches!(part, ResultPart::Image(_));
     assert_eq!(output.parts.iter().filter(kept).count(), 3);
-    assert!(
-        output
-            .to_text()
-            .contains("a image/png of 6291456 bytes was left out")
-    );
+    assert!(output.to_text().contains("a image/png of 6291456 bytes was left out"));
 }
 
 #[tokio::test]
 async fn an_error_of_50_mb_is_bounded() {
-    let loud = tool(spec(), || {
-        async { Err(ToolError::failed("x".repeat(50 * 1024 * 1024))) }.boxed()
-    });
+    let loud =
+        tool(spec(), || async { Err(ToolError::failed("x".repeat(50 * 1024 * 1024))) }.boxed());
     let text = run(&loud).await.unwrap_err().to_string();
     assert!(text.len() <= TOOL_OUTPUT_BYTES_MAX + 64, "{}", text.len());
 }
@@ -268,9 +231,7 @@ async fn what_the_tool_says_comes_through() {
         ToolError::Rejected("not today".to_owned()),
     ] {
         let given = error.clone();
-        let failing = tool(spec(), move || {
-            std::future::ready(Err(given.clone())).boxed()
-        });
+        let failing = tool(spec(), move || std::future::ready(Err(given.clone())).boxed());
         assert_eq!(run(&failing).await, Err(error));
     }
 }
@@ -279,7 +240,7 @@ async fn what_the_tool_says_comes_through() {
 fn a_permit_tells_what_it_permits() {
     let tool = tool(spec(), done);
     let call = stage::call(&tool, &json!({"city": "Oslo"}));
-    let Verdict::Allow(permit) = Guard.check(&tool, &call, false) else {
+    let Verdict::Allow(permit) = Guard::default().check(&tool, &call, false) else {
         panic!("not allowed");
     };
     assert_eq!(permit.def().name, "trip");
@@ -288,4 +249,33 @@ fn a_permit_tells_what_it_permits() {
         Err(ToolError::Retry(text)) => assert!(text.starts_with("argument `city`: "), "{text}"),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn of_several_rules_the_strictest_counts_and_approval_cannot_overrule_a_denial() {
+    use provost_tool::{Approval, Guard, Ruling, Tool, Verdict};
+    use std::sync::Arc;
+
+    let tool = |approval: Approval| -> Arc<dyn Tool> {
+        let quiet = provost_tool::tool_fn("quiet", "Does nothing", |_cx, (): ()| async { Ok(()) });
+        Arc::new(quiet.unwrap().with_spec(|spec| spec.approval(approval)))
+    };
+    let call = provost_core::ToolCall::new("c1", "quiet", &serde_json::json!({}));
+    let verdict = |guard: &Guard, approval, approved| match guard.check(&tool(approval), &call, approved) {
+        Verdict::Allow(_) => "allow".to_owned(),
+        Verdict::Ask => "ask".to_owned(),
+        Verdict::Deny(reason) => format!("deny: {reason}"),
+        Verdict::Invalid(problem) => format!("invalid: {problem}"),
+    };
+    let mut guard = Guard::default();
+    assert_eq!(verdict(&guard, Approval::Never, false), "allow");
+    guard.add_rule(|_| Ruling::Ask);
+    guard.add_rule(|_| Ruling::Allow);
+    assert_eq!(verdict(&guard, Approval::Never, false), "ask");
+    assert_eq!(verdict(&guard, Approval::Never, true), "allow");
+    guard.add_rule(|facts| Ruling::Deny(format!("no {}", facts.spec.name())));
+    assert_eq!(verdict(&guard, Approval::Always, true), "deny: no quiet");
+    let mut broken = Guard::default();
+    broken.add_rule(|_| panic!("a broken rule"));
+    assert!(verdict(&broken, Approval::Never, true).starts_with("deny: a rule failed"));
 }

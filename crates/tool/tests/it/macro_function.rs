@@ -63,18 +63,11 @@ async fn get_weather(
     if city.is_empty() {
         return Err(ToolError::retry("name a city"));
     }
-    Ok(Weather {
-        city,
-        days,
-        unit,
-        source: stations.name.clone(),
-    })
+    Ok(Weather { city, days, unit, source: stations.name.clone() })
 }
 
 fn deps() -> Deps {
-    let stations = Stations {
-        name: "north".to_owned(),
-    };
+    let stations = Stations { name: "north".to_owned() };
     Deps::default().with(stations).with(Clock(7))
 }
 
@@ -82,10 +75,7 @@ fn deps() -> Deps {
 fn the_schema_has_the_arguments_in_order_and_nothing_else() {
     let def = get_weather.spec().def();
     assert_eq!(def.name, "weather");
-    assert_eq!(
-        def.description,
-        "Current weather for a city.\n\nAsks the stations."
-    );
+    assert_eq!(def.description, "Current weather for a city.\n\nAsks the stations.");
     let schema = serde_json::to_string_pretty(&def.input_schema).unwrap();
     assert_eq!(schema, include_str!("macro_function/weather.json").trim());
 }
@@ -97,10 +87,7 @@ fn options_reach_the_spec() {
     assert_eq!(spec.retries, 2);
     assert!(spec.exclusive);
     assert!(matches!(spec.approval, Approval::Always));
-    assert_eq!(
-        spec.deps,
-        [DepType::of::<Stations>(), DepType::of::<Clock>()]
-    );
+    assert_eq!(spec.deps, [DepType::of::<Stations>(), DepType::of::<Clock>()]);
 }
 
 #[tokio::test]
@@ -109,15 +96,12 @@ async fn a_call_gets_its_arguments_context_and_deps() {
     let call = stage::call(&tool, &json!({"city": "Oslo", "unit": "celsius"}));
     let people = stage::People::who_approve();
     let cx = stage::cx_with(Arc::clone(&people), deps());
-    assert!(matches!(Guard.check(&tool, &call, false), Verdict::Ask));
-    let Verdict::Allow(permit) = Guard.check(&tool, &call, true) else {
+    assert!(matches!(Guard::default().check(&tool, &call, false), Verdict::Ask));
+    let Verdict::Allow(permit) = Guard::default().check(&tool, &call, true) else {
         panic!("approved but not allowed");
     };
-    let output = Guard.run(permit, cx).await.unwrap();
-    assert_eq!(
-        output.to_text(),
-        r#"{"city":"Oslo","days":1,"unit":"celsius","source":"north"}"#
-    );
+    let output = Guard::default().run(permit, cx).await.unwrap();
+    assert_eq!(output.to_text(), r#"{"city":"Oslo","days":1,"unit":"celsius","source":"north"}"#);
     assert_eq!(*people.told.lock().unwrap(), ["asking at 7"]);
 }
 
@@ -153,20 +137,14 @@ fn unknown_missing_and_wrong_arguments_are_refused_with_their_place() {
     let tool = get_weather.tool();
     let check = |arguments: Value| {
         let call = stage::call(&tool, &arguments);
-        stage::verdict(Guard.check(&tool, &call, true))
+        stage::verdict(Guard::default().check(&tool, &call, true))
     };
     let unknown = check(json!({"city": "Oslo", "town": 1}));
-    assert!(
-        unknown.contains("Additional properties") && unknown.contains("town"),
-        "{unknown}"
-    );
+    assert!(unknown.contains("Additional properties") && unknown.contains("town"), "{unknown}");
     let missing = check(json!({}));
     assert!(missing.contains("\"city\" is a required"), "{missing}");
     let wrong = check(json!({"city": "Oslo", "days": "two"}));
-    assert!(
-        wrong.starts_with("invalid") && wrong.contains("days:"),
-        "{wrong}"
-    );
+    assert!(wrong.starts_with("invalid") && wrong.contains("days:"), "{wrong}");
 }
 
 /// Waits for an order number that the schema cannot check.
@@ -188,10 +166,10 @@ async fn what_only_the_type_refuses_goes_back_to_the_model_with_its_place() {
 async fn a_missing_dep_is_named() {
     let tool = get_weather.tool();
     let call = stage::call(&tool, &json!({"city": "Oslo"}));
-    let Verdict::Allow(permit) = Guard.check(&tool, &call, true) else {
+    let Verdict::Allow(permit) = Guard::default().check(&tool, &call, true) else {
         panic!("approved but not allowed");
     };
-    let error = Guard.run(permit, stage::cx()).await.unwrap_err();
+    let error = Guard::default().run(permit, stage::cx()).await.unwrap_err();
     assert!(error.to_string().contains("Stations"), "{error}");
 }
 
@@ -219,13 +197,10 @@ async fn refund(amount: Option<u64>) -> Option<u64> {
 fn approval_by_a_function_or_a_closure() {
     let check = |tool: Arc<dyn Tool>, arguments: Value| {
         let call = stage::call(&tool, &arguments);
-        stage::verdict(Guard.check(&tool, &call, false))
+        stage::verdict(Guard::default().check(&tool, &call, false))
     };
     assert_eq!(check(pay.tool(), json!({"amount": 101})), "ask");
-    assert_eq!(
-        check(pay.tool(), json!({"amount": 100})),
-        r#"allow {"amount":100}"#
-    );
+    assert_eq!(check(pay.tool(), json!({"amount": 100})), r#"allow {"amount":100}"#);
     assert_eq!(check(refund.tool(), json!({})), "ask");
     assert_eq!(refund.spec().def().description, "Pays back.");
     assert_eq!(refund.spec().timeout, Duration::from_millis(500));
@@ -262,10 +237,7 @@ async fn a_result_under_any_name_keeps_its_error() {
     let good = stage::run(&parse.tool(), stage::cx(), json!({"text": "4"})).await;
     assert_eq!(good.unwrap().to_text(), "4");
     let bad = stage::run(&parse.tool(), stage::cx(), json!({"text": "x"})).await;
-    assert_eq!(
-        bad.unwrap_err(),
-        ToolError::failed("invalid digit found in string")
-    );
+    assert_eq!(bad.unwrap_err(), ToolError::failed("invalid digit found in string"));
 }
 
 /// Does nothing that could be told.

@@ -47,21 +47,12 @@ fn schema<A: JsonSchema>() -> Value {
 fn s214_required_optional_and_skipped_fields() {
     let schema = schema::<Trip>();
     assert_eq!(schema["type"], "object");
-    assert_eq!(
-        schema["required"],
-        json!(["to", "mode", "first", "stops", "tags"])
-    );
+    assert_eq!(schema["required"], json!(["to", "mode", "first", "stops", "tags"]));
     let properties: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(
-        properties,
-        ["to", "mode", "first", "stops", "tags", "note", "people"]
-    );
+    assert_eq!(properties, ["to", "mode", "first", "stops", "tags", "note", "people"]);
     assert_eq!(schema["properties"]["to"]["description"], "Where to.");
     assert_eq!(schema["properties"]["people"]["default"], 0);
-    assert_eq!(
-        schema["properties"]["note"]["type"],
-        json!(["string", "null"])
-    );
+    assert_eq!(schema["properties"]["note"]["type"], json!(["string", "null"]));
 }
 
 #[test]
@@ -87,10 +78,9 @@ fn s214_a_boxed_struct_is_the_struct_and_a_unit_is_empty() {
 
 #[test]
 fn s214_what_is_no_object_is_refused() {
-    for refused in [
-        ToolSpec::typed::<String>("trip", "Plans"),
-        ToolSpec::typed::<Vec<u8>>("trip", "Plans"),
-    ] {
+    for refused in
+        [ToolSpec::typed::<String>("trip", "Plans"), ToolSpec::typed::<Vec<u8>>("trip", "Plans")]
+    {
         match refused {
             Err(SpecError::Schema { tool, problem }) => {
                 assert_eq!(tool, "trip");
@@ -116,10 +106,7 @@ fn a_typed_spec_accepts_what_the_type_accepts() {
     serde_json::from_value::<Trip>(good).unwrap();
     let bad = json!({"to": "Oslo", "mode": "late", "first": {}, "stops": [], "tags": []});
     let faults = spec.check(&bad).unwrap_err().to_string();
-    assert!(
-        faults.contains("mode: ") && faults.contains("first: "),
-        "{faults}"
-    );
+    assert!(faults.contains("mode: ") && faults.contains("first: "), "{faults}");
 }
 
 #[test]
@@ -138,12 +125,7 @@ fn names_that_a_vendor_would_refuse_are_refused() {
     let too_long = "x".repeat(65);
     for name in ["", "get weather", "a.b", "météo", "a/b", "a\n", &too_long] {
         let error = ToolSpec::new(name, "Does it", json!({})).unwrap_err();
-        assert_eq!(
-            error,
-            SpecError::Name {
-                name: name.to_owned()
-            }
-        );
+        assert_eq!(error, SpecError::Name { name: name.to_owned() });
     }
     let huge = ToolSpec::new("é".repeat(1_000_000), "Does it", json!({})).unwrap_err();
     assert!(huge.to_string().len() < 500);
@@ -183,10 +165,7 @@ fn a_schema_never_reaches_out() {
 #[test]
 fn a_schema_without_a_type_is_an_object() {
     let spec = ToolSpec::new("trip", "Plans a trip", json!({})).unwrap();
-    assert_eq!(
-        spec.def().input_schema,
-        json!({"type": "object", "properties": {}})
-    );
+    assert_eq!(spec.def().input_schema, json!({"type": "object", "properties": {}}));
     assert!(spec.check(&json!([])).is_err());
 }
 

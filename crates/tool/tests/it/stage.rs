@@ -21,11 +21,7 @@ pub(crate) struct People {
 
 impl People {
     pub(crate) fn who(answer: Result<ApprovalDecision, ToolError>) -> Arc<Self> {
-        Arc::new(Self {
-            answer,
-            asked: Mutex::default(),
-            told: Mutex::default(),
-        })
+        Arc::new(Self { answer, asked: Mutex::default(), told: Mutex::default() })
     }
 
     pub(crate) fn who_approve() -> Arc<Self> {
@@ -59,6 +55,7 @@ pub(crate) fn cx_with(people: Arc<People>, deps: Deps) -> ToolCx {
         agent: "lead/clerk".into(),
         call_id: "call_1".to_owned(),
         tool: "tool".to_owned(),
+        depth: 0,
         retries_left: 2,
         cancel: CancellationToken::new(),
         deps,
@@ -91,8 +88,8 @@ pub(crate) async fn run(
     cx: ToolCx,
     arguments: Value,
 ) -> Result<ToolOutput, ToolError> {
-    match Guard.check(tool, &call(tool, &arguments), false) {
-        Verdict::Allow(permit) => Guard.run(permit, cx).await,
+    match Guard::default().check(tool, &call(tool, &arguments), false) {
+        Verdict::Allow(permit) => Guard::default().run(permit, cx).await,
         other => panic!("not allowed: {}", verdict(other)),
     }
 }

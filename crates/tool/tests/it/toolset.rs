@@ -26,10 +26,7 @@ fn set(name: &str, tools: &[&str]) -> StaticTools {
 
 async fn names(set: &dyn Toolset, cx: &ToolsetCx) -> Vec<String> {
     let tools = set.tools(cx).await.unwrap();
-    tools
-        .iter()
-        .map(|tool| tool.spec().name().to_owned())
-        .collect()
+    tools.iter().map(|tool| tool.spec().name().to_owned()).collect()
 }
 
 #[tokio::test]
@@ -40,11 +37,7 @@ async fn s217_a_static_set_gives_all_and_an_empty_one_nothing() {
     assert_eq!(names(&files, &cx).await, ["read", "write"]);
     assert!(names(&set("empty", &[]), &cx).await.is_empty());
     let none: [Arc<dyn Toolset>; 0] = [];
-    assert!(
-        names(&CompositeTools::new("none", none), &cx)
-            .await
-            .is_empty()
-    );
+    assert!(names(&CompositeTools::new("none", none), &cx).await.is_empty());
 }
 
 #[tokio::test]
@@ -68,9 +61,8 @@ async fn s217_a_filter_keeps_what_matches_and_sees_the_turn() {
 #[tokio::test]
 async fn s217_a_composite_joins_in_order_filtered_sets_too() {
     let cx = stage::toolset_cx();
-    let filtered = FilteredTools::new("some", set("all", &["a", "b"]), |_, spec| {
-        spec.name() != "a"
-    });
+    let filtered =
+        FilteredTools::new("some", set("all", &["a", "b"]), |_, spec| spec.name() != "a");
     let both = CompositeTools::new(
         "both",
         [
@@ -92,11 +84,11 @@ async fn s216_a_confirmed_set_asks_and_leaves_the_original_alone() {
     let tools = confirmed.tools(&cx).await.unwrap();
     assert!(matches!(tools[0].spec().approval, Approval::Always));
     let call = stage::call(&tools[0], &json!({}));
-    assert!(matches!(Guard.check(&tools[0], &call, false), Verdict::Ask));
-    let Verdict::Allow(permit) = Guard.check(&tools[0], &call, true) else {
+    assert!(matches!(Guard::default().check(&tools[0], &call, false), Verdict::Ask));
+    let Verdict::Allow(permit) = Guard::default().check(&tools[0], &call, true) else {
         panic!("approved but not allowed");
     };
-    let output = Guard.run(permit, stage::cx()).await;
+    let output = Guard::default().run(permit, stage::cx()).await;
     assert_eq!(output.unwrap().to_text(), "write ran");
     let untouched = original.tools(&cx).await.unwrap();
     assert!(matches!(untouched[0].spec().approval, Approval::Never));
@@ -128,14 +120,8 @@ async fn a_set_that_fails_fails_every_set_around_it() {
 
 #[tokio::test]
 async fn s212_a_tool_of_a_set_is_found_by_name_and_runs() {
-    let tools = set("files", &["read", "write"])
-        .tools(&stage::toolset_cx())
-        .await
-        .unwrap();
-    let found = tools
-        .iter()
-        .find(|tool| tool.spec().name() == "write")
-        .unwrap();
+    let tools = set("files", &["read", "write"]).tools(&stage::toolset_cx()).await.unwrap();
+    let found = tools.iter().find(|tool| tool.spec().name() == "write").unwrap();
     let output = stage::run(found, stage::cx(), json!({})).await;
     assert_eq!(output.unwrap().to_text(), "write ran");
     assert!(!tools.iter().any(|tool| tool.spec().name() == "delete"));

@@ -18,38 +18,22 @@ fn s222_system_tokens_exceed_the_overhead_and_are_none_without_a_prompt() {
 
 #[test]
 fn s222_each_kind_of_content_adds_tokens() {
-    let empty = count_message(
-        &Estimate,
-        &Message::new(Role::User, vec![], Timestamp::default()),
-    );
+    let empty = count_message(&Estimate, &Message::new(Role::User, vec![], Timestamp::default()));
     assert_eq!(empty, MESSAGE_TOKENS);
     let call = ToolCall::new("c1", "get_weather", &json!({"city": "Paris"}));
     assert!(of(Part::text("hello")) > empty);
     assert!(of(Part::ToolCall(call.clone())) > empty + TOOL_CALL_TOKENS);
     assert!(of(Part::ToolResult(ToolResult::text(&call, "sunny"))) > empty + TOOL_RESULT_TOKENS);
-    assert_eq!(
-        of(Part::Image(Image::url("https://example.test/a.png"))),
-        empty + IMAGE_TOKENS
-    );
+    assert_eq!(of(Part::Image(Image::url("https://example.test/a.png"))), empty + IMAGE_TOKENS);
     let reasoning = |text: &str, data: &str| {
         Part::Reasoning(Reasoning {
             text: text.into(),
-            opaque: Some(Opaque {
-                provider: "p".into(),
-                kind: "k".into(),
-                data: data.into(),
-            }),
+            opaque: Some(Opaque { provider: "p".into(), kind: "k".into(), data: data.into() }),
         })
     };
     assert!(of(reasoning("hm, let me think", "")) > empty);
     assert!(of(reasoning("", &"d".repeat(400))) > empty);
-    assert!(
-        of(Part::Document(Document::bytes(
-            "a",
-            "text/plain",
-            "x".repeat(400)
-        ))) > empty + 90
-    );
+    assert!(of(Part::Document(Document::bytes("a", "text/plain", "x".repeat(400)))) > empty + 90);
     assert_eq!(of(Part::Unknown(json!({"type": "x"}))), empty);
     let tool = Arc::new(ToolDef {
         name: "get_weather".into(),
@@ -75,11 +59,7 @@ fn s222_system_messages_do_not_count_and_the_total_is_the_sum() {
         count_message(&Estimate, &messages[1]) + count_message(&Estimate, &messages[2])
     );
     assert_eq!(count.total(), count.system + count.messages + count.tools);
-    assert_eq!(
-        count,
-        count_request(&Estimate, Some("Be brief."), &messages, &[]),
-        "deterministic"
-    );
+    assert_eq!(count, count_request(&Estimate, Some("Be brief."), &messages, &[]), "deterministic");
 }
 
 #[test]
@@ -106,11 +86,7 @@ fn calibration_follows_reports_smoothly_and_within_bounds() {
     calibration.observe(1000, 1200);
     assert_eq!(calibration.correct(1000), 1200, "the first report counts");
     calibration.observe(1000, 1400);
-    assert_eq!(
-        calibration.correct(1000),
-        1300,
-        "later ones move it half the way"
-    );
+    assert_eq!(calibration.correct(1000), 1300, "later ones move it half the way");
     for _ in 0..20 {
         calibration.observe(1000, u64::MAX);
     }
@@ -121,8 +97,5 @@ fn calibration_follows_reports_smoothly_and_within_bounds() {
     assert!(calibration.correct(1000) >= 500);
     assert_eq!(Calibration::default().correct(0), 0);
     let json = serde_json::to_string(&calibration).unwrap();
-    assert_eq!(
-        serde_json::from_str::<Calibration>(&json).unwrap(),
-        calibration
-    );
+    assert_eq!(serde_json::from_str::<Calibration>(&json).unwrap(), calibration);
 }

@@ -26,10 +26,7 @@ fn check(history: impl IntoIterator<Item = Message>, repairs: usize) -> Vec<Mess
     assert_eq!(found, repairs, "{repaired:#?}");
     let (again, more) = repair(repaired.clone());
     assert_eq!((more, &again), (0, &repaired), "what is repaired stays");
-    repaired
-        .iter()
-        .map(|message| Message::clone(message))
-        .collect()
+    repaired.iter().map(|message| Message::clone(message)).collect()
 }
 
 #[test]
@@ -65,17 +62,12 @@ fn a_call_without_a_result_gets_one_directly_after_it() {
     assert_eq!(repaired.len(), 3);
     assert_eq!((&repaired[0], repaired[1].role), (&asked, Role::Tool));
     assert_eq!(repaired[1].created_at.as_millis(), 7);
-    let ids: Vec<_> = repaired[1]
-        .tool_results()
-        .map(|r| (r.call_id.as_str(), r.is_error))
-        .collect();
+    let ids: Vec<_> =
+        repaired[1].tool_results().map(|r| (r.call_id.as_str(), r.is_error)).collect();
     assert_eq!(ids, [("a", true), ("b", true), ("c", true)]);
 
     let repaired = check([asked.clone(), results(&["b"])], 2);
-    let texts: Vec<_> = repaired[1]
-        .tool_results()
-        .map(ToolResult::to_text)
-        .collect();
+    let texts: Vec<_> = repaired[1].tool_results().map(ToolResult::to_text).collect();
     assert_eq!(texts, [INTERRUPTED, "result of b", INTERRUPTED]);
     assert_eq!(check([asked], 3).len(), 2, "at the end too");
 }
@@ -106,10 +98,7 @@ fn second_results_go_and_the_real_one_beats_its_placeholder() {
 #[test]
 fn a_pending_result_is_an_answer() {
     let waiting = Message::results([ToolResult::placeholder(&call("a"))]);
-    assert_eq!(
-        check([calls(&["a"]), waiting.clone()], 0),
-        [calls(&["a"]), waiting]
-    );
+    assert_eq!(check([calls(&["a"]), waiting.clone()], 0), [calls(&["a"]), waiting]);
 }
 
 #[test]
@@ -126,10 +115,7 @@ fn empty_and_system_messages_go_and_do_not_separate_calls_from_results() {
         nothing,
         results(&["a"]),
     ];
-    assert_eq!(
-        check(history, 4),
-        [Message::user("hi"), calls(&["a"]), results(&["a"])]
-    );
+    assert_eq!(check(history, 4), [Message::user("hi"), calls(&["a"]), results(&["a"])]);
 }
 
 #[test]
@@ -139,16 +125,9 @@ fn calls_and_results_in_foreign_messages_go() {
     user.parts.push(Part::ToolResult(result("a")));
     let mut assistant = calls(&["b"]);
     assistant.parts.push(Part::ToolResult(result("b")));
-    let only = Message::new(
-        Role::User,
-        vec![Part::ToolResult(result("z"))],
-        Timestamp::default(),
-    );
+    let only = Message::new(Role::User, vec![Part::ToolResult(result("z"))], Timestamp::default());
     let repaired = check([user, assistant, results(&["b"]), only], 4);
-    assert_eq!(
-        repaired,
-        [Message::user("hi"), calls(&["b"]), results(&["b"])]
-    );
+    assert_eq!(repaired, [Message::user("hi"), calls(&["b"]), results(&["b"])]);
 }
 
 #[test]
@@ -163,12 +142,8 @@ fn part() -> impl Strategy<Value = Part> {
     prop_oneof![
         "[a-z]{0,3}".prop_map(Part::text),
         id.clone().prop_map(|id| Part::ToolCall(call(id))),
-        (id, any::<bool>()).prop_map(|(id, pending)| {
-            Part::ToolResult(ToolResult {
-                pending,
-                ..result(id)
-            })
-        }),
+        (id, any::<bool>())
+            .prop_map(|(id, pending)| { Part::ToolResult(ToolResult { pending, ..result(id) }) }),
         Just(Part::Unknown(json!({"type": "new"}))),
     ]
 }

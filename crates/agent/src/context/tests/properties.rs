@@ -12,11 +12,7 @@ fn results(count: usize, long: bool, pending: bool, turn: usize) -> Vec<Message>
         if pending {
             return ToolResult::placeholder(call);
         }
-        let text = if long {
-            "found ".repeat(200)
-        } else {
-            "ok".into()
-        };
+        let text = if long { "found ".repeat(200) } else { "ok".into() };
         ToolResult::text(call, text)
     });
     let answers = Message::results(answers.collect::<Vec<_>>());
@@ -56,36 +52,16 @@ fn strategies(number: usize) -> Vec<(&'static str, Arc<dyn ContextStrategy>)> {
         ("min", Arc::new(Truncate::new().min_messages(number))),
         ("sliding", Arc::new(Sliding::keep_last(number))),
         ("shorten", Arc::new(shorten)),
-        (
-            "summarize",
-            Arc::new(Summarize::new(model()).keep_recent(number)),
-        ),
-        (
-            "chain",
-            Arc::new(
-                Chain::tool_results_first()
-                    .then_summarize(model())
-                    .then_truncate(),
-            ),
-        ),
-        (
-            "broken",
-            Arc::new(
-                Chain::new()
-                    .then_summarize(Arc::new(broken))
-                    .then_truncate(),
-            ),
-        ),
+        ("summarize", Arc::new(Summarize::new(model()).keep_recent(number))),
+        ("chain", Arc::new(Chain::tool_results_first().then_summarize(model()).then_truncate())),
+        ("broken", Arc::new(Chain::new().then_summarize(Arc::new(broken)).then_truncate())),
     ]
 }
 
 /// The same message, or the same results in fewer words.
 fn is_kin(before: &Message, after: &Message) -> bool {
     let ids = |message: &Message| -> Vec<_> {
-        message
-            .tool_results()
-            .map(|r| (r.call_id.clone(), r.is_error, r.pending))
-            .collect()
+        message.tool_results().map(|r| (r.call_id.clone(), r.is_error, r.pending)).collect()
     };
     before == after || (before.role == Role::Tool && ids(before) == ids(after))
 }
@@ -95,15 +71,8 @@ fn check_fitted(before: &[Arc<Message>], fitted: &Fitted) -> Result<(), TestCase
     prop_assert_eq!(repair(after.clone()), (after.clone(), 0), "needs no repair");
     prop_assert!(size(after) <= size(before), "not larger");
     let first = after.first().map(|message| message.role);
-    prop_assert!(
-        matches!(first, Some(Role::User | Role::Summary)),
-        "{:?}",
-        first
-    );
-    let newest = active(before)
-        .iter()
-        .rev()
-        .find(|message| message.role == Role::User);
+    prop_assert!(matches!(first, Some(Role::User | Role::Summary)), "{:?}", first);
+    let newest = active(before).iter().rev().find(|message| message.role == Role::User);
     if let Some(newest) = newest {
         prop_assert!(
             after.iter().any(|message| Arc::ptr_eq(message, newest)),
@@ -201,12 +170,8 @@ proptest! {
 /// The newest user message and the newest step: what no strategy leaves out.
 fn least(messages: &[Arc<Message>]) -> u64 {
     let all = group::groups(messages, &sizes(messages));
-    let newest = messages
-        .iter()
-        .rposition(|message| message.role == Role::User);
-    let summary = messages
-        .iter()
-        .rposition(|message| message.role == Role::Summary);
+    let newest = messages.iter().rposition(|message| message.role == Role::User);
+    let summary = messages.iter().rposition(|message| message.role == Role::Summary);
     // Without a user message after it, the summary is what leads the conversation.
     let lead = summary.filter(|summary| newest.is_none_or(|user| user < *summary));
     all.iter()

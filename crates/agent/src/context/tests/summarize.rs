@@ -35,34 +35,23 @@ fn s027_s028_s029_summarize_replaces_the_older_part_and_keeps_it_stored() {
     assert!(Arc::ptr_eq(&fitted.messages[1], &messages[2]));
     let stored = apply(&messages, &fitted);
     let roles: Vec<_> = stored.iter().map(|message| message.role).collect();
-    assert_eq!(
-        roles,
-        [Role::User, Role::Assistant, Role::Summary, Role::User]
-    );
+    assert_eq!(roles, [Role::User, Role::Assistant, Role::Summary, Role::User]);
     assert_eq!(active(&stored), fitted.messages);
 }
 
 #[tokio::test]
 async fn s030_a_summary_goes_through_every_store_and_is_there_once() {
     let dir = tempfile::TempDir::new().unwrap();
-    let stores: [Arc<dyn SessionStore>; 2] = [
-        Arc::new(MemorySessions::new()),
-        Arc::new(FileSessions::open(dir.path()).unwrap()),
-    ];
+    let stores: [Arc<dyn SessionStore>; 2] =
+        [Arc::new(MemorySessions::new()), Arc::new(FileSessions::open(dir.path()).unwrap())];
     for store in stores {
         let messages = history("uautau");
-        let change = Change {
-            add: messages.clone(),
-            ..Change::default()
-        };
+        let change = Change { add: messages.clone(), ..Change::default() };
         let base = store.commit("chat", change).await.unwrap();
         let (_, strategy) = summarizer("notes");
         let fitted = fit(&strategy.keep_recent(2), &messages, 10).unwrap();
         let SessionUpdate { pop, add } = fitted.session.unwrap();
-        store
-            .commit("chat", Change { base, pop, add })
-            .await
-            .unwrap();
+        store.commit("chat", Change { base, pop, add }).await.unwrap();
         let stored = store.load("chat").await.unwrap().unwrap().messages;
         assert_eq!(kept(&stored), "u0 a1 u2 t3 notes a4 u5");
         assert_eq!(active(&stored), fitted.messages);
@@ -95,10 +84,7 @@ fn a_summary_takes_in_the_one_before_it() {
     assert_eq!(kept(&fitted.messages), "new a4 u5");
     let prompt = model.request(0).messages[0].text();
     assert!(prompt.starts_with("Earlier notes: s0 "), "{prompt}");
-    assert!(
-        prompt.contains("User: u3") && !prompt.contains("a4"),
-        "{prompt}"
-    );
+    assert!(prompt.contains("User: u3") && !prompt.contains("a4"), "{prompt}");
     assert!(model.request(0).system.is_some());
 }
 
@@ -124,13 +110,9 @@ fn s223_the_summarizer_sees_what_was_said_and_never_reasoning() {
     let (model, strategy) = summarizer("notes");
     let call = ToolCall::new("c1", "read_mail", &json!({"secret": "argument"}));
     let mut answer = Message::calls([call.clone()]);
-    answer.parts.insert(
-        0,
-        Part::Reasoning(Reasoning {
-            text: "private thought".into(),
-            opaque: None,
-        }),
-    );
+    answer
+        .parts
+        .insert(0, Part::Reasoning(Reasoning { text: "private thought".into(), opaque: None }));
     answer.append_text("Let me look.");
     let messages = shared([
         Message::user("Any mail? ".repeat(50)),
@@ -151,18 +133,14 @@ fn s223_the_summarizer_sees_what_was_said_and_never_reasoning() {
 
 #[test]
 fn the_summarizer_is_not_sent_more_than_it_can_take() {
-    let model = ScriptedModel::new()
-        .turn(text("notes"))
-        .with_info(|info| info.context_window = Some(150));
+    let model =
+        ScriptedModel::new().turn(text("notes")).with_info(|info| info.context_window = Some(150));
     let messages = history("suauauau");
     let strategy = Summarize::new(Arc::new(model.clone())).keep_recent(1);
     fit(&strategy, &messages, 10).unwrap();
     let prompt = model.request(0).messages[0].text();
     assert!(Estimate.count(&prompt) < 150, "{prompt}");
-    assert!(
-        prompt.starts_with("Earlier notes") && prompt.contains("left out here"),
-        "{prompt}"
-    );
+    assert!(prompt.starts_with("Earlier notes") && prompt.contains("left out here"), "{prompt}");
     assert!(prompt.contains("a6") && !prompt.contains("u1"), "{prompt}");
 }
 

@@ -20,9 +20,7 @@ pub(super) fn one_of_everything() -> Vec<Message> {
     let image = Image::bytes("image/png", [0, 1, 254, 255]);
     let result = ToolResult {
         parts: vec![
-            ResultPart::Text {
-                text: "seen".into(),
-            },
+            ResultPart::Text { text: "seen".into() },
             ResultPart::Image(image.clone()),
             ResultPart::File(Document::bytes("a.txt", "text/plain", "hi")),
             ResultPart::Unknown(json!({"type": "hologram", "size": 3})),
@@ -33,10 +31,7 @@ pub(super) fn one_of_everything() -> Vec<Message> {
     let mut answer = Message::new(
         Role::Assistant,
         vec![
-            Part::Reasoning(Reasoning {
-                text: "hm".into(),
-                opaque: Some(opaque),
-            }),
+            Part::Reasoning(Reasoning { text: "hm".into(), opaque: Some(opaque) }),
             Part::text("let me look"),
             Part::ToolCall(call.clone()),
         ],

@@ -50,11 +50,7 @@ impl Head {
 
     /// The same state as the only line of a file.
     pub(super) fn alone(self) -> Self {
-        Self {
-            pop: 0,
-            dead: 0,
-            ..self
-        }
+        Self { pop: 0, dead: 0, ..self }
     }
 }
 
@@ -133,15 +129,9 @@ pub(super) fn replay(bytes: &[u8]) -> Result<Log, Damage> {
             if is_last {
                 break;
             }
-            return Err(Damage {
-                line: number,
-                problem: "the checksum does not match".to_owned(),
-            });
+            return Err(Damage { line: number, problem: "the checksum does not match".to_owned() });
         };
-        log.apply(content).map_err(|problem| Damage {
-            line: number,
-            problem,
-        })?;
+        log.apply(content).map_err(|problem| Damage { line: number, problem })?;
         log.sound_bytes += line.len();
     }
     Ok(log)
@@ -198,10 +188,7 @@ pub(super) fn tail(end: &[u8], whole: bool) -> Tail {
     let line = &before[line_start..];
     let sound = Some(line).filter(|line| is_sound(line));
     match sound.map(head) {
-        Some(Ok(head)) => Tail::Found {
-            head,
-            torn_bytes: end.len() - line_end - 1,
-        },
+        Some(Ok(head)) => Tail::Found { head, torn_bytes: end.len() - line_end - 1 },
         _ => Tail::Unclear,
     }
 }
@@ -223,11 +210,7 @@ const CRC_TABLE: [u32; 256] = {
         let mut value = place as u32;
         let mut bit = 0;
         while bit < 8 {
-            value = if value & 1 == 1 {
-                value >> 1 ^ 0xedb8_8320
-            } else {
-                value >> 1
-            };
+            value = if value & 1 == 1 { value >> 1 ^ 0xedb8_8320 } else { value >> 1 };
             bit += 1;
         }
         table[place] = value;
@@ -271,10 +254,7 @@ mod tests {
         let log = replay(&bytes).unwrap();
         assert_eq!((log.head, log.messages.len()), (second, 2));
         assert_eq!((second.live, second.dead), (2, 1));
-        let found = Tail::Found {
-            head: second,
-            torn_bytes: 0,
-        };
+        let found = Tail::Found { head: second, torn_bytes: 0 };
         assert_eq!(tail(&bytes, true), found);
         assert_eq!(tail(&bytes[10..], false), found);
         assert_eq!(tail(&bytes[bytes.len() - 10..], false), Tail::Unclear);
@@ -289,10 +269,7 @@ mod tests {
         let mut bytes = encode(first, &[]).unwrap();
         bytes.extend(encode(first, &[]).unwrap());
         let damage = replay(&bytes).unwrap_err();
-        assert_eq!(
-            (damage.line, damage.problem.as_str()),
-            (2, "revision 1 follows revision 1")
-        );
+        assert_eq!((damage.line, damage.problem.as_str()), (2, "revision 1 follows revision 1"));
         let counted = Head { live: 3, ..first };
         assert!(replay(&encode(counted, &[]).unwrap()).is_err());
     }

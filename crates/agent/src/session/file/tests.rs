@@ -17,10 +17,7 @@ fn opened() -> (TempDir, FileSessions, PathBuf) {
 }
 
 fn change(base: u64, pop: usize, texts: &[&str]) -> Change {
-    let add = texts
-        .iter()
-        .map(|text| Arc::new(Message::user(*text)))
-        .collect();
+    let add = texts.iter().map(|text| Arc::new(Message::user(*text))).collect();
     Change { base, pop, add }
 }
 
@@ -32,19 +29,13 @@ async fn texts(store: &FileSessions) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s219_s220_file_sessions_conform() {
     let dir = TempDir::new().unwrap();
-    conformance::all(|| Arc::new(FileSessions::open(dir.path()).unwrap()))
-        .await
-        .unwrap();
+    conformance::all(|| Arc::new(FileSessions::open(dir.path()).unwrap())).await.unwrap();
     let outside: Vec<_> = fs::read_dir(dir.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name != LOCKS_DIR && name::decode(name).is_none())
         .collect();
-    assert_eq!(
-        outside,
-        Vec::<String>::new(),
-        "nothing but sessions is left"
-    );
+    assert_eq!(outside, Vec::<String>::new(), "nothing but sessions is left");
 }
 
 #[tokio::test]
@@ -59,10 +50,7 @@ async fn listing_is_newest_first() {
 #[tokio::test]
 async fn a_crash_at_any_byte_of_a_commit_leaves_the_state_before_or_after_it() {
     let (_dir, store, file) = opened();
-    store
-        .commit(ID, change(0, 0, &["one", "zwei – 二"]))
-        .await
-        .unwrap();
+    store.commit(ID, change(0, 0, &["one", "zwei – 二"])).await.unwrap();
     let before_bytes = fs::read(&file).unwrap();
     let before = store.load(ID).await.unwrap();
     let call = ToolCall::new("c1", "add", &json!({"a": 1}));
@@ -73,11 +61,7 @@ async fn a_crash_at_any_byte_of_a_commit_leaves_the_state_before_or_after_it() {
     let after = store.load(ID).await.unwrap();
     for len in before_bytes.len()..=after_bytes.len() {
         fs::write(&file, &after_bytes[..len]).unwrap();
-        let expected = if len == after_bytes.len() {
-            &after
-        } else {
-            &before
-        };
+        let expected = if len == after_bytes.len() { &after } else { &before };
         assert_eq!(&store.load(ID).await.unwrap(), expected, "cut at {len}");
         assert_eq!(store.list().await.unwrap().len(), 1, "cut at {len}");
         // The next commit builds on what was read, and cuts the torn line off.
@@ -98,11 +82,7 @@ async fn a_crash_at_any_byte_of_the_first_commit_leaves_no_session() {
         fs::write(&file, &bytes[..len]).unwrap();
         assert_eq!(store.load(ID).await.unwrap(), None, "cut at {len}");
         assert_eq!(store.list().await.unwrap(), [], "cut at {len}");
-        assert_eq!(
-            store.commit(ID, change(0, 0, &["again"])).await.unwrap(),
-            1,
-            "cut at {len}"
-        );
+        assert_eq!(store.commit(ID, change(0, 0, &["again"])).await.unwrap(), 1, "cut at {len}");
         assert_eq!(texts(&store).await, ["again"]);
     }
     fs::write(&file, &bytes[..3]).unwrap();
@@ -149,10 +129,7 @@ async fn a_bad_line_in_the_middle_is_damage_with_its_number() {
         Err(SessionError::Corrupt { .. })
     ));
     assert_eq!(store.list().await.unwrap(), []);
-    assert!(
-        store.delete(ID).await.unwrap(),
-        "a damaged session can be removed"
-    );
+    assert!(store.delete(ID).await.unwrap(), "a damaged session can be removed");
     assert_eq!(store.load(ID).await.unwrap(), None);
 }
 
@@ -188,10 +165,7 @@ async fn a_crash_while_rewriting_leaves_the_old_file() {
 async fn the_last_line_is_found_however_long_it_is() {
     let (_dir, store, _file) = opened();
     let long = "y".repeat(usize::try_from(TAIL_BYTES).unwrap() * 6);
-    store
-        .commit(ID, change(0, 0, &["one", &long]))
-        .await
-        .unwrap();
+    store.commit(ID, change(0, 0, &["one", &long])).await.unwrap();
     store.commit(ID, change(1, 0, &[&long])).await.unwrap();
     assert_eq!(store.commit(ID, change(2, 1, &["end"])).await.unwrap(), 3);
     assert_eq!(texts(&store).await, ["one", &long, "end"]);
@@ -217,10 +191,9 @@ async fn writers_that_share_nothing_but_the_directory_get_conflicts() {
                 assert_eq!(revision, 2);
                 won += 1;
             }
-            Err(error) => assert!(
-                matches!(error, SessionError::Conflict { found: 2, .. }),
-                "{error}"
-            ),
+            Err(error) => {
+                assert!(matches!(error, SessionError::Conflict { found: 2, .. }), "{error}")
+            }
         }
     }
     assert_eq!(won, 1, "exactly one writer builds on a revision");

@@ -12,7 +12,7 @@ use provost_tool::{FnTool, ToolError, tool_fn};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::support::{Say, assert_well_formed, echo, endless, ended, events};
+use crate::support::{Say, assert_well_formed, echo, ended, endless, events};
 
 /// What the model was told in its request `index`, in order.
 fn told(model: &ScriptedModel, index: usize) -> Vec<ToolResult> {
@@ -53,7 +53,10 @@ async fn s231_a_panic_is_an_error_result_and_siblings_go_on() {
     for streaming in [false, true] {
         let log = Arc::default();
         let model = ScriptedModel::new()
-            .turn(calls([("panics", json!({ "text": "panic" })), ("slow", json!({ "seconds": 3 }))]))
+            .turn(calls([
+                ("panics", json!({ "text": "panic" })),
+                ("slow", json!({ "seconds": 3 })),
+            ]))
             .turn(call("panics", json!({ "text": "please not" })))
             .turn(text("done"));
         let agent = Agent::builder("tester", model.clone()).tool(panics()).tool(slow("slow", &log));
@@ -146,7 +149,8 @@ async fn an_exclusive_tool_runs_alone() {
 async fn a_fatal_tool_ends_the_run_and_its_siblings() {
     for streaming in [false, true] {
         let alive = Arc::new(AtomicUsize::new(0));
-        let model = ScriptedModel::new().turn(calls([("endless", json!({})), ("fatal", json!({}))]));
+        let model =
+            ScriptedModel::new().turn(calls([("endless", json!({})), ("fatal", json!({}))]));
         let fatal = tool_fn("fatal", "Ends it all", |_cx, _args: Say| async {
             sleep(Duration::from_secs(1)).await;
             let error = ErrorInfo::new(ErrorKind::Unavailable, "disk", "the disk is gone");
@@ -163,7 +167,10 @@ async fn a_fatal_tool_ends_the_run_and_its_siblings() {
         } else {
             match agent.run("hi").await.unwrap_err() {
                 Error::Tool { tool, error } => {
-                    assert_eq!((tool.as_str(), error.message.as_str()), ("fatal", "the disk is gone"));
+                    assert_eq!(
+                        (tool.as_str(), error.message.as_str()),
+                        ("fatal", "the disk is gone")
+                    );
                 }
                 other => panic!("{other:?}"),
             }

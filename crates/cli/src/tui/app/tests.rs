@@ -57,10 +57,7 @@ fn a_message_begins_a_run_and_more_text_steers_it() {
     run(&mut app, EventKind::UserMessage { message });
     assert_eq!(app.transcript.entries().len(), 2);
 
-    assert_eq!(
-        send(&mut app, "and this"),
-        [Effect::Steer("and this".into())]
-    );
+    assert_eq!(send(&mut app, "and this"), [Effect::Steer("and this".into())]);
     assert_eq!(app.queued.len(), 1);
     let message = Arc::new(Message::user("and this"));
     run(&mut app, EventKind::UserMessage { message });
@@ -126,10 +123,7 @@ fn questions_are_answered_in_order_with_one_key() {
     assert_eq!(press(&mut app, KeyCode::Char('x'), KeyModifiers::NONE), []);
     assert!(app.input.is_empty());
     let effects = press(&mut app, KeyCode::Char('y'), KeyModifiers::NONE);
-    assert_eq!(
-        effects,
-        [Effect::Decide(first.id, ApprovalDecision::Approve)]
-    );
+    assert_eq!(effects, [Effect::Decide(first.id, ApprovalDecision::Approve)]);
     let effects = press(&mut app, KeyCode::Char('N'), KeyModifiers::NONE);
     let reason = "the user said no".to_owned();
     let deny = ApprovalDecision::Deny { reason };
@@ -168,10 +162,7 @@ fn slash_commands_do_what_they_say() {
     assert!(last(&app).contains("`clock`: tells the time"));
     send(&mut app, "/model");
     assert!(last(&app).contains("`demo`"));
-    assert_eq!(
-        send(&mut app, "/model openai/x"),
-        [Effect::Model("openai/x".into())]
-    );
+    assert_eq!(send(&mut app, "/model openai/x"), [Effect::Model("openai/x".into())]);
     app.update(Action::Model("openai/x".to_owned()));
     assert_eq!(app.facts.model, "openai/x");
     send(&mut app, "/nope");
@@ -195,18 +186,10 @@ fn the_saved_text_holds_what_was_said_and_done() {
     run(&mut app, EventKind::ToolCallReady { call });
     let duration = Duration::ZERO;
     run(&mut app, EventKind::ToolFinished { result, duration });
-    run(
-        &mut app,
-        EventKind::TextDelta {
-            text: "Noon.".into(),
-        },
-    );
+    run(&mut app, EventKind::TextDelta { text: "Noon.".into() });
     let text = app.transcript.to_markdown();
     assert!(text.contains("## You\n\nwhat time is it?\n"), "{text}");
-    assert!(
-        text.contains("- tool `clock` {}\n\n````\nnoon ``` noon\n````"),
-        "{text}"
-    );
+    assert!(text.contains("- tool `clock` {}\n\n````\nnoon ``` noon\n````"), "{text}");
     assert!(text.contains("## Provost\n\nNoon.\n"), "{text}");
 }
 

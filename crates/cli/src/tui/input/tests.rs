@@ -80,10 +80,7 @@ fn up_and_down_move_in_lines_first_and_then_in_history() {
 #[test]
 fn rows_wrap_by_columns_and_know_the_cursor() {
     let check = |input: &Input, width, rows: &[&str], cursor| {
-        let expected = Rows {
-            rows: rows.iter().map(|&row| row.to_owned()).collect(),
-            cursor,
-        };
+        let expected = Rows { rows: rows.iter().map(|&row| row.to_owned()).collect(), cursor };
         assert_eq!(input.rows(width), expected);
     };
     check(&Input::default(), 5, &[""], (0, 0));

@@ -4,10 +4,7 @@ use super::*;
 
 fn plain(text: &str, width: u16) -> Vec<String> {
     let lines = render(text, width, &Theme::color());
-    lines
-        .iter()
-        .map(|line| line.to_string().trim_end().to_owned())
-        .collect()
+    lines.iter().map(|line| line.to_string().trim_end().to_owned()).collect()
 }
 
 fn style_of(text: &str, wanted: &str) -> Style {
@@ -46,17 +43,9 @@ fn code_keeps_its_lines_and_shows_its_language() {
     let text = "Look:\n\n```rust\nfn main() {\n    run();\n}\n```\nDone.";
     assert_eq!(
         plain(text, 40),
-        [
-            "Look:",
-            "",
-            "rust",
-            "  fn main() {",
-            "      run();",
-            "  }",
-            "",
-            "Done.",
-        ]
+        ["Look:", "", "rust", "  fn main() {", "      run();", "  }", "", "Done.",]
     );
+    assert_eq!(plain("```\nlong line\n```", 8), ["  long", "  line"]);
 }
 
 #[test]
@@ -66,10 +55,7 @@ fn inline_styles_are_set_and_nest() {
     let both = style_of(text, "both").add_modifier;
     assert!(both.contains(Modifier::BOLD | Modifier::ITALIC));
     assert_eq!(style_of(text, "code").fg, Some(Color::Yellow));
-    assert_eq!(
-        plain(text, 80),
-        ["a bold both code name (http://x) http://y"]
-    );
+    assert_eq!(plain(text, 80), ["a bold both code name (http://x) http://y"]);
 }
 
 #[test]

@@ -18,10 +18,7 @@ struct Stage {
 
 impl Stage {
     fn new(width: u16, height: u16) -> Self {
-        let facts = Facts {
-            model: "demo".to_owned(),
-            ..Facts::default()
-        };
+        let facts = Facts { model: "demo".to_owned(), ..Facts::default() };
         Self {
             app: App::new(facts, "welcome".to_owned()),
             view: View::new(Theme::color()),
@@ -53,9 +50,7 @@ impl Stage {
         for _ in 0..2 {
             let mut metrics = Metrics::default();
             let (view, app) = (&mut self.view, &self.app);
-            self.terminal
-                .draw(|frame| metrics = view.draw(frame, app))
-                .unwrap();
+            self.terminal.draw(|frame| metrics = view.draw(frame, app)).unwrap();
             self.app.update(Action::Drawn(metrics));
         }
         let buffer = self.terminal.backend().buffer().clone();
@@ -113,7 +108,7 @@ fn a_turn_is_on_the_screen() {
             "",
             "──────────────────────────────────────────────────",
             "›",
-            "⠹ 1.2 s · Ctrl-C stops      demo · 12k in 67 out",
+            "⠹ 1.2 s · Ctrl-C stops        demo · 12k in 67 out",
         ]
     );
 }
@@ -235,12 +230,8 @@ fn only_what_changed_is_rendered_again() {
     with_tool(&mut stage);
     stage.draw();
     let revisions = |stage: &Stage| {
-        let mut all: Vec<(u64, u64)> = stage
-            .view
-            .cache
-            .iter()
-            .map(|(id, cached)| (*id, cached.revision))
-            .collect();
+        let mut all: Vec<(u64, u64)> =
+            stage.view.cache.iter().map(|(id, cached)| (*id, cached.revision)).collect();
         all.sort_unstable();
         all
     };

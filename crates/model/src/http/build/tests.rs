@@ -1,9 +1,7 @@
 use super::*;
 
 fn build(url: &str) -> Result<HttpModel, BuildError> {
-    HttpModel::builder("test", "m", OpenAiChat::default())
-        .base_url(url)
-        .build()
+    HttpModel::builder("test", "m", OpenAiChat::default()).base_url(url).build()
 }
 
 #[test]
@@ -19,16 +17,10 @@ fn a_bad_base_url_is_refused_with_what_to_do() {
         "https://example.com/v1?key=1",
     ] {
         let error = build(url).unwrap_err();
-        assert!(
-            matches!(error, BuildError::BaseUrl { .. }),
-            "{url}: {error:?}"
-        );
+        assert!(matches!(error, BuildError::BaseUrl { .. }), "{url}: {error:?}");
         let text = error.to_string();
         assert!(text.contains("https://api.example.com/v1"), "{text}");
-        assert!(
-            !text.contains("hunter2") && !format!("{error:?}").contains("hunter2"),
-            "{text}"
-        );
+        assert!(!text.contains("hunter2") && !format!("{error:?}").contains("hunter2"), "{text}");
     }
 }
 
@@ -57,9 +49,8 @@ fn the_endpoint_follows_from_the_base_url() {
         ),
     ] {
         assert_eq!(build(base).unwrap().url(), openai);
-        let model = HttpModel::builder("test", "m", AnthropicMessages::default())
-            .base_url(base)
-            .build();
+        let model =
+            HttpModel::builder("test", "m", AnthropicMessages::default()).base_url(base).build();
         assert_eq!(model.unwrap().url(), anthropic);
     }
 }
@@ -79,16 +70,9 @@ fn keys_are_checked_and_never_shown() {
     let broken = builder().api_key("sk-hunter2\n").build().unwrap_err();
     assert!(matches!(broken, BuildError::Key));
     assert!(!format!("{broken} {broken:?}").contains("hunter2"));
-    let model = builder()
-        .api_key("sk-hunter2")
-        .header("x-team", "hunter2")
-        .build()
-        .unwrap();
+    let model = builder().api_key("sk-hunter2").header("x-team", "hunter2").build().unwrap();
     assert!(!format!("{model:?}").contains("hunter2"));
-    let header = builder()
-        .header("bad header", "hunter2")
-        .build()
-        .unwrap_err();
+    let header = builder().header("bad header", "hunter2").build().unwrap_err();
     assert!(header.to_string().contains("bad header") && !header.to_string().contains("hunter2"));
     assert!(matches!(
         HttpModel::builder("a", " ", OpenAiChat::default()).build(),

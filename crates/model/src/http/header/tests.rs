@@ -5,12 +5,7 @@ use super::*;
 fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
     pairs
         .iter()
-        .map(|(name, value)| {
-            (
-                HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            )
-        })
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
         .collect()
 }
 
@@ -21,18 +16,9 @@ fn retry_after_is_read_in_all_its_forms() {
     for (pairs, expected) in [
         (vec![("retry-after", "7")], Some(7_000)),
         (vec![("retry-after", "0.5")], Some(500)),
-        (
-            vec![("retry-after-ms", "250"), ("retry-after", "7")],
-            Some(250),
-        ),
-        (
-            vec![("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")],
-            Some(10_000),
-        ),
-        (
-            vec![("retry-after", "Sun, 06 Nov 1994 08:49:17 GMT")],
-            Some(0),
-        ),
+        (vec![("retry-after-ms", "250"), ("retry-after", "7")], Some(250)),
+        (vec![("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")], Some(10_000)),
+        (vec![("retry-after", "Sun, 06 Nov 1994 08:49:17 GMT")], Some(0)),
         (vec![("retry-after", "soon")], None),
         (vec![("retry-after", "-1")], None),
         (vec![], None),

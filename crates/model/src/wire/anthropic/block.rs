@@ -72,25 +72,14 @@ enum Content<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum BlockSource<'a> {
-    Base64 {
-        media_type: &'a str,
-        data: &'a str,
-    },
-    Url {
-        url: &'a str,
-    },
-    Text {
-        media_type: &'static str,
-        data: String,
-    },
+    Base64 { media_type: &'a str, data: &'a str },
+    Url { url: &'a str },
+    Text { media_type: &'static str, data: String },
 }
 
 impl<'a> Block<'a> {
     fn new(content: Content<'a>) -> Self {
-        Self {
-            content,
-            cache_control: None,
-        }
+        Self { content, cache_control: None }
     }
 
     pub(super) fn text(text: &'a str) -> Self {
@@ -98,16 +87,11 @@ impl<'a> Block<'a> {
     }
 
     pub(super) fn owned_text(text: String) -> Self {
-        Self::new(Content::Text {
-            text: Cow::Owned(text),
-        })
+        Self::new(Content::Text { text: Cow::Owned(text) })
     }
 
     fn is_thinking(&self) -> bool {
-        matches!(
-            self.content,
-            Content::Thinking { .. } | Content::RedactedThinking { .. }
-        )
+        matches!(self.content, Content::Thinking { .. } | Content::RedactedThinking { .. })
     }
 }
 
@@ -133,9 +117,7 @@ impl<'a> Turns<'a> {
         let mut turns = Self::default();
         for message in messages {
             if message.role == Role::System {
-                turns
-                    .system
-                    .extend(message.parts.iter().filter_map(Part::as_text));
+                turns.system.extend(message.parts.iter().filter_map(Part::as_text));
             } else if !message.is_empty() {
                 turns.push(message, info);
             }
@@ -149,10 +131,8 @@ impl<'a> Turns<'a> {
         if message.role == Role::Summary {
             self.blocks.push(Block::text(SUMMARY_HEADING));
         }
-        let same_model = message
-            .model
-            .as_deref()
-            .is_none_or(|model| is_same_model(model, &info.model));
+        let same_model =
+            message.model.as_deref().is_none_or(|model| is_same_model(model, &info.model));
         for part in &message.parts {
             match part {
                 Part::Reasoning(_) if !same_model => {}
@@ -163,51 +143,27 @@ impl<'a> Turns<'a> {
             return;
         }
         self.uses_tools |= self.blocks[start..].iter().any(|block| {
-            matches!(
-                block.content,
-                Content::ToolUse { .. } | Content::ToolResult { .. }
-            )
+            matches!(block.content, Content::ToolUse { .. } | Content::ToolResult { .. })
         });
-        let role = if is_user_side(message.role) {
-            "user"
-        } else {
-            "assistant"
-        };
+        let role = if is_user_side(message.role) { "user" } else { "assistant" };
         let end = self.blocks.len();
         match self.turns.last_mut() {
             Some(last) if last.role == role => last.blocks.end = end,
             None if role == "assistant" => {
                 self.blocks.insert(start, Block::text(OPENING));
-                self.turns.push(Turn {
-                    role: "user",
-                    blocks: start..start + 1,
-                });
-                self.turns.push(Turn {
-                    role,
-                    blocks: start + 1..end + 1,
-                });
+                self.turns.push(Turn { role: "user", blocks: start..start + 1 });
+                self.turns.push(Turn { role, blocks: start + 1..end + 1 });
             }
-            _ => self.turns.push(Turn {
-                role,
-                blocks: start..end,
-            }),
+            _ => self.turns.push(Turn { role, blocks: start..end }),
         }
     }
 
     /// The vendor refuses a last assistant text that ends in white space.
     fn trim_end(&mut self) {
-        if self
-            .turns
-            .last()
-            .is_none_or(|turn| turn.role != "assistant")
-        {
+        if self.turns.last().is_none_or(|turn| turn.role != "assistant") {
             return;
         }
-        if let Some(Block {
-            content: Content::Text { text },
-            ..
-        }) = self.blocks.last_mut()
-        {
+        if let Some(Block { content: Content::Text { text }, .. }) = self.blocks.last_mut() {
             let length = text.trim_end().len();
             match text {
                 Cow::Borrowed(text) => *text = &text[..length],
@@ -235,9 +191,7 @@ impl<'a> Turns<'a> {
         let answers_calls = self.blocks[last.blocks.clone()]
             .iter()
             .any(|block| matches!(block.content, Content::ToolResult { .. }));
-        let thought = self.blocks[before.blocks.clone()]
-            .first()
-            .is_some_and(Block::is_thinking);
+        let thought = self.blocks[before.blocks.clone()].first().is_some_and(Block::is_thinking);
         answers_calls && !thought
     }
 }
@@ -271,10 +225,9 @@ fn block<'a>(part: &'a Part, info: &ModelInfo) -> Option<Block<'a>> {
 fn thinking(reasoning: &Reasoning) -> Option<Content<'_>> {
     let opaque = reasoning.opaque.as_ref()?;
     match (opaque.provider.as_str(), opaque.kind.as_str()) {
-        (PROVIDER, SIGNATURE) => Some(Content::Thinking {
-            thinking: &reasoning.text,
-            signature: &opaque.data,
-        }),
+        (PROVIDER, SIGNATURE) => {
+            Some(Content::Thinking { thinking: &reasoning.text, signature: &opaque.data })
+        }
         (PROVIDER, REDACTED) => Some(Content::RedactedThinking { data: &opaque.data }),
         _ => None,
     }
@@ -292,9 +245,7 @@ fn call_id(id: &str) -> Cow<'_, str> {
 
 impl<'a> Content<'a> {
     fn text(text: &'a str) -> Self {
-        Self::Text {
-            text: Cow::Borrowed(text),
-        }
+        Self::Text { text: Cow::Borrowed(text) }
     }
 
     fn image(image: &'a Image, info: &ModelInfo) -> Self {
@@ -310,25 +261,14 @@ impl<'a> Content<'a> {
 
     fn document(document: &'a Document) -> Self {
         let source = match readable(document) {
-            Readable::Pdf(data) => BlockSource::Base64 {
-                media_type: "application/pdf",
-                data,
-            },
-            Readable::Text(data) => BlockSource::Text {
-                media_type: "text/plain",
-                data,
-            },
+            Readable::Pdf(data) => BlockSource::Base64 { media_type: "application/pdf", data },
+            Readable::Text(data) => BlockSource::Text { media_type: "text/plain", data },
             Readable::Url(url) => BlockSource::Url { url },
             Readable::Note(note) => {
-                return Self::Text {
-                    text: Cow::Owned(note),
-                };
+                return Self::Text { text: Cow::Owned(note) };
             }
         };
-        Self::Document {
-            source,
-            title: document.name.as_deref(),
-        }
+        Self::Document { source, title: document.name.as_deref() }
     }
 
     fn result(result: &'a ToolResult, info: &ModelInfo) -> Self {

@@ -71,12 +71,10 @@ impl EventUsage {
     fn update(&mut self, later: EventUsage) {
         self.input_tokens = later.input_tokens.or(self.input_tokens);
         self.output_tokens = later.output_tokens.or(self.output_tokens);
-        self.cache_creation_input_tokens = later
-            .cache_creation_input_tokens
-            .or(self.cache_creation_input_tokens);
-        self.cache_read_input_tokens = later
-            .cache_read_input_tokens
-            .or(self.cache_read_input_tokens);
+        self.cache_creation_input_tokens =
+            later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+        self.cache_read_input_tokens =
+            later.cache_read_input_tokens.or(self.cache_read_input_tokens);
     }
 
     /// The vendor counts cached tokens beside the input; here they are a part of it.
@@ -96,14 +94,8 @@ impl EventUsage {
 
 /// A block that is being written.
 enum OpenBlock {
-    Thinking {
-        signature: String,
-    },
-    ToolUse {
-        call: u32,
-        initial: String,
-        wrote: bool,
-    },
+    Thinking { signature: String },
+    ToolUse { call: u32, initial: String, wrote: bool },
     Other,
 }
 
@@ -114,16 +106,11 @@ pub(super) struct MessageDecoder {
     calls: u32,
     usage: EventUsage,
     stopped: bool,
-    started: bool,
 }
 
 impl MessageDecoder {
     fn start(&mut self, message: MessageStart<'_>, out: &mut Vec<ModelEvent>) {
-        self.started = true;
-        out.push(ModelEvent::Started {
-            response_id: message.id,
-            model: message.model,
-        });
+        out.push(ModelEvent::Started { response_id: message.id, model: message.model });
         if let Some(usage) = message.usage {
             self.usage.update(usage);
         }
@@ -145,9 +132,7 @@ impl MessageDecoder {
             }
             "thinking" => {
                 out.extend(non_empty(block.thinking).map(ModelEvent::Reasoning));
-                OpenBlock::Thinking {
-                    signature: block.signature.unwrap_or_default(),
-                }
+                OpenBlock::Thinking { signature: block.signature.unwrap_or_default() }
             }
             "redacted_thinking" => {
                 let data = block.data.unwrap_or_default();
@@ -169,11 +154,7 @@ impl MessageDecoder {
                     name,
                 });
                 let initial = block.input.map_or("", RawValue::get);
-                OpenBlock::ToolUse {
-                    call,
-                    initial: initial.to_owned(),
-                    wrote: false,
-                }
+                OpenBlock::ToolUse { call, initial: initial.to_owned(), wrote: false }
             }
             // Blocks of the vendor's own tools are its own business.
             _ => OpenBlock::Other,
@@ -193,11 +174,7 @@ impl MessageDecoder {
         if delta.signature.is_none() && delta.partial_json.is_none() {
             return Ok(());
         }
-        let block = self
-            .blocks
-            .iter_mut()
-            .rev()
-            .find(|(known, _)| *known == index);
+        let block = self.blocks.iter_mut().rev().find(|(known, _)| *known == index);
         match block.map(|(_, block)| block) {
             Some(OpenBlock::Thinking { signature }) => {
                 signature.push_str(delta.signature.as_deref().unwrap_or(""));
@@ -228,15 +205,8 @@ impl MessageDecoder {
                 out.push(ModelEvent::ReasoningOpaque(opaque(SIGNATURE, signature)));
             }
             // Arguments usually come in pieces, but a short answer may hold them whole.
-            OpenBlock::ToolUse {
-                call,
-                initial,
-                wrote: false,
-            } if initial.len() > 2 => {
-                out.push(ModelEvent::ToolCallArguments {
-                    index: call,
-                    json: initial,
-                });
+            OpenBlock::ToolUse { call, initial, wrote: false } if initial.len() > 2 => {
+                out.push(ModelEvent::ToolCallArguments { index: call, json: initial });
             }
             _ => {}
         }
@@ -269,11 +239,7 @@ fn non_empty(text: Option<String>) -> Option<String> {
 }
 
 fn opaque(kind: &str, data: String) -> Opaque {
-    Opaque {
-        provider: PROVIDER.to_owned(),
-        kind: kind.to_owned(),
-        data,
-    }
+    Opaque { provider: PROVIDER.to_owned(), kind: kind.to_owned(), data }
 }
 
 impl Decoder for MessageDecoder {

@@ -114,26 +114,18 @@ pub(super) fn body(
     check_tool_choice(request)?;
     let settings = &request.settings;
     let mut turns = Turns::new(request.messages.iter().map(AsRef::as_ref), info);
-    let max_tokens = settings
-        .max_tokens
-        .or(info.max_output)
-        .unwrap_or(MAX_TOKENS_FALLBACK);
+    let max_tokens = settings.max_tokens.or(info.max_output).unwrap_or(MAX_TOKENS_FALLBACK);
     let thinking = thinking(wire, request, info, max_tokens).filter(|thinking| match thinking {
         ThinkingField::Enabled { .. } => !turns.forbids_budget(),
         ThinkingField::Adaptive { .. } => true,
     });
-    let wanted = request
-        .output
-        .as_deref()
-        .filter(|_| allows_native_output(request, info));
+    let wanted = request.output.as_deref().filter(|_| allows_native_output(request, info));
     let format = wanted.and_then(|output| schema::strict(&output.schema, Dialect::Anthropic));
     let mut system = system(request, &turns);
     if let (Some(output), None) = (wanted, &format) {
         // A schema the vendor cannot enforce is asked for in words; whoever reads the answer checks it anyway.
-        let ask = format!(
-            "Answer only with JSON that follows this JSON Schema:\n{}",
-            output.schema
-        );
+        let ask =
+            format!("Answer only with JSON that follows this JSON Schema:\n{}", output.schema);
         system.push(Block::owned_text(ask));
     }
     let mut tools = tools(request, &turns);
@@ -222,11 +214,7 @@ fn choice(request: &ChatRequest, has_tools: bool) -> Option<Choice<'_>> {
         ToolChoice::Required => ("any", None),
         ToolChoice::Tool(name) => ("tool", Some(name.as_str())),
     };
-    Some(Choice {
-        kind,
-        name,
-        disable_parallel_tool_use: one_at_a_time && kind != "none",
-    })
+    Some(Choice { kind, name, disable_parallel_tool_use: one_at_a_time && kind != "none" })
 }
 
 fn thinking(
@@ -237,17 +225,12 @@ fn thinking(
 ) -> Option<ThinkingField> {
     let effort = request.settings.effort.filter(|_| info.reasoning)?;
     // The vendor refuses thinking together with a forced tool.
-    let forced = matches!(
-        request.tool_choice,
-        ToolChoice::Required | ToolChoice::Tool(_)
-    );
+    let forced = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_));
     if forced && !request.tools.is_empty() {
         return None;
     }
     match wire.thinking {
-        Thinking::Adaptive => Some(ThinkingField::Adaptive {
-            display: "summarized",
-        }),
+        Thinking::Adaptive => Some(ThinkingField::Adaptive { display: "summarized" }),
         Thinking::Budget => {
             let share = match effort {
                 Effort::Minimal => 0,
@@ -281,9 +264,6 @@ fn output_config(effort: Option<&'static str>, schema: Option<Value>) -> Option<
     }
     Some(OutputConfig {
         effort,
-        format: schema.map(|schema| Format {
-            kind: "json_schema",
-            schema,
-        }),
+        format: schema.map(|schema| Format { kind: "json_schema", schema }),
     })
 }

@@ -17,10 +17,7 @@ fn sent_by(wire: &AnthropicMessages, change: impl FnOnce(&mut ChatRequest)) -> V
 }
 
 fn sent(change: impl FnOnce(&mut ChatRequest)) -> Value {
-    let plain = AnthropicMessages {
-        prompt_cache: false,
-        ..AnthropicMessages::default()
-    };
+    let plain = AnthropicMessages { prompt_cache: false, ..AnthropicMessages::default() };
     sent_by(&plain, change)
 }
 
@@ -44,11 +41,7 @@ fn assistant(parts: Vec<Part>) -> Message {
 fn thought(provider: &str, kind: &str, text: &str, data: &str) -> Part {
     Part::Reasoning(Reasoning {
         text: text.to_owned(),
-        opaque: Some(Opaque {
-            provider: provider.into(),
-            kind: kind.into(),
-            data: data.into(),
-        }),
+        opaque: Some(Opaque { provider: provider.into(), kind: kind.into(), data: data.into() }),
     })
 }
 
@@ -128,10 +121,7 @@ fn thinking_returns_only_to_the_model_that_thought_it() {
             thought("anthropic", "signature", "", "sig\u{2028}=="),
             thought("anthropic", "redacted_thinking", "", "enc"),
             thought("openai", "encrypted", "no", "zzz"),
-            Part::Reasoning(Reasoning {
-                text: "unsigned".into(),
-                opaque: None,
-            }),
+            Part::Reasoning(Reasoning { text: "unsigned".into(), opaque: None }),
             Part::text("so"),
         ]
     };
@@ -166,10 +156,8 @@ fn arguments_that_are_no_object_are_wrapped() {
         ("\"text\"", json!({"_raw": "\"text\""})),
         ("{} {}", json!({"_raw": "{} {}"})),
     ] {
-        let call = ToolCall {
-            arguments: arguments.to_owned(),
-            ..ToolCall::new("c", "f", &json!({}))
-        };
+        let call =
+            ToolCall { arguments: arguments.to_owned(), ..ToolCall::new("c", "f", &json!({})) };
         let sent = messages([Message::user("x"), Message::calls([call])]);
         assert_eq!(sent[1]["content"][0]["input"], input, "{arguments}");
     }
@@ -188,10 +176,7 @@ fn with(effort: Effort, max_tokens: u64) -> Settings {
 #[test]
 fn effort_becomes_thinking_as_the_model_wants_it() {
     let adaptive = AnthropicMessages::default();
-    let budget = AnthropicMessages {
-        thinking: Thinking::Budget,
-        ..AnthropicMessages::default()
-    };
+    let budget = AnthropicMessages { thinking: Thinking::Budget, ..AnthropicMessages::default() };
     for (wire, effort, max, thinking, word) in [
         (
             &adaptive,
@@ -250,27 +235,14 @@ fn a_model_that_does_not_reason_is_not_asked_to() {
     let adaptive = AnthropicMessages::default();
     let body = encode(&adaptive, &request, &plain);
     assert!(body.get("thinking").is_none() && body.get("output_config").is_none());
-    assert_eq!(
-        (&body["temperature"], &body["top_p"]),
-        (&json!(0.3), &json!(0.9))
-    );
-    let strict = AnthropicMessages {
-        sampling: false,
-        ..AnthropicMessages::default()
-    };
-    assert!(
-        encode(&strict, &request, &plain)
-            .get("temperature")
-            .is_none()
-    );
+    assert_eq!((&body["temperature"], &body["top_p"]), (&json!(0.3), &json!(0.9)));
+    let strict = AnthropicMessages { sampling: false, ..AnthropicMessages::default() };
+    assert!(encode(&strict, &request, &plain).get("temperature").is_none());
 }
 
 #[test]
 fn thinking_stays_away_where_the_vendor_refuses_it() {
-    let budget = AnthropicMessages {
-        thinking: Thinking::Budget,
-        ..AnthropicMessages::default()
-    };
+    let budget = AnthropicMessages { thinking: Thinking::Budget, ..AnthropicMessages::default() };
     let thinking = |change: &dyn Fn(&mut ChatRequest)| {
         let body = sent_by(&budget, |request| {
             request.settings.effort = Some(Effort::High);
@@ -280,21 +252,13 @@ fn thinking_stays_away_where_the_vendor_refuses_it() {
         body.get("thinking").is_some()
     };
     assert!(thinking(&|_| {}));
-    assert!(!thinking(
-        &|request| request.tool_choice = ToolChoice::Required
-    ));
-    assert!(!thinking(
-        &|request| request.tool_choice = ToolChoice::Tool("f".into())
-    ));
+    assert!(!thinking(&|request| request.tool_choice = ToolChoice::Required));
+    assert!(!thinking(&|request| request.tool_choice = ToolChoice::Tool("f".into())));
     let call = ToolCall::new("c", "f", &json!({}));
     let round = |parts: Vec<Part>| {
         let mut parts = parts;
         parts.push(Part::ToolCall(call.clone()));
-        [
-            Message::user("x"),
-            assistant(parts),
-            Message::results([ToolResult::text(&call, "y")]),
-        ]
+        [Message::user("x"), assistant(parts), Message::results([ToolResult::text(&call, "y")])]
     };
     let set = |request: &mut ChatRequest, messages: [Message; 3]| {
         request.messages = messages.into_iter().map(Arc::new).collect();
@@ -310,11 +274,7 @@ fn thinking_stays_away_where_the_vendor_refuses_it() {
 #[test]
 fn output_schemas_use_the_vendors_field_or_words() {
     let output = |schema: Value| {
-        Some(Arc::new(OutputSchema {
-            name: "n".into(),
-            description: None,
-            schema,
-        }))
+        Some(Arc::new(OutputSchema { name: "n".into(), description: None, schema }))
     };
     let simple = json!({"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}});
     let body = sent(|request| {
@@ -330,38 +290,23 @@ fn output_schemas_use_the_vendors_field_or_words() {
     let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let body = sent(|request| request.output = output(map));
     assert!(body.get("output_config").is_none());
-    assert!(
-        body["system"][0]["text"]
-            .as_str()
-            .unwrap()
-            .contains("additionalProperties")
-    );
+    assert!(body["system"][0]["text"].as_str().unwrap().contains("additionalProperties"));
 }
 
 #[test]
 fn tools_that_the_history_uses_stay_defined() {
     let call = ToolCall::new("c", "gone", &json!({}));
     let body = sent(|request| {
-        request
-            .messages
-            .push(Arc::new(Message::calls([call.clone()])));
-        request
-            .messages
-            .push(Arc::new(Message::results([ToolResult::text(&call, "y")])));
+        request.messages.push(Arc::new(Message::calls([call.clone()])));
+        request.messages.push(Arc::new(Message::results([ToolResult::text(&call, "y")])));
     });
-    assert_eq!(
-        body["tools"],
-        json!([{"name": "gone", "input_schema": {"type": "object"}}])
-    );
+    assert_eq!(body["tools"], json!([{"name": "gone", "input_schema": {"type": "object"}}]));
     assert_eq!(body["tool_choice"], json!({"type": "none"}));
     let one = sent(|request| {
         request.tools = vec![tool()];
         request.settings.parallel_tool_calls = Some(false);
     });
-    assert_eq!(
-        one["tool_choice"],
-        json!({"type": "auto", "disable_parallel_tool_use": true})
-    );
+    assert_eq!(one["tool_choice"], json!({"type": "auto", "disable_parallel_tool_use": true}));
 }
 
 const START: &str = r#"{"type":"message_start","message":{"id":"msg_1","model":"m-1","role":"assistant","content":[],"stop_reason":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":5,"cache_read_input_tokens":100,"output_tokens":1}}}"#;
@@ -423,13 +368,7 @@ fn a_whole_answer_is_read() {
     assert_eq!(answer.response_id.as_deref(), Some("msg_1"));
     assert_eq!(
         answer.usage,
-        Usage {
-            input: 115,
-            output: 42,
-            cache_read: 100,
-            cache_write: 5,
-            reasoning: 0
-        }
+        Usage { input: 115, output: 42, cache_read: 100, cache_write: 5, reasoning: 0 }
     );
 }
 
@@ -471,9 +410,6 @@ fn stops_and_breaks_are_told() {
     let (events, _) = decode(&wire, &[START]);
     assert_eq!(
         events,
-        [ModelEvent::Started {
-            response_id: Some("msg_1".into()),
-            model: Some("m-1".into())
-        }]
+        [ModelEvent::Started { response_id: Some("msg_1".into()), model: Some("m-1".into()) }]
     );
 }

@@ -12,11 +12,7 @@ const CASES: &[(u16, &str, Class)] = &[
         r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
         Class::Auth,
     ),
-    (
-        403,
-        r#"{"type":"error","error":{"type":"permission_error","message":"no"}}"#,
-        Class::Auth,
-    ),
+    (403, r#"{"type":"error","error":{"type":"permission_error","message":"no"}}"#, Class::Auth),
     (
         429,
         r#"{"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}}"#,
@@ -65,11 +61,7 @@ const CASES: &[(u16, &str, Class)] = &[
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
         Class::ContextLength,
     ),
-    (
-        400,
-        r#"{"error":{"message":"blocked","code":"content_filter"}}"#,
-        Class::ContentFilter,
-    ),
+    (400, r#"{"error":{"message":"blocked","code":"content_filter"}}"#, Class::ContentFilter),
     (
         400,
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"Output blocked by content filtering policy"}}"#,
@@ -85,33 +77,21 @@ const CASES: &[(u16, &str, Class)] = &[
         r#"{"type":"error","error":{"type":"not_found_error","message":"model: claude-9"}}"#,
         Class::UnknownModel,
     ),
-    (
-        404,
-        r#"{"error":"model 'x' not found, try pulling it first"}"#,
-        Class::UnknownModel,
-    ),
+    (404, r#"{"error":"model 'x' not found, try pulling it first"}"#, Class::UnknownModel),
     (404, "404 page not found", Class::InvalidRequest),
     (
         400,
         r#"{"error":{"message":"Invalid value","type":"invalid_request_error"}}"#,
         Class::InvalidRequest,
     ),
-    (
-        422,
-        r#"{"detail":[{"loc":["body"],"msg":"field required"}]}"#,
-        Class::InvalidRequest,
-    ),
+    (422, r#"{"detail":[{"loc":["body"],"msg":"field required"}]}"#, Class::InvalidRequest),
     (
         413,
         r#"{"type":"error","error":{"type":"request_too_large","message":"too big"}}"#,
         Class::InvalidRequest,
     ),
     (408, "", Class::Timeout),
-    (
-        504,
-        r#"{"type":"error","error":{"type":"timeout_error","message":"late"}}"#,
-        Class::Timeout,
-    ),
+    (504, r#"{"type":"error","error":{"type":"timeout_error","message":"late"}}"#, Class::Timeout),
     (301, "", Class::InvalidRequest),
 ];
 
@@ -129,15 +109,9 @@ fn an_error_inside_a_stream_has_no_status_of_its_own() {
     let read = |body: &str| read(None, body.as_bytes());
     let error =
         read(r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#);
-    assert_eq!(
-        (error.class, error.status),
-        (ModelErrorClass::Overloaded, None)
-    );
+    assert_eq!((error.class, error.status), (ModelErrorClass::Overloaded, None));
     let error = read(r#"{"error":{"message":"slow down","code":429}}"#);
-    assert_eq!(
-        (error.class, error.status),
-        (ModelErrorClass::RateLimited, Some(429))
-    );
+    assert_eq!((error.class, error.status), (ModelErrorClass::RateLimited, Some(429)));
     let error = read(r#"{"error":{"message":"bad","type":"invalid_request_error"}}"#);
     assert_eq!(error.class, ModelErrorClass::InvalidRequest);
 }

@@ -73,11 +73,7 @@ impl OpenCalls {
         let name = name.filter(|name| !name.is_empty());
         if let Some(name) = name.filter(|_| !call.started) {
             call.started = true;
-            out.push(ModelEvent::ToolCallStart {
-                index,
-                id: call.id.clone(),
-                name,
-            });
+            out.push(ModelEvent::ToolCallStart { index, id: call.id.clone(), name });
             if !call.early_arguments.is_empty() {
                 let json = std::mem::take(&mut call.early_arguments);
                 out.push(ModelEvent::ToolCallArguments { index, json });
@@ -87,10 +83,7 @@ impl OpenCalls {
             return Ok(());
         }
         if call.started {
-            out.push(ModelEvent::ToolCallArguments {
-                index,
-                json: arguments,
-            });
+            out.push(ModelEvent::ToolCallArguments { index, json: arguments });
         } else {
             call.early_arguments.push_str(&arguments);
         }
@@ -101,10 +94,9 @@ impl OpenCalls {
     fn place_of(&mut self, wire_index: Option<u32>, id: &str) -> usize {
         let same_id = |call: &OpenCall| id.is_empty() || call.id.is_empty() || call.id == id;
         let known = match wire_index {
-            Some(_) => self
-                .open
-                .iter()
-                .rposition(|call| call.wire_index == wire_index && same_id(call)),
+            Some(_) => {
+                self.open.iter().rposition(|call| call.wire_index == wire_index && same_id(call))
+            }
             None if id.is_empty() => self.open.len().checked_sub(1),
             None => self.open.iter().rposition(|call| call.id == id),
         };

@@ -120,12 +120,8 @@ impl ChunkUsage {
             input: self.prompt_tokens.unwrap_or(0),
             output: self.completion_tokens.unwrap_or(0),
             cache_read: cached.or(self.prompt_cache_hit_tokens).unwrap_or(0),
-            cache_write: prompt
-                .and_then(|details| details.cache_write_tokens)
-                .unwrap_or(0),
-            reasoning: completion
-                .and_then(|details| details.reasoning_tokens)
-                .unwrap_or(0),
+            cache_write: prompt.and_then(|details| details.cache_write_tokens).unwrap_or(0),
+            reasoning: completion.and_then(|details| details.reasoning_tokens).unwrap_or(0),
         }
     }
 }
@@ -191,16 +187,11 @@ impl ChatDecoder {
             self.delta(delta, out)?;
         }
         if let Some(logprobs) = choice.logprobs {
-            self.logprobs.extend(
-                serde_json::from_str(logprobs.get())
-                    .ok()
-                    .filter(|v: &Value| !v.is_null()),
-            );
+            self.logprobs
+                .extend(serde_json::from_str(logprobs.get()).ok().filter(|v: &Value| !v.is_null()));
         }
         if let Some(reason) = choice.finish_reason {
-            let met_stop = choice
-                .stop_reason
-                .is_some_and(|stop| stop.get().starts_with('"'));
+            let met_stop = choice.stop_reason.is_some_and(|stop| stop.get().starts_with('"'));
             self.finish_choice(&reason.0, met_stop, out)?;
         }
         Ok(())
@@ -209,10 +200,7 @@ impl ChatDecoder {
     fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         let reasoning = match delta.reasoning_content {
             Some(text) => Some(text),
-            None => delta
-                .reasoning
-                .or(delta.reasoning_details)
-                .and_then(reasoning_text),
+            None => delta.reasoning.or(delta.reasoning_details).and_then(reasoning_text),
         };
         if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
             out.push(ModelEvent::Reasoning(text));
@@ -245,10 +233,7 @@ impl ChatDecoder {
             // Some servers send an empty reason with every chunk.
             "" => return Ok(()),
             other => {
-                out.push(ModelEvent::Metadata(
-                    "openai.finish_reason".to_owned(),
-                    json!(other),
-                ));
+                out.push(ModelEvent::Metadata("openai.finish_reason".to_owned(), json!(other)));
                 StopReason::Unknown
             }
         };

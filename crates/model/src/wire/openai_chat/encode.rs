@@ -65,15 +65,9 @@ pub(super) fn body(
     let output = request.output.as_deref();
     let body = Body {
         model: &info.model,
-        messages: Messages {
-            wire,
-            request,
-            info,
-        },
+        messages: Messages { wire, request, info },
         stream: true,
-        stream_options: StreamOptions {
-            include_usage: true,
-        },
+        stream_options: StreamOptions { include_usage: true },
         max_completion_tokens: new_max,
         max_tokens: old_max,
         temperature: settings.temperature,
@@ -96,10 +90,9 @@ fn choice(request: &ChatRequest) -> Option<Choice<'_>> {
         ToolChoice::Auto => None,
         ToolChoice::None => Some(Choice::Mode("none")),
         ToolChoice::Required => Some(Choice::Mode("required")),
-        ToolChoice::Tool(name) => Some(Choice::Function {
-            kind: "function",
-            function: Named { name },
-        }),
+        ToolChoice::Tool(name) => {
+            Some(Choice::Function { kind: "function", function: Named { name } })
+        }
     }
 }
 

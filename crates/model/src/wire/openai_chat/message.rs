@@ -60,11 +60,7 @@ impl Serialize for Messages<'_> {
 
 impl Messages<'_> {
     fn write_plain<S: SerializeSeq>(&self, message: &Message, seq: &mut S) -> Result<(), S::Error> {
-        let role = if message.role == Role::System {
-            "system"
-        } else {
-            "user"
-        };
+        let role = if message.role == Role::System { "system" } else { "user" };
         let mut parts: Vec<ContentPart<'_>> = Vec::new();
         if message.role == Role::Summary {
             parts.push(ContentPart::text(SUMMARY_HEADING));
@@ -95,9 +91,7 @@ impl Messages<'_> {
         let mut parts = Vec::new();
         for result in media.drain(..) {
             let label = format!("From the result of {} ({}):", result.name, result.call_id);
-            parts.push(ContentPart::Text {
-                text: Cow::Owned(label),
-            });
+            parts.push(ContentPart::Text { text: Cow::Owned(label) });
             for part in &result.parts {
                 match part {
                     ResultPart::Image(image) => parts.push(self.image(image)),
@@ -106,10 +100,7 @@ impl Messages<'_> {
                 }
             }
         }
-        seq.serialize_element(&Plain {
-            role: "user",
-            content: Content::Parts(parts),
-        })
+        seq.serialize_element(&Plain { role: "user", content: Content::Parts(parts) })
     }
 
     fn image<'i>(&self, image: &'i Image) -> ContentPart<'i> {
@@ -117,10 +108,7 @@ impl Messages<'_> {
             return ContentPart::text(IMAGE_NOTE);
         }
         ContentPart::ImageUrl {
-            image_url: ImageUrl {
-                url: UrlOf(&image.source),
-                detail: image.detail.as_deref(),
-            },
+            image_url: ImageUrl { url: UrlOf(&image.source), detail: image.detail.as_deref() },
         }
     }
 }
@@ -133,10 +121,7 @@ struct Plain<'a> {
 
 impl<'a> Plain<'a> {
     fn text(role: &'static str, text: &'a str) -> Self {
-        Self {
-            role,
-            content: Content::Text(Cow::Borrowed(text)),
-        }
+        Self { role, content: Content::Text(Cow::Borrowed(text)) }
     }
 }
 
@@ -150,9 +135,7 @@ enum Content<'a> {
 impl<'a> Content<'a> {
     /// Plain text where that is all there is: every server takes it.
     fn new(mut parts: Vec<ContentPart<'a>>, joined: bool) -> Self {
-        let all_text = parts
-            .iter()
-            .all(|part| matches!(part, ContentPart::Text { .. }));
+        let all_text = parts.iter().all(|part| matches!(part, ContentPart::Text { .. }));
         if let [ContentPart::Text { text }] = parts.as_mut_slice() {
             return Self::Text(std::mem::take(text));
         }
@@ -187,9 +170,7 @@ struct File<'a> {
 
 impl<'a> ContentPart<'a> {
     fn text(text: &'a str) -> Self {
-        Self::Text {
-            text: Cow::Borrowed(text),
-        }
+        Self::Text { text: Cow::Borrowed(text) }
     }
 
     fn as_text(&self) -> Option<&str> {
@@ -214,9 +195,7 @@ impl<'a> ContentPart<'a> {
             Readable::Url(url) => format!("{name}: {url}"),
             Readable::Note(note) => note,
         };
-        Self::Text {
-            text: Cow::Owned(text),
-        }
+        Self::Text { text: Cow::Owned(text) }
     }
 }
 
@@ -242,12 +221,7 @@ impl<'a> Assistant<'a> {
             true => join(message.reasoning().map(|reasoning| reasoning.text.as_str())),
             false => None,
         };
-        Some(Self {
-            role: "assistant",
-            content,
-            reasoning_content,
-            tool_calls,
-        })
+        Some(Self { role: "assistant", content, reasoning_content, tool_calls })
     }
 }
 
@@ -304,16 +278,10 @@ impl<'a> ToolMessage<'a> {
             content = Cow::Borrowed(MEDIA_NOTE);
         }
         // The wire has no field for failure, so the text says it.
-        let says_so = content
-            .get(..5)
-            .is_some_and(|start| start.eq_ignore_ascii_case("error"));
+        let says_so = content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
         if result.is_error && !says_so {
             content = Cow::Owned(format!("Error: {content}"));
         }
-        Self {
-            role: "tool",
-            tool_call_id: &result.call_id,
-            content,
-        }
+        Self { role: "tool", tool_call_id: &result.call_id, content }
     }
 }

@@ -63,22 +63,14 @@ fn settings_have_the_vendors_names() {
         assert_eq!(body[field], value, "{field}");
     }
     assert!(body.get("max_tokens").is_none());
-    let old = OpenAiChat {
-        legacy_max_tokens: true,
-        ..OpenAiChat::default()
-    };
+    let old = OpenAiChat { legacy_max_tokens: true, ..OpenAiChat::default() };
     let mut request = ask();
     request.settings = settings;
     let mut plain = info();
     plain.reasoning = false;
     let body = encode(&old, &request, &plain);
     assert_eq!(body["max_tokens"], 100);
-    for field in [
-        "max_completion_tokens",
-        "reasoning_effort",
-        "parallel_tool_calls",
-        "tools",
-    ] {
+    for field in ["max_completion_tokens", "reasoning_effort", "parallel_tool_calls", "tools"] {
         assert!(body.get(field).is_none(), "{field}");
     }
 }
@@ -93,9 +85,7 @@ fn s226_stop_sequences_are_capped_at_four() {
 #[test]
 fn s226_extra_fields_win_and_null_takes_away() {
     let extra = json!({"top_k": 5, "temperature": 1, "stream_options": null, "logit_bias": {"5": -1}, "n": 2});
-    let Value::Object(extra) = extra else {
-        unreachable!()
-    };
+    let Value::Object(extra) = extra else { unreachable!() };
     let body = sent(|request| {
         request.settings.temperature = Some(0.0);
         request.settings.extra = extra;
@@ -114,11 +104,7 @@ fn s226_extra_fields_win_and_null_takes_away() {
 #[test]
 fn a_schema_is_strict_where_it_can_be() {
     let output = |schema: Value| {
-        Some(Arc::new(OutputSchema {
-            name: "My City".into(),
-            description: None,
-            schema,
-        }))
+        Some(Arc::new(OutputSchema { name: "My City".into(), description: None, schema }))
     };
     let simple = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
     let body = sent(|request| request.output = output(simple.clone()));
@@ -153,10 +139,7 @@ fn messages_that_say_nothing_are_left_out() {
         Message::user(""),
         Message::new(
             Role::Assistant,
-            vec![Part::Reasoning(provost_core::Reasoning {
-                text: "hm".into(),
-                opaque: None,
-            })],
+            vec![Part::Reasoning(provost_core::Reasoning { text: "hm".into(), opaque: None })],
             Timestamp::default(),
         ),
         Message::new(
@@ -165,16 +148,8 @@ fn messages_that_say_nothing_are_left_out() {
             Timestamp::default(),
         ),
         Message::new(Role::System, vec![Part::text("mid")], Timestamp::default()),
-        Message::new(
-            Role::Assistant,
-            vec![Part::text("a"), Part::text("b")],
-            Timestamp::default(),
-        ),
-        Message::new(
-            Role::User,
-            vec![Part::text("a"), Part::text("b")],
-            Timestamp::default(),
-        ),
+        Message::new(Role::Assistant, vec![Part::text("a"), Part::text("b")], Timestamp::default()),
+        Message::new(Role::User, vec![Part::text("a"), Part::text("b")], Timestamp::default()),
     ];
     let body = sent(|request| request.messages = messages.into_iter().map(Arc::new).collect());
     assert_eq!(
@@ -199,10 +174,7 @@ fn results_of_one_turn_stay_together_before_their_images() {
     let messages = [
         Message::calls(calls),
         Message::results([first]),
-        Message::results([ToolResult {
-            is_error: true,
-            ..second
-        }]),
+        Message::results([ToolResult { is_error: true, ..second }]),
     ];
     let body = sent(|request| request.messages = messages.into_iter().map(Arc::new).collect());
     let messages = &body["messages"];
@@ -210,10 +182,7 @@ fn results_of_one_turn_stay_together_before_their_images() {
         messages[1],
         json!({"role": "tool", "tool_call_id": "c1", "content": "Error: The result is in the next message."})
     );
-    assert_eq!(
-        messages[2],
-        json!({"role": "tool", "tool_call_id": "c2", "content": "error: two"})
-    );
+    assert_eq!(messages[2], json!({"role": "tool", "tool_call_id": "c2", "content": "error: two"}));
     assert_eq!(messages[3]["role"], "user");
     assert_eq!(
         messages[3]["content"][1],
@@ -227,22 +196,14 @@ fn results_of_one_turn_stay_together_before_their_images() {
         Timestamp::default(),
     )]);
     let body = encode(&OpenAiChat::default(), &request, &blind);
-    assert!(
-        body["messages"][0]["content"]
-            .as_str()
-            .unwrap()
-            .contains("cannot see images")
-    );
+    assert!(body["messages"][0]["content"].as_str().unwrap().contains("cannot see images"));
 }
 
 const DONE: &str = "[DONE]";
 
 /// How a server sends calls, the chunks, and the id, name and arguments of each call.
-type CallCase = (
-    &'static str,
-    &'static [&'static str],
-    &'static [(&'static str, &'static str, &'static str)],
-);
+type CallCase =
+    (&'static str, &'static [&'static str], &'static [(&'static str, &'static str, &'static str)]);
 
 const CALL_CASES: &[CallCase] = &[
     (
@@ -305,22 +266,13 @@ fn calls_are_told_apart_however_a_server_counts_them() {
         let calls: Vec<_> = answer
             .message
             .tool_calls()
-            .map(|call| {
-                (
-                    call.id.as_str(),
-                    call.name.as_str(),
-                    call.arguments.as_str(),
-                )
-            })
+            .map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str()))
             .collect();
         assert_eq!(calls, *expected, "{name}");
         assert_eq!(answer.stop, StopReason::ToolUse);
     }
     let nameless = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]}}]}"#;
-    assert_eq!(
-        answer(&wire, &[nameless, stop]).unwrap_err().class,
-        ModelErrorClass::Malformed
-    );
+    assert_eq!(answer(&wire, &[nameless, stop]).unwrap_err().class, ModelErrorClass::Malformed);
 }
 
 #[test]
@@ -334,40 +286,22 @@ fn stops_are_read_also_where_servers_are_sloppy() {
         (vec![text, stop], StopReason::EndTurn),
         (vec![text, DONE], StopReason::EndTurn),
         (vec![call, stop, DONE], StopReason::ToolUse),
+        (vec![text, r#"{"choices":[{"finish_reason":"function_call"}]}"#], StopReason::ToolUse),
         (
-            vec![text, r#"{"choices":[{"finish_reason":"function_call"}]}"#],
-            StopReason::ToolUse,
-        ),
-        (
-            vec![
-                text,
-                r#"{"choices":[{"finish_reason":"stop","stop_reason":"END"}]}"#,
-            ],
+            vec![text, r#"{"choices":[{"finish_reason":"stop","stop_reason":"END"}]}"#],
             StopReason::StopSequence,
         ),
         (
-            vec![
-                text,
-                r#"{"choices":[{"finish_reason":"stop","stop_reason":128001}]}"#,
-            ],
+            vec![text, r#"{"choices":[{"finish_reason":"stop","stop_reason":128001}]}"#],
             StopReason::EndTurn,
         ),
-        (
-            vec![r#"{"choices":[{"delta":{"refusal":"I can't."}}]}"#, stop],
-            StopReason::Refusal,
-        ),
-        (
-            vec![text, r#"{"choices":[{"finish_reason":"length"}]}"#],
-            StopReason::MaxTokens,
-        ),
+        (vec![r#"{"choices":[{"delta":{"refusal":"I can't."}}]}"#, stop], StopReason::Refusal),
+        (vec![text, r#"{"choices":[{"finish_reason":"length"}]}"#], StopReason::MaxTokens),
         (
             vec![text, r#"{"choices":[{"finish_reason":"content_filter"}]}"#],
             StopReason::ContentFilter,
         ),
-        (
-            vec![text, r#"{"choices":[{"finish_reason":"odd"}]}"#],
-            StopReason::Unknown,
-        ),
+        (vec![text, r#"{"choices":[{"finish_reason":"odd"}]}"#], StopReason::Unknown),
     ] {
         assert_eq!(answer(&wire, &data).unwrap().stop, expected, "{data:?}");
     }
@@ -376,10 +310,7 @@ fn stops_are_read_also_where_servers_are_sloppy() {
         (vec![], ModelErrorClass::Incomplete),
         (vec![r#"{"id":"x"}"#, DONE], ModelErrorClass::Malformed),
         (vec!["not json"], ModelErrorClass::Malformed),
-        (
-            vec![text, r#"{"choices":[{"delta":{"content":7}}]}"#],
-            ModelErrorClass::Malformed,
-        ),
+        (vec![text, r#"{"choices":[{"delta":{"content":7}}]}"#], ModelErrorClass::Malformed),
         (
             vec![text, r#"{"error":{"message":"Overloaded","code":502}}"#],
             ModelErrorClass::Overloaded,
@@ -412,22 +343,11 @@ fn usage_counts_cached_tokens_inside_the_input() {
     for (usage, expected) in [
         (
             r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":3}}"#,
-            Usage {
-                input: 10,
-                output: 5,
-                cache_read: 4,
-                reasoning: 3,
-                ..Usage::default()
-            },
+            Usage { input: 10, output: 5, cache_read: 4, reasoning: 3, ..Usage::default() },
         ),
         (
             r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_cache_hit_tokens":6}"#,
-            Usage {
-                input: 10,
-                output: 5,
-                cache_read: 6,
-                ..Usage::default()
-            },
+            Usage { input: 10, output: 5, cache_read: 6, ..Usage::default() },
         ),
         (
             r#"{"prompt_tokens":10,"completion_tokens":null,"prompt_tokens_details":null}"#,
@@ -435,20 +355,13 @@ fn usage_counts_cached_tokens_inside_the_input() {
         ),
     ] {
         let chunk = format!(r#"{{"choices":[],"usage":{usage}}}"#);
-        assert_eq!(
-            answer(&wire, &[end, &chunk, DONE]).unwrap().usage,
-            expected,
-            "{usage}"
-        );
+        assert_eq!(answer(&wire, &[end, &chunk, DONE]).unwrap().usage, expected, "{usage}");
     }
 }
 
 #[test]
 fn s226_further_choices_logprobs_and_named_fields_are_kept() {
-    let wire = OpenAiChat {
-        metadata_fields: vec!["citations".into()],
-        ..OpenAiChat::default()
-    };
+    let wire = OpenAiChat { metadata_fields: vec!["citations".into()], ..OpenAiChat::default() };
     let data = [
         r#"{"id":"r","choices":[{"index":0,"delta":{"content":"a"},"logprobs":{"content":[{"token":"a"}]}},{"index":1,"delta":{"content":"b"}}]}"#,
         r#"{"choices":[{"index":1,"delta":{"content":"B"},"finish_reason":"stop"}],"citations":["https://x"]}"#,
@@ -459,8 +372,5 @@ fn s226_further_choices_logprobs_and_named_fields_are_kept() {
     assert_eq!(answer.message.text(), "a");
     assert_eq!(answer.metadata["openai.choices"], json!(["bB"]));
     assert_eq!(answer.metadata["openai.citations"], json!(["https://x"]));
-    assert_eq!(
-        answer.metadata["openai.logprobs"],
-        json!([{"content": [{"token": "a"}]}])
-    );
+    assert_eq!(answer.metadata["openai.logprobs"], json!([{"content": [{"token": "a"}]}]));
 }

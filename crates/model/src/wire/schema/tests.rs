@@ -47,10 +47,7 @@ fn anthropic_gets_bounds_as_words_and_keeps_optional_properties() {
         schema["properties"]["name"],
         json!({"type": "string", "description": "(minLength: 1)"})
     );
-    assert_eq!(
-        schema["properties"]["people"]["description"],
-        "How many. (minimum: 0)"
-    );
+    assert_eq!(schema["properties"]["people"]["description"], "How many. (minimum: 0)");
     assert!(schema["properties"]["people"].get("minimum").is_none());
 }
 
@@ -80,12 +77,9 @@ fn what_the_dialect_cannot_say_is_not_said() {
 
 #[test]
 fn names_are_made_acceptable() {
-    for (given, expected) in [
-        ("City", "City"),
-        ("my city!", "my_city_"),
-        ("", "answer"),
-        ("Grüße", "Gr__e"),
-    ] {
+    for (given, expected) in
+        [("City", "City"), ("my city!", "my_city_"), ("", "answer"), ("Grüße", "Gr__e")]
+    {
         assert_eq!(name(given), expected);
     }
     assert_eq!(name(&"x".repeat(100)).len(), 64);

@@ -1,0 +1,87 @@
+//! The system's allocator, counting: how often and how many bytes, by thread.
+//!
+//! By thread, because a counter that threads share would cost more than what it counts.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// What a thread has asked the allocator for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    /// Times it asked, growing what it had included.
+    pub(crate) calls: u64,
+    /// Bytes asked for less bytes given back.
+    pub(crate) live_bytes: i64,
+}
+
+thread_local! {
+    static COUNTS: Cell<Counts> = const { Cell::new(Counts { calls: 0, live_bytes: 0 }) };
+}
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What this thread does to the allocator while `work` runs; the work's value is still alive when it is read.
+pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Counts) {
+    let before = COUNTS.get();
+    let value = work();
+    let after = COUNTS.get();
+    let counts = Counts {
+        calls: after.calls - before.calls,
+        live_bytes: after.live_bytes - before.live_bytes,
+    };
+    (value, counts)
+}
+
+fn note(calls: u64, bytes: i64) {
+    // A thread that is going away has no counter any more, and nobody asks it.
+    let _gone = COUNTS
+        .try_with(|counts| {
+            let Counts {
+                calls: old,
+                live_bytes,
+            } = counts.get();
+            counts.set(Counts {
+                calls: old + calls,
+                live_bytes: live_bytes + bytes,
+            });
+        })
+        .is_err();
+}
+
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[expect(
+    unsafe_code,
+    reason = "an allocator cannot be written without; every call goes to the system's unchanged"
+)]
+// SAFETY: each method hands its arguments to the system's allocator as they are, and counting does not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(1, signed(layout.size()));
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        note(1, signed(layout.size()));
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        note(0, -signed(layout.size()));
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(1, signed(size) - signed(layout.size()));
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}

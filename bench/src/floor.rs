@@ -1,0 +1,220 @@
+//! The floor: the loop that somebody writes by hand with `reqwest` and `serde_json`, for one vendor and the good case only.
+//!
+//! It does what the measured runs need and nothing else: no retries, no limits, no timeouts, no checks, no events.
+
+use std::sync::Arc;
+
+use reqwest::header::CONTENT_TYPE;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::ours::{Add, INSTRUCTIONS, add};
+
+/// A client and an address.
+#[derive(Clone)]
+pub(crate) struct Floor {
+    client: reqwest::Client,
+    url: Arc<str>,
+    model: &'static str,
+    tools: Arc<Value>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: &'a [Value],
+    stream: bool,
+    stream_options: Value,
+    tools: &'a Value,
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    #[serde(default)]
+    choices: Vec<Choice>,
+    usage: Option<Tokens>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    delta: Delta,
+}
+
+#[derive(Deserialize)]
+struct Delta {
+    content: Option<String>,
+    #[serde(default)]
+    tool_calls: Vec<CallDelta>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta {
+    index: usize,
+    id: Option<String>,
+    function: FunctionDelta,
+}
+
+#[derive(Deserialize)]
+struct FunctionDelta {
+    name: Option<String>,
+    #[serde(default)]
+    arguments: String,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+}
+
+#[derive(Default)]
+struct Call {
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+/// One answer of the model, put together.
+#[derive(Default)]
+struct Answer {
+    text: String,
+    calls: Vec<Call>,
+    tokens: u64,
+}
+
+impl Floor {
+    pub(crate) fn new(base_url: &str, model: &'static str) -> Result<Self> {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "a": { "type": "integer", "format": "int64" },
+                "b": { "type": "integer", "format": "int64" },
+            },
+            "required": ["a", "b"],
+        });
+        let tools = json!([{
+            "type": "function",
+            "function": { "name": "add", "description": "Adds two numbers", "parameters": schema },
+        }]);
+        Ok(Self {
+            client: client()?,
+            url: format!("{base_url}/chat/completions").into(),
+            model,
+            tools: Arc::new(tools),
+        })
+    }
+
+    /// Answers a prompt, with tools; `seen` gets each piece of text as it comes. Gives the tokens used.
+    pub(crate) async fn run(&self, prompt: &str, mut seen: impl FnMut(&str)) -> Result<u64> {
+        let mut messages = vec![
+            json!({ "role": "system", "content": INSTRUCTIONS }),
+            json!({ "role": "user", "content": prompt }),
+        ];
+        let mut tokens = 0;
+        loop {
+            let answer = self.ask(&messages, &mut seen).await?;
+            tokens += answer.tokens;
+            if answer.calls.is_empty() {
+                return Ok(tokens);
+            }
+            let calls: Vec<Value> = answer.calls.iter().map(Call::to_json).collect();
+            let text = (!answer.text.is_empty()).then_some(answer.text);
+            messages.push(json!({ "role": "assistant", "content": text, "tool_calls": calls }));
+            for call in answer.calls {
+                let arguments: Add = serde_json::from_str(&call.arguments)?;
+                let result = match call.name.as_str() {
+                    "add" => add(arguments).await.to_string(),
+                    other => format!("there is no tool {other}"),
+                };
+                messages.push(
+                    json!({ "role": "tool", "tool_call_id": call.id, "content": result }),
+                );
+            }
+        }
+    }
+
+    async fn ask(&self, messages: &[Value], seen: &mut impl FnMut(&str)) -> Result<Answer> {
+        let body = serde_json::to_vec(&Body {
+            model: self.model,
+            messages,
+            stream: true,
+            stream_options: json!({ "include_usage": true }),
+            tools: &self.tools,
+        })?;
+        let request = self.client.post(&*self.url).bearer_auth("key");
+        let request = request
+            .header(CONTENT_TYPE, "application/json")
+            .body(body);
+        let mut response = request.send().await?.error_for_status()?;
+        let mut answer = Answer::default();
+        let mut buffer: Vec<u8> = Vec::new();
+        while let Some(bytes) = response.chunk().await? {
+            buffer.extend_from_slice(&bytes);
+            let mut start = 0;
+            while let Some(end) = memchr::memchr(b'\n', &buffer[start..]) {
+                let line = &buffer[start..start + end];
+                start += end + 1;
+                if let Some(data) = line.strip_prefix(b"data: ")
+                    && data != b"[DONE]"
+                {
+                    answer.take(serde_json::from_slice(data)?, seen);
+                }
+            }
+            buffer.drain(..start);
+        }
+        Ok(answer)
+    }
+}
+
+impl Answer {
+    fn take(&mut self, chunk: Chunk, seen: &mut impl FnMut(&str)) {
+        if let Some(tokens) = chunk.usage {
+            self.tokens = tokens.prompt_tokens + tokens.completion_tokens;
+        }
+        for choice in chunk.choices {
+            if let Some(text) = choice.delta.content.filter(|text| !text.is_empty()) {
+                seen(&text);
+                self.text.push_str(&text);
+            }
+            for delta in choice.delta.tool_calls {
+                if self.calls.len() <= delta.index {
+                    self.calls.resize_with(delta.index + 1, Call::default);
+                }
+                let call = &mut self.calls[delta.index];
+                if let Some(id) = delta.id {
+                    call.id = id;
+                }
+                if let Some(name) = delta.function.name {
+                    call.name = name;
+                }
+                call.arguments.push_str(&delta.function.arguments);
+            }
+        }
+    }
+}
+
+impl Call {
+    fn to_json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "type": "function",
+            "function": { "name": self.name, "arguments": self.arguments },
+        })
+    }
+}
+
+/// A client with the usual root certificates; a program that talks to a real vendor has them.
+fn client() -> Result<reqwest::Client> {
+    let roots = rustls::RootCertStore {
+        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .build()?)
+}

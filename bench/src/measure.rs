@@ -1,0 +1,90 @@
+//! Clocks, medians, and what machine this is.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::{Error, Result};
+
+/// Processor time this process has used so far, all threads together.
+pub(crate) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The most memory this process has had, in bytes.
+pub(crate) fn peak_memory() -> Result<f64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: f64 = line
+        .and_then(|line| line.split_whitespace().next())
+        .ok_or("the system does not tell the peak memory of a process")?
+        .parse()?;
+    Ok(kib * 1024.0)
+}
+
+/// The middle of some numbers.
+pub(crate) fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    match numbers.len() {
+        0 => f64::NAN,
+        len if len % 2 == 1 => numbers[middle],
+        _ => f64::midpoint(numbers[middle - 1], numbers[middle]),
+    }
+}
+
+/// Seconds that one use of `work` takes: the median over batches, after a warm-up batch.
+pub(crate) fn time_each(
+    batches: usize,
+    uses: usize,
+    mut work: impl FnMut() -> Result<()>,
+) -> Result<f64> {
+    let mut times = Vec::with_capacity(batches);
+    for batch in 0..=batches {
+        let started = Instant::now();
+        for _ in 0..uses {
+            work()?;
+        }
+        if batch > 0 {
+            times.push(started.elapsed().as_secs_f64() / uses as f64);
+        }
+    }
+    Ok(median(times))
+}
+
+/// A runtime on this thread alone, so that its work and its allocations are this thread's.
+pub(crate) fn local_runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::from)
+}
+
+/// What the numbers were measured on.
+pub(crate) fn machine_facts(quick: bool) -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpuinfo = read("/proc/cpuinfo");
+    let cpu = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map_or("unknown processor", |line| {
+            line.trim_start_matches([' ', '\t', ':'])
+        });
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let load = read("/proc/loadavg");
+    let load = load.split_whitespace().next().unwrap_or("?");
+    let build = if cfg!(debug_assertions) {
+        "DEBUG BUILD, the numbers mean nothing: use --release"
+    } else {
+        "release build"
+    };
+    let length = if quick { ", quick" } else { "" };
+    format!(
+        "{cores} cores, {cpu}, Linux {}, load {load}, {build}{length}",
+        kernel.trim()
+    )
+}

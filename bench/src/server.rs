@@ -1,0 +1,106 @@
+//! The fake provider in a process of its own, so that its work is not counted as the client's.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+
+use memchr::memmem;
+use provost_core::Usage;
+use provost_testkit::{FakeProvider, Recorded, Reply, WireKind};
+use serde_json::json;
+
+use crate::Result;
+
+/// The hidden command that serves.
+pub(crate) const COMMAND: &str = "serve";
+/// The model that calls a tool in each of [`ROUNDS`] rounds and then answers.
+pub(crate) const ROUNDS_MODEL: &str = "fake-rounds";
+/// The model that answers with [`STREAM_TOKENS`] tokens at once.
+pub(crate) const STREAM_MODEL: &str = "fake-stream";
+/// Rounds of tool calls of one run.
+pub(crate) const ROUNDS: usize = 5;
+/// Model calls of one run.
+pub(crate) const STEPS: usize = ROUNDS + 1;
+/// Tokens of one streamed answer.
+pub(crate) const STREAM_TOKENS: usize = 2000;
+
+/// A running provider; dropping it stops the process.
+pub(crate) struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    /// Starts this binary again as the provider.
+    pub(crate) fn start() -> Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .arg(COMMAND)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut url = String::new();
+        if let Some(output) = process.stdout.take() {
+            BufReader::new(output).read_line(&mut url)?;
+        }
+        let url = url.trim().to_owned();
+        if url.is_empty() {
+            return Err("the fake provider did not start".into());
+        }
+        Ok(Self { process, url })
+    }
+
+    /// The base URL.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The process also ends by itself when its standard input is closed.
+        let _ended = self.process.kill().and_then(|()| self.process.wait()).is_ok();
+    }
+}
+
+/// Serves until standard input ends; the first line of standard output is the base URL.
+pub(crate) fn serve() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let provider = runtime.block_on(provider());
+    writeln!(io::stdout(), "{}", provider.base_url())?;
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+async fn provider() -> FakeProvider {
+    let rounds: Vec<Reply> = (0..=ROUNDS).map(round).collect();
+    let stream = Reply::new()
+        .deltas((0..STREAM_TOKENS).map(|token| format!(" token{token}")))
+        .usage(Usage::new(20, STREAM_TOKENS as u64))
+        .prepare(WireKind::OpenAiChat);
+    let provider = FakeProvider::answering(move |request| answer(request, &rounds, &stream)).await;
+    provider.forget_requests();
+    provider
+}
+
+/// One tool call in pieces, or the last word.
+fn round(number: usize) -> Reply {
+    let reply = if number < ROUNDS {
+        let arguments = json!({ "a": number, "b": 40 });
+        Reply::call(format!("call_{number}"), "add", &arguments)
+    } else {
+        Reply::text("The sum of all the numbers that you gave me is two hundred and ten.")
+    };
+    reply
+        .fragment(5)
+        .usage(Usage::new(100 + 30 * number as u64, 20))
+        .prepare(WireKind::OpenAiChat)
+}
+
+fn answer(request: &Recorded, rounds: &[Reply], stream: &Reply) -> Reply {
+    if memmem::find(&request.body, STREAM_MODEL.as_bytes()).is_some() {
+        return stream.clone();
+    }
+    let results = memmem::find_iter(&request.body, br#""role":"tool""#).count();
+    rounds[results.min(ROUNDS)].clone()
+}

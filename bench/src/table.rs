@@ -1,0 +1,217 @@
+//! The one table: what was measured, what the floor needs, what is allowed.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use crate::Result;
+
+/// What a number counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Given in seconds.
+    Time,
+    /// Given in bytes.
+    Bytes,
+    /// Things in a second.
+    PerSecond,
+    /// How many times as much.
+    Times,
+    /// Things.
+    Count,
+}
+
+impl Unit {
+    fn show(self, value: f64) -> String {
+        let size = value.abs();
+        match self {
+            Self::Time if size >= 1.0 => format!("{value:.2} s"),
+            Self::Time if size >= 1e-3 => format!("{:.2} ms", value * 1e3),
+            Self::Time if size >= 1e-6 => format!("{:.1} us", value * 1e6),
+            Self::Time => format!("{:.0} ns", value * 1e9),
+            Self::Bytes if size >= 1024.0 * 1024.0 => {
+                format!("{:.1} MiB", value / 1024.0 / 1024.0)
+            }
+            Self::Bytes if size >= 10.0 * 1024.0 => format!("{:.1} KiB", value / 1024.0),
+            Self::Bytes => format!("{value:.0} B"),
+            Self::PerSecond => format!("{value:.0}/s"),
+            Self::Times => format!("{value:.2} x"),
+            Self::Count => format!("{value:.1}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Pass,
+    Miss,
+    /// Worth knowing, but nobody set a limit.
+    Info,
+    Unmeasured,
+}
+
+struct Row {
+    what: String,
+    ours: String,
+    floor: String,
+    ratio: String,
+    limit: String,
+    verdict: Verdict,
+}
+
+impl Row {
+    fn cells(&self) -> [&str; 6] {
+        let verdict = match self.verdict {
+            Verdict::Pass => "PASS",
+            Verdict::Miss => "MISS",
+            Verdict::Info => "",
+            Verdict::Unmeasured => "NOT MEASURED",
+        };
+        [
+            &self.what,
+            &self.ours,
+            &self.floor,
+            &self.ratio,
+            &self.limit,
+            verdict,
+        ]
+    }
+}
+
+/// Collects rows and prints them.
+pub(crate) struct Table {
+    facts: String,
+    rows: Vec<Row>,
+}
+
+impl Table {
+    pub(crate) fn new(facts: String) -> Self {
+        Self {
+            facts,
+            rows: Vec::new(),
+        }
+    }
+
+    /// We may need at most so many times what the floor needs.
+    pub(crate) fn ratio_at_most(&mut self, what: &str, unit: Unit, (ours, floor, limit): Triple) {
+        let limit_text = format!("<= {}", Unit::Times.show(limit));
+        self.compare(what, unit, (ours, floor), limit_text, ours / floor <= limit);
+    }
+
+    /// We must reach at least so much of what the floor reaches.
+    pub(crate) fn ratio_at_least(&mut self, what: &str, unit: Unit, (ours, floor, limit): Triple) {
+        let limit_text = format!(">= {}", Unit::Times.show(limit));
+        self.compare(what, unit, (ours, floor), limit_text, ours / floor >= limit);
+    }
+
+    /// We may need at most so much more than the floor.
+    pub(crate) fn excess_at_most(&mut self, what: &str, unit: Unit, (ours, floor, limit): Triple) {
+        let limit_text = format!("<= floor + {}", unit.show(limit));
+        let within = ours - floor <= limit;
+        self.compare(what, unit, (ours, floor), limit_text, within);
+    }
+
+    /// A number against the floor's that nobody set a limit for.
+    pub(crate) fn compare_only(&mut self, what: &str, unit: Unit, ours: f64, floor: f64) {
+        self.compare(what, unit, (ours, floor), String::new(), true);
+        if let Some(row) = self.rows.last_mut() {
+            row.verdict = Verdict::Info;
+        }
+    }
+
+    /// A number of ours that has a limit of its own.
+    pub(crate) fn at_most(&mut self, what: &str, unit: Unit, ours: f64, limit: f64) {
+        self.rows.push(Row {
+            what: what.to_owned(),
+            ours: unit.show(ours),
+            floor: String::new(),
+            ratio: String::new(),
+            limit: format!("<= {}", unit.show(limit)),
+            verdict: verdict(ours <= limit),
+        });
+    }
+
+    /// A fact.
+    pub(crate) fn info(&mut self, what: &str, fact: impl Into<String>) {
+        self.plain(what, fact.into(), Verdict::Info);
+    }
+
+    /// A number without a limit.
+    pub(crate) fn number(&mut self, what: &str, unit: Unit, ours: f64) {
+        self.info(what, unit.show(ours));
+    }
+
+    /// Something that should have been measured, and why it was not.
+    pub(crate) fn unmeasured(&mut self, what: &str, why: impl Into<String>) {
+        self.plain(what, why.into(), Verdict::Unmeasured);
+    }
+
+    /// True if everything that has a limit was measured and kept it.
+    pub(crate) fn all_passed(&self) -> bool {
+        self.rows
+            .iter()
+            .all(|row| matches!(row.verdict, Verdict::Pass | Verdict::Info))
+    }
+
+    /// Writes the table to standard output.
+    pub(crate) fn print(&self) -> Result<()> {
+        let head = ["", "ours", "floor", "ours/floor", "limit", ""];
+        let lines: Vec<[&str; 6]> = std::iter::once(head)
+            .chain(self.rows.iter().map(Row::cells))
+            .collect();
+        let widths: [usize; 6] =
+            std::array::from_fn(|column| lines.iter().map(|line| line[column].len()).max().unwrap_or(0));
+        let mut text = format!("{}\n\n", self.facts);
+        for line in &lines {
+            let mut shown = format!("{:<1$}", line[0], widths[0]);
+            for column in 1..5 {
+                write!(shown, "  {:>1$}", line[column], widths[column])?;
+            }
+            writeln!(text, "{}", format!("{shown}  {}", line[5]).trim_end())?;
+        }
+        let count = |wanted| self.rows.iter().filter(|row| row.verdict == wanted).count();
+        let (passed, missed) = (count(Verdict::Pass), count(Verdict::Miss));
+        let unmeasured = count(Verdict::Unmeasured);
+        writeln!(
+            text,
+            "\n{passed} passed, {missed} missed, {unmeasured} not measured"
+        )?;
+        io::stdout().lock().write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    fn compare(
+        &mut self,
+        what: &str,
+        unit: Unit,
+        (ours, floor): (f64, f64),
+        limit: String,
+        within: bool,
+    ) {
+        self.rows.push(Row {
+            what: what.to_owned(),
+            ours: unit.show(ours),
+            floor: unit.show(floor),
+            ratio: Unit::Times.show(ours / floor),
+            limit,
+            verdict: verdict(within),
+        });
+    }
+
+    fn plain(&mut self, what: &str, ours: String, verdict: Verdict) {
+        self.rows.push(Row {
+            what: what.to_owned(),
+            ours,
+            floor: String::new(),
+            ratio: String::new(),
+            limit: String::new(),
+            verdict,
+        });
+    }
+}
+
+/// Ours, the floor's, and the limit.
+type Triple = (f64, f64, f64);
+
+fn verdict(within: bool) -> Verdict {
+    if within { Verdict::Pass } else { Verdict::Miss }
+}

@@ -1,0 +1,4 @@
+//! Tests of the test doubles.
+
+#[cfg(test)]
+mod server;
