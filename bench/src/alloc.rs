@@ -39,14 +39,8 @@ fn note(calls: u64, bytes: i64) {
     // A thread that is going away has no counter any more, and nobody asks it.
     let _gone = COUNTS
         .try_with(|counts| {
-            let Counts {
-                calls: old,
-                live_bytes,
-            } = counts.get();
-            counts.set(Counts {
-                calls: old + calls,
-                live_bytes: live_bytes + bytes,
-            });
+            let Counts { calls: old, live_bytes } = counts.get();
+            counts.set(Counts { calls: old + calls, live_bytes: live_bytes + bytes });
         })
         .is_err();
 }

@@ -28,13 +28,9 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     let times = plan.pick(20, 5);
     let version = median_of(times, || version(&binary))?;
     table.at_most("provost --version", Unit::Time, version, VERSION_SECONDS_MAX);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let provider = runtime.block_on(FakeProvider::answering(|_| Reply::text("Hello.")));
-    let first = median_of(times, || {
-        runtime.block_on(first_request(&binary, &provider))
-    });
+    let first = median_of(times, || runtime.block_on(first_request(&binary, &provider)));
     match first {
         Ok(first) => table.at_most(
             "provost run to its first request",
@@ -57,10 +53,7 @@ fn median_of(times: usize, mut measure: impl FnMut() -> Result<f64>) -> Result<f
 
 fn quiet(binary: &Path) -> Command {
     let mut command = Command::new(binary);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 

@@ -61,9 +61,7 @@ fn start(side: &str, url: &str, waves: usize) -> Result<(f64, f64)> {
 
 /// Runs one side and prints runs per second, the median of the waves, and the peak memory in bytes.
 pub(crate) fn run(side: &str, url: &str, runs: usize, waves: usize) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let speeds = match side {
         "ours" => {
             let agent = ours::agent(url, ROUNDS_MODEL)?;
@@ -80,12 +78,7 @@ pub(crate) fn run(side: &str, url: &str, runs: usize, waves: usize) -> Result<()
             }))?
         }
     };
-    writeln!(
-        std::io::stdout(),
-        "{} {}",
-        median(speeds),
-        peak_memory()?
-    )?;
+    writeln!(std::io::stdout(), "{} {}", median(speeds), peak_memory()?)?;
     Ok(())
 }
 

@@ -37,22 +37,8 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
         std::hint::black_box(build()?);
         Ok(())
     })?;
-    table.at_most(
-        "an idle agent: instructions, 3 tools",
-        Unit::Bytes,
-        bytes,
-        BYTES_MAX,
-    );
-    table.at_most(
-        "building and dropping an agent",
-        Unit::Time,
-        seconds,
-        BUILD_SECONDS_MAX,
-    );
-    table.number(
-        "building an agent: allocations",
-        Unit::Count,
-        counts.calls as f64,
-    );
+    table.at_most("an idle agent: instructions, 3 tools", Unit::Bytes, bytes, BYTES_MAX);
+    table.at_most("building and dropping an agent", Unit::Time, seconds, BUILD_SECONDS_MAX);
+    table.number("building an agent: allocations", Unit::Count, counts.calls as f64);
     Ok(())
 }

@@ -127,9 +127,8 @@ impl Floor {
                     "add" => add(arguments).await.to_string(),
                     other => format!("there is no tool {other}"),
                 };
-                messages.push(
-                    json!({ "role": "tool", "tool_call_id": call.id, "content": result }),
-                );
+                messages
+                    .push(json!({ "role": "tool", "tool_call_id": call.id, "content": result }));
             }
         }
     }
@@ -143,9 +142,7 @@ impl Floor {
             tools: &self.tools,
         })?;
         let request = self.client.post(&*self.url).bearer_auth("key");
-        let request = request
-            .header(CONTENT_TYPE, "application/json")
-            .body(body);
+        let request = request.header(CONTENT_TYPE, "application/json").body(body);
         let mut response = request.send().await?.error_for_status()?;
         let mut answer = Answer::default();
         let mut buffer: Vec<u8> = Vec::new();
@@ -206,15 +203,11 @@ impl Call {
 
 /// A client with the usual root certificates; a program that talks to a real vendor has them.
 fn client() -> Result<reqwest::Client> {
-    let roots = rustls::RootCertStore {
-        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-    };
+    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Ok(reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
-        .build()?)
+    Ok(reqwest::Client::builder().tls_backend_preconfigured(tls).build()?)
 }

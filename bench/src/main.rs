@@ -49,14 +49,8 @@ fn main() -> Result<ExitCode> {
         [crowd::COMMAND, side, url, runs, waves] => {
             crowd::run(side, url, runs.parse()?, waves.parse()?).map(|()| ExitCode::SUCCESS)
         }
-        flags
-            if flags
-                .iter()
-                .all(|flag| matches!(*flag, "--quick" | "--strict")) =>
-        {
-            let plan = Plan {
-                quick: flags.contains(&"--quick"),
-            };
+        flags if flags.iter().all(|flag| matches!(*flag, "--quick" | "--strict")) => {
+            let plan = Plan { quick: flags.contains(&"--quick") };
             let table = measure_all(plan)?;
             table.print()?;
             let failed = flags.contains(&"--strict") && !table.all_passed();

@@ -57,10 +57,7 @@ pub(crate) fn time_each(
 
 /// A runtime on this thread alone, so that its work and its allocations are this thread's.
 pub(crate) fn local_runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Error::from)
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::from)
 }
 
 /// What the numbers were measured on.
@@ -71,9 +68,7 @@ pub(crate) fn machine_facts(quick: bool) -> String {
     let cpu = cpuinfo
         .lines()
         .find_map(|line| line.strip_prefix("model name"))
-        .map_or("unknown processor", |line| {
-            line.trim_start_matches([' ', '\t', ':'])
-        });
+        .map_or("unknown processor", |line| line.trim_start_matches([' ', '\t', ':']));
     let kernel = read("/proc/sys/kernel/osrelease");
     let load = read("/proc/loadavg");
     let load = load.split_whitespace().next().unwrap_or("?");
@@ -83,8 +78,5 @@ pub(crate) fn machine_facts(quick: bool) -> String {
         "release build"
     };
     let length = if quick { ", quick" } else { "" };
-    format!(
-        "{cores} cores, {cpu}, Linux {}, load {load}, {build}{length}",
-        kernel.trim()
-    )
+    format!("{cores} cores, {cpu}, Linux {}, load {load}, {build}{length}", kernel.trim())
 }

@@ -38,13 +38,9 @@ pub(crate) fn add_tool() -> Result<FnTool> {
 
 /// An agent on the fake provider.
 pub(crate) fn agent(base_url: &str, model: &str) -> Result<Agent> {
-    let model = openai_compatible("fake", base_url, model)
-        .api_key("key".to_owned())
-        .build()?;
-    let agent = Agent::builder("adder", model)
-        .instructions(INSTRUCTIONS)
-        .tool(add_tool()?)
-        .build()?;
+    let model = openai_compatible("fake", base_url, model).api_key("key".to_owned()).build()?;
+    let agent =
+        Agent::builder("adder", model).instructions(INSTRUCTIONS).tool(add_tool()?).build()?;
     Ok(agent)
 }
 

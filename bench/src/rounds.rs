@@ -43,10 +43,6 @@ pub(crate) fn measure(plan: Plan, url: &str, table: &mut Table) -> Result<()> {
         }
     }
     let figures = (median(our_times), median(floor_times), CPU_RATIO_MAX);
-    table.ratio_at_most(
-        "5 tool rounds, 200 runs: CPU per model step",
-        Unit::Time,
-        figures,
-    );
+    table.ratio_at_most("5 tool rounds, 200 runs: CPU per model step", Unit::Time, figures);
     Ok(())
 }

@@ -63,9 +63,7 @@ impl Drop for Server {
 
 /// Serves until standard input ends; the first line of standard output is the base URL.
 pub(crate) fn serve() -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let provider = runtime.block_on(provider());
     writeln!(io::stdout(), "{}", provider.base_url())?;
     io::stdin().read_to_end(&mut Vec::new())?;
@@ -91,10 +89,7 @@ fn round(number: usize) -> Reply {
     } else {
         Reply::text("The sum of all the numbers that you gave me is two hundred and ten.")
     };
-    reply
-        .fragment(5)
-        .usage(Usage::new(100 + 30 * number as u64, 20))
-        .prepare(WireKind::OpenAiChat)
+    reply.fragment(5).usage(Usage::new(100 + 30 * number as u64, 20)).prepare(WireKind::OpenAiChat)
 }
 
 fn answer(request: &Recorded, rounds: &[Reply], stream: &Reply) -> Reply {

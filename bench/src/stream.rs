@@ -63,20 +63,12 @@ pub(crate) fn measure(plan: Plan, url: &str, table: &mut Table) -> Result<()> {
     table.excess_at_most(
         "2,000-token stream: first token",
         Unit::Time,
-        (
-            median(ours_seen.first),
-            median(floor_seen.first),
-            FIRST_TOKEN_EXCESS_MAX,
-        ),
+        (median(ours_seen.first), median(floor_seen.first), FIRST_TOKEN_EXCESS_MAX),
     );
     table.ratio_at_least(
         "2,000-token stream: tokens",
         Unit::PerSecond,
-        (
-            tokens / median(ours_seen.whole),
-            tokens / median(floor_seen.whole),
-            SPEED_RATIO_MIN,
-        ),
+        (tokens / median(ours_seen.whole), tokens / median(floor_seen.whole), SPEED_RATIO_MIN),
     );
     table.compare_only(
         "2,000-token stream: CPU per token",

@@ -66,14 +66,7 @@ impl Row {
             Verdict::Info => "",
             Verdict::Unmeasured => "NOT MEASURED",
         };
-        [
-            &self.what,
-            &self.ours,
-            &self.floor,
-            &self.ratio,
-            &self.limit,
-            verdict,
-        ]
+        [&self.what, &self.ours, &self.floor, &self.ratio, &self.limit, verdict]
     }
 }
 
@@ -85,10 +78,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(facts: String) -> Self {
-        Self {
-            facts,
-            rows: Vec::new(),
-        }
+        Self { facts, rows: Vec::new() }
     }
 
     /// We may need at most so many times what the floor needs.
@@ -147,19 +137,17 @@ impl Table {
 
     /// True if everything that has a limit was measured and kept it.
     pub(crate) fn all_passed(&self) -> bool {
-        self.rows
-            .iter()
-            .all(|row| matches!(row.verdict, Verdict::Pass | Verdict::Info))
+        self.rows.iter().all(|row| matches!(row.verdict, Verdict::Pass | Verdict::Info))
     }
 
     /// Writes the table to standard output.
     pub(crate) fn print(&self) -> Result<()> {
         let head = ["", "ours", "floor", "ours/floor", "limit", ""];
-        let lines: Vec<[&str; 6]> = std::iter::once(head)
-            .chain(self.rows.iter().map(Row::cells))
-            .collect();
-        let widths: [usize; 6] =
-            std::array::from_fn(|column| lines.iter().map(|line| line[column].len()).max().unwrap_or(0));
+        let lines: Vec<[&str; 6]> =
+            std::iter::once(head).chain(self.rows.iter().map(Row::cells)).collect();
+        let widths: [usize; 6] = std::array::from_fn(|column| {
+            lines.iter().map(|line| line[column].len()).max().unwrap_or(0)
+        });
         let mut text = format!("{}\n\n", self.facts);
         for line in &lines {
             let mut shown = format!("{:<1$}", line[0], widths[0]);
@@ -171,10 +159,7 @@ impl Table {
         let count = |wanted| self.rows.iter().filter(|row| row.verdict == wanted).count();
         let (passed, missed) = (count(Verdict::Pass), count(Verdict::Miss));
         let unmeasured = count(Verdict::Unmeasured);
-        writeln!(
-            text,
-            "\n{passed} passed, {missed} missed, {unmeasured} not measured"
-        )?;
+        writeln!(text, "\n{passed} passed, {missed} missed, {unmeasured} not measured")?;
         io::stdout().lock().write_all(text.as_bytes())?;
         Ok(())
     }

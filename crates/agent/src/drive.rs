@@ -227,7 +227,7 @@ impl Driver {
             }
             self.cx.queue.emit(EventKind::Unpaused);
         }
-        if self.run.is_done() {
+        if !self.run.can_hear() {
             return;
         }
         for input in self.cx.control.take_steering() {

@@ -94,6 +94,8 @@ pub struct Run {
     output_faults: u32,
     state: Map<String, Value>,
     last: LastAnswer,
+    /// The limit after which the model has only a last word.
+    last_word: Option<LimitReached>,
 }
 
 /// Changes of the stored session that wait to be committed.
@@ -215,6 +217,11 @@ impl Run {
     /// True if the conversation is complete as it stands: every call has its result.
     pub fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Model { .. } | Phase::Done(_))
+    }
+
+    /// True if a message from the user's side has a place now: not between a call and its result.
+    pub fn can_hear(&self) -> bool {
+        matches!(self.phase, Phase::Model { .. } | Phase::Tools { .. })
     }
 
     /// True if it is over.

@@ -127,6 +127,16 @@ impl<O: Send + 'static> RunStream<O> {
         RunHandle::new(self.queue.run_id, Arc::clone(&self.control))
     }
 
+    /// Only the pieces of the answer, as they come.
+    pub fn text(self) -> impl Stream<Item = String> + Unpin {
+        self.filter_map(|event| {
+            std::future::ready(match event.kind {
+                EventKind::TextDelta { text } => Some(text),
+                _ => None,
+            })
+        })
+    }
+
     /// Lets the run go on to its end and gives what it came to; events not yet taken are dropped.
     pub async fn outcome(mut self) -> Result<Outcome<O>, Error> {
         while self.next().await.is_some() {}

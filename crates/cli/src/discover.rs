@@ -202,13 +202,16 @@ fn named(name: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<C
             let host = wanted.base_url.clone().or_else(|| world.var("OLLAMA_HOST"));
             Ok(ollama(model, &ollama_address(host.as_deref())?, why))
         }
-        Provider::Compatible => Ok(Choice {
-            provider,
-            model,
-            base_url: Some(needed_base_url(wanted)?),
-            key: flag_key(wanted, world)?,
-            why,
-        }),
+        Provider::Compatible => {
+            let base_url = needed_base_url(wanted)?;
+            Ok(Choice {
+                provider,
+                model,
+                why: format!("at {}, {why}", parse_url(&base_url)?.authority()),
+                base_url: Some(base_url),
+                key: flag_key(wanted, world)?,
+            })
+        }
         Provider::OpenAi | Provider::Anthropic => {
             let base_url = match (&wanted.base_url, provider.base_url_env()) {
                 (Some(url), _) => Some(url.clone()),

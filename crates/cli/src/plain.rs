@@ -207,6 +207,8 @@ pub(crate) async fn drive<O: Write, E: Write>(
                     decision = decide(&request, desk.approver, desk.printer, desk.lines) => decision,
                     () = desk.interrupt.next() => {
                         is_stopping = true;
+                        // The question's line is still open.
+                        desk.printer.aside("");
                         turn.cancel();
                         continue;
                     }

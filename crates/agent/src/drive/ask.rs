@@ -12,7 +12,7 @@ use super::setup::Cx;
 use super::{Driver, hook_error};
 use crate::approval::OnApproval;
 use crate::error::Error;
-use crate::run::LimitQuestion;
+use crate::run::{LimitDecision, LimitQuestion};
 
 impl Cx {
     /// A person's answer about this exact call; `Err` is the question, where the run must be suspended for it.
@@ -108,7 +108,8 @@ impl Driver {
             () = self.cx.control.cancel.cancelled() => return Ok(()),
             decision = ask(question) => decision.map_err(hook_error("ask_at_limit"))?,
         };
-        self.limit_told = false;
+        // An extended run can reach the limit again.
+        self.limit_told = matches!(decision, LimitDecision::FinalAnswer { .. } | LimitDecision::Stop);
         Ok(self.run.limit_decided(decision, self.now())?)
     }
 }

@@ -159,6 +159,17 @@ impl Cx {
                 info.provider, info.model
             )));
         }
+        if let (Some(limit), Some(pricing)) = (limits.cost, info.pricing)
+            && limit.currency != pricing.currency
+        {
+            return Err(Error::Start(format!(
+                "{}/{} is paid in {}, so a cost limit in {} cannot be kept: give the limit in {2}",
+                info.provider,
+                info.model,
+                pricing.currency.as_str(),
+                limit.currency.as_str()
+            )));
+        }
         if !info.tools && (!self.tools.is_empty() || !self.core.toolsets.is_empty()) {
             return Err(Error::Start(format!(
                 "{}/{} cannot call tools",

@@ -116,8 +116,7 @@ impl Run {
             self.push(Arc::clone(message));
         }
         if without_tools {
-            let limit = self.round_limit(1);
-            return self.end(StopReason::Limit, limit, Vec::new(), now);
+            return self.end(StopReason::Limit, self.exhausted(), Vec::new(), now);
         }
         if self.config.output == OutputPlan::Text {
             return self.end(stop, None, Vec::new(), now);
@@ -156,7 +155,7 @@ impl Run {
     fn reach_round_limit(&mut self, reached: LimitReached, calls: Vec<ToolCall>, now: Timestamp) {
         match self.config.at_limit {
             AtLimit::Stop => self.stop_with_pending(reached, calls, now),
-            AtLimit::FinalAnswer => self.ask_final_answer(&calls, None, now),
+            AtLimit::FinalAnswer => self.ask_final_answer(reached, &calls, None, now),
             AtLimit::Ask => {
                 let question = LimitQuestion { reached, calls, rounds: self.rounds };
                 self.phase = Phase::AtLimit { question };
@@ -171,7 +170,14 @@ impl Run {
         self.end(StopReason::Limit, Some(reached), calls, now);
     }
 
-    fn ask_final_answer(&mut self, calls: &[ToolCall], message: Option<String>, now: Timestamp) {
+    fn ask_final_answer(
+        &mut self,
+        reached: LimitReached,
+        calls: &[ToolCall],
+        message: Option<String>,
+        now: Timestamp,
+    ) {
+        self.last_word = Some(reached);
         self.refuse_calls(calls, LIMIT_RESULT, now);
         let notice = message.unwrap_or_else(|| LIMIT_NOTICE.to_owned());
         self.push(Arc::new(Message::user(notice).at(now)));
@@ -222,7 +228,7 @@ impl Run {
                 }
             }
             LimitDecision::FinalAnswer { message } if !calls.is_empty() => {
-                self.ask_final_answer(&calls, message, now);
+                self.ask_final_answer(reached, &calls, message, now);
             }
             LimitDecision::FinalAnswer { .. } | LimitDecision::Stop => {
                 self.stop_with_pending(reached, calls, now);
@@ -351,8 +357,12 @@ impl Run {
         }
         if problem.is_none() || self.output_faults >= self.config.output_retries {
             let stop = self.last.stop.unwrap_or(StopReason::EndTurn);
-            let stop = if stop == StopReason::ToolUse { StopReason::EndTurn } else { stop };
-            self.end(stop, None, Vec::new(), now);
+            let stop = match stop {
+                _ if self.last_word.is_some() => StopReason::Limit,
+                StopReason::ToolUse => StopReason::EndTurn,
+                stop => stop,
+            };
+            self.end(stop, self.exhausted(), Vec::new(), now);
             if let Phase::Done(ending) = &mut self.phase {
                 ending.output = Some(raw);
             }
@@ -368,7 +378,7 @@ impl Run {
             };
             self.push(Arc::new(Message::user(hint).at(now)));
         }
-        self.phase = Phase::Model { without_tools: false };
+        self.phase = Phase::Model { without_tools: self.last_word.is_some() };
         Ok(true)
     }
 

@@ -93,9 +93,9 @@ impl Run {
         Some(reached(LimitKind::Wall, &Seconds(wall), &Seconds(wall)))
     }
 
-    /// The limit that keeps the run from another round of tools, if one does.
+    /// The limit after which the model has only a last word, once it is reached.
     pub fn exhausted(&self) -> Option<LimitReached> {
-        self.round_limit(1)
+        self.last_word.clone()
     }
 
     /// The limit that a round of `calls` more tool calls would break.

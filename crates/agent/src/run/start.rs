@@ -63,10 +63,16 @@ impl Run {
         let now = start.now;
         let mut run = Self::fresh(start);
         let (calls, placeholder) = run.pending()?;
-        let results = match_results(&calls, results)?;
-        if placeholder {
-            run.context.pop();
+        let mut results = match_results(&calls, results)?;
+        if placeholder && let Some(last) = run.context.pop() {
             run.unsaved.pop = 1;
+            // Results that were there already stay in their places.
+            let mut given = results.into_iter();
+            let take = |known: &ToolResult| match known.pending {
+                true => given.next(),
+                false => Some(known.clone()),
+            };
+            results = last.tool_results().filter_map(take).collect();
         }
         run.push(Arc::new(Message::results(results).at(now)));
         Ok(run)
@@ -95,6 +101,7 @@ impl Run {
             output_faults: 0,
             state: start.state,
             last: LastAnswer::default(),
+            last_word: None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::StreamExt;
 use provost_agent::hook::{Hook, HookCx, HookError, ModelEnd};
 use provost_agent::session::MemorySessions;
 use provost_agent::{
@@ -257,6 +258,45 @@ async fn a_question_in_a_stream_comes_after_the_event_that_tells_of_the_limit() 
     let place = names.iter().position(|name| name == "limit_reached").unwrap();
     assert_eq!(names[place - 1..=place + 1], ["turn_finished", "limit_reached", "tool_started"]);
     assert_eq!(summary(&events).stop, StopReason::EndTurn);
+}
+
+#[tokio::test]
+async fn a_stream_tells_of_a_limit_once_and_again_after_an_extension() {
+    let again = || call("echo", json!({"text": "three"}));
+    let table = [
+        (LimitDecision::Stop, 1),
+        (LimitDecision::FinalAnswer { message: None }, 1),
+        (LimitDecision::Extend { message: None }, 2),
+    ];
+    for (decision, times) in table {
+        let model = script([again(), text("done")]);
+        let (agent, _, _) = asking(&model, decision);
+        let events = events(agent.build().unwrap().run("go").stream()).await;
+        assert_eq!(told(&events), vec![LimitKind::Turns; times]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_while_the_program_is_asked_waits_for_the_results() {
+    let decisions = [
+        LimitDecision::Extend { message: None },
+        LimitDecision::ExtendWithoutCalls { result: None, message: None },
+        LimitDecision::FinalAnswer { message: None },
+    ];
+    for decision in decisions {
+        let model = script([text("done")]);
+        let (agent, _, _) = asking(&model, decision);
+        let mut stream = agent.build().unwrap().run("go").stream();
+        let handle = stream.handle();
+        while let Some(event) = stream.next().await {
+            if matches!(event.kind, EventKind::TurnFinished { turn: 2, .. }) {
+                handle.steer("By the way").unwrap();
+            }
+        }
+        let request = model.request(2);
+        assert_well_formed(&request.messages);
+        assert!(request.messages.iter().any(|message| message.text() == "By the way"));
+    }
 }
 
 #[tokio::test]

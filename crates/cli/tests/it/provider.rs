@@ -1,5 +1,7 @@
 //! The binary against a provider on a real socket.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::process::Command;
 
 use provost_testkit::{Failure, FakeProvider, Reply};
@@ -49,6 +51,39 @@ async fn keys_and_addresses_of_the_vendors_come_from_the_environment() {
         assert!(!ran.err.contains("sk-test"));
         assert_eq!(provider.requests().pop().unwrap().path, path);
     }
+}
+
+#[tokio::test]
+async fn a_local_ollama_is_found_by_itself_and_answers() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let server = std::thread::spawn(move || {
+        let tags = json!({ "models": [{ "name": "tiny:latest" }] }).to_string();
+        let delta =
+            json!({ "id": "1", "choices": [{ "index": 0, "delta": { "content": "Hi!" } }] });
+        let end = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] });
+        let stream = format!("data: {delta}\n\ndata: {end}\n\ndata: [DONE]\n\n");
+        let answers = [("application/json", tags), ("text/event-stream", stream)];
+        answers.map(|(kind, body)| {
+            let (mut connection, _) = listener.accept().unwrap();
+            let mut asked = [0; 16 * 1024];
+            let length = connection.read(&mut asked).unwrap();
+            let head =
+                format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
+            connection.write_all((head + &body).as_bytes()).unwrap();
+            let asked = String::from_utf8_lossy(&asked[..length]).into_owned();
+            asked.split(" HTTP/").next().unwrap_or_default().to_owned()
+        })
+    });
+    let world = World::new();
+    let mut command = world.command(&["run", "hello"]);
+    command.env("OLLAMA_HOST", &host);
+    let ran = run(command).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hi!\n"), "{ran:?}");
+    let why = format!("ollama/tiny:latest: an Ollama runs at {host}");
+    assert!(ran.err.contains(&why), "{ran:?}");
+    let asked = server.join().unwrap();
+    assert_eq!(asked, ["GET /api/tags", "POST /v1/chat/completions"]);
 }
 
 #[tokio::test]

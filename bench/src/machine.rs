@@ -1,0 +1,220 @@
+//! The run machine and its driver without any I/O: the cost of a turn, and how it grows.
+//!
+//! Growth is time at 10,000 against time at 1,000: ten if it is linear, a hundred if it is quadratic.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use provost_agent::Agent;
+use provost_agent::run::{AtLimit, OutputPlan, Run, RunConfig, RunStart, Step};
+use provost_core::{
+    Env, Limits, Message, Part, Role, StopReason, Timestamp, ToolCall, ToolResult, Usage,
+};
+use provost_model::{ModelResponse, ScriptedModel, Turn, call, text};
+use serde_json::{Map, json};
+use tokio::runtime::Runtime;
+
+use crate::alloc::counted;
+use crate::measure::{local_runtime, median, time_each};
+use crate::ours::{self, INSTRUCTIONS, PROMPT, add_tool};
+use crate::table::{Table, Unit};
+use crate::{Plan, Result};
+
+/// Turns with a tool call in each run.
+const ROUNDS: usize = 10;
+/// What the conversation must hold before so that it holds 20 messages on average.
+const HISTORY_OF_20: usize = 9;
+const TURN_SECONDS_MAX: f64 = 20e-6;
+const LENGTHS: [usize; 4] = [10, 100, 1_000, 10_000];
+/// Linear is ten; the rest is for caches that ten times as much no longer fits into.
+const GROWTH_MAX: f64 = 12.0;
+
+/// Time and allocations of one turn, or of one stream.
+#[derive(Clone, Copy)]
+struct Cost {
+    seconds: f64,
+    allocations: f64,
+}
+
+/// Measures turns and streams of every length.
+pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
+    let runtime = local_runtime()?;
+    let turn = driver_turn(&runtime, plan, HISTORY_OF_20)?;
+    table.at_most(
+        "a turn with a tool call, 20 messages: machine and driver",
+        Unit::Time,
+        turn.seconds,
+        TURN_SECONDS_MAX,
+    );
+    let bare = machine_turn(plan, HISTORY_OF_20)?;
+    table.info("a turn with a tool call, 20 messages: machine alone", bare.to_text());
+    let driver = |length| driver_turn(&runtime, plan, length);
+    lengths(table, "driver, a turn, messages before", driver)?;
+    lengths(table, "machine, a turn, messages before", |length| machine_turn(plan, length))?;
+    lengths(table, "driver, a stream, deltas", |length| driver_stream(&runtime, plan, length))
+}
+
+fn lengths(
+    table: &mut Table,
+    what: &str,
+    mut cost: impl FnMut(usize) -> Result<Cost>,
+) -> Result<()> {
+    let mut costs = Vec::new();
+    for length in LENGTHS {
+        let cost = cost(length)?;
+        table.info(&format!("{what}: {length}"), cost.to_text());
+        costs.push(cost.seconds);
+    }
+    if let [.., shorter, longer] = costs.as_slice() {
+        let growth = longer / shorter;
+        table.at_most(&format!("{what}: growth"), Unit::Times, growth, GROWTH_MAX);
+    }
+    Ok(())
+}
+
+impl Cost {
+    fn to_text(self) -> String {
+        let micros = self.seconds * 1e6;
+        format!("{micros:.2} us, {:.1} allocations", self.allocations)
+    }
+}
+
+/// A conversation of so many messages: questions, calls, results, answers.
+fn history(length: usize) -> Vec<Arc<Message>> {
+    let messages = (0..length).map(|place| {
+        let call = ToolCall::new(format!("old_{}", place / 4), "add", &json!({ "a": 1, "b": 2 }));
+        // The end is always an answer, so that the conversation is whole.
+        match place % 4 {
+            1 if place + 1 < length => Message::calls([call]),
+            2 => Message::results([ToolResult::text(&call, "3")]),
+            3 => Message::assistant("The sum of these two numbers is three."),
+            _ => Message::user("What is the sum of these two numbers, if I may ask?"),
+        }
+    });
+    messages.map(Arc::new).collect()
+}
+
+fn agent(answer: impl Fn(&[Arc<Message>]) -> Turn + Send + Sync + 'static) -> Result<Agent> {
+    let model = ScriptedModel::answering(move |request, _| answer(&request.messages)).forgetful();
+    let agent =
+        Agent::builder("adder", model).instructions(INSTRUCTIONS).tool(add_tool()?).build()?;
+    Ok(agent)
+}
+
+/// Runs of [`ROUNDS`] tool calls; their beginning and their last word are charged to the turns.
+fn driver_turn(runtime: &Runtime, plan: Plan, length: usize) -> Result<Cost> {
+    let (calling, done) = (call("add", json!({ "a": 1, "b": 2 })), text("Three."));
+    let agent = agent(move |messages| {
+        let of_this_run = messages.iter().rev();
+        let of_this_run = of_this_run.take_while(|message| message.role != Role::User);
+        let results = of_this_run.filter(|message| message.role == Role::Tool);
+        if results.count() < ROUNDS { calling.clone() } else { done.clone() }
+    })?;
+    let history = history(length);
+    let run = || {
+        let run = agent.run(PROMPT).history(history.iter().cloned());
+        let result = runtime.block_on(run.into_future())?;
+        if result.tool_calls as usize != ROUNDS {
+            return Err(format!("{} tool calls instead of {ROUNDS}", result.tool_calls).into());
+        }
+        Ok(())
+    };
+    cost(plan, length, ROUNDS, run)
+}
+
+/// One answer in so many pieces, every one of them seen.
+fn driver_stream(runtime: &Runtime, plan: Plan, length: usize) -> Result<Cost> {
+    let turn = text("").deltas((0..length).map(|token| format!(" token{token}")));
+    let agent = agent(move |_| turn.clone())?;
+    cost(plan, length, 1, || {
+        let mut pieces = 0;
+        runtime.block_on(ours::run(&agent, PROMPT, |_| pieces += 1))?;
+        if pieces < length {
+            return Err(format!("{pieces} pieces came instead of {length}").into());
+        }
+        Ok(())
+    })
+}
+
+/// Measures one use that holds `turns` turns; the longer the conversation, the fewer uses.
+fn cost(
+    plan: Plan,
+    length: usize,
+    turns: usize,
+    mut work: impl FnMut() -> Result<()>,
+) -> Result<Cost> {
+    let uses = (20_000 / (length + 200)).max(2);
+    let seconds = time_each(plan.pick(21, 7), uses, &mut work)?;
+    let (done, counts) = counted(work);
+    done?;
+    Ok(Cost { seconds: seconds / turns as f64, allocations: counts.calls as f64 / turns as f64 })
+}
+
+/// The machine's own part of a turn: what the model and the tool say is made beforehand.
+fn machine_turn(plan: Plan, length: usize) -> Result<Cost> {
+    let history = history(length);
+    let mut seconds = Vec::new();
+    let mut allocations = 0;
+    for _ in 0..plan.pick(501, 101) {
+        let mut run = fresh(history.clone());
+        let answers = (0..ROUNDS).map(said).collect::<Vec<_>>();
+        let started = Instant::now();
+        let (done, counts) = counted(|| {
+            for (response, result) in answers {
+                round(&mut run, response, result)?;
+            }
+            Ok::<_, crate::Error>(())
+        });
+        seconds.push(started.elapsed().as_secs_f64());
+        allocations = counts.calls;
+        done?;
+    }
+    Ok(Cost {
+        seconds: median(seconds) / ROUNDS as f64,
+        allocations: allocations as f64 / ROUNDS as f64,
+    })
+}
+
+fn fresh(history: Vec<Arc<Message>>) -> Run {
+    let now = Timestamp::default();
+    let start = RunStart {
+        id: Env::simulated(1).id(),
+        agent: "adder".into(),
+        config: RunConfig {
+            limits: Limits::default(),
+            at_limit: AtLimit::Stop,
+            execute_tools: true,
+            output: OutputPlan::Text,
+            output_retries: 0,
+            depth: 0,
+        },
+        history,
+        state: Map::new(),
+        now,
+    };
+    Run::answer_message(start, Arc::new(Message::user(PROMPT)))
+}
+
+/// What the model answers in a round, and the tool after it.
+fn said(round: usize) -> (ModelResponse, ToolResult) {
+    let call = ToolCall::new(format!("call_{round}"), "add", &json!({ "a": 1, "b": 2 }));
+    let result = ToolResult::text(&call, "3");
+    let mut response = ModelResponse::text("");
+    response.message.parts = vec![Part::ToolCall(call)];
+    response.stop = StopReason::ToolUse;
+    response.usage = Usage::new(100, 10);
+    (response, result)
+}
+
+fn round(run: &mut Run, response: ModelResponse, result: ToolResult) -> Result<()> {
+    let now = Timestamp::default();
+    let asks = run.next_step(now);
+    run.model_answered(response, None, now)?;
+    let calls = run.next_step(now);
+    run.tool_finished(result, now)?;
+    drop(run.take_unsaved());
+    match (asks, calls) {
+        (Step::CallModel { .. }, Step::CallTools(_)) => Ok(()),
+        other => Err(format!("the machine took other steps: {other:?}").into()),
+    }
+}
