@@ -18,7 +18,7 @@ use crate::problem::Problem;
 use crate::talk::{Talk, session_problem};
 use crate::tool;
 
-/// How long a search for a local server may take.
+/// How long it may take to reach a local server.
 pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(150);
 
 /// What the agent is told unless somebody says otherwise.

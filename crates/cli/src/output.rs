@@ -102,11 +102,12 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The first line of a text, cut to a number of characters.
+/// A text as one line without control characters, cut to a number of characters.
 pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let joined = printable(&joined);
     if joined.chars().count() <= chars_max {
-        return joined;
+        return joined.into_owned();
     }
     let mut cut: String = joined.chars().take(chars_max.saturating_sub(1)).collect();
     cut.push('…');
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn one_line_is_one_bounded_line() {
-        assert_eq!(one_line("a\n b\tc", 10), "a b c");
+        assert_eq!(one_line("a\n b\tc\x1b", 10), "a b c");
         assert_eq!(one_line("äöüäöü", 4), "äöü…");
     }
 }

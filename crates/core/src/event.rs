@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::time::millis;
 use crate::{
     ApprovalId, ErrorInfo, Message, Money, RunId, StopReason, Timestamp, ToolCall, ToolResult,
     Usage,
@@ -101,6 +102,7 @@ pub enum EventKind {
         /// 1 for the first retry.
         attempt: u32,
         /// How long it waits first.
+        #[serde(rename = "delay_ms", with = "millis")]
         delay: Duration,
         /// Why.
         error: ErrorInfo,
@@ -124,6 +126,7 @@ pub enum EventKind {
         /// The result.
         result: ToolResult,
         /// How long it ran; zero if it was not allowed to.
+        #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
     /// A person must decide before a call may run.
@@ -323,6 +326,7 @@ pub struct RunSummary {
     /// Executed tool calls, refused and unknown ones included.
     pub tool_calls: u32,
     /// Time from start to end.
+    #[serde(rename = "duration_ms", with = "millis")]
     pub duration: Duration,
     /// The agent that gave the answer.
     pub agent: String,

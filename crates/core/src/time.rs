@@ -36,6 +36,26 @@ impl Timestamp {
     }
 }
 
+/// Durations as whole milliseconds: what people and programs expect in JSON.
+pub(crate) mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        time: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+}
+
 /// Day number to Gregorian date, by the well-known era arithmetic (400 years are 146,097 days).
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;

@@ -86,3 +86,9 @@ pub mod __private {
         ToolOutput, ToolSpec,
     };
 }
+
+// The examples of the documentation are compiled and run as well.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tutorial.md")]
+#[doc = include_str!("../../../docs/reference/events.md")]
+mod docs {}

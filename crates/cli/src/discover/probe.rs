@@ -12,6 +12,8 @@ use crate::problem::Problem;
 
 /// Where Ollama listens unless somebody says otherwise.
 const OLLAMA_PORT: u16 = 11434;
+/// How long a server that took the connection may think: it is most likely the right one, on a busy machine.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of a list of models that are read.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -138,8 +140,8 @@ pub(crate) fn ollama_models(address: &Address, timeout: Duration) -> Option<Vec<
         return None;
     }
     let mut stream = connect(address, timeout).ok()?;
-    stream.set_read_timeout(Some(timeout)).ok()?;
-    stream.set_write_timeout(Some(timeout)).ok()?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).ok()?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT)).ok()?;
     // HTTP/1.0, so that the answer comes whole and the connection ends with it.
     let request = format!(
         "GET /api/tags HTTP/1.0\r\nHost: {}\r\nAccept: application/json\r\n\r\n",

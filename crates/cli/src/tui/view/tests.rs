@@ -264,3 +264,19 @@ fn thoughts_are_one_line_until_they_are_opened() {
     let rows = stage.draw();
     assert_eq!(rows[4], "│ first thought");
 }
+
+#[test]
+fn nothing_that_is_said_can_steer_the_terminal() {
+    let evil = "\x1b[2J\x1b]0;title\x07";
+    let mut stage = Stage::new(40, 20);
+    stage.say("go").text(evil);
+    let call = ToolCall::new("c1", evil, &json!({ "x": evil }));
+    let result = ToolResult::text(&call, evil);
+    stage.run(EventKind::ToolCallReady { call });
+    let duration = Duration::ZERO;
+    stage.run(EventKind::ToolFinished { result, duration });
+    stage.key(KeyCode::Tab).key(KeyCode::Enter).draw();
+    let buffer = stage.terminal.backend().buffer();
+    let steers = |cell: &ratatui::buffer::Cell| cell.symbol().contains(char::is_control);
+    assert!(!buffer.content().iter().any(steers));
+}
