@@ -87,8 +87,17 @@ pub mod __private {
     };
 }
 
-// The examples of the documentation are compiled and run as well.
+/// The pages of `docs/` whose examples are compiled and run with the documentation of this crate.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/tutorial.md")]
-#[doc = include_str!("../../../docs/reference/events.md")]
-mod docs {}
+mod docs {
+    #[doc = include_str!("../../../docs/tutorial.md")]
+    mod tutorial {}
+    #[doc = include_str!("../../../docs/reference/events.md")]
+    mod events {}
+    #[doc = include_str!("../../../docs/reference/hooks.md")]
+    mod hooks {}
+    #[doc = include_str!("../../../docs/reference/models.md")]
+    mod models {}
+    #[doc = include_str!("../../../docs/reference/templates.md")]
+    mod templates {}
+}

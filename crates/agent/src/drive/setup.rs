@@ -278,6 +278,9 @@ async fn reopen(
     system: Option<Arc<str>>,
 ) -> Result<Driver, Error> {
     let Suspended { run, session: point } = suspended;
+    if !run.is_current_version() {
+        return Err(Error::Start(crate::outcome::SuspendedError::Version.to_string()));
+    }
     if run.agent() != &cx.agent {
         return Err(Error::Start(format!(
             "the run belongs to agent `{}`, not to `{}`: resume it with its own agent",

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test whose world is broken cannot go on")]
 
 mod provider;
+#[cfg(unix)]
+mod screen;
 
 use std::io::Write;
 use std::path::Path;
