@@ -16,6 +16,7 @@ mod server;
 mod stream;
 mod table;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use crate::table::Table;
@@ -24,9 +25,10 @@ use crate::table::Table;
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Error>;
 
-const USAGE: &str = "usage: provost-bench [--quick] [--strict]
-  --quick   fewer repetitions: a look, not a verdict
-  --strict  exit with 1 if a limit is missed or could not be measured";
+const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION]
+  --quick         fewer repetitions: a look, not a verdict
+  --strict        exit with 1 if a limit is missed or could not be measured
+  --only SECTION  one of rounds, crowd, stream, machine, definition, cli";
 
 /// How much to measure.
 #[derive(Debug, Clone, Copy)]
@@ -41,34 +43,77 @@ impl Plan {
     }
 }
 
-fn main() -> Result<ExitCode> {
+/// A part of the table.
+struct Section {
+    name: &'static str,
+    measure: Measure,
+}
+
+enum Measure {
+    Alone(fn(Plan, &mut Table) -> Result<()>),
+    /// Against the fake provider.
+    Served(fn(Plan, &str, &mut Table) -> Result<()>),
+}
+
+const SECTIONS: [Section; 6] = [
+    Section { name: "rounds", measure: Measure::Served(rounds::measure) },
+    Section { name: "crowd", measure: Measure::Served(crowd::measure) },
+    Section { name: "stream", measure: Measure::Served(stream::measure) },
+    Section { name: "machine", measure: Measure::Alone(machine::measure) },
+    Section { name: "definition", measure: Measure::Alone(definition::measure) },
+    Section { name: "cli", measure: Measure::Alone(cli::measure) },
+];
+
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match arguments.as_slice() {
-        [server::COMMAND] => server::serve().map(|()| ExitCode::SUCCESS),
-        [crowd::COMMAND, side, url, runs, waves] => {
-            crowd::run(side, url, runs.parse()?, waves.parse()?).map(|()| ExitCode::SUCCESS)
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            // Without a place to say it the exit code has to do.
+            let _said = writeln!(std::io::stderr(), "{error}").is_ok();
+            ExitCode::from(2)
         }
-        flags if flags.iter().all(|flag| matches!(*flag, "--quick" | "--strict")) => {
-            let plan = Plan { quick: flags.contains(&"--quick") };
-            let table = measure_all(plan)?;
-            table.print()?;
-            let failed = flags.contains(&"--strict") && !table.all_passed();
-            Ok(ExitCode::from(u8::from(failed)))
-        }
-        _ => Err(USAGE.into()),
     }
 }
 
-fn measure_all(plan: Plan) -> Result<Table> {
+fn run(arguments: &[&str]) -> Result<ExitCode> {
+    match arguments {
+        [server::COMMAND] => server::serve()?,
+        [crowd::COMMAND, side, url, runs, waves] => {
+            crowd::run(side, url, runs.parse()?, waves.parse()?)?;
+        }
+        _ => return print_table(arguments),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_table(arguments: &[&str]) -> Result<ExitCode> {
+    let (mut plan, mut strict, mut only) = (Plan { quick: false }, false, None);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match *argument {
+            "--quick" => plan.quick = true,
+            "--strict" => strict = true,
+            "--only" => only = Some(*arguments.next().ok_or(USAGE)?),
+            _ => return Err(USAGE.into()),
+        }
+    }
+    let wanted = |section: &&Section| only.is_none_or(|name| name == section.name);
+    let sections: Vec<&Section> = SECTIONS.iter().filter(wanted).collect();
+    if sections.is_empty() {
+        return Err(USAGE.into());
+    }
     let mut table = Table::new(measure::machine_facts(plan.quick));
-    let server = server::Server::start()?;
-    rounds::measure(plan, server.url(), &mut table)?;
-    crowd::measure(plan, server.url(), &mut table)?;
-    stream::measure(plan, server.url(), &mut table)?;
-    drop(server);
-    machine::measure(plan, &mut table)?;
-    definition::measure(plan, &mut table)?;
-    cli::measure(plan, &mut table)?;
-    Ok(table)
+    for section in sections {
+        match section.measure {
+            Measure::Alone(measure) => measure(plan, &mut table)?,
+            Measure::Served(measure) => {
+                measure(plan, server::Server::start()?.url(), &mut table)?;
+            }
+        }
+    }
+    table.print()?;
+    let failed = strict && !table.all_passed();
+    Ok(ExitCode::from(u8::from(failed)))
 }

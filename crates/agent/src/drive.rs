@@ -84,8 +84,30 @@ pub(crate) async fn preview(prepared: Prepared, commit: bool) -> Result<ContextP
     Ok(ContextPreview { system: driver.system.clone(), messages: driver.run.context().to_vec() })
 }
 
-async fn live(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result<Outcome, Error> {
+async fn live(cx: &Arc<Cx>, begin: Begin, input: &str) -> Result<Outcome, Error> {
     cx.queue.emit(EventKind::RunStarted { resumed: matches!(begin, Begin::Resume(_)) });
+    let entered = tokio::select! {
+        biased;
+        entered = enter(cx, begin, input) => entered?,
+        // A hook, a store or an instruction provider hangs: nothing has happened yet that must be kept.
+        () = cx.control.cancel.cancelled() => {
+            let summary = RunSummary { stop: StopReason::Cancelled, ..empty_summary(cx) };
+            Entered::Over(Box::new(Outcome::Cancelled(summary)))
+        }
+    };
+    match entered {
+        Entered::Ready(driver) => driver.run().await,
+        Entered::Over(outcome) => Ok(*outcome),
+    }
+}
+
+/// How the way to the first step ended.
+enum Entered {
+    Ready(Box<Driver>),
+    Over(Box<Outcome>),
+}
+
+async fn enter(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result<Entered, Error> {
     let mut input = input.to_owned();
     if let Begin::Message(message) = &mut begin {
         cx.check_message(message).await?;
@@ -98,26 +120,27 @@ async fn live(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result<Outcome, Er
                 // Those who watch the end of agents see this one, too; there is nothing for them to change.
                 let ignored = cx.hooks.after_agent(&mut empty_summary(cx)).await;
                 drop(ignored);
-                return Ok(Outcome::Denied { reason });
+                return Ok(Entered::Over(Box::new(Outcome::Denied { reason })));
             }
-            Entry::Answer(text) => return answer_at_once(cx, text).await,
+            Entry::Answer(text) => {
+                return Ok(Entered::Over(Box::new(answer_at_once(cx, text).await)));
+            }
         }
     }
-    let driver = setup::open(cx, begin).await?;
-    driver.run().await
+    Ok(Entered::Ready(Box::new(setup::open(cx, begin).await?)))
 }
 
-async fn answer_at_once(cx: &Cx, text: String) -> Result<Outcome, Error> {
+async fn answer_at_once(cx: &Cx, text: String) -> Outcome {
     let summary = RunSummary { text: text.clone(), ..empty_summary(cx) };
     let ignored = cx.hooks.after_agent(&mut summary.clone()).await;
     drop(ignored);
-    Ok(Outcome::Done(RunResult {
+    Outcome::Done(RunResult {
         output: text,
         run_id: cx.run_id,
         summary,
         messages: Vec::new(),
         state: Map::new(),
-    }))
+    })
 }
 
 fn empty_summary(cx: &Cx) -> RunSummary {

@@ -144,7 +144,8 @@ impl Control {
         queue: impl FnOnce(&mut Inbox) -> &mut VecDeque<UserInput>,
     ) -> Result<(), HandleError> {
         let mut inbox = self.lock();
-        if inbox.closed {
+        // A run that was told to stop answers nobody any more.
+        if inbox.closed || self.cancel.is_cancelled() {
             return Err(HandleError::Ended);
         }
         let queue = queue(&mut inbox);

@@ -85,7 +85,7 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
-    /// Sets the conversation so far, for programs that keep it themselves.
+    /// Sets the conversation so far, for programs that keep it themselves; not together with a session.
     pub fn history(mut self, messages: impl IntoIterator<Item = Arc<Message>>) -> Self {
         self.options.history = messages.into_iter().collect();
         self
@@ -187,7 +187,8 @@ impl<O: Send + 'static> RunBuilder<O> {
         self.stream().outcome().await
     }
 
-    /// The conversation and instructions as the first model call would see them, without touching session or model.
+    /// The conversation and instructions the run would start from, without touching session, hooks or model.
+    /// It is not made to fit the model's context: that may need a model.
     pub async fn peek(self) -> Result<ContextPreview, Error> {
         let (prepared, ..) = self.prepare();
         drive::preview(prepared.erase(), /*commit*/ false).await

@@ -23,10 +23,11 @@ use provost_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use call::CallState;
+pub use call::{Answer, CallState};
 pub use feed::FeedError;
 pub use limit::{AtLimit, LimitDecision, LimitQuestion};
 pub use start::{ContinueError, RunStart};
+pub(crate) use step::answer_to;
 pub use step::{CallTicket, Step};
 
 /// The version of the stored form. Another version is refused, not guessed.

@@ -90,6 +90,8 @@ pub mod __private {
 /// The pages of `docs/` whose examples are compiled and run with the documentation of this crate.
 #[cfg(doctest)]
 mod docs {
+    #[doc = include_str!("../../../docs/coming-from/agent-sdk.md")]
+    mod agent_sdk {}
     #[doc = include_str!("../../../docs/tutorial.md")]
     mod tutorial {}
     #[doc = include_str!("../../../docs/reference/events.md")]

@@ -12,7 +12,7 @@ use super::setup::Cx;
 use super::{Driver, hook_error};
 use crate::approval::OnApproval;
 use crate::error::Error;
-use crate::run::{LimitDecision, LimitQuestion};
+use crate::run::{Answer, LimitDecision, LimitQuestion, answer_to};
 
 impl Cx {
     /// A person's answer about this exact call; `Err` is the question, where the run must be suspended for it.
@@ -56,13 +56,13 @@ pub(crate) struct Outside {
     /// Weak: a tool that outlives its run must not keep it alive.
     cx: Weak<Cx>,
     call: ToolCall,
-    /// The answer that was given before the tool was started again.
-    decided: Option<ApprovalDecision>,
+    /// What was answered before the tool was started again.
+    answers: Vec<Answer>,
 }
 
 impl Outside {
-    pub(crate) fn new(cx: &Arc<Cx>, call: &ToolCall, decided: Option<ApprovalDecision>) -> Self {
-        Self { cx: Arc::downgrade(cx), call: call.clone(), decided }
+    pub(crate) fn new(cx: &Arc<Cx>, call: &ToolCall, answers: Vec<Answer>) -> Self {
+        Self { cx: Arc::downgrade(cx), call: call.clone(), answers }
     }
 }
 
@@ -74,8 +74,8 @@ impl Confirm for Outside {
         payload: Option<Value>,
     ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
         async move {
-            if let Some(decided) = &self.decided {
-                return Ok(decided.clone());
+            if let Some(given) = answer_to(&self.answers, Some(&hint), payload.as_ref()) {
+                return Ok(given.clone());
             }
             let Some(cx) = self.cx.upgrade() else {
                 return Err(ToolError::Rejected("the run is over".to_owned()));
@@ -109,7 +109,8 @@ impl Driver {
             decision = ask(question) => decision.map_err(hook_error("ask_at_limit"))?,
         };
         // An extended run can reach the limit again.
-        self.limit_told = matches!(decision, LimitDecision::FinalAnswer { .. } | LimitDecision::Stop);
+        self.limit_told =
+            matches!(decision, LimitDecision::FinalAnswer { .. } | LimitDecision::Stop);
         Ok(self.run.limit_decided(decision, self.now())?)
     }
 }

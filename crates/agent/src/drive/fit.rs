@@ -5,7 +5,9 @@ use std::sync::Arc;
 use provost_core::{Compaction, EventKind, ToolDef, Usage};
 
 use super::Driver;
-use crate::context::{Calibration, Estimate, FitInput, count_message, count_system, count_tools};
+use crate::context::{
+    Calibration, Estimate, FitInput, count_message, count_system, count_tools, repair,
+};
 use crate::error::Error;
 
 /// How much smaller a conversation is made after the provider itself said that it is too long.
@@ -40,19 +42,20 @@ impl Driver {
             return Ok(false);
         };
         let window = self.cx.model.info().context_window;
-        let Some(budget) = policy
+        let allowed = policy
             .tokens_max
-            .or_else(|| window.map(|window| window.saturating_sub(policy.reserve)))
-        else {
+            .or_else(|| window.map(|window| window.saturating_sub(policy.reserve)));
+        if allowed.is_none() && !too_long {
             return Ok(false);
-        };
+        }
         self.count();
         let system = self.system.as_deref().unwrap_or_default();
         let fixed = count_system(&Estimate, system) + count_tools(&Estimate, tools);
         let estimate = fixed + self.ledger.sum;
         self.ledger.last_estimate = estimate;
         // The budget is moved instead of every count: the counts stay what they are.
-        let mut budget = self.ledger.calibration.uncorrected(budget);
+        let calibration = self.ledger.calibration;
+        let mut budget = allowed.map_or(u64::MAX, |allowed| calibration.uncorrected(allowed));
         if too_long {
             budget = budget.min((estimate as f64 * TOO_LONG_FACTOR) as u64);
         }
@@ -67,7 +70,16 @@ impl Driver {
             now: self.cx.env.now(),
         };
         let messages_before = input.messages.len();
-        let fitted = policy.strategy.fit(input).await?;
+        let mut fitted = policy.strategy.fit(input).await?;
+        let repairs;
+        (fitted.messages, repairs) = repair(fitted.messages);
+        if repairs > 0 {
+            let strategy = policy.strategy.name();
+            let message = format!(
+                "context strategy `{strategy}` left {repairs} broken place(s), which were repaired"
+            );
+            self.cx.queue.emit(EventKind::Warning { message });
+        }
         let same = fitted.session.is_none()
             && fitted.messages.len() == messages_before
             && fitted
@@ -75,10 +87,11 @@ impl Driver {
                 .iter()
                 .zip(self.run.context())
                 .all(|(new, old)| Arc::ptr_eq(new, old));
+        // Also where nothing came of it: what the strategy's own model used is used.
+        self.run.context_replaced(fitted);
         if same {
             return Ok(false);
         }
-        self.run.context_replaced(fitted);
         self.ledger.forget();
         self.count();
         let compaction = Compaction {
@@ -92,6 +105,18 @@ impl Driver {
         self.cx.hooks.on_compaction(&compaction).await;
         self.cx.queue.emit(EventKind::Compacted(compaction));
         Ok(true)
+    }
+
+    /// Shortens a conversation that the provider refused as too long. If it cannot be, the provider's error stands.
+    pub(super) async fn shorten(&mut self, tools: &[Arc<ToolDef>]) -> bool {
+        match self.fit(tools, /*too_long*/ true).await {
+            Ok(shortened) => shortened,
+            Err(error) => {
+                let message = format!("the conversation could not be shortened: {error}");
+                self.cx.queue.emit(EventKind::Warning { message });
+                false
+            }
+        }
     }
 
     /// Learns how far the estimate was off.

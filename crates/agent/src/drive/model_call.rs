@@ -27,25 +27,19 @@ enum Asked {
 
 impl Driver {
     pub(super) async fn call_model(&mut self, turn: u32, without_tools: bool) -> Result<(), Error> {
-        if without_tools {
-            self.toolbox = Toolbox::default();
-            if let Some(reached) = self.run.exhausted() {
-                self.tell_limit(reached);
-            }
-        } else {
-            self.toolbox = Toolbox::gather(&self.cx, &self.run).await;
-        }
-        let tools = self.toolbox.defs(&self.cx, &self.run);
-        self.fit(&tools, /*too_long*/ false).await?;
-        self.cx.queue.emit(EventKind::TurnStarted { turn });
-        let mut request = self.request(tools);
-        self.pre_model_call(&mut request).await?;
+        let cx = Arc::clone(&self.cx);
+        let mut request = tokio::select! {
+            biased;
+            request = self.assemble(turn, without_tools) => request?,
+            // A toolset, a summary or a hook hangs: the loop sees the cancellation next.
+            () = cx.control.cancel.cancelled() => return Ok(()),
+        };
         let started = Instant::now();
         let mut announced = HashSet::new();
         let mut asked = self.ask_in_span(request.clone(), &mut announced).await;
         if let Asked::Answered(Err(error)) = &asked
             && error.class == ModelErrorClass::ContextLength
-            && self.fit(&request.tools, /*too_long*/ true).await?
+            && self.shorten(&request.tools).await
         {
             request.messages = self.run.context().to_vec();
             asked = self.ask_in_span(request.clone(), &mut announced).await;
@@ -60,6 +54,24 @@ impl Driver {
                 self.accept(turn, response, &announced)
             }
         }
+    }
+
+    /// Everything before the model is asked. Dropping it half-way leaves the run as it was.
+    async fn assemble(&mut self, turn: u32, without_tools: bool) -> Result<ChatRequest, Error> {
+        if without_tools {
+            self.toolbox = Toolbox::default();
+            if let Some(reached) = self.run.exhausted() {
+                self.tell_limit(reached);
+            }
+        } else {
+            self.toolbox = Toolbox::gather(&self.cx, &self.run).await;
+        }
+        let tools = self.toolbox.defs(&self.cx, &self.run);
+        self.fit(&tools, /*too_long*/ false).await?;
+        self.cx.queue.emit(EventKind::TurnStarted { turn });
+        let mut request = self.request(tools);
+        self.pre_model_call(&mut request).await?;
+        Ok(request)
     }
 
     fn request(&self, tools: Vec<Arc<provost_core::ToolDef>>) -> ChatRequest {

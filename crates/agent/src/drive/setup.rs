@@ -232,6 +232,12 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
             "continuing needs the conversation that has the pending calls: give `.session(..)` or `.history(..)`".to_owned(),
         ));
     }
+    if session.is_some() && !cx.options.history.is_empty() {
+        return Err(Error::Start(
+            "a run has one conversation: give `.session(..)` or `.history(..)`, not both"
+                .to_owned(),
+        ));
+    }
     let mut history = stored;
     history.extend(cx.options.history.iter().cloned());
     let mut active = context::active(&history).to_vec();

@@ -13,7 +13,10 @@ use super::setup::Cx;
 use super::span;
 use super::toolbox::Toolbox;
 use crate::hook::{Gate, ToolFailure};
-use crate::run::CallTicket;
+use crate::run::{Answer, CallTicket, answer_to};
+
+/// Questions that one call may put to people.
+const QUESTIONS_PER_CALL_MAX: usize = 16;
 
 /// What became of a call.
 pub(crate) struct CallOutcome {
@@ -62,7 +65,7 @@ impl Cx {
                 format!("there is no tool `{}`; the tools are: {}", call.name, toolbox.names());
             return self.failed(call, text, Duration::ZERO, /*fault*/ false).await;
         };
-        match self.clear(tool, &call, ticket.decision.as_ref()).await {
+        match self.clear(tool, &call, ticket.decision()).await {
             Cleared::Run(permit) => {
                 self.run_permitted(tool, permit, call, &ticket, retries_left).await
             }
@@ -84,17 +87,16 @@ impl Cx {
         call: &ToolCall,
         decision: Option<&ApprovalDecision>,
     ) -> Cleared {
+        if let Some(ApprovalDecision::Deny { reason }) = decision {
+            return Cleared::Refused(ToolError::Rejected(reason.clone()).to_string());
+        }
         let approved = decision == Some(&ApprovalDecision::Approve);
         match self.core.guard.check(tool, call, approved) {
             Verdict::Allow(permit) => Cleared::Run(permit),
             Verdict::Deny(reason) => Cleared::Refused(reason),
             Verdict::Invalid(problem) => Cleared::Wrong(problem),
             Verdict::Ask => {
-                let answer = match decision {
-                    Some(decision) => Ok(decision.clone()),
-                    None => self.ask_person(call, None, None).await,
-                };
-                match answer {
+                match self.ask_person(call, None, None).await {
                     Ok(ApprovalDecision::Approve) => {
                         match self.core.guard.check(tool, call, /*approved*/ true) {
                             Verdict::Allow(permit) => Cleared::Run(permit),
@@ -130,7 +132,7 @@ impl Cx {
             cancel: self.control.cancel.child_token(),
             deps: self.deps.clone(),
             state: self.state.clone(),
-            outside: Arc::new(Outside::new(self, &call, ticket.decision.clone())),
+            outside: Arc::new(Outside::new(self, &call, ticket.answers.clone())),
         });
         let started = Instant::now();
         let span = span::execute_tool(tool.spec().name(), &call.id);
@@ -168,11 +170,12 @@ impl Cx {
         payload: Option<serde_json::Value>,
         ticket: &CallTicket,
     ) -> CallOutcome {
-        if ticket.decision.is_some() {
-            // It asks for what was already answered: going round again would never end.
+        let answered = answer_to(&ticket.answers, Some(&hint), payload.as_ref()).is_some();
+        if answered || ticket.answers.len() >= QUESTIONS_PER_CALL_MAX {
+            // It asks for what was already answered, or on and on: going round again would never end.
             return self.refused(call, ToolError::Rejected(String::new()).to_string());
         }
-        match self.ask_person(&call, Some(hint), payload).await {
+        match self.ask_person(&call, Some(hint.clone()), payload.clone()).await {
             Err(request) => {
                 CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
             }
@@ -182,10 +185,16 @@ impl Cx {
             Ok(ApprovalDecision::Approve) => {
                 match self.core.guard.check(tool, &call, /*approved*/ true) {
                     Verdict::Allow(permit) => {
-                        let decided = CallTicket {
-                            decision: Some(ApprovalDecision::Approve),
-                            ..ticket.clone()
+                        let mut decided = ticket.clone();
+                        let request = ApprovalRequest {
+                            id: self.env.id(),
+                            call: call.clone(),
+                            hint: Some(hint),
+                            payload,
                         };
+                        decided
+                            .answers
+                            .push(Answer { request, decision: ApprovalDecision::Approve });
                         Box::pin(self.run_permitted(tool, permit, call, &decided, 0)).await
                     }
                     _ => self.refused(call, "the call was not allowed".to_owned()),

@@ -3,6 +3,15 @@
 use provost_core::{ApprovalDecision, ApprovalRequest, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
 
+/// A person's answer, with the question: it is good for that question and no other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The question.
+    pub request: ApprovalRequest,
+    /// The answer.
+    pub decision: ApprovalDecision,
+}
+
 /// A call of the current turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallState {
@@ -10,20 +19,21 @@ pub struct CallState {
     pub(super) call: ToolCall,
     /// The call as hooks left it; this is what runs. Set once the hooks have seen it.
     pub(super) effective: Option<ToolCall>,
-    /// The question a person must answer, or has answered.
-    pub(super) approval: Option<ApprovalRequest>,
-    pub(super) decision: Option<ApprovalDecision>,
+    /// The question a person must answer now.
+    pub(super) open: Option<ApprovalRequest>,
+    /// What people have answered so far.
+    pub(super) answers: Vec<Answer>,
     pub(super) result: Option<ToolResult>,
 }
 
 impl CallState {
     pub(super) fn new(call: ToolCall) -> Self {
-        Self { call, effective: None, approval: None, decision: None, result: None }
+        Self { call, effective: None, open: None, answers: Vec::new(), result: None }
     }
 
     /// True if it waits for a person.
     pub(super) fn waits(&self) -> bool {
-        self.result.is_none() && self.approval.is_some() && self.decision.is_none()
+        self.result.is_none() && self.open.is_some()
     }
 
     /// True if it can go on now.

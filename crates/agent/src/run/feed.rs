@@ -9,7 +9,9 @@ use provost_core::{
 };
 use provost_model::ModelResponse;
 
-use super::{AtLimit, CallState, LastAnswer, LimitDecision, LimitQuestion, OutputPlan, Phase, Run};
+use super::{
+    Answer, AtLimit, CallState, LastAnswer, LimitDecision, LimitQuestion, OutputPlan, Phase, Run,
+};
 use crate::context::Fitted;
 
 /// Said to the model when it must answer from what it knows.
@@ -268,8 +270,7 @@ impl Run {
     /// A call needs a person's decision before it can run.
     pub fn tool_needs_approval(&mut self, request: ApprovalRequest) -> Result<(), FeedError> {
         let call = self.call_mut(&request.call.id.clone())?;
-        call.decision = None;
-        call.approval = Some(request);
+        call.open = Some(request);
         Ok(())
     }
 
@@ -278,10 +279,13 @@ impl Run {
         let Phase::Tools { calls } = &mut self.phase else {
             return Err(FeedError::UnknownApproval(id));
         };
-        let waiting = calls.iter_mut().find(|call| {
-            call.waits() && call.approval.as_ref().is_some_and(|request| request.id == id)
+        let asked = |request: &mut ApprovalRequest| request.id == id;
+        let answered = calls.iter_mut().filter(|call| call.waits()).find_map(|call| {
+            let request = call.open.take_if(asked)?;
+            Some((call, request))
         });
-        waiting.ok_or(FeedError::UnknownApproval(id))?.decision = Some(decision);
+        let (call, request) = answered.ok_or(FeedError::UnknownApproval(id))?;
+        call.answers.push(Answer { request, decision });
         Ok(())
     }
 
@@ -291,7 +295,7 @@ impl Run {
             Phase::Tools { calls } => calls
                 .iter()
                 .filter(|call| call.waits())
-                .filter_map(|call| call.approval.as_ref())
+                .filter_map(|call| call.open.as_ref())
                 .collect(),
             _ => Vec::new(),
         }

@@ -2,7 +2,9 @@
 
 use provost_core::{ApprovalDecision, ApprovalRequest, LimitKind, StopReason, Timestamp, ToolCall};
 
-use super::{AtLimit, Ending, LimitQuestion, Phase, Run};
+use serde_json::Value;
+
+use super::{Answer, AtLimit, Ending, LimitQuestion, Phase, Run};
 
 /// What the driver must do next.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +35,27 @@ pub struct CallTicket {
     pub call: ToolCall,
     /// True if hooks have already seen it.
     pub prepared: bool,
-    /// A person's answer about this exact call.
-    pub decision: Option<ApprovalDecision>,
+    /// What people have answered about this exact call.
+    pub answers: Vec<Answer>,
+}
+
+impl CallTicket {
+    /// Whether it may run at all, if a person was asked that.
+    pub fn decision(&self) -> Option<&ApprovalDecision> {
+        answer_to(&self.answers, None, None)
+    }
+}
+
+/// The answer to a question; one with a hint was asked by the running tool.
+pub(crate) fn answer_to<'a>(
+    answers: &'a [Answer],
+    hint: Option<&str>,
+    payload: Option<&Value>,
+) -> Option<&'a ApprovalDecision> {
+    let same = |answer: &&Answer| {
+        answer.request.hint.as_deref() == hint && answer.request.payload.as_ref() == payload
+    };
+    answers.iter().find(same).map(|answer| &answer.decision)
 }
 
 impl Run {
@@ -52,14 +73,12 @@ impl Run {
             Phase::Tools { calls } => {
                 let ready: Vec<_> = calls.iter().filter(|call| call.can_run()).collect();
                 if ready.is_empty() {
-                    return Step::Wait(
-                        calls.iter().filter_map(|call| call.approval.clone()).collect(),
-                    );
+                    return Step::Wait(calls.iter().filter_map(|call| call.open.clone()).collect());
                 }
                 let ticket = |state: &&super::CallState| CallTicket {
                     call: state.effective.clone().unwrap_or_else(|| state.call.clone()),
                     prepared: state.effective.is_some(),
-                    decision: state.decision.clone(),
+                    answers: state.answers.clone(),
                 };
                 Step::CallTools(ready.iter().map(ticket).collect())
             }

@@ -113,7 +113,7 @@ fn a_decision_is_good_for_one_question_once() {
     run.decide(request.id, ApprovalDecision::Approve).unwrap();
     assert!(run.decide(request.id, ApprovalDecision::Approve).is_err());
     let Step::CallTools(tickets) = run.next_step(at(3)) else { panic!() };
-    assert_eq!(tickets[0].decision, Some(ApprovalDecision::Approve));
+    assert_eq!(tickets[0].decision(), Some(&ApprovalDecision::Approve));
     assert!(tickets[0].prepared);
 }
 

@@ -104,7 +104,8 @@ async fn s104_with_nobody_to_ask_the_tool_does_not_run() {
         let became = called("echo", streaming, |agent| agent).await;
         assert_eq!(became.counts[0], 0);
         assert!(became.result.is_error && became.result.to_text().contains("nobody can be asked"));
-        let became = called("echo", streaming, |agent| agent.on_approval(OnApproval::Approve)).await;
+        let became =
+            called("echo", streaming, |agent| agent.on_approval(OnApproval::Approve)).await;
         assert_eq!((became.result.to_text().as_str(), became.counts[0]), ("echo: a", 1));
     }
 }
@@ -257,7 +258,8 @@ async fn arguments_decide_where_the_tool_says_so() {
         .turn(calls([("echo", json!({ "text": "small" })), ("echo", json!({ "text": "LARGE" }))]))
         .turn(text("done"));
     let count = Arc::default();
-    let tool = echo(&count).with_spec(|spec| spec.approval(Approval::when(|args| args["text"] == "LARGE")));
+    let tool = echo(&count)
+        .with_spec(|spec| spec.approval(Approval::when(|args| args["text"] == "LARGE")));
     let agent = Agent::builder("tester", model.clone()).tool(tool).on_approval(provider);
     agent.build().unwrap().run("hi").await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 1);

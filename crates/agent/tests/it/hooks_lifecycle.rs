@@ -1,20 +1,22 @@
-//! Hooks around the run itself, and the one place to watch them all.
+//! Hooks around the run itself.
+
+mod watching;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_agent::hook::{
-    Entry, Gate, Hook, HookCx, HookError, HookEvent, HookPoint, Observe, RunEnd,
+use provost_agent::hook::{Entry, Gate, Hook, HookCx, HookError, RunEnd};
+use provost_agent::session::{
+    Change, MemorySessions, SessionError, SessionFuture, SessionInfo, SessionStore, Transcript,
 };
-use provost_agent::session::{MemorySessions, SessionStore};
 use provost_agent::{Agent, AgentBuilder, Error, Outcome};
 use provost_core::{Env, EventKind, Part, RunSummary};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
 use provost_tool::{ToolError, tool_fn};
 use serde_json::json;
 
-use crate::support::{Say, broken, echo, ended, events, names};
+use crate::support::{Say, ended, events, names};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -188,32 +190,20 @@ async fn s088_after_run_receives_the_error() {
 struct Unreadable(MemorySessions);
 
 impl SessionStore for Unreadable {
-    fn load<'a>(
-        &'a self,
-        id: &'a str,
-    ) -> provost_agent::session::SessionFuture<'a, Option<provost_agent::session::Transcript>> {
-        let error = provost_agent::session::SessionError::Corrupt {
-            id: id.to_owned(),
-            problem: "scratched".to_owned(),
-        };
+    fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {
+        let error = SessionError::Corrupt { id: id.to_owned(), problem: "scratched".to_owned() };
         Box::pin(std::future::ready(Err(error)))
     }
 
-    fn commit<'a>(
-        &'a self,
-        id: &'a str,
-        change: provost_agent::session::Change,
-    ) -> provost_agent::session::SessionFuture<'a, u64> {
+    fn commit<'a>(&'a self, id: &'a str, change: Change) -> SessionFuture<'a, u64> {
         self.0.commit(id, change)
     }
 
-    fn delete<'a>(&'a self, id: &'a str) -> provost_agent::session::SessionFuture<'a, bool> {
+    fn delete<'a>(&'a self, id: &'a str) -> SessionFuture<'a, bool> {
         self.0.delete(id)
     }
 
-    fn list(
-        &self,
-    ) -> provost_agent::session::SessionFuture<'_, Vec<provost_agent::session::SessionInfo>> {
+    fn list(&self) -> SessionFuture<'_, Vec<SessionInfo>> {
         self.0.list()
     }
 }
@@ -221,7 +211,8 @@ impl SessionStore for Unreadable {
 #[tokio::test]
 async fn every_run_that_began_has_exactly_one_end() {
     // The source forgets after_run when a run fails before its first model call.
-    let table: [(&str, fn(AgentBuilder) -> AgentBuilder); 3] = [
+    type Setup = fn(AgentBuilder) -> AgentBuilder;
+    let table: [(&str, Setup); 3] = [
         ("prompt", |agent| agent.instructions("You are {{ name }}.")),
         ("session", |agent| agent.sessions(Unreadable::default())),
         ("start", |agent| {
@@ -290,133 +281,6 @@ async fn s092_a_failing_message_hook_fails_the_run() {
         assert!(end.unwrap_err().message.contains("hook broke"));
         assert_eq!(model.call_count(), 0);
         assert_eq!(log, ["before_run hi", "after_run hi - hook 0s"]);
-    }
-}
-
-type Seen = Arc<Mutex<Vec<HookEvent>>>;
-
-/// A hook of its own that listens at `on_event`.
-struct Listener(Seen);
-
-#[async_trait]
-impl Hook for Listener {
-    async fn on_event(&self, _cx: &HookCx, event: &HookEvent) {
-        self.0.lock().unwrap().push(event.clone());
-    }
-}
-
-/// What a hook is told of a run on this model; the agent has an echo and a broken tool.
-async fn told(
-    model: ScriptedModel,
-    streaming: bool,
-    hook: impl FnOnce(Seen) -> AgentHook,
-) -> Vec<HookEvent> {
-    let seen = Seen::default();
-    let agent = Agent::builder("tester", model).tool(echo(&Arc::default())).tool(broken());
-    let agent = hook(Arc::clone(&seen))(agent).build().unwrap();
-    let end = ended(agent.run("hi"), streaming).await;
-    drop(end);
-    let seen = seen.lock().unwrap().clone();
-    assert!(seen.iter().all(|event| event.agent == "tester"));
-    seen
-}
-
-type AgentHook = Box<dyn FnOnce(AgentBuilder) -> AgentBuilder>;
-
-fn listener(seen: Seen) -> AgentHook {
-    Box::new(|agent| agent.hook(Listener(seen)))
-}
-
-fn observer(seen: Seen) -> AgentHook {
-    let watch = move |event: &HookEvent| seen.lock().unwrap().push(event.clone());
-    Box::new(|agent| agent.hook(Observe::new(watch)))
-}
-
-fn points(seen: &[HookEvent]) -> Vec<HookPoint> {
-    seen.iter().map(|event| event.point).collect()
-}
-
-fn echo_run() -> ScriptedModel {
-    let turn = call("echo", json!({ "text": "a" })).delay(Duration::from_secs(1));
-    ScriptedModel::new().turn(turn).turn(text("done"))
-}
-
-#[tokio::test(start_paused = true)]
-async fn s093_every_point_of_a_tool_run_is_told() {
-    for streaming in [false, true] {
-        let seen = told(echo_run(), streaming, listener).await;
-        let expected = [
-            HookPoint::BeforeRun,
-            HookPoint::UserMessage,
-            HookPoint::BeforeAgent,
-            HookPoint::PreModelCall,
-            HookPoint::PostModelCall,
-            HookPoint::PreToolUse,
-            HookPoint::PostToolUse,
-            HookPoint::PreModelCall,
-            HookPoint::PostModelCall,
-            HookPoint::AfterAgent,
-            HookPoint::AfterRun,
-        ];
-        assert_eq!(points(&seen), expected);
-    }
-}
-
-#[tokio::test]
-async fn s094_a_failed_tool_is_told() {
-    for streaming in [false, true] {
-        let model = ScriptedModel::new().turn(call("broken", json!({}))).turn(text("done"));
-        let seen = told(model, streaming, listener).await;
-        let event = seen.iter().find(|event| event.point == HookPoint::ToolError).unwrap();
-        assert_eq!((event.tool.as_deref(), event.is_error), (Some("broken"), true));
-        assert_eq!(event.error.as_deref(), Some("it broke"));
-        let end = seen.iter().find(|event| event.point == HookPoint::PostToolUse).unwrap();
-        assert!(end.is_error);
-    }
-}
-
-#[tokio::test]
-async fn s095_a_failed_model_call_is_told() {
-    for streaming in [false, true] {
-        let model = ScriptedModel::new().turn(fail(ModelErrorClass::Auth, "no key"));
-        let seen = told(model, streaming, listener).await;
-        let event = seen.iter().find(|event| event.point == HookPoint::ModelError).unwrap();
-        assert_eq!((event.error.as_deref(), event.is_error), (Some("no key"), true));
-        let last = seen.last().unwrap();
-        assert_eq!((last.point, last.is_error), (HookPoint::AfterRun, true));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn s096_an_observer_is_told_of_model_and_tool_calls() {
-    for streaming in [false, true] {
-        let seen = told(echo_run(), streaming, observer).await;
-        let of = |point| seen.iter().find(|event| event.point == point).unwrap();
-        assert!(of(HookPoint::PreModelCall).duration.is_none());
-        assert_eq!(of(HookPoint::PostModelCall).duration, Some(Duration::from_secs(1)));
-        assert!(of(HookPoint::PostModelCall).usage.is_some());
-        let (pre, post) = (of(HookPoint::PreToolUse), of(HookPoint::PostToolUse));
-        assert_eq!((pre.tool.as_deref(), pre.call_id.as_deref()), (Some("echo"), Some("call_1")));
-        assert_eq!(pre.input.as_deref(), Some(r#"{"text":"a"}"#));
-        assert_eq!((post.tool.as_deref(), post.output.as_deref()), (Some("echo"), Some("echo: a")));
-        assert!(!post.is_error && post.duration.is_some());
-    }
-}
-
-#[tokio::test]
-async fn s097_an_observer_is_told_of_the_run_too() {
-    for streaming in [false, true] {
-        let model = ScriptedModel::new().turn(call("broken", json!({}))).turn(text("done"));
-        let seen = told(model, streaming, observer).await;
-        let of = |point| seen.iter().find(|event| event.point == point).unwrap();
-        for point in [HookPoint::BeforeRun, HookPoint::UserMessage, HookPoint::BeforeAgent] {
-            assert_eq!(of(point).input.as_deref(), Some("hi"));
-        }
-        assert_eq!(of(HookPoint::ToolError).error.as_deref(), Some("it broke"));
-        assert_eq!(of(HookPoint::AfterAgent).output.as_deref(), Some("done"));
-        assert!(
-            of(HookPoint::AfterRun).error.is_none() && of(HookPoint::AfterRun).duration.is_some()
-        );
     }
 }
 

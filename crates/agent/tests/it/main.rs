@@ -1,5 +1,11 @@
 //! The agent through its public door. Tests of a numbered statement carry its number.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, also in what tests share"
+)]
+
 mod approvals;
 mod contexts;
 mod continuing;

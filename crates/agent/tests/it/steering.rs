@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
-use provost_agent::{Agent, AtLimit, HandleError, LimitDecision, Outcome, RunHandle, RunStream};
+use provost_agent::{Agent, HandleError, LimitDecision, Outcome, RunHandle, RunStream};
 use provost_core::limits::INBOX_MESSAGES_MAX;
 use provost_core::{Event, EventKind, Limits};
 use provost_model::{NativeOutput, ScriptedModel, call, text};
@@ -55,7 +55,8 @@ fn doing(action: impl Fn() + Send + Sync + 'static) -> FnTool {
 #[tokio::test]
 async fn a_steering_message_is_seen_before_the_next_model_call() {
     let model = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("done"));
-    let agent = Agent::builder("tester", model.clone()).tool(echo(&Arc::default())).build().unwrap();
+    let agent =
+        Agent::builder("tester", model.clone()).tool(echo(&Arc::default())).build().unwrap();
     let events = steered(agent.run("hi").stream(), |handle, event| {
         if matches!(event, EventKind::ToolFinished { .. }) {
             handle.steer("in English, please").unwrap();
@@ -103,7 +104,8 @@ async fn a_follow_up_waits_for_the_answer() {
         .turn(text("first"))
         .turn(text("second"))
         .turn(text("third"));
-    let agent = Agent::builder("tester", model.clone()).tool(echo(&Arc::default())).build().unwrap();
+    let agent =
+        Agent::builder("tester", model.clone()).tool(echo(&Arc::default())).build().unwrap();
     let stream = agent.run("hi").stream();
     stream.handle().follow_up("and then?").unwrap();
     stream.handle().follow_up("and at last?").unwrap();
@@ -117,7 +119,8 @@ async fn a_follow_up_waits_for_the_answer() {
 #[tokio::test]
 async fn a_message_is_accepted_or_refused_but_never_lost() {
     // Whatever the moment of the message: either the model sees it, or the sender is told that the run is over.
-    let probe = || ScriptedModel::answering(|request, _| text(format!("{}", request.messages.len())));
+    let probe =
+        || ScriptedModel::answering(|request, _| text(format!("{}", request.messages.len())));
     let quiet = Agent::builder("tester", probe()).build().unwrap();
     let length = steered(quiet.run("hi").stream(), |_, _| {}).await.len();
     for moment in 0..length {
@@ -131,9 +134,10 @@ async fn a_message_is_accepted_or_refused_but_never_lost() {
             seen += 1;
         })
         .await;
-        let answered = model.requests().iter().any(|request| {
-            request.messages.iter().any(|message| message.text() == "late")
-        });
+        let answered = model
+            .requests()
+            .iter()
+            .any(|request| request.messages.iter().any(|message| message.text() == "late"));
         assert_eq!(accepted, Some(answered), "at event {moment} of {length}");
     }
 }
@@ -289,7 +293,6 @@ async fn what_is_said_at_a_limit_keeps_the_conversation_valid() {
         let said = said(&model, 2);
         assert!(said.contains(&"hurry".to_owned()), "{decision:?}: {said:?}");
     }
-    let _: AtLimit = AtLimit::Ask;
 }
 
 #[tokio::test]
@@ -315,7 +318,9 @@ async fn s240_runs_of_one_agent_do_not_influence_each_other() {
     struct User(&'static str);
     let model = ScriptedModel::answering(|request, _| match request.last_tool_result() {
         None => call("whoami", json!({})).delay(Duration::from_millis(5)),
-        Some(result) => text(format!("{} / {}", request.system.as_deref().unwrap(), result.to_text())),
+        Some(result) => {
+            text(format!("{} / {}", request.system.as_deref().unwrap(), result.to_text()))
+        }
     });
     let whoami = tool_fn("whoami", "Says who", |cx, _args: Say| async move {
         let visits: u32 = cx.state().get("visits").unwrap_or(0);

@@ -86,7 +86,8 @@ impl World {
     }
 
     fn counts(&self) -> [usize; 4] {
-        [&self.echoes, &self.frees, &self.starts, &self.ends].map(|count| count.load(Ordering::SeqCst))
+        [&self.echoes, &self.frees, &self.starts, &self.ends]
+            .map(|count| count.load(Ordering::SeqCst))
     }
 }
 
@@ -121,7 +122,9 @@ async fn s238_a_stored_run_executes_its_approved_call_exactly_once() {
     assert_eq!(told, ["ran", "echo: sell"], "in call order");
     let points = world.points.lock().unwrap().clone();
     let count = |wanted: &str| points.iter().filter(|point| *point == wanted).count();
-    for point in ["PreToolUse call_1", "PostToolUse call_1", "PreToolUse call_2", "PostToolUse call_2"] {
+    for point in
+        ["PreToolUse call_1", "PostToolUse call_1", "PreToolUse call_2", "PostToolUse call_2"]
+    {
         assert_eq!(count(point), 1, "{point}: {points:?}");
     }
     let transcript = world.sessions.load("s").await.unwrap().unwrap();
@@ -261,7 +264,10 @@ async fn the_stream_of_a_suspended_run_ends_with_its_questions() {
     let EventKind::Suspended { approvals, .. } = &all.last().unwrap().kind else { panic!() };
     assert_eq!((approvals.len(), approvals[0].call.name.as_str()), (1, "echo"));
     let awaited = two_calls().agent("tester").run("hi").await;
-    assert!(matches!(&awaited, Err(Error::Suspended(run)) if run.approvals().len() == 1), "{awaited:?}");
+    assert!(
+        matches!(&awaited, Err(Error::Suspended(run)) if run.approvals().len() == 1),
+        "{awaited:?}"
+    );
 }
 
 #[tokio::test]

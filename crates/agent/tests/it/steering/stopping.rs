@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use provost_agent::hook::{Hook, HookCx, HookError, RunEnd};
+use provost_agent::hook::{Entry, Hook, HookCx, HookError, RunEnd};
 use provost_agent::session::{MemorySessions, SessionStore};
 use provost_agent::{Agent, Error, Outcome};
 use provost_core::{Event, EventKind, Message, Role};
@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Alive, assert_well_formed, echo, endless, ended};
+use crate::support::{Alive, assert_well_formed, echo, ended, endless};
 
 /// A model whose calls are counted while they are alive.
 struct Counted {
@@ -77,7 +77,12 @@ async fn s230_dropping_the_stream_ends_the_model_call() {
     let model = Counted { inner: inner.clone(), alive: Arc::clone(&alive) };
     let agent = Agent::builder("tester", model).build().unwrap();
     let start = tokio::time::Instant::now();
-    drop_at(&agent, &sessions, |kind| matches!(kind, EventKind::TextDelta { text } if text == "upon ")).await;
+    drop_at(
+        &agent,
+        &sessions,
+        |kind| matches!(kind, EventKind::TextDelta { text } if text == "upon "),
+    )
+    .await;
     assert_nothing_left(&alive).await;
     assert_eq!(start.elapsed(), Duration::ZERO, "without waiting for anything");
     let messages = stored(&sessions).await;
@@ -120,7 +125,8 @@ async fn a_stream_that_was_never_read_does_nothing_when_dropped() {
     }
     let (began, sessions) = (Arc::default(), MemorySessions::new());
     let model = ScriptedModel::new().turn(text("done"));
-    let agent = Agent::builder("tester", model.clone()).hook(Began(Arc::clone(&began))).build().unwrap();
+    let agent =
+        Agent::builder("tester", model.clone()).hook(Began(Arc::clone(&began))).build().unwrap();
     drop(agent.run("hi").session(Arc::new(sessions.clone()), "s").stream());
     assert_nothing_left(&began).await;
     assert_eq!(model.call_count(), 0);
@@ -144,6 +150,11 @@ impl Stuck {
 
 #[async_trait]
 impl Hook for Stuck {
+    async fn before_agent(&self, _cx: &HookCx, _input: &str) -> Result<Entry, HookError> {
+        self.at("before_agent").await;
+        Ok(Entry::Go)
+    }
+
     async fn pre_model_call(&self, _: &HookCx, _: &mut ChatRequest) -> Result<(), HookError> {
         self.at("pre_model_call").await;
         Ok(())
@@ -177,7 +188,7 @@ impl Toolset for StuckTools {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_hangs_in_a_hook_or_a_toolset_can_be_stopped() {
-    for point in ["pre_model_call", "pre_tool_use", "toolset"] {
+    for point in ["before_agent", "pre_model_call", "pre_tool_use", "toolset"] {
         let (alive, sessions) = (Arc::new(AtomicUsize::new(0)), MemorySessions::new());
         let model = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("done"));
         let mut builder = Agent::builder("tester", model)
@@ -197,7 +208,11 @@ async fn a_run_that_hangs_in_a_hook_or_a_toolset_can_be_stopped() {
 }
 
 /// The end of a run that is cancelled at an event.
-async fn cancel_at(agent: &Agent, sessions: &MemorySessions, wanted: fn(&EventKind) -> bool) -> (Vec<Event>, Outcome) {
+async fn cancel_at(
+    agent: &Agent,
+    sessions: &MemorySessions,
+    wanted: fn(&EventKind) -> bool,
+) -> (Vec<Event>, Outcome) {
     let mut stream = agent.run("hi").session(Arc::new(sessions.clone()), "s").stream();
     let handle = stream.handle();
     let mut all = Vec::new();
@@ -218,8 +233,12 @@ async fn cancelling_during_an_answer_keeps_what_was_said() {
         .turn(text("a time"));
     let model = Counted { inner: inner.clone(), alive: Arc::clone(&alive) };
     let agent = Agent::builder("tester", model).build().unwrap();
-    let (events, outcome) =
-        cancel_at(&agent, &sessions, |kind| matches!(kind, EventKind::TextDelta { text } if text == "upon ")).await;
+    let (events, outcome) = cancel_at(
+        &agent,
+        &sessions,
+        |kind| matches!(kind, EventKind::TextDelta { text } if text == "upon "),
+    )
+    .await;
     assert_eq!(events.last().unwrap().kind, EventKind::Cancelled);
     let Outcome::Cancelled(partial) = outcome else { panic!("{outcome:?}") };
     assert_eq!(partial.text, "Once upon ");
@@ -279,14 +298,16 @@ async fn cancelling_while_paused_or_while_a_person_is_asked_ends_the_run() {
     assert!(matches!(outcome, Ok(Outcome::Cancelled(_))), "{outcome:?}");
 
     let sessions = MemorySessions::new();
-    let guarded = echo(&Arc::default()).with_spec(|spec| spec.approval(provost_tool::Approval::Always));
+    let guarded =
+        echo(&Arc::default()).with_spec(|spec| spec.approval(provost_tool::Approval::Always));
     let asking = Agent::builder("tester", ScriptedModel::new().turn(call("echo", json!({}))))
         .tool(guarded)
         .on_approval(provost_agent::OnApproval::Events)
         .build()
         .unwrap();
     let (_, outcome) =
-        cancel_at(&asking, &sessions, |kind| matches!(kind, EventKind::ApprovalNeeded { .. })).await;
+        cancel_at(&asking, &sessions, |kind| matches!(kind, EventKind::ApprovalNeeded { .. }))
+            .await;
     assert!(matches!(outcome, Outcome::Cancelled(_)), "{outcome:?}");
     assert_eq!(stored(&sessions).await.len(), 3);
 }
