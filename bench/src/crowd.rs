@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use crate::floor::Floor;
 use crate::measure::{median, peak_memory};
+use crate::server::ROUNDS_MODEL;
 use crate::table::{Table, Unit};
 use crate::{Plan, Result, ours};
 
@@ -59,10 +60,8 @@ fn start(side: &str, url: &str, waves: usize) -> Result<(f64, f64)> {
 }
 
 /// Runs one side and prints runs per second, the median of the waves, and the peak memory in bytes.
-#[expect(non_snake_case)]
 pub(crate) fn run(side: &str, url: &str, runs: usize, waves: usize) -> Result<()> {
-    let ROUNDS_MODEL: &'static str = if std::env::var("TMP_STREAM").is_ok() { crate::server::STREAM_MODEL } else { crate::server::ROUNDS_MODEL };
-    let runtime = if std::env::var("TMP_LOCAL").is_ok() { crate::measure::local_runtime()? } else { tokio::runtime::Builder::new_multi_thread().enable_all().build()? };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let speeds = match side {
         "ours" => {
             let agent = ours::agent(url, ROUNDS_MODEL)?;
@@ -90,8 +89,7 @@ where
     let mut speeds = Vec::with_capacity(waves);
     for _ in 0..waves {
         let started = Instant::now();
-        if std::env::var("TMP_LOCAL").is_ok() { for _ in 0..runs { work().await?; } continue; }
- let tasks: Vec<_> = (0..runs).map(|_| tokio::spawn(work())).collect();
+        let tasks: Vec<_> = (0..runs).map(|_| tokio::spawn(work())).collect();
         for task in tasks {
             task.await??;
         }

@@ -314,7 +314,7 @@ impl Driver {
     fn suspend(&mut self) -> Outcome {
         self.run.set_state(self.cx.state.snapshot());
         let session = self.session.as_ref().map(BoundSession::point);
-        Outcome::Suspended(Suspended { run: self.run.clone(), session })
+        Outcome::Suspended(Suspended { run: Box::new(self.run.clone()), session })
     }
 
     async fn cancel(&mut self) -> Result<Outcome, Error> {

@@ -14,6 +14,9 @@ pub enum HandleError {
     /// It is over.
     #[error("the run is over")]
     Ended,
+    /// It does not wait for this decision.
+    #[error("the run does not wait for this decision")]
+    NotAsked,
     /// Too much waits already.
     #[error("the run already has {INBOX_MESSAGES_MAX} messages waiting: send fewer, or wait")]
     Full,
@@ -100,7 +103,10 @@ impl RunHandle {
         if inbox.closed {
             return Err(HandleError::Ended);
         }
-        inbox.decisions.entry(id).or_insert(decision);
+        match inbox.questions.get_mut(&id) {
+            None => return Err(HandleError::NotAsked),
+            Some(answer) => answer.get_or_insert(decision),
+        };
         drop(inbox);
         self.control.changed.notify_waiters();
         Ok(())
@@ -124,7 +130,8 @@ pub(crate) struct Control {
 struct Inbox {
     steer: VecDeque<UserInput>,
     follow_up: VecDeque<UserInput>,
-    decisions: HashMap<ApprovalId, ApprovalDecision>,
+    /// Questions that were asked, with their first answer.
+    questions: HashMap<ApprovalId, Option<ApprovalDecision>>,
     paused: bool,
     closed: bool,
 }
@@ -186,9 +193,14 @@ impl Control {
         self.wait(|inbox| (!inbox.paused).then_some(())).await;
     }
 
+    /// Lets a question be answered; to be called before anybody is told of it.
+    pub(crate) fn expect_decision(&self, id: ApprovalId) {
+        self.lock().questions.insert(id, None);
+    }
+
     /// Waits for the answer to a question.
     pub(crate) async fn decision(&self, id: ApprovalId) -> ApprovalDecision {
-        self.wait(|inbox| inbox.decisions.get(&id).cloned()).await
+        self.wait(|inbox| inbox.questions.get(&id).cloned().flatten()).await
     }
 
     async fn wait<T>(&self, mut ready: impl FnMut(&mut Inbox) -> Option<T>) -> T {

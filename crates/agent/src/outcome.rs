@@ -66,7 +66,7 @@ pub enum SuspendedError {
 /// A run that waits, as a value: give it to [`Agent::resume`](crate::Agent::resume) once its questions are answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Suspended {
-    pub(crate) run: Run,
+    pub(crate) run: Box<Run>,
     pub(crate) session: Option<SessionPoint>,
 }
 

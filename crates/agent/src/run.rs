@@ -8,9 +8,13 @@
 //! - the conversation is valid after every feed: each tool call of a finished turn has its result, in call order;
 //! - serializing and deserializing at any point gives an equal run.
 
+mod answered;
+mod at_limit;
 mod call;
 mod feed;
 mod limit;
+mod output;
+mod round;
 mod start;
 mod step;
 
@@ -203,11 +207,6 @@ impl Run {
         let wall = self.config.limits.wall?;
         let wall_ms = i64::try_from(wall.as_millis()).unwrap_or(i64::MAX);
         Some(Timestamp::from_millis(self.baseline.at.as_millis().saturating_add(wall_ms)))
-    }
-
-    /// How often the model may still send wrong arguments to a tool that allows `retries`.
-    pub fn retries_left(&self, tool: &str, retries: u32) -> u32 {
-        retries.saturating_sub(self.argument_faults.get(tool).copied().unwrap_or(0))
     }
 
     /// True if the model has used up its retries for this tool, so it is no longer offered.

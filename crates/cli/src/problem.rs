@@ -48,6 +48,13 @@ impl Problem {
     /// The error of a run, with the advice that its kind allows.
     pub(crate) fn of_run(error: &ErrorInfo) -> Self {
         let help = match error.kind {
+            // The session's own errors say which one; the provider has nothing to do with them.
+            ErrorKind::Conflict if error.code == "session" => {
+                Some("another program uses this session: try again, or choose another --session")
+            }
+            _ if error.code == "session" => {
+                Some("choose another --session, or repair the file it names")
+            }
             ErrorKind::Unauthenticated => {
                 Some("check the key in the environment; `provost doctor` shows which one is used")
             }

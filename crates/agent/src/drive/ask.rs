@@ -22,31 +22,29 @@ impl Cx {
         hint: Option<String>,
         payload: Option<Value>,
     ) -> Result<ApprovalDecision, ApprovalRequest> {
-        let decision = match &self.on_approval {
+        match &self.on_approval {
             OnApproval::Approve => return Ok(ApprovalDecision::Approve),
             OnApproval::Deny => {
                 let reason = "it needs a person's approval and nobody can be asked".to_owned();
                 return Ok(ApprovalDecision::Deny { reason });
             }
-            OnApproval::Ask(_) | OnApproval::Events | OnApproval::Suspend => {
-                let request =
-                    ApprovalRequest { id: self.env.id(), call: call.clone(), hint, payload };
-                self.queue.emit(EventKind::ApprovalNeeded { request: request.clone() });
-                let decision = match &self.on_approval {
-                    OnApproval::Ask(provider) => match provider(request.clone()).await {
-                        Ok(decision) => decision,
-                        Err(problem) => ApprovalDecision::Deny { reason: problem },
-                    },
-                    OnApproval::Events => self.control.decision(request.id).await,
-                    _ => return Err(request),
-                };
-                self.queue.emit(EventKind::ApprovalDecided {
-                    id: request.id,
-                    decision: decision.clone(),
-                });
-                decision
-            }
+            OnApproval::Events | OnApproval::Ask(_) | OnApproval::Suspend => {}
+        }
+        let request = ApprovalRequest { id: self.env.id(), call: call.clone(), hint, payload };
+        if matches!(self.on_approval, OnApproval::Events) {
+            self.control.expect_decision(request.id);
+        }
+        self.queue.emit(EventKind::ApprovalNeeded { request: request.clone() });
+        let decision = match &self.on_approval {
+            OnApproval::Ask(provider) => match provider(request.clone()).await {
+                Ok(decision) => decision,
+                Err(problem) => ApprovalDecision::Deny { reason: problem },
+            },
+            OnApproval::Events => self.control.decision(request.id).await,
+            _ => return Err(request),
         };
+        let id = request.id;
+        self.queue.emit(EventKind::ApprovalDecided { id, decision: decision.clone() });
         Ok(decision)
     }
 }
@@ -83,9 +81,10 @@ impl Confirm for Outside {
             if matches!(cx.on_approval, OnApproval::Suspend) {
                 return Err(ToolError::NeedsApproval { hint, payload });
             }
-            cx.ask_person(&self.call, Some(hint), payload)
-                .await
-                .map_err(|_| ToolError::Rejected("nobody can be asked".to_owned()))
+            let answer = cx.ask_person(&self.call, Some(hint), payload).await;
+            Ok(answer.unwrap_or_else(|question| ApprovalDecision::Deny {
+                reason: format!("nobody could be asked about {}", question.call.name),
+            }))
         }
         .boxed()
     }

@@ -11,6 +11,9 @@ use crate::outcome::SessionPoint;
 use crate::request::RunOptions;
 use crate::session::{Change, SessionError, SessionStore};
 
+/// A store and an id in it.
+type NamedSession = (Arc<dyn SessionStore>, String);
+
 /// A session and the revision this run has seen.
 pub(crate) struct BoundSession {
     store: Arc<dyn SessionStore>,
@@ -68,10 +71,7 @@ impl BoundSession {
         SessionPoint { id: self.id.clone(), revision: self.revision }
     }
 
-    fn named(
-        options: &RunOptions,
-        core: &AgentCore,
-    ) -> Result<Option<(Arc<dyn SessionStore>, String)>, Error> {
+    fn named(options: &RunOptions, core: &AgentCore) -> Result<Option<NamedSession>, Error> {
         match (&options.session, &options.session_id, &core.session_store) {
             (Some((store, id)), _, _) => Ok(Some((Arc::clone(store), id.clone()))),
             (None, Some(id), Some(store)) => Ok(Some((Arc::clone(store), id.clone()))),

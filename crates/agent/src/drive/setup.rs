@@ -298,7 +298,7 @@ async fn reopen(
         Some(point) => Some(BoundSession::reopen(&cx.options, &cx.core, point).await?),
         None => None,
     };
-    let mut driver = driver(cx, run, system, session);
+    let mut driver = driver(cx, *run, system, session);
     driver.toolbox = Toolbox::gather(cx, &driver.run).await;
     Ok(driver)
 }

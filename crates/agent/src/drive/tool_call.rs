@@ -34,6 +34,12 @@ pub(crate) enum CallEnd {
     Fatal(ErrorInfo),
 }
 
+/// What a running tool asks a person.
+struct Question {
+    hint: String,
+    payload: Option<serde_json::Value>,
+}
+
 /// Why a call may not run, or that it may.
 enum Cleared {
     Run(Permit),
@@ -50,7 +56,6 @@ impl Cx {
         self: &Arc<Self>,
         toolbox: &Toolbox,
         ticket: CallTicket,
-        retries_left: u32,
     ) -> CallOutcome {
         let mut call = ticket.call.clone();
         if !ticket.prepared
@@ -66,12 +71,10 @@ impl Cx {
             return self.failed(call, text, Duration::ZERO, /*fault*/ false).await;
         };
         match self.clear(tool, &call, ticket.decision()).await {
-            Cleared::Run(permit) => {
-                self.run_permitted(tool, permit, call, &ticket, retries_left).await
-            }
+            Cleared::Run(permit) => self.run_permitted(tool, permit, call, &ticket).await,
             Cleared::Refused(text) => self.refused(call, text),
             Cleared::Wrong(text) => {
-                let text = budget_text(text, retries_left);
+                let text = budget_text(text, retries_left(tool, &ticket));
                 self.failed(call, text, Duration::ZERO, /*fault*/ true).await
             }
             Cleared::Suspend(request) => {
@@ -118,8 +121,8 @@ impl Cx {
         permit: Permit,
         call: ToolCall,
         ticket: &CallTicket,
-        retries_left: u32,
     ) -> CallOutcome {
+        let retries_left = retries_left(tool, ticket);
         self.queue
             .emit(EventKind::ToolStarted { call_id: call.id.clone(), name: call.name.clone() });
         let tool_cx = ToolCx::new(ToolCxParts {
@@ -149,7 +152,7 @@ impl Cx {
                 CallOutcome { effective: call, fault: false, end: CallEnd::Fatal(error) }
             }
             Err(ToolError::NeedsApproval { hint, payload }) => {
-                self.ask_again(tool, call, hint, payload, ticket).await
+                self.ask_again(tool, call, Question { hint, payload }, ticket).await
             }
             Err(ToolError::Retry(text)) => {
                 let text = budget_text(text, retries_left);
@@ -166,10 +169,10 @@ impl Cx {
         self: &Arc<Self>,
         tool: &Arc<dyn Tool>,
         call: ToolCall,
-        hint: String,
-        payload: Option<serde_json::Value>,
+        question: Question,
         ticket: &CallTicket,
     ) -> CallOutcome {
+        let Question { hint, payload } = question;
         let answered = answer_to(&ticket.answers, Some(&hint), payload.as_ref()).is_some();
         if answered || ticket.answers.len() >= QUESTIONS_PER_CALL_MAX {
             // It asks for what was already answered, or on and on: going round again would never end.
@@ -195,7 +198,7 @@ impl Cx {
                         decided
                             .answers
                             .push(Answer { request, decision: ApprovalDecision::Approve });
-                        Box::pin(self.run_permitted(tool, permit, call, &decided, 0)).await
+                        Box::pin(self.run_permitted(tool, permit, call, &decided)).await
                     }
                     _ => self.refused(call, "the call was not allowed".to_owned()),
                 }
@@ -236,6 +239,11 @@ impl Cx {
         self.queue.emit(EventKind::ToolFinished { result: result.clone(), duration });
         CallOutcome { effective: call, fault, end: CallEnd::Result(result) }
     }
+}
+
+/// How often the model may still send wrong arguments to this tool.
+fn retries_left(tool: &Arc<dyn Tool>, ticket: &CallTicket) -> u32 {
+    tool.spec().retries.saturating_sub(ticket.faults)
 }
 
 /// Tells the model how much patience is left.

@@ -51,12 +51,7 @@ impl Driver {
     async fn call_batch(&mut self, batch: Vec<CallTicket>) -> Result<Option<StopReason>, Error> {
         let (cx, toolbox) = (std::sync::Arc::clone(&self.cx), self.toolbox.clone());
         let deadline = self.deadline();
-        let calls = batch.into_iter().map(|ticket| {
-            let retries = toolbox.find(&ticket.call.name).map_or(0, |tool| tool.spec().retries);
-            let retries_left = self.run.retries_left(&ticket.call.name, retries);
-            cx.call(&toolbox, ticket, retries_left)
-        });
-        let calls: Vec<_> = calls.collect();
+        let calls: Vec<_> = batch.into_iter().map(|ticket| cx.call(&toolbox, ticket)).collect();
         let mut running = stream::iter(calls).buffer_unordered(cx.core.parallel_tools);
         let cancelled = cx.control.cancel.cancelled();
         let out_of_time = sleep_until(deadline);

@@ -35,6 +35,8 @@ pub struct CallTicket {
     pub call: ToolCall,
     /// True if hooks have already seen it.
     pub prepared: bool,
+    /// How often the model has sent wrong arguments to this tool before.
+    pub faults: u32,
     /// What people have answered about this exact call.
     pub answers: Vec<Answer>,
 }
@@ -78,6 +80,7 @@ impl Run {
                 let ticket = |state: &&super::CallState| CallTicket {
                     call: state.effective.clone().unwrap_or_else(|| state.call.clone()),
                     prepared: state.effective.is_some(),
+                    faults: self.argument_faults.get(&state.call.name).copied().unwrap_or(0),
                     answers: state.answers.clone(),
                 };
                 Step::CallTools(ready.iter().map(ticket).collect())

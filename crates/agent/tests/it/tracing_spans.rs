@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use async_trait::async_trait;
 use provost_agent::hook::{Gate, Hook, HookCx, HookError};
@@ -12,6 +12,7 @@ use provost_core::{Part, ToolCall, ToolResult, Usage};
 use provost_model::{ModelErrorClass, ScriptedModel, Turn, call, calls, fail, text};
 use provost_tool::{Approval, ToolError, tool_fn};
 use serde_json::json;
+use tracing::Dispatch;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
@@ -57,6 +58,9 @@ struct Spans(Arc<Mutex<Vec<Span>>>);
 
 impl Spans {
     fn watch() -> (Self, DefaultGuard) {
+        // With a single subscriber alive, a call site first reached on a thread without one would stay silent for all.
+        static ALWAYS: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
+        LazyLock::force(&ALWAYS);
         let spans = Self::default();
         let guard = tracing::subscriber::set_default(Registry::default().with(spans.clone()));
         (spans, guard)

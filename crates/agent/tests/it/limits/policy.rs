@@ -160,7 +160,9 @@ async fn a_limit_of_tool_calls_counts_the_whole_turn() {
 async fn time_ends_a_model_call_and_a_tool_that_hang() {
     let wall = Limits::default().wall(Duration::from_secs(5));
     let model = ScriptedModel::new().turn(text("so far").hang());
-    let agent = Agent::builder("tester", model).limits(wall.clone()).build().unwrap();
+    // The run's own clock stands still, so that only the runtime's paused clock counts.
+    let agent = Agent::builder("tester", model).limits(wall.clone()).env(Env::simulated(1));
+    let agent = agent.build().unwrap();
     let started = tokio::time::Instant::now();
     let result = agent.run("go").await.unwrap();
     assert_eq!(started.elapsed().as_secs(), 5);
@@ -172,7 +174,8 @@ async fn time_ends_a_model_call_and_a_tool_that_hang() {
         std::future::pending::<Result<String, ToolError>>()
     });
     let model = ScriptedModel::new().turn(call("hang", json!({})));
-    let agent = Agent::builder("tester", model).tool(hang.unwrap()).limits(wall).build().unwrap();
+    let agent = Agent::builder("tester", model).tool(hang.unwrap()).limits(wall);
+    let agent = agent.env(Env::simulated(2)).build().unwrap();
     let result = agent.run("go").await.unwrap();
     assert_eq!(result.limit.as_ref().unwrap().limit, LimitKind::Wall);
     assert!(result.tool_results[0].is_error);

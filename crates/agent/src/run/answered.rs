@@ -1,0 +1,128 @@
+//! The model answered: text, calls, or the typed answer.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use provost_core::{Message, Money, Part, Role, StopReason, Timestamp, ToolCall, ToolResult};
+use provost_model::ModelResponse;
+
+use super::{CallState, FeedError, LastAnswer, OutputPlan, Phase, Run};
+
+impl Run {
+    /// The model answered. `cost` is `None` if its price is not known.
+    pub fn model_answered(
+        &mut self,
+        response: ModelResponse,
+        cost: Option<Money>,
+        now: Timestamp,
+    ) -> Result<Arc<Message>, FeedError> {
+        let Phase::Model { without_tools } = self.phase else {
+            return Err(FeedError::Phase("a model answer"));
+        };
+        self.turns += 1;
+        self.usage += response.usage;
+        self.add_cost(cost);
+        let mut message = response.message;
+        message.created_at = now;
+        message.role = Role::Assistant;
+        if without_tools {
+            message
+                .parts
+                .retain(|part| !matches!(part, Part::ToolCall(call) if !self.is_answer(call)));
+        }
+        self.name_calls(&mut message);
+        let message = Arc::new(message);
+        self.last = LastAnswer {
+            text: message.text(),
+            reasoning: message.reasoning().map(|reasoning| reasoning.text.as_str()).collect(),
+            stop: Some(response.stop),
+            response_id: response.response_id,
+        };
+        let calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
+        if calls.is_empty() {
+            self.answered_in_text(&message, response.stop, without_tools, now);
+        } else {
+            self.answered_with_calls(&message, calls, response.stop, now);
+        }
+        Ok(message)
+    }
+
+    fn add_cost(&mut self, cost: Option<Money>) {
+        match (cost, self.cost) {
+            (None, _) => self.unpriced_calls += 1,
+            (Some(cost), None) => self.cost = Some(cost),
+            // Two currencies in one run cannot be added: count the call as unpriced rather than wrongly.
+            (Some(cost), Some(sum)) => match sum.plus(cost) {
+                Ok(sum) => self.cost = Some(sum),
+                Err(_) => self.unpriced_calls += 1,
+            },
+        }
+    }
+
+    /// True for the call that carries the typed answer.
+    pub(super) fn is_answer(&self, call: &ToolCall) -> bool {
+        matches!(&self.config.output, OutputPlan::Tool(name) if *name == call.name)
+    }
+
+    /// Every call needs an id of its own; some providers leave it empty or repeat it.
+    fn name_calls(&self, message: &mut Message) {
+        let mut seen = HashSet::new();
+        let mut number = 0;
+        for part in &mut message.parts {
+            if let Part::ToolCall(call) = part {
+                number += 1;
+                if call.id.is_empty() || seen.contains(&call.id) {
+                    call.id = format!("call_{}_{number}", self.turns);
+                }
+                seen.insert(call.id.clone());
+            }
+        }
+    }
+
+    fn answered_in_text(
+        &mut self,
+        message: &Arc<Message>,
+        stop: StopReason,
+        without_tools: bool,
+        now: Timestamp,
+    ) {
+        if !message.is_empty() {
+            self.push(Arc::clone(message));
+        }
+        if without_tools {
+            return self.end(StopReason::Limit, self.exhausted(), Vec::new(), now);
+        }
+        if self.config.output == OutputPlan::Text {
+            return self.end(stop, None, Vec::new(), now);
+        }
+        self.phase =
+            Phase::Output { raw: self.last.text.clone(), call_id: None, calls: Vec::new() };
+    }
+
+    fn answered_with_calls(
+        &mut self,
+        message: &Arc<Message>,
+        calls: Vec<ToolCall>,
+        stop: StopReason,
+        now: Timestamp,
+    ) {
+        self.push(Arc::clone(message));
+        if let OutputPlan::Tool(name) = &self.config.output
+            && let Some(answer) = calls.iter().find(|call| call.name == *name)
+        {
+            let (raw, call_id) = (answer.arguments.clone(), Some(answer.id.clone()));
+            self.phase = Phase::Output { raw, call_id, calls };
+            return;
+        }
+        if !self.config.execute_tools {
+            self.push_results(calls.iter().map(ToolResult::placeholder).collect(), now);
+            return self.end(stop, None, calls, now);
+        }
+        match self.round_limit(calls.len()) {
+            Some(reached) => self.reach_round_limit(reached, calls, now),
+            None => {
+                self.phase = Phase::Tools { calls: calls.into_iter().map(CallState::new).collect() }
+            }
+        }
+    }
+}
