@@ -92,7 +92,7 @@ impl Turn {
     pub(crate) fn steer(&self, text: &str) -> Result<(), Problem> {
         match self.handle.steer(text) {
             Ok(()) | Err(HandleError::Ended) => Ok(()),
-            Err(error @ HandleError::Full) => {
+            Err(error @ (HandleError::Full | HandleError::NotAsked)) => {
                 Err(Problem::new(ErrorKind::Exhausted, error.to_string()))
             }
         }

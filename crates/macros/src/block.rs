@@ -77,13 +77,7 @@ fn read_method(
         }
         _ => return None,
     }
-    Some(Definition::read(
-        &method.attrs,
-        &mut method.sig,
-        options,
-        index,
-        faults,
-    ))
+    Some(Definition::read(&method.attrs, &mut method.sig, options, index, faults))
 }
 
 fn is_shared(receiver: &Receiver) -> bool {

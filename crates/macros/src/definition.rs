@@ -103,10 +103,7 @@ fn refuse_forms(signature: &Signature, faults: &mut Faults) {
             "a tool cannot be generic: its schema is made once, of concrete types",
         );
     } else if let Some(clause) = &signature.generics.where_clause {
-        faults.at(
-            clause,
-            "a tool cannot be generic: remove the `where` clause",
-        );
+        faults.at(clause, "a tool cannot be generic: remove the `where` clause");
     }
     if let Some(variadic) = &signature.variadic {
         faults.at(variadic, "a tool needs a fixed number of arguments");
@@ -118,10 +115,7 @@ fn doc_text(attrs: &[Attribute]) -> Option<String> {
     let mut lines = Vec::new();
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("doc")) {
         if let Meta::NameValue(doc) = &attr.meta
-            && let Expr::Lit(ExprLit {
-                lit: Lit::Str(text),
-                ..
-            }) = &doc.value
+            && let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = &doc.value
         {
             // A block comment is one attribute with several lines.
             let text = text.value();

@@ -13,12 +13,7 @@ use crate::options::{ApprovalOption, Fallback};
 
 /// The struct of the arguments, and the functions that give their defaults.
 pub(crate) fn arguments(tool: &Definition) -> TokenStream {
-    let Definition {
-        private,
-        arguments,
-        cfgs,
-        ..
-    } = tool;
+    let Definition { private, arguments, cfgs, .. } = tool;
     let serde_path = path_text(private, "serde");
     let schemars_path = path_text(private, "schemars");
     let sent: Vec<&Argument> = tool
@@ -32,9 +27,7 @@ pub(crate) fn arguments(tool: &Definition) -> TokenStream {
     let mut fields = TokenStream::new();
     let mut defaults = TokenStream::new();
     for (index, argument) in sent.iter().enumerate() {
-        let Argument {
-            ident, ty, attrs, ..
-        } = argument;
+        let Argument { ident, ty, attrs, .. } = argument;
         let default_name = format_ident!("{arguments}Default{index}").to_string();
         let default = match &argument.fallback {
             None => TokenStream::new(),
@@ -68,14 +61,7 @@ pub(crate) fn arguments(tool: &Definition) -> TokenStream {
 
 /// An expression: the tool's specification, made once and kept in a static.
 pub(crate) fn spec(tool: &Definition) -> TokenStream {
-    let Definition {
-        private,
-        arguments,
-        name,
-        description,
-        options,
-        ..
-    } = tool;
+    let Definition { private, arguments, name, description, options, .. } = tool;
     let mut settings = TokenStream::new();
     if let Some(timeout) = options.timeout {
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
@@ -192,10 +178,9 @@ fn is_doc(attr: &syn::Attribute) -> bool {
 /// Text in quotes stands for whatever is made of text.
 fn default_value(value: &Expr) -> TokenStream {
     match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => quote!(::core::convert::Into::into(#text)),
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+            quote!(::core::convert::Into::into(#text))
+        }
         other => other.to_token_stream(),
     }
 }

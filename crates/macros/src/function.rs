@@ -15,10 +15,7 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
     let options = Options::parse(Place::Function, options, &mut faults);
     let receiver = function.sig.inputs.first();
     if let Some(FnArg::Receiver(receiver)) = receiver {
-        faults.at(
-            receiver,
-            "a method becomes a tool through `#[tool]` on its `impl` block",
-        );
+        faults.at(receiver, "a method becomes a tool through `#[tool]` on its `impl` block");
     }
     let tool = Definition::read(&function.attrs, &mut function.sig, options, 0, &mut faults);
     faults.finish()?;
@@ -27,13 +24,7 @@ pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<
 
 fn write(tool: &Definition, function: ItemFn) -> TokenStream {
     let Definition { private, cfgs, .. } = tool;
-    let ItemFn {
-        attrs,
-        vis,
-        mut sig,
-        block,
-        ..
-    } = function;
+    let ItemFn { attrs, vis, mut sig, block, .. } = function;
     let ident = std::mem::replace(&mut sig.ident, format_ident!("call"));
     let is_doc = |attr: &&Attribute| attr.path().is_ident("doc");
     let mut docs: Vec<Attribute> = attrs.iter().filter(is_doc).cloned().collect();

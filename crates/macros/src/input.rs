@@ -39,9 +39,7 @@ pub(crate) fn read(signature: &mut Signature, faults: &mut Faults) -> Vec<Input>
         let Some(input) = read_one(parameter, faults) else {
             continue;
         };
-        let another = inputs
-            .iter()
-            .any(|other| matches!(other, Input::Context { .. }));
+        let another = inputs.iter().any(|other| matches!(other, Input::Context { .. }));
         if another && matches!(input, Input::Context { .. }) {
             faults.at(&parameter.ty, "a tool takes one `ToolCx`: remove this one");
         }
@@ -53,9 +51,7 @@ pub(crate) fn read(signature: &mut Signature, faults: &mut Faults) -> Vec<Input>
 fn read_one(parameter: &mut PatType, faults: &mut Faults) -> Option<Input> {
     let options = Options::take(Place::Argument, &mut parameter.attrs, faults);
     let for_field = |attr: &mut Attribute| {
-        ["doc", "serde", "schemars"]
-            .iter()
-            .any(|name| attr.path().is_ident(name))
+        ["doc", "serde", "schemars"].iter().any(|name| attr.path().is_ident(name))
     };
     let attrs: Vec<Attribute> = parameter.attrs.extract_if(.., for_field).collect();
     let ty = bare(&parameter.ty);
@@ -65,9 +61,7 @@ fn read_one(parameter: &mut PatType, faults: &mut Faults) -> Option<Input> {
     {
         Some(Input::Context { by_reference: true })
     } else if is_named(ty, "ToolCx") {
-        Some(Input::Context {
-            by_reference: false,
-        })
+        Some(Input::Context { by_reference: false })
     } else {
         dep(ty).map(|ty| Input::Dep(Box::new(ty)))
     };
@@ -81,13 +75,7 @@ fn read_one(parameter: &mut PatType, faults: &mut Faults) -> Option<Input> {
         faults.at(ty, sentence);
         return None;
     }
-    let Pat::Ident(PatIdent {
-        by_ref: None,
-        ident,
-        subpat: None,
-        ..
-    }) = &*parameter.pat
-    else {
+    let Pat::Ident(PatIdent { by_ref: None, ident, subpat: None, .. }) = &*parameter.pat else {
         faults.at(
             &parameter.pat,
             "an argument of a tool needs a plain name: the model sends it under that name",
@@ -152,10 +140,9 @@ fn bare(ty: &Type) -> &Type {
 
 fn is_named(ty: &Type, name: &str) -> bool {
     match bare(ty) {
-        Type::Path(TypePath { path, .. }) => path
-            .segments
-            .last()
-            .is_some_and(|segment| segment.ident == name),
+        Type::Path(TypePath { path, .. }) => {
+            path.segments.last().is_some_and(|segment| segment.ident == name)
+        }
         _ => false,
     }
 }
@@ -178,9 +165,7 @@ fn dep(ty: &Type) -> Option<Type> {
 pub(crate) fn passed(inputs: &[Input]) -> Vec<TokenStream> {
     let pass = |input: &Input| match input {
         Input::Context { by_reference: true } => quote!(&__cx),
-        Input::Context {
-            by_reference: false,
-        } => quote!(::core::clone::Clone::clone(&__cx)),
+        Input::Context { by_reference: false } => quote!(::core::clone::Clone::clone(&__cx)),
         Input::Dep(ty) => quote!(__cx.dep::<#ty>()?),
         Input::Argument(argument) => {
             let ident = &argument.ident;

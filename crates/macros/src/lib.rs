@@ -103,7 +103,5 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
         )),
         Err(error) => Err(error),
     };
-    expanded
-        .unwrap_or_else(syn::Error::into_compile_error)
-        .into()
+    expanded.unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -25,24 +25,12 @@ pub(crate) enum Place {
 impl Place {
     fn known(self) -> &'static [&'static str] {
         match self {
-            Self::Function => &[
-                "name",
-                "description",
-                "timeout",
-                "retries",
-                "approval",
-                "exclusive",
-                "crate",
-            ],
-            Self::Method => &[
-                "name",
-                "description",
-                "timeout",
-                "retries",
-                "approval",
-                "exclusive",
-                "skip",
-            ],
+            Self::Function => {
+                &["name", "description", "timeout", "retries", "approval", "exclusive", "crate"]
+            }
+            Self::Method => {
+                &["name", "description", "timeout", "retries", "approval", "exclusive", "skip"]
+            }
             Self::Block => &["crate"],
             Self::Argument => &["default"],
         }
@@ -104,10 +92,9 @@ impl Options {
             let read = match &attr.meta {
                 syn::Meta::Path(_) => Ok(()),
                 syn::Meta::List(list) => options.parse_more(place, list.tokens.clone()),
-                syn::Meta::NameValue(_) => Err(syn::Error::new_spanned(
-                    &attr,
-                    "write `#[tool(option = value)]`",
-                )),
+                syn::Meta::NameValue(_) => {
+                    Err(syn::Error::new_spanned(&attr, "write `#[tool(option = value)]`"))
+                }
             };
             if let Err(error) = read {
                 faults.add(error);
@@ -156,11 +143,7 @@ impl Options {
                     let sentence = format!("`{name}` takes no value: write it alone or leave it");
                     return Err(syn::Error::new_spanned(&key, sentence));
                 }
-                let flag = if name == "skip" {
-                    &mut self.skip
-                } else {
-                    &mut self.exclusive
-                };
+                let flag = if name == "skip" { &mut self.skip } else { &mut self.exclusive };
                 *flag = true;
             }
             "default" if !input.peek(Token![=]) => self.default = Some(Fallback::OfType),
@@ -245,10 +228,7 @@ fn duration(value: &Expr) -> syn::Result<Duration> {
         "h" => 3_600_000,
         _ => 0,
     };
-    let millis = count
-        .parse::<u64>()
-        .ok()
-        .and_then(|count| count.checked_mul(unit_millis));
+    let millis = count.parse::<u64>().ok().and_then(|count| count.checked_mul(unit_millis));
     match millis {
         Some(millis @ 1..) => Ok(Duration::from_millis(millis)),
         _ => Err(syn::Error::new_spanned(

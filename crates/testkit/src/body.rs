@@ -32,16 +32,7 @@ impl ReplyBody {
         ending: Ending,
         abandoned: watch::Sender<usize>,
     ) -> Self {
-        Self {
-            frames,
-            next: 0,
-            pause,
-            sleep: None,
-            ending,
-            flushed: false,
-            over: false,
-            abandoned,
-        }
+        Self { frames, next: 0, pause, sleep: None, ending, flushed: false, over: false, abandoned }
     }
 
     fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -49,9 +40,7 @@ impl ReplyBody {
             return Poll::Ready(());
         }
         let pause = self.pause;
-        let sleep = self
-            .sleep
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
         ready!(sleep.as_mut().poll(cx));
         self.sleep = None;
         Poll::Ready(())

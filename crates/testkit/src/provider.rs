@@ -87,9 +87,7 @@ impl FakeProvider {
 
     #[expect(clippy::expect_used, reason = "a test that has no port cannot go on")]
     async fn serve(answer: Option<Box<Answer>>) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0))
-            .await
-            .expect("a free port");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let address = listener.local_addr().expect("a bound port has an address");
         let shared = Arc::new(Shared {
             replies: Mutex::default(),
@@ -101,11 +99,7 @@ impl FakeProvider {
             abandoned: watch::Sender::new(0),
         });
         let server = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Self {
-            address,
-            shared,
-            server,
-        }
+        Self { address, shared, server }
     }
 
     /// The base URL for both wires, such as `http://127.0.0.1:4711/v1`.
@@ -141,10 +135,7 @@ impl FakeProvider {
 
     /// The bodies of the requests so far, as JSON.
     pub fn bodies(&self) -> Vec<Value> {
-        lock(&self.shared.requests)
-            .iter()
-            .map(Recorded::json)
-            .collect()
+        lock(&self.shared.requests).iter().map(Recorded::json).collect()
     }
 
     /// How many requests came in.
@@ -292,27 +283,11 @@ async fn answer(
         Shape::Failure(kind) => {
             let (status, body) = failure(*kind, wire);
             let frames = Arc::from([Bytes::from(body)]);
-            (
-                status,
-                "application/json".to_owned(),
-                frames,
-                Duration::ZERO,
-                Ending::Whole,
-            )
+            (status, "application/json".to_owned(), frames, Duration::ZERO, Ending::Whole)
         }
-        Shape::Fixed {
-            status,
-            content_type,
-            body,
-        } => {
+        Shape::Fixed { status, content_type, body } => {
             let frames = Arc::from([body.clone()]);
-            (
-                *status,
-                content_type.clone(),
-                frames,
-                Duration::ZERO,
-                reply.ending,
-            )
+            (*status, content_type.clone(), frames, Duration::ZERO, reply.ending)
         }
         Shape::Reset => return Err(Reset),
         Shape::Silence => {

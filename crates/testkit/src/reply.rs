@@ -148,39 +148,23 @@ impl Reply {
 
     /// A failure with the vendor's own status and body.
     pub fn failure(failure: Failure) -> Self {
-        Self {
-            shape: Shape::Failure(failure),
-            ..Self::default()
-        }
+        Self { shape: Shape::Failure(failure), ..Self::default() }
     }
 
     /// A fixed answer that is no stream.
     pub fn fixed(status: u16, content_type: impl Into<String>, body: impl Into<Bytes>) -> Self {
-        let shape = Shape::Fixed {
-            status,
-            content_type: content_type.into(),
-            body: body.into(),
-        };
-        Self {
-            shape,
-            ..Self::default()
-        }
+        let shape = Shape::Fixed { status, content_type: content_type.into(), body: body.into() };
+        Self { shape, ..Self::default() }
     }
 
     /// Closes the connection without an answer.
     pub fn reset() -> Self {
-        Self {
-            shape: Shape::Reset,
-            ..Self::default()
-        }
+        Self { shape: Shape::Reset, ..Self::default() }
     }
 
     /// Takes the request and never answers.
     pub fn silence() -> Self {
-        Self {
-            shape: Shape::Silence,
-            ..Self::default()
-        }
+        Self { shape: Shape::Silence, ..Self::default() }
     }
 
     /// Adds a piece of text.
@@ -200,10 +184,7 @@ impl Reply {
     /// Adds reasoning; the signature is sent where the vendor has one.
     #[must_use]
     pub fn reasoning(self, text: impl Into<String>, signature: impl Into<String>) -> Self {
-        self.step(Step::Reasoning {
-            text: text.into(),
-            signature: signature.into(),
-        })
+        self.step(Step::Reasoning { text: text.into(), signature: signature.into() })
     }
 
     /// Adds hidden reasoning, where the vendor has it.
@@ -231,11 +212,7 @@ impl Reply {
         name: impl Into<String>,
         arguments: impl Into<String>,
     ) -> Self {
-        self.step(Step::Call {
-            id: id.into(),
-            name: name.into(),
-            arguments: arguments.into(),
-        })
+        self.step(Step::Call { id: id.into(), name: name.into(), arguments: arguments.into() })
     }
 
     /// Puts bytes into the stream as they are: malformed events, comments, whatever.
@@ -360,24 +337,17 @@ impl Reply {
     }
 
     pub(crate) fn has_calls(&self) -> bool {
-        self.steps
-            .iter()
-            .any(|step| matches!(step, Step::Call { .. }))
+        self.steps.iter().any(|step| matches!(step, Step::Call { .. }))
     }
 
     pub(crate) fn pieces<'a>(&self, text: &'a str) -> Vec<&'a str> {
         if self.fragment == 0 {
             return vec![text];
         }
-        let mut ends: Vec<usize> = text
-            .char_indices()
-            .map(|(at, _)| at)
-            .step_by(self.fragment)
-            .collect();
+        let mut ends: Vec<usize> =
+            text.char_indices().map(|(at, _)| at).step_by(self.fragment).collect();
         ends.push(text.len());
-        ends.windows(2)
-            .map(|pair| &text[pair[0]..pair[1]])
-            .collect()
+        ends.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
     }
 }
 

@@ -178,6 +178,15 @@ pub(crate) fn is_user_side(role: Role) -> bool {
     matches!(role, Role::User | Role::Tool | Role::Summary)
 }
 
+/// Reads JSON from bytes. Looking once whether all of it is text is faster than looking at each string in it.
+pub(crate) fn from_json<'a, T: Deserialize<'a>>(data: &'a [u8]) -> serde_json::Result<T> {
+    match std::str::from_utf8(data) {
+        Ok(text) => serde_json::from_str(text),
+        // What is not text may still be in a field that nobody reads, and if not, this says where it is.
+        Err(_) => serde_json::from_slice(data),
+    }
+}
+
 /// Writes a body and lets the caller's own fields win over ours; a null takes ours away.
 pub(crate) fn to_body(
     body: &impl Serialize,

@@ -7,11 +7,7 @@ use super::{Ending, Failure, Reply, Step, quoted};
 
 pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     let usage = reply.usage.unwrap_or_default();
-    let mut writer = Writer {
-        frames: Vec::new(),
-        index: 0,
-        open_text: false,
-    };
+    let mut writer = Writer { frames: Vec::new(), index: 0, open_text: false };
     writer.event(
         "message_start",
         &format!(
@@ -21,9 +17,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
             usage_json(&usage, 1)
         ),
     );
-    writer.frames.push(Bytes::from_static(
-        b"event: ping\ndata: {\"type\": \"ping\"}\n\n",
-    ));
+    writer.frames.push(Bytes::from_static(b"event: ping\ndata: {\"type\": \"ping\"}\n\n"));
     for step in &reply.steps {
         writer.step(reply, step);
     }
@@ -57,10 +51,7 @@ impl Writer {
     }
 
     fn delta(&mut self, delta: &str) {
-        self.event(
-            "content_block_delta",
-            &format!(r#""index":{},"delta":{delta}"#, self.index),
-        );
+        self.event("content_block_delta", &format!(r#""index":{},"delta":{delta}"#, self.index));
     }
 
     fn stop(&mut self) {
@@ -84,10 +75,7 @@ impl Writer {
                     self.start(r#"{"type":"text","text":""}"#);
                 }
                 for piece in reply.pieces(text) {
-                    self.delta(&format!(
-                        r#"{{"type":"text_delta","text":{}}}"#,
-                        quoted(piece)
-                    ));
+                    self.delta(&format!(r#"{{"type":"text_delta","text":{}}}"#, quoted(piece)));
                 }
             }
             Step::Reasoning { text, signature } => {
@@ -105,17 +93,10 @@ impl Writer {
                 self.stop();
             }
             Step::Redacted(data) => {
-                self.start(&format!(
-                    r#"{{"type":"redacted_thinking","data":{}}}"#,
-                    quoted(data)
-                ));
+                self.start(&format!(r#"{{"type":"redacted_thinking","data":{}}}"#, quoted(data)));
                 self.stop();
             }
-            Step::Call {
-                id,
-                name,
-                arguments,
-            } => {
+            Step::Call { id, name, arguments } => {
                 self.start(&format!(
                     r#"{{"type":"tool_use","id":{},"name":{},"input":{{}}}}"#,
                     quoted(id),
@@ -133,19 +114,14 @@ impl Writer {
             Step::Raw(bytes) => self.frames.push(bytes.clone()),
             Step::Failure(kind) => {
                 let body = failure(*kind).1;
-                self.frames
-                    .push(Bytes::from(format!("event: error\ndata: {body}\n\n")));
+                self.frames.push(Bytes::from(format!("event: error\ndata: {body}\n\n")));
             }
         }
     }
 }
 
 fn last_words(reply: &Reply, usage: &Usage, writer: &mut Writer) {
-    let natural = if reply.has_calls() {
-        StopReason::ToolUse
-    } else {
-        StopReason::EndTurn
-    };
+    let natural = if reply.has_calls() { StopReason::ToolUse } else { StopReason::EndTurn };
     let stop = reply.stop.unwrap_or(natural);
     let word = match stop {
         StopReason::EndTurn => "end_turn",
@@ -156,11 +132,7 @@ fn last_words(reply: &Reply, usage: &Usage, writer: &mut Writer) {
         _ => "mystery",
     };
     let word = quoted(reply.stop_name.as_deref().unwrap_or(word));
-    let met = if stop == StopReason::StopSequence {
-        r#""END""#
-    } else {
-        "null"
-    };
+    let met = if stop == StopReason::StopSequence { r#""END""# } else { "null" };
     writer.event(
         "message_delta",
         &format!(
@@ -175,10 +147,7 @@ fn last_words(reply: &Reply, usage: &Usage, writer: &mut Writer) {
 fn usage_json(usage: &Usage, output: u64) -> String {
     format!(
         r#"{{"input_tokens":{},"cache_creation_input_tokens":{},"cache_read_input_tokens":{},"output_tokens":{output}}}"#,
-        usage
-            .input
-            .saturating_sub(usage.cache_read)
-            .saturating_sub(usage.cache_write),
+        usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write),
         usage.cache_write,
         usage.cache_read
     )
@@ -187,24 +156,18 @@ fn usage_json(usage: &Usage, output: u64) -> String {
 pub(super) fn failure(failure: Failure) -> (u16, String) {
     let (status, kind, message) = match failure {
         Failure::Auth => (401, "authentication_error", "invalid x-api-key"),
-        Failure::RateLimited => (
-            429,
-            "rate_limit_error",
-            "This request would exceed your rate limit.",
-        ),
+        Failure::RateLimited => {
+            (429, "rate_limit_error", "This request would exceed your rate limit.")
+        }
         Failure::Quota => (402, "billing_error", "Your credit balance is too low."),
         Failure::Overloaded => (529, "overloaded_error", "Overloaded"),
         Failure::Server => (500, "api_error", "Internal server error"),
-        Failure::ContextLength => (
-            400,
-            "invalid_request_error",
-            "prompt is too long: 210000 tokens > 200000 maximum",
-        ),
-        Failure::ContentFilter => (
-            400,
-            "invalid_request_error",
-            "Output blocked by content filtering policy",
-        ),
+        Failure::ContextLength => {
+            (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum")
+        }
+        Failure::ContentFilter => {
+            (400, "invalid_request_error", "Output blocked by content filtering policy")
+        }
         Failure::UnknownModel => (404, "not_found_error", "model: fake"),
         Failure::InvalidRequest => (400, "invalid_request_error", "max_tokens: Field required"),
     };

@@ -37,11 +37,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
                     .map(|piece| delta(&format!("{{\"reasoning_content\":{}}}", quoted(piece)))),
             ),
             Step::Redacted(_) => {}
-            Step::Call {
-                id,
-                name,
-                arguments,
-            } => {
+            Step::Call { id, name, arguments } => {
                 frames.push(delta(&format!(
                     r#"{{"tool_calls":[{{"index":{calls},"id":{},"type":"function","function":{{"name":{},"arguments":""}}}}]}}"#,
                     quoted(id),
@@ -68,11 +64,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
 }
 
 fn last_words(reply: &Reply, head: &str) -> Vec<Bytes> {
-    let natural = if reply.has_calls() {
-        StopReason::ToolUse
-    } else {
-        StopReason::EndTurn
-    };
+    let natural = if reply.has_calls() { StopReason::ToolUse } else { StopReason::EndTurn };
     let stop = reply.stop.unwrap_or(natural);
     let word = match stop {
         StopReason::MaxTokens => "length",
@@ -82,20 +74,13 @@ fn last_words(reply: &Reply, head: &str) -> Vec<Bytes> {
         _ => "stop",
     };
     let word = quoted(reply.stop_name.as_deref().unwrap_or(word));
-    let met = if stop == StopReason::StopSequence {
-        r#","stop_reason":"END""#
-    } else {
-        ""
-    };
+    let met = if stop == StopReason::StopSequence { r#","stop_reason":"END""# } else { "" };
     let finish = format!(
         "{head}{{\"index\":0,\"delta\":{{}},\"logprobs\":null,\"finish_reason\":{word}{met}}}],\"usage\":null}}\n\n"
     );
     let mut frames = vec![Bytes::from(finish)];
     if let Some(usage) = &reply.usage {
-        frames.push(Bytes::from(format!(
-            "{head}],\"usage\":{}}}\n\n",
-            usage_json(usage)
-        )));
+        frames.push(Bytes::from(format!("{head}],\"usage\":{}}}\n\n", usage_json(usage))));
     }
     frames.push(Bytes::from_static(b"data: [DONE]\n\n"));
     frames
@@ -114,30 +99,18 @@ fn usage_json(usage: &Usage) -> String {
 
 pub(super) fn failure(failure: Failure) -> (u16, String) {
     let (status, kind, code, message) = match failure {
-        Failure::Auth => (
-            401,
-            "invalid_request_error",
-            "invalid_api_key",
-            "Incorrect API key provided.",
-        ),
-        Failure::RateLimited => (
-            429,
-            "requests",
-            "rate_limit_exceeded",
-            "Rate limit reached for requests.",
-        ),
-        Failure::Quota => (
-            429,
-            "insufficient_quota",
-            "insufficient_quota",
-            "You exceeded your current quota.",
-        ),
-        Failure::Overloaded => (
-            503,
-            "service_unavailable_error",
-            "",
-            "The engine is currently overloaded.",
-        ),
+        Failure::Auth => {
+            (401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided.")
+        }
+        Failure::RateLimited => {
+            (429, "requests", "rate_limit_exceeded", "Rate limit reached for requests.")
+        }
+        Failure::Quota => {
+            (429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota.")
+        }
+        Failure::Overloaded => {
+            (503, "service_unavailable_error", "", "The engine is currently overloaded.")
+        }
         Failure::Server => (500, "server_error", "", "The server had an error."),
         Failure::ContextLength => (
             400,
@@ -145,30 +118,17 @@ pub(super) fn failure(failure: Failure) -> (u16, String) {
             "context_length_exceeded",
             "This model's maximum context length is 8192 tokens.",
         ),
-        Failure::ContentFilter => (
-            400,
-            "invalid_request_error",
-            "content_filter",
-            "The response was filtered.",
-        ),
-        Failure::UnknownModel => (
-            404,
-            "invalid_request_error",
-            "model_not_found",
-            "The model `fake` does not exist.",
-        ),
-        Failure::InvalidRequest => (
-            400,
-            "invalid_request_error",
-            "invalid_value",
-            "Invalid value: 'x'.",
-        ),
+        Failure::ContentFilter => {
+            (400, "invalid_request_error", "content_filter", "The response was filtered.")
+        }
+        Failure::UnknownModel => {
+            (404, "invalid_request_error", "model_not_found", "The model `fake` does not exist.")
+        }
+        Failure::InvalidRequest => {
+            (400, "invalid_request_error", "invalid_value", "Invalid value: 'x'.")
+        }
     };
-    let code = if code.is_empty() {
-        "null".to_owned()
-    } else {
-        quoted(code)
-    };
+    let code = if code.is_empty() { "null".to_owned() } else { quoted(code) };
     let body = format!(
         r#"{{"error":{{"message":{},"type":{},"param":null,"code":{code}}}}}"#,
         quoted(message),

@@ -38,27 +38,15 @@ fn reply() -> Reply {
         .deltas(["Hel", "lo \"you\""])
         .and_call("c1", "f", &json!({"a": 1}))
         .fragment(4)
-        .usage(Usage {
-            input: 10,
-            output: 5,
-            cache_read: 4,
-            ..Usage::default()
-        })
+        .usage(Usage { input: 10, output: 5, cache_read: 4, ..Usage::default() })
 }
 
 #[tokio::test]
 async fn both_wires_are_spoken() {
     let provider = FakeProvider::start().await;
-    provider.replies([
-        reply(),
-        reply(),
-        reply().stop(StopReason::MaxTokens).stop_word("odd"),
-    ]);
+    provider.replies([reply(), reply(), reply().stop(StopReason::MaxTokens).stop_word("odd")]);
     let openai = fetch(&provider, "POST", "/v1/chat/completions", "{\"n\":1}").await;
-    assert!(
-        openai.contains("content-type: text/event-stream"),
-        "{openai}"
-    );
+    assert!(openai.contains("content-type: text/event-stream"), "{openai}");
     insta::assert_snapshot!("openai", unchunk(&openai));
     let anthropic = fetch(&provider, "POST", "/v1/messages", "{}").await;
     insta::assert_snapshot!("anthropic", unchunk(&anthropic));
@@ -87,10 +75,7 @@ async fn failures_have_the_vendors_status_and_body() {
         FakeProvider::answering(|_| Reply::failure(Failure::Overloaded).header("retry-after", "3"))
             .await;
     let openai = fetch(&provider, "POST", "/v1/chat/completions", "{}").await;
-    assert!(
-        openai.starts_with("HTTP/1.1 503 ") && openai.contains("retry-after: 3"),
-        "{openai}"
-    );
+    assert!(openai.starts_with("HTTP/1.1 503 ") && openai.contains("retry-after: 3"), "{openai}");
     let anthropic = fetch(&provider, "POST", "/v1/messages", "{}").await;
     assert!(
         anthropic.starts_with("HTTP/1.1 529 ") && anthropic.contains("overloaded_error"),
@@ -101,39 +86,20 @@ async fn failures_have_the_vendors_status_and_body() {
 #[tokio::test]
 async fn what_is_not_scripted_is_refused() {
     let provider = FakeProvider::start().await;
-    assert!(
-        fetch(&provider, "POST", "/v1/messages", "{}")
-            .await
-            .contains("no reply left")
-    );
-    assert!(
-        fetch(&provider, "POST", "/v2/other", "{}")
-            .await
-            .starts_with("HTTP/1.1 404 ")
-    );
-    assert!(
-        fetch(&provider, "GET", "/v1/models", "")
-            .await
-            .contains("\"id\":\"fake-1\"")
-    );
+    assert!(fetch(&provider, "POST", "/v1/messages", "{}").await.contains("no reply left"));
+    assert!(fetch(&provider, "POST", "/v2/other", "{}").await.starts_with("HTTP/1.1 404 "));
+    assert!(fetch(&provider, "GET", "/v1/models", "").await.contains("\"id\":\"fake-1\""));
 }
 
 #[tokio::test]
 async fn connections_break_where_the_script_says() {
     let provider = FakeProvider::start().await;
-    provider.replies([
-        Reply::reset(),
-        Reply::text("half").cut(),
-        Reply::text("half").end_early(),
-    ]);
+    provider.replies([Reply::reset(), Reply::text("half").cut(), Reply::text("half").end_early()]);
     assert_eq!(fetch(&provider, "POST", "/v1/messages", "{}").await, "");
     let cut = fetch(&provider, "POST", "/v1/messages", "{}").await;
     assert!(cut.contains("half") && !cut.ends_with("0\r\n\r\n"), "{cut}");
     let early = fetch(&provider, "POST", "/v1/messages", "{}").await;
-    assert!(
-        early.ends_with("0\r\n\r\n") && !early.contains("message_stop"),
-        "{early}"
-    );
+    assert!(early.ends_with("0\r\n\r\n") && !early.contains("message_stop"), "{early}");
 }
 
 #[tokio::test]

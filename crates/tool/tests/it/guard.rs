@@ -261,12 +261,13 @@ async fn of_several_rules_the_strictest_counts_and_approval_cannot_overrule_a_de
         Arc::new(quiet.unwrap().with_spec(|spec| spec.approval(approval)))
     };
     let call = provost_core::ToolCall::new("c1", "quiet", &serde_json::json!({}));
-    let verdict = |guard: &Guard, approval, approved| match guard.check(&tool(approval), &call, approved) {
-        Verdict::Allow(_) => "allow".to_owned(),
-        Verdict::Ask => "ask".to_owned(),
-        Verdict::Deny(reason) => format!("deny: {reason}"),
-        Verdict::Invalid(problem) => format!("invalid: {problem}"),
-    };
+    let verdict =
+        |guard: &Guard, approval, approved| match guard.check(&tool(approval), &call, approved) {
+            Verdict::Allow(_) => "allow".to_owned(),
+            Verdict::Ask => "ask".to_owned(),
+            Verdict::Deny(reason) => format!("deny: {reason}"),
+            Verdict::Invalid(problem) => format!("invalid: {problem}"),
+        };
     let mut guard = Guard::default();
     assert_eq!(verdict(&guard, Approval::Never, false), "allow");
     guard.add_rule(|_| Ruling::Ask);

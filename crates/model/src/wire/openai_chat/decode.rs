@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::PROVIDER;
 use super::calls::{CallDelta, OpenCalls};
-use crate::wire::piece::Text;
+use crate::wire::piece::{Text, from_json};
 use crate::wire::{Decoder, Progress, failure, incomplete, malformed};
 use crate::{ModelError, ModelErrorClass, ModelEvent, SseEvent};
 
@@ -24,13 +24,13 @@ struct Chunk<'a> {
     model: Option<Text<'a>>,
     #[serde(borrow)]
     choices: Option<Choices<'a>>,
-    usage: Option<ChunkUsage>,
+    /// Boxed, because nearly every chunk is without it and all of them are moved around.
+    usage: Option<Box<ChunkUsage>>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 /// The choices of a chunk. Nearly always there is one, and that one needs no list.
-#[derive(Default)]
 struct Choices<'a> {
     first: Option<Choice<'a>>,
     rest: Vec<Choice<'a>>,
@@ -153,8 +153,7 @@ impl ChatDecoder {
     }
 
     fn chunk(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let chunk: Chunk<'_> =
-            serde_json::from_slice(data).map_err(|cause| malformed("a chunk", &cause))?;
+        let chunk: Chunk<'_> = from_json(data).map_err(|cause| malformed("a chunk", &cause))?;
         if chunk.error.is_some() {
             return Err(failure::read(None, data));
         }
@@ -165,12 +164,13 @@ impl ChatDecoder {
                 model: chunk.model.map(|model| model.0.into_owned()),
             });
         }
-        let choices = chunk.choices.unwrap_or_default();
-        for choice in choices.first.into_iter().chain(choices.rest) {
-            self.saw_choice = true;
-            match choice.index {
-                0 => self.choice(choice, out)?,
-                other => self.other_choice(other, choice),
+        if let Some(mut choices) = chunk.choices {
+            for choice in choices.first.iter_mut().chain(&mut choices.rest) {
+                self.saw_choice = true;
+                match choice.index {
+                    0 => self.choice(choice, out)?,
+                    other => self.other_choice(other, choice),
+                }
             }
         }
         if let Some(usage) = chunk.usage {
@@ -182,37 +182,41 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn choice(&mut self, choice: Choice<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        if let Some(delta) = choice.delta {
+    fn choice(
+        &mut self,
+        choice: &mut Choice<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        if let Some(delta) = &mut choice.delta {
             self.delta(delta, out)?;
         }
         if let Some(logprobs) = choice.logprobs {
             self.logprobs
                 .extend(serde_json::from_str(logprobs.get()).ok().filter(|v: &Value| !v.is_null()));
         }
-        if let Some(reason) = choice.finish_reason {
+        if let Some(reason) = &choice.finish_reason {
             let met_stop = choice.stop_reason.is_some_and(|stop| stop.get().starts_with('"'));
             self.finish_choice(&reason.0, met_stop, out)?;
         }
         Ok(())
     }
 
-    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let reasoning = match delta.reasoning_content {
+    fn delta(&mut self, delta: &mut Delta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let reasoning = match delta.reasoning_content.take() {
             Some(text) => Some(text),
             None => delta.reasoning.or(delta.reasoning_details).and_then(reasoning_text),
         };
         if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
             out.push(ModelEvent::Reasoning(text));
         }
-        if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
+        if let Some(text) = delta.content.take().filter(|text| !text.is_empty()) {
             out.push(ModelEvent::Text(text));
         }
-        if let Some(text) = delta.refusal.filter(|text| !text.is_empty()) {
+        if let Some(text) = delta.refusal.take().filter(|text| !text.is_empty()) {
             self.refused = true;
             out.push(ModelEvent::Text(text));
         }
-        for call in delta.tool_calls.into_iter().flatten() {
+        for call in delta.tool_calls.take().into_iter().flatten() {
             self.calls.push(call, out)?;
         }
         Ok(())
@@ -269,9 +273,9 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn other_choice(&mut self, index: u32, choice: Choice<'_>) {
-        if let Some(text) = choice.delta.and_then(|delta| delta.content) {
-            self.other_choices.entry(index).or_default().push_str(&text);
+    fn other_choice(&mut self, index: u32, choice: &Choice<'_>) {
+        if let Some(text) = choice.delta.as_ref().and_then(|delta| delta.content.as_ref()) {
+            self.other_choices.entry(index).or_default().push_str(text);
         }
     }
 
