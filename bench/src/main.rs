@@ -80,9 +80,7 @@ fn main() -> ExitCode {
 fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
         [server::COMMAND] => server::serve()?,
-        [crowd::COMMAND, side, url, runs, waves] => {
-            crowd::run(side, url, runs.parse()?, waves.parse()?)?;
-        }
+        [crowd::COMMAND, side, url] => crowd::run(side, url)?,
         _ => return print_table(arguments),
     }
     Ok(ExitCode::SUCCESS)

@@ -36,6 +36,44 @@ pub(crate) fn median(mut numbers: Vec<f64>) -> f64 {
     }
 }
 
+/// Ours and the floor's, measured side by side again and again.
+///
+/// What is compared is compared within a pair: a machine that is busy for a while slows both of a pair down.
+#[derive(Default)]
+pub(crate) struct Pairs {
+    ours: Vec<f64>,
+    floor: Vec<f64>,
+}
+
+impl Pairs {
+    pub(crate) fn push(&mut self, ours: f64, floor: f64) {
+        self.ours.push(ours);
+        self.floor.push(floor);
+    }
+
+    pub(crate) fn ours(&self) -> f64 {
+        median(self.ours.clone())
+    }
+
+    pub(crate) fn floor(&self) -> f64 {
+        median(self.floor.clone())
+    }
+
+    /// How many times the floor's ours is.
+    pub(crate) fn ratio(&self) -> f64 {
+        median(self.each(|ours, floor| ours / floor))
+    }
+
+    /// How much more than the floor's ours is.
+    pub(crate) fn excess(&self) -> f64 {
+        median(self.each(|ours, floor| ours - floor))
+    }
+
+    fn each(&self, compare: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        self.ours.iter().zip(&self.floor).map(|(ours, floor)| compare(*ours, *floor)).collect()
+    }
+}
+
 /// Seconds that one use of `work` takes: the median over batches, after a warm-up batch.
 pub(crate) fn time_each(
     batches: usize,

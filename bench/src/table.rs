@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use crate::Result;
+use crate::measure::Pairs;
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,30 +83,26 @@ impl Table {
     }
 
     /// We may need at most so many times what the floor needs.
-    pub(crate) fn ratio_at_most(&mut self, what: &str, unit: Unit, (ours, floor, limit): Triple) {
+    pub(crate) fn ratio_at_most(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: f64) {
         let limit_text = format!("<= {}", Unit::Times.show(limit));
-        self.compare(what, unit, (ours, floor), limit_text, ours / floor <= limit);
+        self.compare(what, unit, pairs, limit_text, verdict(pairs.ratio() <= limit));
     }
 
     /// We must reach at least so much of what the floor reaches.
-    pub(crate) fn ratio_at_least(&mut self, what: &str, unit: Unit, (ours, floor, limit): Triple) {
+    pub(crate) fn ratio_at_least(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: f64) {
         let limit_text = format!(">= {}", Unit::Times.show(limit));
-        self.compare(what, unit, (ours, floor), limit_text, ours / floor >= limit);
+        self.compare(what, unit, pairs, limit_text, verdict(pairs.ratio() >= limit));
     }
 
     /// We may need at most so much more than the floor.
-    pub(crate) fn excess_at_most(&mut self, what: &str, unit: Unit, (ours, floor, limit): Triple) {
+    pub(crate) fn excess_at_most(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: f64) {
         let limit_text = format!("<= floor + {}", unit.show(limit));
-        let within = ours - floor <= limit;
-        self.compare(what, unit, (ours, floor), limit_text, within);
+        self.compare(what, unit, pairs, limit_text, verdict(pairs.excess() <= limit));
     }
 
     /// A number against the floor's that nobody set a limit for.
-    pub(crate) fn compare_only(&mut self, what: &str, unit: Unit, ours: f64, floor: f64) {
-        self.compare(what, unit, (ours, floor), String::new(), true);
-        if let Some(row) = self.rows.last_mut() {
-            row.verdict = Verdict::Info;
-        }
+    pub(crate) fn compare_only(&mut self, what: &str, unit: Unit, pairs: &Pairs) {
+        self.compare(what, unit, pairs, String::new(), Verdict::Info);
     }
 
     /// A number of ours that has a limit of its own.
@@ -164,21 +161,14 @@ impl Table {
         Ok(())
     }
 
-    fn compare(
-        &mut self,
-        what: &str,
-        unit: Unit,
-        (ours, floor): (f64, f64),
-        limit: String,
-        within: bool,
-    ) {
+    fn compare(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: String, verdict: Verdict) {
         self.rows.push(Row {
             what: what.to_owned(),
-            ours: unit.show(ours),
-            floor: unit.show(floor),
-            ratio: Unit::Times.show(ours / floor),
+            ours: unit.show(pairs.ours()),
+            floor: unit.show(pairs.floor()),
+            ratio: Unit::Times.show(pairs.ratio()),
             limit,
-            verdict: verdict(within),
+            verdict,
         });
     }
 
@@ -193,9 +183,6 @@ impl Table {
         });
     }
 }
-
-/// Ours, the floor's, and the limit.
-type Triple = (f64, f64, f64);
 
 fn verdict(within: bool) -> Verdict {
     if within { Verdict::Pass } else { Verdict::Miss }

@@ -175,10 +175,9 @@ fn terminal_event(outcome: &Result<Outcome, Error>) -> EventKind {
         Ok(Outcome::Done(result)) => {
             EventKind::Finished { summary: Box::new(result.summary.clone()) }
         }
-        Ok(Outcome::Suspended(suspended)) => EventKind::Suspended {
-            approvals: suspended.approvals().into_iter().cloned().collect(),
-            external: Vec::new(),
-        },
+        Ok(Outcome::Suspended(suspended)) => {
+            EventKind::Suspended { approvals: suspended.approvals().into_iter().cloned().collect() }
+        }
         Ok(Outcome::Denied { reason }) => EventKind::Denied { reason: reason.clone() },
         Ok(Outcome::Cancelled(_)) => EventKind::Cancelled,
         Err(error) => EventKind::Failed { error: error.info() },

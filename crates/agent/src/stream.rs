@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
 
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
@@ -21,25 +22,38 @@ const PROGRESS_WAITING_MAX: usize = 1024;
 const DELTAS_WAITING_MAX: usize = 64;
 
 /// Where a driver puts events and a stream takes them out.
+///
+/// It is also the driver's waker: it notes that the driver can go on, and wakes whoever reads.
 pub(crate) struct EventQueue {
     run_id: RunId,
     agent: Arc<str>,
     env: Env,
     waiting: Mutex<Waiting>,
-    waker: AtomicWaker,
+    reader: AtomicWaker,
+    /// The driver can go on. Asking it in vain after every event would cost more than the event.
+    is_due: AtomicBool,
 }
 
 #[derive(Default)]
 struct Waiting {
     events: VecDeque<Event>,
     next_seq: u64,
+    /// The reader polls the driver right now and looks here when that is done: it need not be woken.
+    is_read: bool,
     /// Nobody reads any more.
     abandoned: bool,
 }
 
 impl EventQueue {
     pub(crate) fn new(run_id: RunId, agent: Arc<str>, env: Env) -> Self {
-        Self { run_id, agent, env, waiting: Mutex::default(), waker: AtomicWaker::new() }
+        Self {
+            run_id,
+            agent,
+            env,
+            waiting: Mutex::default(),
+            reader: AtomicWaker::new(),
+            is_due: AtomicBool::new(true),
+        }
     }
 
     pub(crate) fn emit(&self, kind: EventKind) {
@@ -63,19 +77,24 @@ impl EventQueue {
             agent: Arc::clone(&self.agent),
             kind,
         });
+        let is_read = waiting.is_read;
         drop(waiting);
-        self.waker.wake();
+        // Tools run in tasks of their own: their progress must wake whoever reads.
+        if !is_read {
+            self.reader.wake();
+        }
     }
 
     /// Waits until the reader has taken everything: a run never gets ahead of whoever watches and steers it.
     ///
-    /// No waker is needed: the stream polls the driver only when it has nothing left to give.
+    /// The stream polls the driver only when it has nothing left to give, so to be due is enough.
     pub(crate) async fn taken(&self) {
         std::future::poll_fn(|_| {
             let waiting = self.lock();
             if waiting.events.is_empty() || waiting.abandoned {
                 Poll::Ready(())
             } else {
+                self.is_due.store(true, Ordering::Release);
                 Poll::Pending
             }
         })
@@ -97,8 +116,23 @@ impl EventQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pop(&self) -> Option<Event> {
-        self.lock().events.pop_front()
+    /// Takes the next event out. If there is none the reader goes on to poll the driver, or else stops reading.
+    fn pop(&self, then_polls: bool) -> Option<Event> {
+        let mut waiting = self.lock();
+        let event = waiting.events.pop_front();
+        waiting.is_read = then_polls && event.is_none();
+        event
+    }
+}
+
+impl Wake for EventQueue {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_due.store(true, Ordering::Release);
+        self.reader.wake();
     }
 }
 
@@ -112,6 +146,8 @@ type Driving<O> = BoxFuture<'static, Result<Outcome<O>, Error>>;
 pub struct RunStream<O: Send + 'static = String> {
     driving: Option<Driving<O>>,
     queue: Arc<EventQueue>,
+    /// The queue, as the driver knows it.
+    waker: Waker,
     control: Arc<Control>,
     outcome: Option<Result<Outcome<O>, Error>>,
     started: bool,
@@ -119,7 +155,8 @@ pub struct RunStream<O: Send + 'static = String> {
 
 impl<O: Send + 'static> RunStream<O> {
     pub(crate) fn new(driving: Driving<O>, queue: Arc<EventQueue>, control: Arc<Control>) -> Self {
-        Self { driving: Some(driving), queue, control, outcome: None, started: false }
+        let waker = Waker::from(Arc::clone(&queue));
+        Self { driving: Some(driving), queue, waker, control, outcome: None, started: false }
     }
 
     /// A way to steer the run.
@@ -150,20 +187,23 @@ impl<O: Send + 'static> Stream for RunStream<O> {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        if let Some(event) = self.queue.pop() {
+        if let Some(event) = self.queue.pop(/*then_polls*/ true) {
             return Poll::Ready(Some(event));
         }
         let this = &mut *self;
         if let Some(driving) = &mut this.driving {
-            // Tools run in tasks of their own: their progress must wake whoever reads.
-            this.queue.waker.register(cx.waker());
-            this.started = true;
-            if let Poll::Ready(outcome) = driving.as_mut().poll(cx) {
-                this.driving = None;
-                this.outcome = Some(outcome);
+            // Before anything is looked at, so that nothing happens unnoticed.
+            this.queue.reader.register(cx.waker());
+            if this.queue.is_due.swap(false, Ordering::AcqRel) {
+                this.started = true;
+                let mut cx = Context::from_waker(&this.waker);
+                if let Poll::Ready(outcome) = driving.as_mut().poll(&mut cx) {
+                    this.driving = None;
+                    this.outcome = Some(outcome);
+                }
             }
         }
-        match self.queue.pop() {
+        match self.queue.pop(/*then_polls*/ false) {
             Some(event) => Poll::Ready(Some(event)),
             None if self.driving.is_none() => Poll::Ready(None),
             None => Poll::Pending,

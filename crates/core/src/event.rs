@@ -166,12 +166,10 @@ pub enum EventKind {
         /// Its result.
         summary: Box<RunSummary>,
     },
-    /// The run waits for decisions or results from outside; its state can be stored.
+    /// The run waits for decisions; its state can be stored.
     Suspended {
         /// Decisions it waits for.
         approvals: Vec<ApprovalRequest>,
-        /// Calls whose results it waits for.
-        external: Vec<ToolCall>,
     },
     /// The run ended with an error.
     Failed {

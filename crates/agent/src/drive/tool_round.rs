@@ -1,5 +1,6 @@
 //! The tool calls of one turn: how many at once, in which order, and what ends them early.
 
+use futures::FutureExt;
 use futures::stream::{self, StreamExt};
 use provost_core::StopReason;
 
@@ -51,7 +52,9 @@ impl Driver {
     async fn call_batch(&mut self, batch: Vec<CallTicket>) -> Result<Option<StopReason>, Error> {
         let (cx, toolbox) = (std::sync::Arc::clone(&self.cx), self.toolbox.clone());
         let deadline = self.deadline();
-        let calls: Vec<_> = batch.into_iter().map(|ticket| cx.call(&toolbox, ticket)).collect();
+        // Boxed, because a call is a large future and is moved three times before it runs.
+        let calls: Vec<_> =
+            batch.into_iter().map(|ticket| cx.call(&toolbox, ticket).boxed()).collect();
         let mut running = stream::iter(calls).buffer_unordered(cx.core.parallel_tools);
         let cancelled = cx.control.cancel.cancelled();
         let out_of_time = sleep_until(deadline);

@@ -354,11 +354,9 @@ pub(crate) fn remark(kind: &EventKind) -> Option<String> {
         EventKind::Warning { message } => Some(format!("warning: {message}")),
         EventKind::Paused => Some("paused".to_owned()),
         EventKind::Unpaused => Some("going on".to_owned()),
-        EventKind::Suspended { approvals, external } => Some(format!(
-            "waiting for {} approvals and {} results from outside",
-            approvals.len(),
-            external.len()
-        )),
+        EventKind::Suspended { approvals } => {
+            Some(format!("waiting for {} approvals", approvals.len()))
+        }
         _ => None,
     }
 }

@@ -201,7 +201,11 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn delta(&mut self, delta: &mut Delta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    fn delta(
+        &mut self,
+        delta: &mut Delta<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
         let reasoning = match delta.reasoning_content.take() {
             Some(text) => Some(text),
             None => delta.reasoning.or(delta.reasoning_details).and_then(reasoning_text),
