@@ -1,5 +1,5 @@
 //! A streaming agent with a tool. For a real model, put `provost::OpenAi::from_env("gpt-5-mini")?` in the script's place.
-use futures::StreamExt;
+use futures::TryStreamExt;
 use provost::testing::{ScriptedModel, call, text};
 use provost::{Agent, tool};
 
@@ -15,6 +15,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedModel::new().turn(script).turn(text("It is sunny, 18 °C.\n"));
     let agent = Agent::builder("hello", model).tool(weather).build()?;
     let answer = agent.run("How is the weather in Oslo?").stream().text();
-    answer.for_each(|piece| async move { print!("{piece}") }).await;
+    answer.try_for_each(|piece| async move { Ok(print!("{piece}")) }).await?;
     Ok(())
 }

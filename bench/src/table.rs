@@ -50,6 +50,9 @@ enum Verdict {
     Unmeasured,
 }
 
+/// A limit in words, and whether it is kept.
+type Limit = (String, Verdict);
+
 struct Row {
     what: String,
     ours: String,
@@ -85,24 +88,24 @@ impl Table {
     /// We may need at most so many times what the floor needs.
     pub(crate) fn ratio_at_most(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: f64) {
         let limit_text = format!("<= {}", Unit::Times.show(limit));
-        self.compare(what, unit, pairs, limit_text, verdict(pairs.ratio() <= limit));
+        self.compare(what, unit, pairs, (limit_text, verdict(pairs.ratio() <= limit)));
     }
 
     /// We must reach at least so much of what the floor reaches.
     pub(crate) fn ratio_at_least(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: f64) {
         let limit_text = format!(">= {}", Unit::Times.show(limit));
-        self.compare(what, unit, pairs, limit_text, verdict(pairs.ratio() >= limit));
+        self.compare(what, unit, pairs, (limit_text, verdict(pairs.ratio() >= limit)));
     }
 
     /// We may need at most so much more than the floor.
     pub(crate) fn excess_at_most(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: f64) {
         let limit_text = format!("<= floor + {}", unit.show(limit));
-        self.compare(what, unit, pairs, limit_text, verdict(pairs.excess() <= limit));
+        self.compare(what, unit, pairs, (limit_text, verdict(pairs.excess() <= limit)));
     }
 
     /// A number against the floor's that nobody set a limit for.
     pub(crate) fn compare_only(&mut self, what: &str, unit: Unit, pairs: &Pairs) {
-        self.compare(what, unit, pairs, String::new(), Verdict::Info);
+        self.compare(what, unit, pairs, (String::new(), Verdict::Info));
     }
 
     /// A number of ours that has a limit of its own.
@@ -161,14 +164,14 @@ impl Table {
         Ok(())
     }
 
-    fn compare(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: String, verdict: Verdict) {
+    fn compare(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: Limit) {
         self.rows.push(Row {
             what: what.to_owned(),
             ours: unit.show(pairs.ours()),
             floor: unit.show(pairs.floor()),
             ratio: Unit::Times.show(pairs.ratio()),
-            limit,
-            verdict,
+            limit: limit.0,
+            verdict: limit.1,
         });
     }
 

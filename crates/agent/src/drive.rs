@@ -243,8 +243,13 @@ impl Driver {
         self.cx.queue.taken().await;
         if self.cx.control.is_paused() {
             self.cx.queue.emit(EventKind::Paused);
+            let deadline = self.deadline();
             tokio::select! {
                 () = self.cx.control.cancel.cancelled() => return,
+                // A pause does not stop the clock: the next step sees that the time is over.
+                () = model_call::sleep_until(deadline) => {
+                    self.run.stop(None, StopReason::Limit, self.now());
+                }
                 () = self.cx.control.unpaused() => {}
             }
             self.cx.queue.emit(EventKind::Unpaused);

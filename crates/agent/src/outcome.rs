@@ -7,6 +7,7 @@ use provost_core::{ApprovalDecision, ApprovalId, ApprovalRequest, Message, RunId
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::error::Error;
 use crate::run::{FeedError, Run};
 
 /// The result of a run that ended by itself or at a limit.
@@ -47,6 +48,18 @@ pub enum Outcome<O = String> {
     },
     /// It was stopped from outside.
     Cancelled(RunSummary),
+}
+
+impl<O> Outcome<O> {
+    /// The result; every other way to end is an error.
+    pub fn into_result(self) -> Result<RunResult<O>, Error> {
+        match self {
+            Self::Done(result) => Ok(result),
+            Self::Suspended(suspended) => Err(Error::Suspended(Box::new(suspended))),
+            Self::Denied { reason } => Err(Error::Denied { reason }),
+            Self::Cancelled(partial) => Err(Error::Cancelled { partial: Box::new(partial) }),
+        }
+    }
 }
 
 /// Why stored bytes are not a suspended run.

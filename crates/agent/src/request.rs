@@ -183,7 +183,12 @@ impl<O: Send + 'static> RunBuilder<O> {
     }
 
     /// Runs to the end; suspension, refusal and cancellation are outcomes, not errors.
-    pub async fn outcome(self) -> Result<Outcome<O>, Error> {
+    pub async fn outcome(mut self) -> Result<Outcome<O>, Error> {
+        let on_approval = self.options.on_approval.as_ref().unwrap_or(&self.agent.core.on_approval);
+        // Nobody reads the events of this run, so nobody can answer them.
+        if matches!(on_approval, OnApproval::Events) {
+            self.options.on_approval = Some(OnApproval::Deny);
+        }
         self.stream().outcome().await
     }
 
@@ -259,15 +264,7 @@ impl<O: Send + 'static> IntoFuture for RunBuilder<O> {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        async move {
-            match self.outcome().await? {
-                Outcome::Done(result) => Ok(result),
-                Outcome::Suspended(suspended) => Err(Error::Suspended(Box::new(suspended))),
-                Outcome::Denied { reason } => Err(Error::Denied { reason }),
-                Outcome::Cancelled(partial) => Err(Error::Cancelled { partial: Box::new(partial) }),
-            }
-        }
-        .boxed()
+        async move { self.outcome().await.and_then(Outcome::into_result) }.boxed()
     }
 }
 

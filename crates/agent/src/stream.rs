@@ -164,13 +164,17 @@ impl<O: Send + 'static> RunStream<O> {
         RunHandle::new(self.queue.run_id, Arc::clone(&self.control))
     }
 
-    /// Only the pieces of the answer, as they come.
-    pub fn text(self) -> impl Stream<Item = String> + Unpin {
-        self.filter_map(|event| {
-            std::future::ready(match event.kind {
-                EventKind::TextDelta { text } => Some(text),
-                _ => None,
-            })
+    /// Only the pieces of the answer, as they come; an error, or any other end without an answer, comes last.
+    pub fn text(self) -> impl Stream<Item = Result<String, Error>> + Send {
+        futures::stream::unfold(Some(self), |stream| async move {
+            let mut stream = stream?;
+            while let Some(event) = stream.next().await {
+                if let EventKind::TextDelta { text } = event.kind {
+                    return Some((Ok(text), Some(stream)));
+                }
+            }
+            let error = stream.outcome().await.and_then(Outcome::into_result).err()?;
+            Some((Err(error), None))
         })
     }
 

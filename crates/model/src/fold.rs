@@ -34,7 +34,7 @@ impl Fold {
                 self.grow(text.len())?;
                 match self.parts.last_mut() {
                     Some(Part::Text { text: last }) => last.push_str(text),
-                    _ => self.parts.push(Part::text(text)),
+                    _ => self.add(Part::text(text)),
                 }
             }
             ModelEvent::Reasoning(text) => {
@@ -114,7 +114,7 @@ impl Fold {
             Some(Part::Reasoning(last)) if last.opaque.is_none() => {
                 last.opaque = Some(opaque.clone())
             }
-            _ => self.parts.push(Part::Reasoning(Reasoning {
+            _ => self.add(Part::Reasoning(Reasoning {
                 text: String::new(),
                 opaque: Some(opaque.clone()),
             })),
@@ -133,7 +133,7 @@ impl Fold {
         }
         self.grow(name.len() + id.len())?;
         self.calls.push((index, self.parts.len()));
-        self.parts.push(Part::ToolCall(ToolCall {
+        self.add(Part::ToolCall(ToolCall {
             id: id.to_owned(),
             name: name.to_owned(),
             arguments: String::new(),
@@ -151,6 +151,14 @@ impl Fold {
                 format!("the provider sent arguments for tool call {index}, which never began"),
             )),
         }
+    }
+
+    fn add(&mut self, part: Part) {
+        // Most answers are one part, and they are kept as long as the conversation: a list of four would be waste.
+        if self.parts.is_empty() {
+            self.parts.reserve_exact(1);
+        }
+        self.parts.push(part);
     }
 
     fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {

@@ -9,7 +9,7 @@ use crate::agent::AgentCore;
 use crate::error::Error;
 use crate::outcome::SessionPoint;
 use crate::request::RunOptions;
-use crate::session::{Change, SessionError, SessionStore};
+use crate::session::{Change, SessionStore};
 
 /// A store and an id in it.
 type NamedSession = (Arc<dyn SessionStore>, String);
@@ -56,15 +56,10 @@ impl BoundSession {
                 return Err(Error::Start(message));
             }
         };
-        let found = store.load(&point.id).await?.unwrap_or_default().revision;
-        if found != point.revision {
-            return Err(Error::Session(SessionError::Conflict {
-                id: point.id,
-                expected: point.revision,
-                found,
-            }));
-        }
-        Ok(Self { store, id: point.id, revision: point.revision })
+        // An empty commit claims the run: of two that resume the same bytes at once, only one gets past here.
+        let claim = Change { base: point.revision, ..Change::default() };
+        let revision = store.commit(&point.id, claim).await?;
+        Ok(Self { store, id: point.id, revision })
     }
 
     pub(crate) fn point(&self) -> SessionPoint {

@@ -131,6 +131,9 @@ impl Cx {
         if let Some(problem) = &self.options.problem {
             return Err(Error::Start(problem.clone()));
         }
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(Error::Start("a run needs a tokio runtime around it".to_owned()));
+        }
         check_tools(&self.tools).map_err(|error| Error::Start(error.to_string()))?;
         for tool in &self.tools {
             let spec = tool.spec();
@@ -263,7 +266,7 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
     };
     let run = match begin {
         Begin::Message(input) => {
-            if input.0.is_empty() {
+            if Message::new(Role::User, input.0.clone(), cx.env.now()).is_empty() {
                 return Err(Error::Start("the message is empty: say something".to_owned()));
             }
             let message = Arc::new(Message::new(Role::User, input.0, cx.env.now()));

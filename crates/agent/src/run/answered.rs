@@ -64,19 +64,40 @@ impl Run {
         matches!(&self.config.output, OutputPlan::Tool(name) if *name == call.name)
     }
 
-    /// Every call needs an id of its own; some providers leave it empty or repeat it.
+    /// Every call needs an id of its own, in the whole conversation: it ties the result to the call and is part of the effect
+    /// key. Some providers leave it empty, repeat it, or count from zero in every answer.
     fn name_calls(&self, message: &mut Message) {
-        let mut seen = HashSet::new();
-        let mut number = 0;
+        let mut names: Vec<&mut ToolCall> = Vec::new();
         for part in &mut message.parts {
             if let Part::ToolCall(call) = part {
-                number += 1;
-                if call.id.is_empty() || seen.contains(&call.id) {
-                    call.id = format!("call_{}_{number}", self.turns);
-                }
-                seen.insert(call.id.clone());
+                names.push(call);
             }
         }
+        if names.is_empty() {
+            return;
+        }
+        let mut used: HashSet<String> = names.iter().map(|call| call.id.clone()).collect();
+        let known = self.context.iter().flat_map(|message| message.tool_calls());
+        let mut taken: HashSet<String> =
+            known.filter(|call| used.contains(&call.id)).map(|call| call.id.clone()).collect();
+        for (place, call) in names.into_iter().enumerate() {
+            if call.id.is_empty() || taken.contains(&call.id) {
+                call.id = self.fresh_call_id(place + 1, &used);
+                used.insert(call.id.clone());
+            }
+            taken.insert(call.id.clone());
+        }
+    }
+
+    /// An id that no other run of the session makes, and that no call of this answer has.
+    fn fresh_call_id(&self, place: usize, used: &HashSet<String>) -> String {
+        let run = self.id.to_string();
+        let run = run.get(run.len() - 10..).unwrap_or(&run);
+        let mut id = format!("call_{run}_{}_{place}", self.turns);
+        while used.contains(&id) {
+            id.push('x');
+        }
+        id
     }
 
     fn answered_in_text(

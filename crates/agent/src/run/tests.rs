@@ -159,7 +159,14 @@ fn calls_without_ids_or_with_one_twice_get_their_own() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
     let message = run.model_answered(calling(&["", "x", "x"]), None, at(1)).unwrap();
     let ids: Vec<_> = message.tool_calls().map(|call| call.id.clone()).collect();
-    assert_eq!(ids, ["call_1_1", "x", "call_1_3"]);
+    let run_end = run.id().to_string().split_off(20);
+    assert_eq!(ids, [format!("call_{run_end}_1_1"), "x".into(), format!("call_{run_end}_1_3")]);
+    for id in &ids {
+        run.tool_finished(ToolResult::text(&tool_call(id), "1"), at(1)).unwrap();
+    }
+    let again = run.model_answered(calling(&["x"]), None, at(2)).unwrap();
+    let again = &again.tool_calls().next().unwrap().id;
+    assert!(!ids.contains(again), "an id of an earlier turn came back: {again}");
 }
 
 #[test]

@@ -290,3 +290,14 @@ async fn whoever_reads_the_events_can_answer() {
         assert_eq!(count.load(Ordering::SeqCst), runs);
     }
 }
+
+#[tokio::test]
+async fn events_that_nobody_reads_are_answered_with_no() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let model = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("well"));
+    let agent =
+        Agent::builder("tester", model).tool(guarded(&count)).on_approval(OnApproval::Events);
+    let result = agent.build().unwrap().run("go").await.unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+    assert!(result.tool_results[0].to_text().contains("nobody can be asked"));
+}

@@ -353,3 +353,34 @@ async fn s005_to_s012_hold_in_a_stream_too() {
     assert_eq!((summary.stop, summary.pending_calls.len()), (StopReason::Limit, 2));
     assert_eq!(gauge.max.load(Ordering::SeqCst), 2);
 }
+
+#[tokio::test]
+async fn the_text_of_a_run_ends_with_its_error() {
+    use futures::TryStreamExt;
+    use provost_model::{ModelErrorClass, fail};
+
+    let model = ScriptedModel::new()
+        .turn(Turn::default().deltas(["a", "b"]))
+        .turn(fail(ModelErrorClass::Auth, "the key is wrong"));
+    let (agent, _) = echo_agent(&model);
+    let whole: Vec<String> = agent.run("go").stream().text().try_collect().await.unwrap();
+    assert_eq!(whole, ["a", "b"]);
+    let failed: Result<Vec<String>, _> = agent.run("go").stream().text().try_collect().await;
+    assert_eq!(failed.unwrap_err().to_string(), "model: the key is wrong");
+}
+
+#[tokio::test]
+async fn an_empty_message_is_refused_before_any_model_call() {
+    let model = ScriptedModel::new();
+    let (agent, _) = echo_agent(&model);
+    let error = agent.run("").await.unwrap_err();
+    assert!(error.to_string().contains("the message is empty"), "{error}");
+    assert_eq!(model.call_count(), 0);
+}
+
+#[test]
+fn a_run_without_a_runtime_is_refused_and_does_not_panic() {
+    let (agent, _) = echo_agent(&ScriptedModel::new().turn(text("hi")));
+    let error = futures::executor::block_on(async { agent.run("go").await }).unwrap_err();
+    assert!(error.to_string().contains("tokio runtime"), "{error}");
+}

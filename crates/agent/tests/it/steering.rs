@@ -342,3 +342,17 @@ async fn s240_runs_of_one_agent_do_not_influence_each_other() {
     assert_eq!(b.unwrap().text, "Serve Bob. / Bob 1");
     assert_eq!(c.unwrap().text, "Serve Cy. / Cy 1");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_does_not_stop_the_clock() {
+    let model = ScriptedModel::new().turn(text("never"));
+    let agent = Agent::builder("tester", model.clone())
+        .limits(Limits::default().wall(Duration::from_secs(3)))
+        .build()
+        .unwrap();
+    let stream = agent.run("go").stream();
+    stream.handle().pause();
+    let Outcome::Done(result) = stream.outcome().await.unwrap() else { panic!() };
+    assert_eq!(result.limit.as_ref().unwrap().limit, provost_core::LimitKind::Wall);
+    assert_eq!(model.call_count(), 0);
+}

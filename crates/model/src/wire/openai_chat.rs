@@ -1,6 +1,7 @@
 //! OpenAI Chat Completions, and the many servers that speak it.
 
 mod calls;
+mod chunk;
 mod decode;
 mod encode;
 mod message;

@@ -295,3 +295,27 @@ async fn state_travels_with_a_suspended_run() {
     assert_eq!(result.tool_results[1].to_text(), "remembered");
     assert_eq!(result.state["note"], "remembered");
 }
+
+#[tokio::test]
+async fn s238_of_two_that_resume_the_same_bytes_at_once_one_runs_the_tool() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let store: Arc<dyn SessionStore> = Arc::new(MemorySessions::new());
+    let model = ScriptedModel::answering(|request, _| match request.last_tool_result() {
+        None => calls([("echo", json!({}))]),
+        Some(_) => text("done"),
+    });
+    let agent = Agent::builder("twin", model).tool(guarded(&count)).build().unwrap();
+    let run = agent.run("go").session(Arc::clone(&store), "s").on_approval(OnApproval::Suspend);
+    let Outcome::Suspended(suspended) = run.outcome().await.unwrap() else { panic!() };
+    let bytes = suspended.to_bytes().unwrap();
+    let resume = || {
+        let suspended = Suspended::from_bytes(&bytes).unwrap().approve_all();
+        agent.resume(suspended).session(Arc::clone(&store), "s").outcome()
+    };
+    let (first, second) = tokio::join!(resume(), resume());
+    let lost = [&first, &second]
+        .into_iter()
+        .filter(|ended| matches!(ended, Err(Error::Session(SessionError::Conflict { .. }))))
+        .count();
+    assert_eq!((lost, count.load(Ordering::SeqCst)), (1, 1), "{first:?} {second:?}");
+}

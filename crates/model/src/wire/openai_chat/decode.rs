@@ -1,130 +1,16 @@
 //! The chunks of a streamed Chat Completion as model events.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::marker::PhantomData;
 
-use provost_core::{StopReason, Usage};
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use provost_core::StopReason;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::PROVIDER;
-use super::calls::{CallDelta, OpenCalls};
-use crate::wire::piece::{Text, from_json};
+use super::calls::OpenCalls;
+use super::chunk::{Choice, Chunk, Delta};
 use crate::wire::{Decoder, Progress, failure, incomplete, malformed};
 use crate::{ModelError, ModelErrorClass, ModelEvent, SseEvent};
-
-#[derive(Deserialize)]
-struct Chunk<'a> {
-    #[serde(borrow)]
-    id: Option<Text<'a>>,
-    #[serde(borrow)]
-    model: Option<Text<'a>>,
-    #[serde(borrow)]
-    choices: Option<Choices<'a>>,
-    /// Boxed, because nearly every chunk is without it and all of them are moved around.
-    usage: Option<Box<ChunkUsage>>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
-
-/// The choices of a chunk. Nearly always there is one, and that one needs no list.
-struct Choices<'a> {
-    first: Option<Choice<'a>>,
-    rest: Vec<Choice<'a>>,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ChoicesVisitor<'a>(PhantomData<&'a ()>);
-
-        impl<'de: 'a, 'a> Visitor<'de> for ChoicesVisitor<'a> {
-            type Value = Choices<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of choices")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Choices<'a>, A::Error> {
-                let first = seq.next_element()?;
-                let mut rest = Vec::new();
-                while let Some(choice) = seq.next_element()? {
-                    rest.push(choice);
-                }
-                Ok(Choices { first, rest })
-            }
-        }
-
-        deserializer.deserialize_seq(ChoicesVisitor(PhantomData))
-    }
-}
-
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(default)]
-    index: u32,
-    #[serde(borrow)]
-    delta: Option<Delta<'a>>,
-    #[serde(borrow)]
-    finish_reason: Option<Text<'a>>,
-    /// The stop sequence that was met; some servers say it.
-    #[serde(borrow)]
-    stop_reason: Option<&'a RawValue>,
-    #[serde(borrow)]
-    logprobs: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Delta<'a> {
-    content: Option<String>,
-    refusal: Option<String>,
-    reasoning_content: Option<String>,
-    #[serde(borrow)]
-    reasoning: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reasoning_details: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tool_calls: Option<Vec<CallDelta<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct ChunkUsage {
-    #[serde(default)]
-    prompt_tokens: Option<u64>,
-    #[serde(default)]
-    completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
-    prompt_cache_hit_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct PromptDetails {
-    cached_tokens: Option<u64>,
-    cache_write_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct CompletionDetails {
-    reasoning_tokens: Option<u64>,
-}
-
-impl ChunkUsage {
-    fn read(&self) -> Usage {
-        let prompt = self.prompt_tokens_details.as_ref();
-        let cached = prompt.and_then(|details| details.cached_tokens);
-        let completion = self.completion_tokens_details.as_ref();
-        Usage {
-            input: self.prompt_tokens.unwrap_or(0),
-            output: self.completion_tokens.unwrap_or(0),
-            cache_read: cached.or(self.prompt_cache_hit_tokens).unwrap_or(0),
-            cache_write: prompt.and_then(|details| details.cache_write_tokens).unwrap_or(0),
-            reasoning: completion.and_then(|details| details.reasoning_tokens).unwrap_or(0),
-        }
-    }
-}
 
 /// Decodes one streamed answer. Only the first choice becomes the message; the text of others is kept as metadata.
 pub(super) struct ChatDecoder {
@@ -153,7 +39,8 @@ impl ChatDecoder {
     }
 
     fn chunk(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let chunk: Chunk<'_> = from_json(data).map_err(|cause| malformed("a chunk", &cause))?;
+        let mut chunk = Chunk::default();
+        chunk.read(data).map_err(|cause| malformed("a chunk", &cause))?;
         if chunk.error.is_some() {
             return Err(failure::read(None, data));
         }
@@ -164,13 +51,11 @@ impl ChatDecoder {
                 model: chunk.model.map(|model| model.0.into_owned()),
             });
         }
-        if let Some(mut choices) = chunk.choices {
-            for choice in choices.first.iter_mut().chain(&mut choices.rest) {
-                self.saw_choice = true;
-                match choice.index {
-                    0 => self.choice(choice, out)?,
-                    other => self.other_choice(other, choice),
-                }
+        for choice in chunk.choices.iter_mut() {
+            self.saw_choice = true;
+            match choice.index {
+                0 => self.choice(choice, out)?,
+                other => self.other_choice(other, choice),
             }
         }
         if let Some(usage) = chunk.usage {
@@ -187,9 +72,7 @@ impl ChatDecoder {
         choice: &mut Choice<'_>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        if let Some(delta) = &mut choice.delta {
-            self.delta(delta, out)?;
-        }
+        self.delta(&mut choice.delta, out)?;
         if let Some(logprobs) = choice.logprobs {
             self.logprobs
                 .extend(serde_json::from_str(logprobs.get()).ok().filter(|v: &Value| !v.is_null()));
@@ -278,7 +161,7 @@ impl ChatDecoder {
     }
 
     fn other_choice(&mut self, index: u32, choice: &Choice<'_>) {
-        if let Some(text) = choice.delta.as_ref().and_then(|delta| delta.content.as_ref()) {
+        if let Some(text) = &choice.delta.content {
             self.other_choices.entry(index).or_default().push_str(text);
         }
     }
