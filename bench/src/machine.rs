@@ -189,6 +189,7 @@ fn fresh(history: Vec<Arc<Message>>) -> Run {
             depth: 0,
         },
         history,
+        mirrors_session: false,
         state: Map::new(),
         now,
     };

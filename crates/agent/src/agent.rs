@@ -104,6 +104,12 @@ impl<O: Send + 'static> Agent<O> {
         RunBuilder::new(self, Begin::Results(results.into_iter().collect()))
     }
 
+    /// Prepares a run that goes on where a conversation stopped, without a new message: after a failure in a later turn, or after
+    /// a limit. It needs the session.
+    pub fn proceed(&self) -> RunBuilder<O> {
+        RunBuilder::new(self, Begin::Proceed)
+    }
+
     /// Prepares to go on with a suspended run.
     pub fn resume(&self, suspended: Suspended) -> RunBuilder<O> {
         RunBuilder::new(self, Begin::Resume(Box::new(suspended)))

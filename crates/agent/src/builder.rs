@@ -244,6 +244,11 @@ impl<O: Send + 'static> AgentBuilder<O> {
         }
         check_name(&self.core.name)?;
         check_tools(&self.core.tools)?;
+        if let Some(output) = &self.core.output
+            && self.core.tools.iter().any(|tool| tool.spec().name() == output.tool.name)
+        {
+            return Err(BuildError::DuplicateTool(output.tool.name.clone()));
+        }
         if self.core.parallel_tools == 0 {
             return Err(BuildError::Setting("parallel_tools must be at least 1".to_owned()));
         }

@@ -17,7 +17,7 @@ mod truncate;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_core::{ErrorKind, Message, Role, Timestamp, Usage};
+use provost_core::{ErrorKind, Message, Money, Role, Timestamp, Usage};
 use provost_model::ModelError;
 
 pub use self::chain::Chain;
@@ -73,6 +73,8 @@ pub struct Fitted {
     pub session: Option<SessionUpdate>,
     /// What the strategy's own model calls used.
     pub usage: Usage,
+    /// What that cost, if its price is known.
+    pub cost: Option<Money>,
 }
 
 impl Fitted {

@@ -13,12 +13,18 @@ mod tool_call;
 mod tool_round;
 mod toolbox;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::FutureExt;
 use provost_core::{
-    EventKind, LimitReached, Message, Role, RunId, RunSummary, StopReason, Timestamp,
+    EventKind, LimitKind, LimitReached, Message, Role, RunId, RunSummary, StopReason, Timestamp,
+    Usage,
 };
+use provost_model::Fold;
 use serde_json::Map;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use self::fit::TokenLedger;
@@ -49,10 +55,9 @@ pub(crate) async fn drive(prepared: Prepared) -> Result<Outcome, Error> {
     let span = span::invoke_agent(&prepared.core, prepared.run_id);
     async move {
         let (begin, cx) = setup::split(prepared);
-        let started_at = cx.env.now();
         let input = setup::input_text(&begin);
-        cx.hooks.before_run(&input).await;
-        let outcome = live(&cx, begin, &input).await;
+        let outcome = AssertUnwindSafe(live(&cx, begin, &input)).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|panic| Err(Error::Bug(panic_text(&*panic))));
         let outcome = outcome.and_then(|outcome| cx.check_answer(outcome));
         let unanswered = cx.control.close();
         if unanswered > 0 {
@@ -63,9 +68,12 @@ pub(crate) async fn drive(prepared: Prepared) -> Result<Outcome, Error> {
         }
         let error = outcome.as_ref().err().map(Error::info);
         let summary = outcome.as_ref().ok().and_then(summary_of);
-        let duration = cx.env.now().since(started_at);
+        let duration = cx.env.now().since(cx.started_at);
         let end = RunEnd { input: &input, summary, error: error.as_ref(), duration };
-        cx.hooks.after_run(&end).await;
+        if AssertUnwindSafe(cx.hooks.after_run(&end)).catch_unwind().await.is_err() {
+            let message = "a hook panicked after the run".to_owned();
+            cx.queue.emit(EventKind::Warning { message });
+        }
         span::close_run(&outcome);
         cx.queue.emit(terminal_event(&outcome));
         outcome
@@ -86,19 +94,35 @@ pub(crate) async fn preview(prepared: Prepared, commit: bool) -> Result<ContextP
 
 async fn live(cx: &Arc<Cx>, begin: Begin, input: &str) -> Result<Outcome, Error> {
     cx.queue.emit(EventKind::RunStarted { resumed: matches!(begin, Begin::Resume(_)) });
-    let entered = tokio::select! {
-        biased;
-        entered = enter(cx, begin, input) => entered?,
-        // A hook, a store or an instruction provider hangs: nothing has happened yet that must be kept.
-        () = cx.control.cancel.cancelled() => {
-            let summary = RunSummary { stop: StopReason::Cancelled, ..empty_summary(cx) };
-            Entered::Over(Box::new(Outcome::Cancelled(summary)))
-        }
+    // A suspended run has its own deadline, which is known once it is open.
+    let wall = if matches!(begin, Begin::Resume(_)) { None } else { cx.limits().wall };
+    let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
+    let entering = async {
+        cx.hooks.before_run(input).await;
+        enter(cx, begin, input).await
     };
-    match entered {
-        Entered::Ready(driver) => driver.run().await,
-        Entered::Over(outcome) => Ok(*outcome),
+    // If a hook, a store or an instruction provider hangs, nothing has happened yet that must be kept.
+    match interruptible(cx, deadline, entering).await {
+        Ok(entered) => match entered? {
+            Entered::Ready(driver) => driver.run().await,
+            Entered::Over(outcome) => Ok(*outcome),
+        },
+        Err(StopReason::Limit) => Err(Error::Limit(LimitReached {
+            limit: LimitKind::Wall,
+            allowed: format!("{}s", wall.unwrap_or_default().as_secs_f64()),
+            used: "all of it before the first step".to_owned(),
+        })),
+        Err(_) => {
+            Ok(Outcome::Cancelled(RunSummary { stop: StopReason::Cancelled, ..empty_summary(cx) }))
+        }
     }
+}
+
+/// What a panic says, for whoever finds the defect.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("the run panicked: {}", text.unwrap_or_else(|| "without a message".to_owned()))
 }
 
 /// How the way to the first step ended.
@@ -184,6 +208,29 @@ fn terminal_event(outcome: &Result<Outcome, Error>) -> EventKind {
     }
 }
 
+/// Does something that may wait for long, until it is done, the run is cancelled or its time is over.
+async fn interruptible<T>(
+    cx: &Cx,
+    deadline: Option<Instant>,
+    work: impl Future<Output = T>,
+) -> Result<T, StopReason> {
+    tokio::select! {
+        // What is ready counts, also when the end comes at the same moment.
+        biased;
+        done = work => Ok(done),
+        () = cx.control.cancel.cancelled() => Err(StopReason::Cancelled),
+        () = sleep_until(deadline) => Err(StopReason::Limit),
+    }
+}
+
+/// Waits for a moment, or for ever if there is none.
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
 pub(crate) fn hook_error(point: &'static str) -> impl FnOnce(crate::hook::HookError) -> Error {
     move |error| Error::Hook { point, error }
 }
@@ -197,40 +244,38 @@ struct Driver {
     /// The tools of the current turn: what was offered is what can run.
     toolbox: Toolbox,
     ledger: TokenLedger,
+    /// The answer that is arriving: here, so that an interruption finds what had come.
+    fold: Option<Fold>,
     limit_told: bool,
+}
+
+/// What follows a step.
+enum Next {
+    GoOn,
+    Suspend,
+    Finish,
 }
 
 impl Driver {
     async fn run(mut self) -> Result<Outcome, Error> {
-        match self.steps().await {
-            Ok(outcome) => Ok(outcome),
-            Err(error) => {
-                self.run.discard_unsaved();
-                Err(error)
-            }
-        }
-    }
-
-    async fn steps(&mut self) -> Result<Outcome, Error> {
         loop {
             if self.cx.control.cancel.is_cancelled() {
                 return self.cancel().await;
             }
-            self.safe_point().await;
-            let step = self.run.next_step(self.now());
-            match step {
-                Step::CallModel { turn, without_tools } => {
-                    self.call_model(turn, without_tools).await?
-                }
-                Step::CallTools(tickets) => self.call_tools(tickets).await?,
-                Step::AskLimit(question) => self.ask_limit(question).await?,
-                Step::CheckOutput(raw) => self.check_output(&raw)?,
-                Step::Wait(_) => return Ok(self.suspend()),
-                Step::Done => {
-                    if let Some(outcome) = self.finish().await? {
-                        return Ok(outcome);
+            // What ends by itself needs no time limit; and the clock must not end it twice.
+            let deadline = if self.run.is_done() { None } else { self.deadline() };
+            let cx = Arc::clone(&self.cx);
+            match interruptible(&cx, deadline, self.perform()).await {
+                Ok(next) => match next? {
+                    Next::GoOn => {}
+                    Next::Suspend => return Ok(self.suspend()),
+                    Next::Finish => {
+                        if let Some(outcome) = self.finish().await? {
+                            return Ok(outcome);
+                        }
                     }
-                }
+                },
+                Err(reason) => self.interrupt(reason),
             }
             if self.run.is_settled() {
                 self.save().await?;
@@ -238,26 +283,55 @@ impl Driver {
         }
     }
 
+    /// Performs the next step. It may be dropped at any await: what it had achieved by then is in the run.
+    async fn perform(&mut self) -> Result<Next, Error> {
+        self.safe_point().await;
+        match self.run.next_step(self.now()) {
+            Step::CallModel { turn, without_tools } => self.call_model(turn, without_tools).await?,
+            Step::CallTools(tickets) => self.call_tools(tickets).await?,
+            Step::AskLimit(question) => self.ask_limit(question).await?,
+            Step::CheckOutput(raw) => self.check_output(&raw)?,
+            Step::Wait(_) => return Ok(Next::Suspend),
+            Step::Done => return Ok(Next::Finish),
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// Ends the run where it stands, and tells what became of what was under way.
+    fn interrupt(&mut self, reason: StopReason) {
+        let open = self.run.open_calls();
+        let (produced, unheard) = (self.run.produced().len(), self.run.unheard());
+        let partial = self.fold.take().map(Fold::into_partial);
+        let cost = partial.as_ref().and_then(|partial| self.price(partial));
+        self.run.stop(partial, cost, reason, self.now());
+        for message in self.run.produced()[produced..].iter().cloned() {
+            let finished = message.tool_results().filter(|result| open.contains(&result.call_id));
+            for result in finished.cloned() {
+                self.cx.queue.emit(EventKind::ToolFinished { result, duration: Duration::ZERO });
+            }
+            if message.role == Role::Assistant {
+                let (turn, usage) = (self.run.turns() + 1, Usage::default());
+                self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop: reason, usage });
+            }
+        }
+        if unheard > 0 {
+            let message = format!("{unheard} message(s) came too late to be answered");
+            self.cx.queue.emit(EventKind::Warning { message });
+        }
+    }
+
     /// Where a run may be paused and where steering enters: never between a call and its result.
     async fn safe_point(&mut self) {
         self.cx.queue.taken().await;
-        if self.cx.control.is_paused() {
+        if self.cx.control.is_paused() && !self.run.is_done() {
             self.cx.queue.emit(EventKind::Paused);
-            let deadline = self.deadline();
-            tokio::select! {
-                () = self.cx.control.cancel.cancelled() => return,
-                // A pause does not stop the clock: the next step sees that the time is over.
-                () = model_call::sleep_until(deadline) => {
-                    self.run.stop(None, StopReason::Limit, self.now());
-                }
-                () = self.cx.control.unpaused() => {}
-            }
+            self.cx.control.unpaused().await;
             self.cx.queue.emit(EventKind::Unpaused);
         }
         if !self.run.can_hear() {
             return;
         }
-        for input in self.cx.control.take_steering() {
+        while let Some(input) = self.cx.control.take_steering() {
             self.hear(input).await;
         }
     }
@@ -293,19 +367,24 @@ impl Driver {
             self.hear(input).await;
             return Ok(None);
         }
-        self.save().await?;
         let mut summary = self.run.summary(self.now());
         if let Some(reached) = &summary.limit {
             self.tell_limit(reached.clone());
         }
-        self.cx.hooks.after_agent(&mut summary).await.map_err(hook_error("after_agent"))?;
-        Ok(Some(Outcome::Done(RunResult {
+        match interruptible(&self.cx, None, self.cx.hooks.after_agent(&mut summary)).await {
+            Ok(done) => done.map_err(hook_error("after_agent"))?,
+            Err(_) => return self.cancel().await.map(Some),
+        }
+        let outcome = self.cx.check_answer(Outcome::Done(RunResult {
             output: summary.text.clone(),
             run_id: self.cx.run_id,
             summary,
             messages: self.run.produced().to_vec(),
             state: self.cx.state.snapshot(),
-        })))
+        }))?;
+        // Last, so that a turn that failed after all leaves no trace in the session.
+        self.save().await?;
+        Ok(Some(outcome))
     }
 
     /// Tells about a limit, once.
@@ -316,13 +395,15 @@ impl Driver {
     }
 
     fn suspend(&mut self) -> Outcome {
-        self.run.set_state(self.cx.state.snapshot());
+        self.run.suspended(self.cx.state.snapshot(), self.now());
         let session = self.session.as_ref().map(BoundSession::point);
-        Outcome::Suspended(Suspended { run: Box::new(self.run.clone()), session })
+        // The terminal event of this life comes before the first of the next.
+        let next_seq = self.cx.queue.next_seq() + 1;
+        Outcome::Suspended(Suspended { run: Box::new(self.run.clone()), session, next_seq })
     }
 
     async fn cancel(&mut self) -> Result<Outcome, Error> {
-        self.run.stop(None, StopReason::Cancelled, self.now());
+        self.interrupt(StopReason::Cancelled);
         self.save().await?;
         Ok(Outcome::Cancelled(self.run.summary(self.now())))
     }

@@ -163,9 +163,9 @@ impl Control {
         Ok(())
     }
 
-    /// Everything said for the next model call.
-    pub(crate) fn take_steering(&self) -> VecDeque<UserInput> {
-        std::mem::take(&mut self.lock().steer)
+    /// The next thing said for the next model call.
+    pub(crate) fn take_steering(&self) -> Option<UserInput> {
+        self.lock().steer.pop_front()
     }
 
     /// What comes after the run's own end: what was said too late to steer, then follow-ups, one at a time.

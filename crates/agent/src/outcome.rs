@@ -81,6 +81,8 @@ pub enum SuspendedError {
 pub struct Suspended {
     pub(crate) run: Box<Run>,
     pub(crate) session: Option<SessionPoint>,
+    /// The number of the first event after resuming.
+    pub(crate) next_seq: u64,
 }
 
 /// Where the run's session stood.

@@ -27,6 +27,7 @@ use crate::stream::{EventQueue, RunStream};
 pub(crate) enum Begin {
     Message(UserInput),
     Results(Vec<ToolResult>),
+    Proceed,
     Resume(Box<Suspended>),
 }
 
@@ -207,15 +208,19 @@ impl<O: Send + 'static> RunBuilder<O> {
 
     fn prepare(self) -> (PreparedRun<O>, Arc<EventQueue>, Arc<Control>) {
         let env = self.agent.core.env.clone();
-        let run_id: RunId = match &self.begin {
-            Begin::Resume(suspended) => suspended.run_id(),
-            _ => env.id(),
+        let (run_id, next_seq): (RunId, u64) = match &self.begin {
+            Begin::Resume(suspended) => (suspended.run_id(), suspended.next_seq),
+            _ => (env.id(), 0),
         };
         let cancel =
             self.options.cancel.as_ref().map(CancellationToken::child_token).unwrap_or_default();
         let control = Arc::new(Control::new(cancel));
-        let queue =
-            Arc::new(EventQueue::new(run_id, self.options.path(&self.agent.core.name), env));
+        let queue = Arc::new(EventQueue::new(
+            run_id,
+            self.options.path(&self.agent.core.name),
+            env,
+            next_seq,
+        ));
         let prepared = PreparedRun {
             agent: self.agent,
             run_id,

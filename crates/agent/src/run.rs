@@ -83,6 +83,14 @@ pub struct Run {
     produced: Vec<Arc<Message>>,
     /// What the stored session does not have yet.
     unsaved: Unsaved,
+    /// True while the context is what the end of the session will be.
+    mirrors_session: bool,
+    /// Since when it waits for decisions.
+    #[serde(default)]
+    suspended_at: Option<Timestamp>,
+    /// True once a model call did not say what it used.
+    #[serde(default)]
+    unmetered: bool,
     phase: Phase,
     /// What the user's side said while calls were running; it follows their results.
     after_results: Vec<Arc<Message>>,
@@ -114,6 +122,7 @@ pub struct Unsaved {
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Baseline {
+    unpriced_calls: u32,
     rounds: u32,
     tool_calls: u32,
     usage: Usage,
@@ -197,11 +206,6 @@ impl Run {
         &self.state
     }
 
-    /// Replaces the run's own notes.
-    pub fn set_state(&mut self, state: Map<String, Value>) {
-        self.state = state;
-    }
-
     /// When it must be over, if its time is limited.
     pub fn must_end_at(&self) -> Option<Timestamp> {
         let wall = self.config.limits.wall?;
@@ -214,9 +218,10 @@ impl Run {
         self.argument_faults.get(tool).copied().unwrap_or(0) > retries
     }
 
-    /// True if the conversation is complete as it stands: every call has its result.
+    /// True if the conversation can be stored as it stands: every call has its result, and no answer is being corrected.
+    /// What is over is stored by whoever accepts the answer.
     pub fn is_settled(&self) -> bool {
-        matches!(self.phase, Phase::Model { .. } | Phase::Done(_))
+        matches!(self.phase, Phase::Model { .. }) && self.output_faults == 0
     }
 
     /// True if a message from the user's side has a place now: not between a call and its result.
@@ -245,11 +250,6 @@ impl Run {
     /// True if there is something to commit.
     pub fn has_unsaved(&self) -> bool {
         self.unsaved.pop > 0 || !self.unsaved.add.is_empty()
-    }
-
-    /// Forgets uncommitted messages: a failed turn leaves no trace in the session, so that trying again repeats nothing.
-    pub fn discard_unsaved(&mut self) {
-        self.unsaved = Unsaved::default();
     }
 
     /// The checked answer: the arguments of the output tool, or the final text.

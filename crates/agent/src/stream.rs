@@ -45,15 +45,22 @@ struct Waiting {
 }
 
 impl EventQueue {
-    pub(crate) fn new(run_id: RunId, agent: Arc<str>, env: Env) -> Self {
+    /// A queue whose first event has the number `next_seq`: a resumed run goes on counting.
+    pub(crate) fn new(run_id: RunId, agent: Arc<str>, env: Env, next_seq: u64) -> Self {
+        let waiting = Mutex::new(Waiting { next_seq, ..Waiting::default() });
         Self {
             run_id,
             agent,
             env,
-            waiting: Mutex::default(),
+            waiting,
             reader: AtomicWaker::new(),
             is_due: AtomicBool::new(true),
         }
+    }
+
+    /// The number of the next event.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.lock().next_seq
     }
 
     pub(crate) fn emit(&self, kind: EventKind) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_agent::context::Truncate;
-use provost_agent::session::{FileSessions, MemorySessions, SessionStore};
+use provost_agent::session::{FileSessions, MemorySessions, SESSION_ID_BYTES_MAX, SessionStore};
 use provost_agent::{Agent, BuildError};
 use provost_core::{Env, Limits};
 use provost_model::{Anthropic, ChatModel, OpenAi, openai_compatible};
@@ -128,6 +128,13 @@ fn sessions(args: &AgentArgs) -> Result<(Arc<dyn SessionStore>, String), Problem
     if name.trim().is_empty() {
         let problem = Problem::invalid("--session needs a name");
         return Err(problem.help("write --session NAME, or leave it out"));
+    }
+    if name.len() > SESSION_ID_BYTES_MAX {
+        let what = format!(
+            "the name of the session has {} bytes, and {SESSION_ID_BYTES_MAX} are allowed",
+            name.len()
+        );
+        return Err(Problem::invalid(what).help("choose a shorter name with --session"));
     }
     let dir = data_dir(|name| std::env::var(name).ok())?.join("sessions");
     let store = FileSessions::open(dir).map_err(|error| session_problem(&error))?;

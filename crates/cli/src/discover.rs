@@ -7,6 +7,7 @@ mod probe;
 
 use provost_core::{ErrorKind, Secret};
 
+use self::probe::url_path;
 pub(crate) use self::probe::{Address, connect, ollama_address, ollama_models, parse_url};
 use crate::demo;
 use crate::problem::Problem;
@@ -197,11 +198,11 @@ fn named(name: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<C
         _ => format!("{from} says so"),
     };
     match provider {
-        Provider::Demo => Ok(demo_choice(why)),
-        Provider::Ollama => {
-            let host = wanted.base_url.clone().or_else(|| world.var("OLLAMA_HOST"));
-            Ok(ollama(model, &ollama_address(host.as_deref())?, why))
+        Provider::Demo => {
+            refuse_flags_of_demo(wanted)?;
+            Ok(demo_choice(why))
         }
+        Provider::Ollama => named_ollama(model, why, wanted, world),
         Provider::Compatible => {
             let base_url = needed_base_url(wanted)?;
             Ok(Choice {
@@ -228,6 +229,35 @@ fn named(name: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<C
             Ok(Choice { provider, model, base_url, key: Some(key), why })
         }
     }
+}
+
+/// An Ollama that somebody named. A base URL with a path is taken as it is; without one it says where the Ollama is.
+fn named_ollama(
+    model: String,
+    why: String,
+    wanted: &Wanted,
+    world: &World<'_>,
+) -> Result<Choice, Problem> {
+    let key = flag_key(wanted, world)?;
+    let host = wanted.base_url.clone().or_else(|| world.var("OLLAMA_HOST"));
+    let choice = ollama(model, &ollama_address(host.as_deref())?, why);
+    let base_url = match &wanted.base_url {
+        Some(url) if !url_path(url).is_empty() => Some(url.clone()),
+        _ => choice.base_url,
+    };
+    Ok(Choice { base_url, key, ..choice })
+}
+
+/// The demo model has neither an address nor a key: whoever gives one means something else.
+fn refuse_flags_of_demo(wanted: &Wanted) -> Result<(), Problem> {
+    let flag = match wanted {
+        Wanted { base_url: Some(_), .. } => "--base-url",
+        Wanted { api_key_env: Some(_), .. } => "--api-key-env",
+        _ => return Ok(()),
+    };
+    Err(Problem::invalid(format!("the demo model is built in and takes no {flag}")).help(format!(
+        "leave {flag} out, or name another model with --model; compatible/demo is a server's own `demo`"
+    )))
 }
 
 /// Provider and model of a name. With a base URL of its own, a name without a known provider is the model of that server.

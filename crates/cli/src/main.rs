@@ -10,6 +10,7 @@ mod interrupt;
 mod output;
 mod plain;
 mod problem;
+mod stdin;
 mod talk;
 mod tool;
 mod tui;

@@ -62,7 +62,7 @@ impl Output {
 
     /// A side remark on standard error.
     pub(crate) fn dim(&self, text: &str) {
-        let text = self.for_stderr(text);
+        let text = printable(text);
         // Standard error that is gone leaves nobody to tell.
         if self.stderr_color {
             writeln!(io::stderr(), "\x1b[2m{text}\x1b[0m").ok();
@@ -78,7 +78,7 @@ impl Output {
             [("error", "31;1", Some(&problem.what)), ("help", "36;1", problem.help.as_ref())]
         {
             let Some(text) = text else { continue };
-            let text = self.for_stderr(text);
+            let text = printable(text);
             if self.stderr_color {
                 writeln!(stderr, "\x1b[{code}m{label}:\x1b[0m {text}").ok();
             } else {
@@ -86,20 +86,55 @@ impl Output {
             }
         }
     }
-
-    fn for_stderr<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.stderr_tty { printable(text) } else { Cow::Borrowed(text) }
-    }
 }
 
-/// Text without control characters: what a model or a tool says must not steer the terminal.
+/// Text without characters that steer a terminal or hide in it: what a model or a tool says must look like what it is.
+///
+/// Joiners stay where scripts and emoji need them, which is between two characters that are not ASCII.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if text.contains(steers) {
-        Cow::Owned(text.chars().filter(|c| !steers(*c)).collect())
-    } else {
-        Cow::Borrowed(text)
+    let odd = |c: char| is_joiner(c) || (is_unseen(c) && c != '\n' && c != '\t');
+    if !text.contains(odd) {
+        return Cow::Borrowed(text);
     }
+    let mut clean = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let is_kept = if is_joiner(c) {
+            let joins = |side: Option<char>| side.is_some_and(|c| !c.is_ascii() && !is_unseen(c));
+            joins(clean.chars().next_back()) && joins(chars.peek().copied())
+        } else {
+            !odd(c)
+        };
+        if is_kept {
+            clean.push(c);
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// Characters that join their neighbours and take no room themselves.
+fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}')
+}
+
+/// Characters that have no picture of their own: controls, marks that turn the direction of writing around, and everything
+/// without a width that belongs to no other character.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'
+                | '\u{200e}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
 }
 
 /// A text as one line without control characters, cut to a number of characters.
@@ -140,6 +175,18 @@ mod tests {
     fn escape_sequences_of_others_do_not_reach_the_terminal() {
         assert_eq!(printable("a\x1b[31mb\x07\r\n\tc"), "a[31mb\n\tc");
         assert!(matches!(printable("plain"), Cow::Borrowed("plain")));
+    }
+
+    #[test]
+    fn what_hides_or_turns_text_around_is_not_shown() {
+        assert_eq!(printable("rm \u{202e}txt.\u{202c}x"), "rm txt.x");
+        assert_eq!(printable("\u{2066}a\u{2069}\u{200e}\u{200f}\u{61c}b"), "ab");
+        assert_eq!(printable("a\u{200b}b\u{feff}\u{2060}\u{ad}c\u{e0041}"), "abc");
+        assert_eq!(printable("a\u{200d}b\u{200c}"), "ab");
+        // An emoji of several and a word of Persian need their joiners.
+        for whole in ["👩\u{200d}💻", "می\u{200c}خواهم"] {
+            assert_eq!(printable(whole), whole);
+        }
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! A turn without a screen: text to standard output, everything else to standard error.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 
 use provost_core::{ApprovalDecision, ApprovalRequest, ErrorInfo, Event, EventKind, RunSummary};
-use tokio::sync::mpsc;
 
 use crate::interrupt::Interrupt;
 use crate::output::{one_line, printable};
 use crate::problem::Problem;
+use crate::stdin::Lines;
 use crate::talk::Turn;
 use crate::tui::{question, remark};
 
@@ -21,8 +21,6 @@ pub(crate) struct Style {
     pub(crate) is_json: bool,
     /// Standard output is a terminal, which a model must not steer.
     pub(crate) stdout_tty: bool,
-    /// Standard error is a terminal.
-    pub(crate) stderr_tty: bool,
     /// Standard error may be coloured.
     pub(crate) stderr_color: bool,
 }
@@ -76,7 +74,7 @@ impl<O: Write, E: Write> Printer<O, E> {
 
     /// A side remark on standard error.
     pub(crate) fn aside(&mut self, text: &str) {
-        let text = if self.style.stderr_tty { printable(text) } else { text.into() };
+        let text = printable(text);
         // Standard error that is gone leaves nobody to tell.
         if self.style.stderr_color {
             writeln!(self.err, "\x1b[2m{text}\x1b[0m").ok();
@@ -107,30 +105,6 @@ impl<O: Write, E: Write> Printer<O, E> {
             self.out.flush()?;
         }
         Ok(())
-    }
-}
-
-/// Lines from standard input, read by a thread of their own so that a waiting read stops nothing.
-#[derive(Default)]
-pub(crate) struct Lines {
-    reading: Option<mpsc::Receiver<io::Result<String>>>,
-}
-
-impl Lines {
-    /// The next line; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Option<io::Result<String>> {
-        let reading = self.reading.get_or_insert_with(|| {
-            let (sender, receiver) = mpsc::channel(1);
-            std::thread::spawn(move || {
-                for line in io::stdin().lock().lines() {
-                    if sender.blocking_send(line).is_err() {
-                        return;
-                    }
-                }
-            });
-            receiver
-        });
-        reading.recv().await
     }
 }
 
@@ -195,7 +169,8 @@ pub(crate) async fn drive<O: Write, E: Write>(
             return Err(Problem::new(provost_core::ErrorKind::Bug, what));
         };
         if let Err(error) = desk.printer.event(&event) {
-            turn.cancel();
+            // Nobody hears it any more, but the conversation is kept.
+            turn.end().await;
             return match error.kind() {
                 io::ErrorKind::BrokenPipe => Ok(Ended::ReaderGone),
                 _ => Err(Problem::io("standard output", &error)),
@@ -243,7 +218,8 @@ async fn decide<O: Write, E: Write>(
             if let Some(about) = question(request) {
                 printer.aside(&format!("  {about}"));
             }
-            let arguments = one_line(&request.call.arguments, 4 * ACTIVITY_CHARS_MAX);
+            // All of it: what is cut away is what a person would have refused.
+            let arguments = request.call.arguments.replace(['\n', '\t'], " ");
             printer.question(&format!("allow {name} {arguments}? [y/N] "));
             let answer = lines.next().await.and_then(Result::ok).unwrap_or_default();
             match answer.trim().to_lowercase().as_str() {

@@ -1,6 +1,7 @@
 //! The one place that touches the agent: begin a turn, read its events, answer, steer and stop it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use provost_agent::session::{SessionError, SessionStore};
@@ -9,6 +10,9 @@ use provost_core::{ApprovalDecision, ApprovalId, ErrorKind, Event, Message};
 use provost_model::ChatModel;
 
 use crate::problem::Problem;
+
+/// How long a turn may take to end in order once nobody listens.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A conversation with an agent.
 #[derive(Clone)]
@@ -101,5 +105,12 @@ impl Turn {
     /// Stops it; its last event follows.
     pub(crate) fn cancel(&self) {
         self.handle.cancel();
+    }
+
+    /// Stops it and waits until it has ended in order, so that what was said is kept. It does not wait long.
+    pub(crate) async fn end(mut self) {
+        self.cancel();
+        let drain = async { while self.stream.next().await.is_some() {} };
+        tokio::time::timeout(END_TIMEOUT, drain).await.ok();
     }
 }

@@ -222,6 +222,22 @@ pub enum ResultPart {
     Unknown(Value),
 }
 
+impl ResultPart {
+    /// The text parts of a result, joined by line breaks.
+    pub fn join_text(parts: &[Self]) -> String {
+        let mut text = String::new();
+        for part in parts {
+            if let Self::Text { text: piece } = part {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                text.push_str(piece);
+            }
+        }
+        text
+    }
+}
+
 /// What a tool call gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
@@ -270,15 +286,6 @@ impl ToolResult {
 
     /// All text parts, joined by line breaks.
     pub fn to_text(&self) -> String {
-        let mut text = String::new();
-        for part in &self.parts {
-            if let ResultPart::Text { text: piece } = part {
-                if !text.is_empty() {
-                    text.push('\n');
-                }
-                text.push_str(piece);
-            }
-        }
-        text
+        ResultPart::join_text(&self.parts)
     }
 }

@@ -111,12 +111,20 @@ impl Catalog {
     }
 }
 
-fn is_dated(model: &str, name: &str) -> bool {
+/// True if one name is the other with a date behind it, or with `latest`. A version number is no date.
+pub(crate) fn is_dated(model: &str, name: &str) -> bool {
     let Some(date) = model.strip_prefix(name).and_then(|rest| rest.strip_prefix('-')) else {
         return false;
     };
-    date == "latest"
-        || date.len() >= 8 && date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+    let date = date.as_bytes();
+    let is_shaped = |shape: &[u8]| {
+        let fits = |(byte, shape): (&u8, &u8)| match shape {
+            b'-' => *byte == b'-',
+            _ => byte.is_ascii_digit(),
+        };
+        date.len() == shape.len() && date.iter().zip(shape).all(fits)
+    };
+    date == b"latest" || is_shaped(b"yyyymmdd") || is_shaped(b"yyyy-mm-dd")
 }
 
 #[cfg(test)]

@@ -111,6 +111,8 @@ pub struct ModelResponse {
     pub message: Message,
     /// What it used.
     pub usage: Usage,
+    /// Whether the provider said what it used; if not, `usage` is zero and means nothing.
+    pub usage_known: bool,
     /// Why it stopped.
     pub stop: StopReason,
     /// The provider's id of the answer.
@@ -120,11 +122,12 @@ pub struct ModelResponse {
 }
 
 impl ModelResponse {
-    /// An answer made by hand: for hooks that answer in a model's place.
+    /// An answer made by hand, which is known to have used nothing: for hooks that answer in a model's place.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             message: Message::assistant(text),
             usage: Usage::default(),
+            usage_known: true,
             stop: StopReason::EndTurn,
             response_id: None,
             metadata: Map::new(),

@@ -14,7 +14,8 @@ pub struct Fold {
     parts: Vec<Part>,
     /// Provider index of a call to its place in `parts`.
     calls: Vec<(u32, usize)>,
-    usage: Usage,
+    /// None until the provider says it: a server that never does is not the same as one that says zero.
+    usage: Option<Usage>,
     stop: Option<StopReason>,
     response_id: Option<String>,
     model: Option<String>,
@@ -58,7 +59,7 @@ impl Fold {
                 self.grow(opaque.data.len())?;
                 self.call(*index)?.opaque = Some(opaque.clone());
             }
-            ModelEvent::Usage(usage) => self.usage = *usage,
+            ModelEvent::Usage(usage) => self.usage = Some(*usage),
             ModelEvent::Metadata(name, value) => {
                 self.metadata.insert(name.clone(), value.clone());
             }
@@ -101,7 +102,8 @@ impl Fold {
         message.model = self.model;
         ModelResponse {
             message,
-            usage: self.usage,
+            usage: self.usage.unwrap_or_default(),
+            usage_known: self.usage.is_some(),
             stop,
             response_id: self.response_id,
             metadata: self.metadata,

@@ -15,20 +15,25 @@ use std::time::Duration;
 use provost_core::{Env, Secret};
 use reqwest::Url;
 use reqwest::header::HeaderMap;
+use tokio::time::Instant;
 
 pub use build::{BuildError, HttpModelBuilder};
 
 use crate::wire::Wire;
 use crate::{ChatModel, ChatRequest, ModelInfo, ModelStream, RetryPolicy};
 
-/// How long each stage of a call may take.
+/// As good as never, and still a time that can be added to the present.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+/// How long each stage of a call may take. [`Duration::MAX`] means that a stage is not limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// Until a connection stands. An injected client keeps its own.
     pub connect: Duration,
     /// From the request to the first byte of the answer. Long, because some servers load the model first.
     pub first_byte: Duration,
-    /// Between two pieces of the answer. Long, because some models think in silence.
+    /// Between two pieces of the answer. Long, because some models think in silence. Every byte counts as a piece, also the
+    /// signs of life that servers send while the model thinks: what ends a call that gets nothing else is `total`.
     pub idle: Duration,
     /// The whole call with all its retries. A request's own deadline counts beside it.
     pub total: Option<Duration>,
@@ -40,7 +45,7 @@ impl Default for Timeouts {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(300),
             idle: Duration::from_secs(300),
-            total: None,
+            total: Some(Duration::from_secs(3600)),
         }
     }
 }
@@ -92,6 +97,11 @@ impl ChatModel for HttpModel {
     fn stream(&self, request: ChatRequest) -> ModelStream {
         Box::pin(call::Call::new(Arc::clone(&self.endpoint), request))
     }
+}
+
+/// The moment this much later. A time too long for the clock never comes.
+fn later(from: Instant, wait: Duration) -> Instant {
+    from.checked_add(wait).unwrap_or_else(|| from + FOREVER)
 }
 
 impl fmt::Debug for HttpModel {

@@ -49,19 +49,24 @@ impl RetryPolicy {
             return None;
         }
         let wait = match error.retry_after {
+            Some(asked) if asked > self.retry_after_max => return None,
             // A little more than asked, so that many waiting callers do not come back at the same moment.
-            Some(asked) => asked + (asked / 10).mul_f64(chance),
-            None => self.ceiling(retries).mul_f64(chance),
+            Some(asked) => asked.saturating_add(share(asked / 10, chance)),
+            None => share(self.ceiling(retries), chance),
         };
-        let too_long = error.retry_after.is_some_and(|asked| asked > self.retry_after_max);
         let too_late = left.is_some_and(|left| wait >= left);
-        (!too_long && !too_late).then_some(wait)
+        (!too_late).then_some(wait)
     }
 
     fn ceiling(&self, retries: u32) -> Duration {
         let factor = 1u32.checked_shl(retries).unwrap_or(u32::MAX);
         self.base.saturating_mul(factor).min(self.cap)
     }
+}
+
+/// A part of a time. The longest times have no exact number, and rounding up from them must not panic.
+fn share(time: Duration, part: f64) -> Duration {
+    Duration::try_from_secs_f64(time.as_secs_f64() * part).unwrap_or(time)
 }
 
 #[cfg(test)]

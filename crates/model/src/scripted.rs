@@ -29,7 +29,8 @@ use crate::{
 pub struct Turn {
     events: Vec<ModelEvent>,
     calls: u32,
-    usage: Option<Usage>,
+    usage: Usage,
+    usage_untold: bool,
     stop: Option<StopReason>,
     delay: Duration,
     delta_delay: Duration,
@@ -117,10 +118,17 @@ impl Turn {
         self
     }
 
-    /// Says what the turn used.
+    /// Says what the turn used; without it, nothing.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
-        self.usage = Some(usage);
+        self.usage = usage;
+        self
+    }
+
+    /// Does not say what the turn used, as some servers do.
+    #[must_use]
+    pub fn no_usage(mut self) -> Self {
+        self.usage_untold = true;
         self
     }
 
@@ -179,7 +187,9 @@ impl Turn {
         if let Some(error) = self.error {
             items.push(Err(error));
         } else if self.ending == Ending::Whole {
-            items.extend(self.usage.map(|usage| Ok(ModelEvent::Usage(usage))));
+            if !self.usage_untold {
+                items.push(Ok(ModelEvent::Usage(self.usage)));
+            }
             let natural = if self.calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
             items.push(Ok(ModelEvent::Stop(self.stop.unwrap_or(natural))));
         }
@@ -325,3 +335,6 @@ impl ChatModel for ScriptedModel {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests;

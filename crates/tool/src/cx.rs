@@ -8,7 +8,13 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::asking::Asking;
+use crate::error::check_question;
+use crate::output::cut_text;
 use crate::{Dep, Deps, State, ToolError};
+
+/// Bytes of one report of progress; each one is an event that watchers keep.
+const PROGRESS_BYTES_MAX: usize = 4 * 1024;
 
 /// Answers a question that a tool asks while it runs.
 pub trait Confirm: Send + Sync {
@@ -26,7 +32,12 @@ pub trait Confirm: Send + Sync {
 
 /// Everything a tool knows about its call. Cheap to clone.
 #[derive(Clone)]
-pub struct ToolCx(Arc<ToolCxParts>);
+pub struct ToolCx(Arc<Inner>);
+
+struct Inner {
+    parts: ToolCxParts,
+    asking: Arc<Asking>,
+}
 
 /// The parts of a [`ToolCx`]; whoever drives a run fills them in.
 pub struct ToolCxParts {
@@ -55,52 +66,52 @@ pub struct ToolCxParts {
 impl ToolCx {
     /// From its parts.
     pub fn new(parts: ToolCxParts) -> Self {
-        Self(Arc::new(parts))
+        Self(Arc::new(Inner { parts, asking: Arc::default() }))
     }
 
     /// The run.
     pub fn run_id(&self) -> RunId {
-        self.0.run_id
+        self.0.parts.run_id
     }
 
     /// The agent, with the agents above it: `lead/researcher`.
     pub fn agent(&self) -> &str {
-        &self.0.agent
+        &self.0.parts.agent
     }
 
     /// How many agents are above this one.
     pub fn depth(&self) -> u32 {
-        self.0.depth
+        self.0.parts.depth
     }
 
     /// The call.
     pub fn call_id(&self) -> &str {
-        &self.0.call_id
+        &self.0.parts.call_id
     }
 
     /// The tool's name.
     pub fn tool(&self) -> &str {
-        &self.0.tool
+        &self.0.parts.tool
     }
 
     /// A key that is the same whenever this very call is made again: an idempotency key for outside services.
     pub fn effect_key(&self) -> String {
-        format!("{}/{}", self.0.run_id, self.0.call_id)
+        format!("{}/{}", self.0.parts.run_id, self.0.parts.call_id)
     }
 
     /// How often the model may still send wrong arguments to this tool in this run.
     pub fn retries_left(&self) -> u32 {
-        self.0.retries_left
+        self.0.parts.retries_left
     }
 
     /// Set when the run is stopped. The call is dropped then anyway; watch it to tidy up first.
     pub fn cancelled(&self) -> &CancellationToken {
-        &self.0.cancel
+        &self.0.parts.cancel
     }
 
     /// A value the program gave to the run.
     pub fn dep<T: Send + Sync + 'static>(&self) -> Result<Dep<T>, ToolError> {
-        self.0.deps.get().ok_or_else(|| {
+        self.0.parts.deps.get().ok_or_else(|| {
             let name = std::any::type_name::<T>();
             ToolError::Failed(format!("the run has no `{name}`: pass it with `.dep(..)`"))
         })
@@ -108,15 +119,17 @@ impl ToolCx {
 
     /// The run's own notes.
     pub fn state(&self) -> &State {
-        &self.0.state
+        &self.0.parts.state
     }
 
-    /// Tells whoever watches how far the tool is. The model does not see it.
+    /// Tells whoever watches how far the tool is. The model does not see it. A long text is cut.
     pub fn progress(&self, message: impl Into<String>) {
-        self.0.outside.progress(self, message.into());
+        let mut message = message.into();
+        cut_text(&mut message, PROGRESS_BYTES_MAX);
+        self.0.parts.outside.progress(self, message);
     }
 
-    /// Asks a person before going on.
+    /// Asks a person before going on. The time until the answer does not count against the tool's timeout.
     ///
     /// In a run that suspends for approvals the tool is started again once the answer is there, so ask before the first effect.
     pub async fn confirm(&self, hint: impl Into<String>) -> Result<(), ToolError> {
@@ -133,8 +146,17 @@ impl ToolCx {
         self.ask(hint.into(), Some(payload)).await
     }
 
+    /// How long this call has waited for people.
+    pub(crate) fn asking(&self) -> &Arc<Asking> {
+        &self.0.asking
+    }
+
     async fn ask(&self, hint: String, payload: Option<Value>) -> Result<(), ToolError> {
-        match self.0.outside.confirm(self, hint, payload).await? {
+        check_question(&hint, payload.as_ref())?;
+        let question = self.0.asking.question();
+        let answer = self.0.parts.outside.confirm(self, hint, payload).await;
+        drop(question);
+        match answer? {
             ApprovalDecision::Approve => Ok(()),
             ApprovalDecision::Deny { reason } => Err(ToolError::Rejected(reason)),
         }

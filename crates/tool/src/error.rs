@@ -3,10 +3,10 @@
 use std::fmt;
 
 use provost_core::ErrorInfo;
-use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
+use provost_core::limits::{TOOL_ARGUMENTS_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
 use serde_json::Value;
 
-use crate::output::cut_text;
+use crate::output::{cut_text, json_size};
 
 /// How a tool fails, by who must hear of it.
 ///
@@ -44,14 +44,37 @@ impl ToolError {
     /// Cuts a text that is too long for a model.
     pub(crate) fn bounded(mut self) -> Self {
         match &mut self {
-            Self::Retry(text)
-            | Self::Failed(text)
-            | Self::Rejected(text)
-            | Self::NeedsApproval { hint: text, .. } => cut_text(text, TOOL_OUTPUT_BYTES_MAX),
-            Self::Fatal(_) => {}
+            Self::Retry(text) | Self::Failed(text) | Self::Rejected(text) => {
+                cut_text(text, TOOL_OUTPUT_BYTES_MAX);
+            }
+            Self::Fatal(error) => {
+                cut_text(&mut error.message, TOOL_OUTPUT_BYTES_MAX);
+                cut_text(&mut error.code, TOOL_OUTPUT_BYTES_MAX);
+            }
+            Self::NeedsApproval { hint, payload } => {
+                if let Err(refusal) = check_question(hint, payload.as_ref()) {
+                    return refusal;
+                }
+            }
         }
         self
     }
+}
+
+/// Refuses a question that is too large to keep. Cutting it would let a person approve what they were not shown.
+pub(crate) fn check_question(hint: &str, payload: Option<&Value>) -> Result<(), ToolError> {
+    let payload_size = payload.map_or(0, json_size);
+    for (what, size, size_max) in [
+        ("hint", hint.len(), TOOL_OUTPUT_BYTES_MAX),
+        ("payload", payload_size, TOOL_ARGUMENTS_BYTES_MAX),
+    ] {
+        if size > size_max {
+            return Err(ToolError::Failed(format!(
+                "the {what} of the question is {size} bytes long, at most {size_max} can be shown to a person"
+            )));
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Display for ToolError {

@@ -6,8 +6,8 @@ use std::any::TypeId;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use provost_core::ToolCall;
 use provost_core::limits::TOOL_ARGUMENTS_BYTES_MAX;
-use provost_core::{ToolCall, ToolDef};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tracing::{Instrument, Span};
@@ -24,11 +24,6 @@ impl Permit {
     /// The checked arguments.
     pub fn arguments(&self) -> &Value {
         &self.arguments
-    }
-
-    /// What the permitted tool is.
-    pub fn def(&self) -> &ToolDef {
-        self.tool.spec().def()
     }
 
     /// The arguments as a type; the error tells the model what is wrong and where.
@@ -146,20 +141,26 @@ impl Guard {
     }
 
     /// Runs a permitted call: within its time, in a task of its own so that a panic stays inside, with a bounded result.
-    /// Dropping the future stops the tool.
+    /// Time that people take to answer the tool's questions is not the tool's. Dropping the future stops the tool.
     pub async fn run(&self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
         let timeout = permit.tool.spec().timeout;
         let tool = Arc::clone(&permit.tool);
+        let asking = Arc::clone(cx.asking());
         // The call itself may panic before it returns a future, so it too happens inside the task.
         let body = async move { tool.call(permit, cx).await };
         let mut task = Aborting(tokio::spawn(body.instrument(Span::current())));
-        let result = match tokio::time::timeout(timeout, &mut task.0).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(failure)) if failure.is_panic() => {
+        let ended = tokio::select! {
+            biased;
+            ended = &mut task.0 => Some(ended),
+            () = asking.worked_for(timeout) => None,
+        };
+        let result = match ended {
+            Some(Ok(result)) => result,
+            Some(Err(failure)) if failure.is_panic() => {
                 Err(ToolError::Failed(format!("the tool panicked: {}", panic_text(failure))))
             }
-            Ok(Err(_)) => Err(ToolError::Failed("the tool was stopped".to_owned())),
-            Err(_) => Err(ToolError::Failed(format!(
+            Some(Err(_)) => Err(ToolError::Failed("the tool was stopped".to_owned())),
+            None => Err(ToolError::Failed(format!(
                 "the tool did not finish within {} s",
                 timeout.as_secs_f64()
             ))),

@@ -3,6 +3,7 @@
 //! A [`Tool`] can only be called with a [`Permit`], and only the [`Guard`] makes permits: there is no other way to an effect.
 //! Policies, sandboxes and further runtimes join behind the same door.
 
+mod asking;
 mod cx;
 mod deps;
 mod error;
@@ -21,7 +22,7 @@ pub use error::ToolError;
 pub use function::{FnTool, tool_fn};
 pub use guard::{CallFacts, Guard, Permit, Ruling, Verdict};
 pub use output::{IntoToolOutput, ToolOutput};
-pub use schema::SchemaError;
+pub use schema::{SchemaError, schema_of};
 pub use spec::{Approval, SpecError, ToolSpec};
 pub use state::State;
 pub use tool::{Tool, ToolFuture};

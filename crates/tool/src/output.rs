@@ -1,9 +1,18 @@
 //! What a tool gives back.
 
+use std::io;
+
 use provost_core::limits::{TOOL_BINARY_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{Document, Image, ResultPart, Source, ToolCall, ToolResult};
 use serde::Serialize;
 use serde_json::Value;
+
+/// Bytes of the metadata of one result, as JSON. It is kept with the conversation as long as that lasts.
+const METADATA_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of an address that is fetched from; longer ones no server takes.
+const URL_BYTES_MAX: usize = 8 * 1024;
+/// Bytes of the name of a file and of other words beside its bytes.
+const LABEL_BYTES_MAX: usize = 1024;
 
 /// What a tool gives back: parts for the model, and metadata that only the application sees.
 ///
@@ -68,15 +77,7 @@ impl ToolOutput {
 
     /// All text parts, joined by line breaks.
     pub fn to_text(&self) -> String {
-        let texts: Vec<&str> = self
-            .parts
-            .iter()
-            .filter_map(|part| match part {
-                ResultPart::Text { text } => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
-        texts.join("\n")
+        ResultPart::join_text(&self.parts)
     }
 
     /// The result of a call.
@@ -97,6 +98,7 @@ impl ToolOutput {
         let mut binary_left = TOOL_BINARY_BYTES_MAX;
         let mut dropped = 0usize;
         self.parts.retain_mut(|part| {
+            cut_labels(part);
             if let Some(note) = without_binary(part, &mut binary_left) {
                 *part = ResultPart::Text { text: note };
             }
@@ -116,29 +118,82 @@ impl ToolOutput {
             let text = format!("[{dropped} further parts were left out]");
             self.parts.push(ResultPart::Text { text });
         }
+        let metadata_size = self.metadata.as_ref().map_or(0, json_size);
+        if metadata_size > METADATA_BYTES_MAX {
+            let note = left_out("metadata", metadata_size, METADATA_BYTES_MAX);
+            self.metadata = Some(Value::String(note));
+        }
         self
     }
 }
 
-/// What to say in place of a picture or file for which there are not enough bytes left.
+/// What to say in place of anything but text for which there are not enough bytes left.
 fn without_binary(part: &ResultPart, bytes_left: &mut usize) -> Option<String> {
-    let (ResultPart::Image(Image { source, .. }) | ResultPart::File(Document { source, .. })) =
-        part
-    else {
-        return None;
+    let source = match part {
+        ResultPart::Text { .. } => return None,
+        ResultPart::Image(image) => Ok(&image.source),
+        ResultPart::File(file) => Ok(&file.source),
+        ResultPart::Unknown(value) => Err(value),
     };
-    let Source::Base64 { data, media_type } = source else {
-        return None;
+    let (what, size) = match source {
+        Ok(Source::Base64 { data, media_type }) => (format!("a {media_type}"), data.len() / 4 * 3),
+        // A URL may hold the bytes itself.
+        Ok(Source::Url(url)) if url.starts_with("data:") => {
+            ("a data URL".to_owned(), url.len() / 4 * 3)
+        }
+        Ok(Source::Url(url)) if url.len() > URL_BYTES_MAX => {
+            return Some(left_out("a URL", url.len(), URL_BYTES_MAX));
+        }
+        Ok(Source::Url(_)) => return None,
+        Err(value) => ("a part of an unknown kind".to_owned(), json_size(value)),
     };
-    let size = data.len() / 4 * 3;
     match bytes_left.checked_sub(size) {
         Some(left) => {
             *bytes_left = left;
             None
         }
-        None => Some(format!(
-            "[a {media_type} of {size} bytes was left out: at most {TOOL_BINARY_BYTES_MAX} are kept]"
-        )),
+        None => Some(left_out(&what, size, TOOL_BINARY_BYTES_MAX)),
+    }
+}
+
+fn left_out(what: &str, size: usize, size_max: usize) -> String {
+    format!("[{what} of {size} bytes was left out: at most {size_max} are kept]")
+}
+
+/// Cuts what stands beside the bytes of a picture or file.
+fn cut_labels(part: &mut ResultPart) {
+    let (source, label) = match part {
+        ResultPart::Image(Image { source, detail }) => (source, detail),
+        ResultPart::File(Document { source, name }) => (source, name),
+        ResultPart::Text { .. } | ResultPart::Unknown(_) => return,
+    };
+    if let Source::Base64 { media_type, .. } = source {
+        cut_text(media_type, LABEL_BYTES_MAX);
+    }
+    if let Some(label) = label {
+        cut_text(label, LABEL_BYTES_MAX);
+    }
+}
+
+/// The bytes a value takes as JSON, counted without writing it down.
+pub(crate) fn json_size(value: &Value) -> usize {
+    struct Counter(usize);
+
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        Err(_) => usize::MAX,
     }
 }
 
@@ -176,50 +231,4 @@ impl<T: Serialize> IntoToolOutput for T {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn s213_responses_of_every_kind() {
-        assert_eq!(ToolOutput::text("a").to_text(), "a");
-        assert!(ToolOutput::error("a").is_error);
-        assert_eq!(ToolOutput::json(&json!({"a": 1})).to_text(), r#"{"a":1}"#);
-        let unmarshalable = std::collections::HashMap::from([((1, 2), 3)]);
-        assert!(ToolOutput::json(&unmarshalable).is_error);
-        assert!(matches!(ToolOutput::image(Image::url("u")).parts[..], [ResultPart::Image(_)]));
-        let file = ToolOutput::file(Document::bytes("a.txt", "text/plain", b"abc"));
-        match &file.parts[..] {
-            [ResultPart::File(file)] => assert_eq!(file.source.decode().unwrap(), b"abc"),
-            other => panic!("{other:?}"),
-        }
-        let with = ToolOutput::text("a").with_metadata(json!({"k": 1}));
-        assert_eq!(with.metadata, Some(json!({"k": 1})));
-        assert_eq!(with.clone().with_metadata(None::<u8>).metadata, with.metadata);
-    }
-
-    #[test]
-    fn every_serializable_value_is_an_output() {
-        assert_eq!("text".into_tool_output().to_text(), "text");
-        assert_eq!(String::from("text").into_tool_output().to_text(), "text");
-        assert_eq!(3.5.into_tool_output().to_text(), "3.5");
-        assert_eq!(().into_tool_output().to_text(), "done");
-        assert_eq!(vec![1, 2].into_tool_output().to_text(), "[1,2]");
-    }
-
-    #[test]
-    fn a_huge_text_keeps_its_start_and_end() {
-        let text = format!("start{}é end", "ü".repeat(25 * 1024 * 1024));
-        let cut = ToolOutput::text(text).bounded().to_text();
-        assert!(cut.len() <= TOOL_OUTPUT_BYTES_MAX + 64, "{}", cut.len());
-        assert!(cut.starts_with("start") && cut.ends_with("é end"));
-        assert!(cut.contains("bytes cut"));
-    }
-
-    #[test]
-    fn a_huge_file_is_replaced_by_a_note() {
-        let file = Document::bytes("big", "application/zip", vec![0u8; TOOL_BINARY_BYTES_MAX + 10]);
-        assert!(ToolOutput::file(file).bounded().to_text().contains("left out"));
-    }
-}
+mod tests;

@@ -1,13 +1,27 @@
-//! Checking values against JSON Schemas, with errors a model can act on.
+//! JSON Schemas: of types, and checking values against them with errors a model can act on.
 
 use std::sync::OnceLock;
 
+use schemars::JsonSchema;
 use serde_json::Value;
 
 /// How many faults one error tells about; a model fixes them better together than one by one.
 const FAULTS_MAX: usize = 5;
 /// Characters of one fault: a schema may quote a huge value.
 const FAULT_CHARS_MAX: usize = 300;
+
+/// The JSON Schema of a type, without the word that says which edition it follows.
+pub fn schema_of<T: JsonSchema>() -> Value {
+    let mut schema = schemars::generate::SchemaSettings::draft2020_12()
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value();
+    if let Some(root) = schema.as_object_mut() {
+        // Tokens the model would pay for without learning anything.
+        root.remove("$schema");
+    }
+    schema
+}
 
 /// Why a value does not fit, or a schema is no schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 use crate::DepType;
-use crate::schema::{SchemaCheck, SchemaError};
+use crate::schema::{SchemaCheck, SchemaError, schema_of};
 
 /// When a person must be asked before the tool runs.
 #[derive(Clone, Default)]
@@ -97,13 +97,9 @@ impl ToolSpec {
         name: impl Into<String>,
         description: impl Into<String>,
     ) -> Result<Self, SpecError> {
-        let mut schema = schemars::generate::SchemaSettings::draft2020_12()
-            .into_generator()
-            .into_root_schema_for::<A>()
-            .to_value();
+        let mut schema = schema_of::<A>();
         if let Some(root) = schema.as_object_mut() {
-            // Tokens the model would pay for without learning anything.
-            root.remove("$schema");
+            // The tool has a name already.
             root.remove("title");
             if root.get("type") == Some(&json!("null")) {
                 return Self::unchecked(name.into(), description.into(), empty_schema());

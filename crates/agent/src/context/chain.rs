@@ -118,5 +118,10 @@ fn join(before: Fitted, next: Fitted) -> Fitted {
     };
     let mut usage = before.usage;
     usage += next.usage;
-    Fitted { messages: next.messages, session, usage }
+    let cost = match (before.cost, next.cost) {
+        // Two currencies have no sum; a cost that is not known is never taken for nothing.
+        (Some(first), Some(second)) => first.plus(second).ok(),
+        (first, second) => first.or(second),
+    };
+    Fitted { messages: next.messages, session, usage, cost }
 }

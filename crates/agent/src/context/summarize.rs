@@ -57,9 +57,10 @@ impl Summarize {
             return Ok(Fitted::messages(messages));
         }
         let (mut summary, usage) = self.ask(plan.older).await?;
+        let cost = self.model.info().pricing.map(|pricing| pricing.cost(&usage));
         summary.created_at = input.now;
         if count_message(&Estimate, &summary) > plan.replaced_tokens {
-            return Ok(Fitted { usage, ..Fitted::messages(messages) });
+            return Ok(Fitted { usage, cost, ..Fitted::messages(messages) });
         }
         let mut after = vec![Arc::new(summary)];
         after.extend(plan.user.cloned());
@@ -68,6 +69,7 @@ impl Summarize {
             session: Some(SessionUpdate { pop: plan.recent.len(), add: after.clone() }),
             messages: after,
             usage,
+            cost,
         })
     }
 

@@ -102,11 +102,7 @@ impl Driver {
             return Err(Error::Bug("a limit asks and nobody answers".to_owned()));
         };
         self.tell_limit(question.reached.clone());
-        let decision = tokio::select! {
-            // The loop sees the cancellation next.
-            () = self.cx.control.cancel.cancelled() => return Ok(()),
-            decision = ask(question) => decision.map_err(hook_error("ask_at_limit"))?,
-        };
+        let decision = ask(question).await.map_err(hook_error("ask_at_limit"))?;
         // An extended run can reach the limit again.
         self.limit_told =
             matches!(decision, LimitDecision::FinalAnswer { .. } | LimitDecision::Stop);

@@ -6,7 +6,8 @@ use provost_core::{Compaction, EventKind, ToolDef, Usage};
 
 use super::Driver;
 use crate::context::{
-    Calibration, Estimate, FitInput, count_message, count_system, count_tools, repair,
+    Calibration, ContextError, Estimate, FitInput, Fitted, count_message, count_system,
+    count_tools, repair,
 };
 use crate::error::Error;
 
@@ -38,9 +39,7 @@ impl Driver {
         tools: &[Arc<ToolDef>],
         too_long: bool,
     ) -> Result<bool, Error> {
-        let Some(policy) = self.cx.core.context.clone() else {
-            return Ok(false);
-        };
+        let Some(policy) = self.cx.core.context.clone() else { return Ok(false) };
         let window = self.cx.model.info().context_window;
         let allowed = policy
             .tokens_max
@@ -69,18 +68,36 @@ impl Driver {
             budget,
             now: self.cx.env.now(),
         };
-        let messages_before = input.messages.len();
-        let mut fitted = policy.strategy.fit(input).await?;
+        match policy.strategy.fit(input).await {
+            Ok(fitted) => Ok(self.use_fitted(policy.strategy.name(), fitted, fixed).await),
+            // A bound that the program set is kept. A model's window is compared with an estimate, so there, and where the
+            // model that summarizes failed, the last word is the provider's.
+            Err(error @ ContextError::TooLarge { .. })
+                if policy.tokens_max.is_some() && !too_long =>
+            {
+                Err(Error::Context(error))
+            }
+            Err(error) => {
+                let message = format!("the conversation could not be shortened: {error}");
+                self.cx.queue.emit(EventKind::Warning { message });
+                Ok(false)
+            }
+        }
+    }
+
+    /// Takes a strategy's work over; true if it changed anything.
+    async fn use_fitted(&mut self, strategy: &str, mut fitted: Fitted, fixed: u64) -> bool {
+        let messages_before = self.run.context().len();
+        let tokens_before = self.ledger.last_estimate;
         let repairs;
         (fitted.messages, repairs) = repair(fitted.messages);
         if repairs > 0 {
-            let strategy = policy.strategy.name();
             let message = format!(
                 "context strategy `{strategy}` left {repairs} broken place(s), which were repaired"
             );
             self.cx.queue.emit(EventKind::Warning { message });
         }
-        let same = fitted.session.is_none()
+        let unchanged = fitted.session.is_none()
             && fitted.messages.len() == messages_before
             && fitted
                 .messages
@@ -88,35 +105,23 @@ impl Driver {
                 .zip(self.run.context())
                 .all(|(new, old)| Arc::ptr_eq(new, old));
         // Also where nothing came of it: what the strategy's own model used is used.
-        self.run.context_replaced(fitted);
-        if same {
-            return Ok(false);
+        self.run.context_fitted(fitted);
+        if unchanged {
+            return false;
         }
         self.ledger.forget();
         self.count();
         let compaction = Compaction {
-            strategy: policy.strategy.name().to_owned(),
+            strategy: strategy.to_owned(),
             messages_before,
             messages_after: self.run.context().len(),
-            tokens_before: estimate,
+            tokens_before,
             tokens_after: fixed + self.ledger.sum,
         };
         self.ledger.last_estimate = compaction.tokens_after;
         self.cx.hooks.on_compaction(&compaction).await;
         self.cx.queue.emit(EventKind::Compacted(compaction));
-        Ok(true)
-    }
-
-    /// Shortens a conversation that the provider refused as too long. If it cannot be, the provider's error stands.
-    pub(super) async fn shorten(&mut self, tools: &[Arc<ToolDef>]) -> bool {
-        match self.fit(tools, /*too_long*/ true).await {
-            Ok(shortened) => shortened,
-            Err(error) => {
-                let message = format!("the conversation could not be shortened: {error}");
-                self.cx.queue.emit(EventKind::Warning { message });
-                false
-            }
-        }
+        true
     }
 
     /// Learns how far the estimate was off.

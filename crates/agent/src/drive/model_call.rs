@@ -5,58 +5,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use provost_core::{EventKind, StopReason};
+use provost_core::{EventKind, Money};
 use provost_model::{
     ChatRequest, Fold, ModelError, ModelErrorClass, ModelEvent, ModelResponse, ToolChoice,
 };
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::setup::Cx;
 use super::toolbox::Toolbox;
 use super::{Driver, hook_error, span};
-use crate::context::Fitted;
 use crate::error::Error;
 use crate::run::OutputPlan;
 
-/// How asking the model ended.
-enum Asked {
-    Answered(Result<ModelResponse, ModelError>),
-    /// Stopped from outside or by the run's time limit, with what had arrived.
-    Stopped(Box<ModelResponse>, StopReason),
-}
-
 impl Driver {
     pub(super) async fn call_model(&mut self, turn: u32, without_tools: bool) -> Result<(), Error> {
-        let cx = Arc::clone(&self.cx);
-        let mut request = tokio::select! {
-            biased;
-            request = self.assemble(turn, without_tools) => request?,
-            // A toolset, a summary or a hook hangs: the loop sees the cancellation next.
-            () = cx.control.cancel.cancelled() => return Ok(()),
-        };
+        let mut request = self.assemble(turn, without_tools).await?;
         let started = Instant::now();
         let mut announced = HashSet::new();
-        let mut asked = self.ask_in_span(request.clone(), &mut announced).await;
-        if let Asked::Answered(Err(error)) = &asked
+        let mut outcome = self.ask_in_span(request.clone(), &mut announced).await;
+        if let Err(error) = &outcome
             && error.class == ModelErrorClass::ContextLength
-            && self.shorten(&request.tools).await
+            && self.fit(&request.tools, /*too_long*/ true).await?
         {
             request.messages = self.run.context().to_vec();
-            asked = self.ask_in_span(request.clone(), &mut announced).await;
+            outcome = self.ask_in_span(request.clone(), &mut announced).await;
         }
-        match asked {
-            Asked::Stopped(partial, reason) => {
-                self.run.stop(Some(*partial), reason, self.now());
-                Ok(())
-            }
-            Asked::Answered(outcome) => {
-                let response = self.post_model_call(&request, outcome, started.elapsed()).await?;
-                self.accept(turn, response, &announced)
-            }
-        }
+        let response = self.post_model_call(&request, outcome, started.elapsed()).await?;
+        self.accept(turn, response, &announced)
     }
 
-    /// Everything before the model is asked. Dropping it half-way leaves the run as it was.
+    /// Everything before the model is asked.
     async fn assemble(&mut self, turn: u32, without_tools: bool) -> Result<ChatRequest, Error> {
         if without_tools {
             self.toolbox = Toolbox::default();
@@ -71,6 +50,8 @@ impl Driver {
         self.cx.queue.emit(EventKind::TurnStarted { turn });
         let mut request = self.request(tools);
         self.pre_model_call(&mut request).await?;
+        // A hook may take tools away; what is not offered cannot run.
+        self.toolbox.keep(&request.tools);
         Ok(request)
     }
 
@@ -111,76 +92,49 @@ impl Driver {
         if !same {
             let (messages, _) = crate::context::repair(std::mem::take(&mut request.messages));
             request.messages.clone_from(&messages);
-            self.run.context_replaced(Fitted { messages, ..Fitted::default() });
+            self.run.context_changed(messages);
             self.recount();
         }
         Ok(())
     }
 
-    async fn ask_in_span(&self, request: ChatRequest, announced: &mut HashSet<String>) -> Asked {
+    async fn ask_in_span(
+        &mut self,
+        request: ChatRequest,
+        announced: &mut HashSet<String>,
+    ) -> Result<ModelResponse, ModelError> {
         let span = span::chat(self.cx.model.info());
-        let asked = self.ask(request, announced).instrument(span.clone()).await;
-        if let Asked::Answered(outcome) = &asked {
-            span::close_chat(&span, outcome);
-        }
-        asked
+        let outcome = self.ask(request, announced).instrument(span.clone()).await;
+        span::close_chat(&span, &outcome);
+        outcome
     }
 
     /// Streams one answer; `announced` collects the calls whose beginning was told.
-    async fn ask(&self, request: ChatRequest, announced: &mut HashSet<String>) -> Asked {
-        let deadline = request.deadline;
+    async fn ask(
+        &mut self,
+        request: ChatRequest,
+        announced: &mut HashSet<String>,
+    ) -> Result<ModelResponse, ModelError> {
         let mut stream = self.cx.model.stream(request);
-        let mut fold = Fold::default();
-        let cancelled = self.cx.control.cancel.cancelled();
-        let out_of_time = sleep_until(deadline);
-        tokio::pin!(cancelled, out_of_time);
-        loop {
-            let next = tokio::select! {
-                biased;
-                () = &mut cancelled => {
-                    return Asked::Stopped(Box::new(fold.into_partial()), StopReason::Cancelled);
-                }
-                () = &mut out_of_time => {
-                    return Asked::Stopped(Box::new(fold.into_partial()), StopReason::Limit);
-                }
-                next = stream.next() => next,
-            };
-            match next {
-                None => return Asked::Answered(fold.finish()),
-                Some(Err(error)) => return Asked::Answered(Err(error)),
+        self.fold = Some(Fold::default());
+        let outcome = loop {
+            match stream.next().await {
+                None => break Ok(()),
+                Some(Err(error)) => break Err(error),
                 Some(Ok(event)) => {
+                    let fold = self.fold.get_or_insert_default();
                     if let Err(error) = fold.push(&event) {
-                        return Asked::Answered(Err(error));
+                        break Err(error);
                     }
-                    self.tell(event, &fold, announced);
+                    self.cx.tell(event, fold, announced);
                     if self.cx.queue.is_backed_up() {
                         self.cx.queue.taken().await;
                     }
                 }
             }
-        }
-    }
-
-    /// Passes a delta on to whoever watches.
-    fn tell(&self, event: ModelEvent, fold: &Fold, announced: &mut HashSet<String>) {
-        let call_id = |index| fold.call_id(index).unwrap_or_default().to_owned();
-        let kind = match event {
-            ModelEvent::Text(text) => EventKind::TextDelta { text },
-            ModelEvent::Reasoning(text) => EventKind::ReasoningDelta { text },
-            // A call without an id gets one when the answer is complete, and is announced then.
-            ModelEvent::ToolCallStart { id, name, .. } if !id.is_empty() => {
-                announced.insert(id.clone());
-                EventKind::ToolCallStarted { call_id: id, name }
-            }
-            ModelEvent::ToolCallArguments { index, json } => {
-                EventKind::ToolCallDelta { call_id: call_id(index), arguments: json }
-            }
-            ModelEvent::Retry { attempt, delay, error } => {
-                EventKind::ModelRetry { attempt, delay, error: error.info() }
-            }
-            _ => return,
         };
-        self.cx.queue.emit(kind);
+        let fold = self.fold.take().unwrap_or_default();
+        outcome.and_then(|()| fold.finish())
     }
 
     async fn post_model_call(
@@ -203,6 +157,12 @@ impl Driver {
         }
     }
 
+    /// What an answer cost; `None` if the price or the usage is not known.
+    pub(super) fn price(&self, response: &ModelResponse) -> Option<Money> {
+        let pricing = self.cx.model.info().pricing?;
+        response.usage_known.then(|| pricing.cost(&response.usage))
+    }
+
     fn accept(
         &mut self,
         turn: u32,
@@ -211,7 +171,7 @@ impl Driver {
     ) -> Result<(), Error> {
         let (usage, stop) = (response.usage, response.stop);
         self.learn(&usage);
-        let cost = self.cx.model.info().pricing.map(|pricing| pricing.cost(&usage));
+        let cost = self.price(&response);
         let message = self.run.model_answered(response, cost, self.now())?;
         for call in message.tool_calls() {
             if !announced.contains(&call.id) {
@@ -225,10 +185,26 @@ impl Driver {
     }
 }
 
-/// Waits for a moment, or for ever if there is none.
-pub(super) async fn sleep_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
+impl Cx {
+    /// Passes a delta on to whoever watches.
+    fn tell(&self, event: ModelEvent, fold: &Fold, announced: &mut HashSet<String>) {
+        let call_id = |index| fold.call_id(index).unwrap_or_default().to_owned();
+        let kind = match event {
+            ModelEvent::Text(text) => EventKind::TextDelta { text },
+            ModelEvent::Reasoning(text) => EventKind::ReasoningDelta { text },
+            // A call without an id gets one when the answer is complete, and is announced then.
+            ModelEvent::ToolCallStart { id, name, .. } if !id.is_empty() => {
+                announced.insert(id.clone());
+                EventKind::ToolCallStarted { call_id: id, name }
+            }
+            ModelEvent::ToolCallArguments { index, json } => {
+                EventKind::ToolCallDelta { call_id: call_id(index), arguments: json }
+            }
+            ModelEvent::Retry { attempt, delay, error } => {
+                EventKind::ModelRetry { attempt, delay, error: error.info() }
+            }
+            _ => return,
+        };
+        self.queue.emit(kind);
     }
 }

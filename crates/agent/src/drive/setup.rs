@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_core::{Env, EventKind, LimitKind, LimitReached, Message, Role, RunId};
+use provost_core::{Env, EventKind, LimitKind, LimitReached, Message, Role, RunId, Timestamp};
 use provost_model::{ChatModel, Settings};
 use provost_tool::{Deps, State, Tool};
 
@@ -40,6 +40,7 @@ pub(crate) struct Cx {
     pub(crate) deps: Deps,
     pub(crate) state: State,
     pub(crate) env: Env,
+    pub(crate) started_at: Timestamp,
     pub(crate) queue: Arc<EventQueue>,
     pub(crate) control: Arc<Control>,
     options: RunOptions,
@@ -48,10 +49,10 @@ pub(crate) struct Cx {
 /// Joins what the agent and the run give.
 pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
     let Prepared { core, run_id, begin, mut options, queue, control } = prepared;
-    let mut values = core.state.clone();
-    if let Begin::Resume(suspended) = &begin {
-        values.extend(suspended.run.state().clone());
-    }
+    let mut values = match &begin {
+        Begin::Resume(suspended) => suspended.run.state().clone(),
+        _ => core.state.clone(),
+    };
     values.append(&mut options.state);
     let state = State::new(values);
     let agent = options.path(&core.name);
@@ -74,6 +75,7 @@ pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
         on_approval: options.on_approval.clone().unwrap_or_else(|| core.on_approval.clone()),
         deps: options.deps.clone(),
         state,
+        started_at: core.env.now(),
         env: core.env.clone(),
         queue,
         control,
@@ -86,7 +88,7 @@ pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
 pub(crate) fn input_text(begin: &Begin) -> String {
     match begin {
         Begin::Message(input) => input.text(),
-        Begin::Results(_) | Begin::Resume(_) => String::new(),
+        Begin::Results(_) | Begin::Proceed | Begin::Resume(_) => String::new(),
     }
 }
 
@@ -182,7 +184,7 @@ impl Cx {
         Ok(())
     }
 
-    fn limits(&self) -> provost_core::Limits {
+    pub(crate) fn limits(&self) -> provost_core::Limits {
         self.options.limits.clone().unwrap_or_else(|| self.core.limits.clone())
     }
 
@@ -230,7 +232,10 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
         return reopen(cx, *suspended, system).await;
     }
     let (session, stored) = BoundSession::open(&cx.options, &cx.core).await?;
-    if matches!(begin, Begin::Results(_)) && session.is_none() && cx.options.history.is_empty() {
+    if matches!(begin, Begin::Results(_) | Begin::Proceed)
+        && session.is_none()
+        && cx.options.history.is_empty()
+    {
         return Err(Error::Start(
             "continuing needs the conversation that has the pending calls: give `.session(..)` or `.history(..)`".to_owned(),
         ));
@@ -262,7 +267,8 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
         config,
         history,
         state: cx.state.snapshot(),
-        now: cx.env.now(),
+        mirrors_session: session.is_some() && repairs == 0,
+        now: cx.started_at,
     };
     let run = match begin {
         Begin::Message(input) => {
@@ -274,6 +280,7 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
             Run::answer_message(start, message)
         }
         Begin::Results(results) => Run::continue_with(start, results)?,
+        Begin::Proceed => Run::proceed(start)?,
         Begin::Resume(_) => {
             return Err(Error::Bug("a resumed run was opened as a new one".to_owned()));
         }
@@ -286,7 +293,7 @@ async fn reopen(
     suspended: Suspended,
     system: Option<Arc<str>>,
 ) -> Result<Driver, Error> {
-    let Suspended { run, session: point } = suspended;
+    let Suspended { run, session: point, .. } = suspended;
     if !run.is_current_version() {
         return Err(Error::Start(crate::outcome::SuspendedError::Version.to_string()));
     }
@@ -301,7 +308,9 @@ async fn reopen(
         Some(point) => Some(BoundSession::reopen(&cx.options, &cx.core, point).await?),
         None => None,
     };
-    let mut driver = driver(cx, *run, system, session);
+    let mut run = *run;
+    run.resumed(cx.env.now());
+    let mut driver = driver(cx, run, system, session);
     driver.toolbox = Toolbox::gather(cx, &driver.run).await;
     Ok(driver)
 }
@@ -319,6 +328,7 @@ fn driver(
         session,
         toolbox: Toolbox::default(),
         ledger: TokenLedger::default(),
+        fold: None,
         limit_told: false,
     }
 }

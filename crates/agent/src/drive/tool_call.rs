@@ -125,6 +125,9 @@ impl Cx {
         let retries_left = retries_left(tool, ticket);
         self.queue
             .emit(EventKind::ToolStarted { call_id: call.id.clone(), name: call.name.clone() });
+        // Set when the call ends, however it does: what the tool started stops with it.
+        let cancel = self.control.cancel.child_token();
+        let _ends_with_the_call = cancel.clone().drop_guard();
         let tool_cx = ToolCx::new(ToolCxParts {
             run_id: self.run_id,
             agent: Arc::clone(&self.agent),
@@ -132,7 +135,7 @@ impl Cx {
             call_id: call.id.clone(),
             tool: call.name.clone(),
             retries_left,
-            cancel: self.control.cancel.child_token(),
+            cancel: cancel.clone(),
             deps: self.deps.clone(),
             state: self.state.clone(),
             outside: Arc::new(Outside::new(self, &call, ticket.answers.clone())),
@@ -144,8 +147,7 @@ impl Cx {
         span::close_tool(&span, &ran);
         match ran {
             Ok(output) if output.is_error => {
-                let text = output.to_text();
-                self.failed(call, text, duration, /*fault*/ false).await
+                self.failed_with(call, output, duration, /*fault*/ false).await
             }
             Ok(output) => self.finished(call, output, duration, /*fault*/ false).await,
             Err(ToolError::Fatal(error)) => {
@@ -213,7 +215,7 @@ impl Cx {
         CallOutcome { effective: call, fault: false, end: CallEnd::Result(result) }
     }
 
-    /// A failed call: hooks may rescue it, then it ends like any other.
+    /// A call that failed with a sentence.
     async fn failed(
         &self,
         call: ToolCall,
@@ -221,10 +223,20 @@ impl Cx {
         duration: Duration,
         fault: bool,
     ) -> CallOutcome {
-        let failure = ToolFailure { call: &call, error: &text, duration };
+        self.failed_with(call, ToolOutput::error(text), duration, fault).await
+    }
+
+    /// A failed call: hooks may rescue it, then it ends like any other.
+    async fn failed_with(
+        &self,
+        call: ToolCall,
+        output: ToolOutput,
+        duration: Duration,
+        fault: bool,
+    ) -> CallOutcome {
+        let failure = ToolFailure { call: &call, error: &output.to_text(), duration };
         let rescued = self.hooks.on_tool_error(&failure).await;
-        let output = rescued.unwrap_or_else(|| ToolOutput::error(text));
-        self.finished(call, output, duration, fault).await
+        self.finished(call, rescued.unwrap_or(output), duration, fault).await
     }
 
     async fn finished(

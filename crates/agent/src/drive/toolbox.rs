@@ -22,7 +22,7 @@ impl Toolbox {
     pub(crate) async fn gather(cx: &Cx, run: &Run) -> Self {
         let mut toolbox = Self { tools: Vec::with_capacity(cx.tools.len()) };
         for tool in &cx.tools {
-            toolbox.add(cx, run, Arc::clone(tool));
+            toolbox.add(cx, Arc::clone(tool));
         }
         if cx.core.toolsets.is_empty() {
             return toolbox;
@@ -36,7 +36,7 @@ impl Toolbox {
         };
         for toolset in &cx.core.toolsets {
             match toolset.tools(&toolset_cx).await {
-                Ok(tools) => tools.into_iter().for_each(|tool| toolbox.add(cx, run, tool)),
+                Ok(tools) => tools.into_iter().for_each(|tool| toolbox.add(cx, tool)),
                 Err(error) => {
                     let message = format!("toolset `{}` is not available: {error}", toolset.name());
                     cx.queue.emit(EventKind::Warning { message });
@@ -46,17 +46,19 @@ impl Toolbox {
         toolbox
     }
 
-    fn add(&mut self, cx: &Cx, run: &Run, tool: Arc<dyn Tool>) {
+    fn add(&mut self, cx: &Cx, tool: Arc<dyn Tool>) {
         let spec = tool.spec();
-        if run.is_withdrawn(spec.name(), spec.retries) {
-            return;
-        }
         if self.find(spec.name()).is_some() {
             let message = format!("a second tool called `{}` was left out", spec.name());
             cx.queue.emit(EventKind::Warning { message });
             return;
         }
         self.tools.push(tool);
+    }
+
+    /// Takes out what is not among these definitions.
+    pub(crate) fn keep(&mut self, defs: &[Arc<ToolDef>]) {
+        self.tools.retain(|tool| defs.iter().any(|def| def.name == tool.spec().name()));
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
@@ -75,8 +77,12 @@ impl Toolbox {
 
     /// What the model is told, the output tool last.
     pub(crate) fn defs(&self, cx: &Cx, run: &Run) -> Vec<Arc<ToolDef>> {
+        let offered = |tool: &&Arc<dyn Tool>| {
+            let spec = tool.spec();
+            !run.is_withdrawn(spec.name(), spec.retries)
+        };
         let mut defs: Vec<_> =
-            self.tools.iter().map(|tool| Arc::clone(tool.spec().def())).collect();
+            self.tools.iter().filter(offered).map(|tool| Arc::clone(tool.spec().def())).collect();
         if let (OutputPlan::Tool(_), Some(spec)) = (&run.config().output, &cx.core.output) {
             defs.push(Arc::clone(&spec.tool));
         }

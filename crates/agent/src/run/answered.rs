@@ -8,6 +8,10 @@ use provost_model::ModelResponse;
 
 use super::{CallState, FeedError, LastAnswer, OutputPlan, Phase, Run};
 
+/// The result of a call whose arguments did not arrive.
+const CUT_RESULT: &str =
+    "This call was not run: the answer was cut off before its arguments were complete.";
+
 impl Run {
     /// The model answered. `cost` is `None` if its price is not known.
     pub fn model_answered(
@@ -21,6 +25,7 @@ impl Run {
         };
         self.turns += 1;
         self.usage += response.usage;
+        self.unmetered |= !response.usage_known;
         self.add_cost(cost);
         let mut message = response.message;
         message.created_at = now;
@@ -47,7 +52,7 @@ impl Run {
         Ok(message)
     }
 
-    fn add_cost(&mut self, cost: Option<Money>) {
+    pub(super) fn add_cost(&mut self, cost: Option<Money>) {
         match (cost, self.cost) {
             (None, _) => self.unpriced_calls += 1,
             (Some(cost), None) => self.cost = Some(cost),
@@ -141,9 +146,21 @@ impl Run {
         }
         match self.round_limit(calls.len()) {
             Some(reached) => self.reach_round_limit(reached, calls, now),
-            None => {
-                self.phase = Phase::Tools { calls: calls.into_iter().map(CallState::new).collect() }
-            }
+            None => self.begin_round(calls, stop, now),
         }
+    }
+
+    fn begin_round(&mut self, calls: Vec<ToolCall>, stop: StopReason, now: Timestamp) {
+        let mut calls: Vec<CallState> = calls.into_iter().map(CallState::new).collect();
+        let cut =
+            matches!(stop, StopReason::MaxTokens | StopReason::ContentFilter | StopReason::Refusal);
+        // The last call of an answer that was cut off may lack its arguments; without them it would mean something else.
+        if let (true, Some(last)) = (cut, calls.last_mut())
+            && (last.call.arguments.trim().is_empty() || last.call.parse_arguments().is_err())
+        {
+            last.result = Some(ToolResult::error(&last.call, CUT_RESULT));
+        }
+        self.phase = Phase::Tools { calls };
+        self.close_round(now);
     }
 }

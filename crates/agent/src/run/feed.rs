@@ -1,9 +1,11 @@
 //! What is fed into the machine at any time: messages, another context, the end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use provost_core::{ApprovalId, Message, StopReason, Timestamp, ToolCall, ToolResult};
+use provost_core::{ApprovalId, Message, Money, StopReason, Timestamp, ToolCall, ToolResult};
 use provost_model::ModelResponse;
+use serde_json::{Map, Value};
 
 use super::{Phase, Run};
 use crate::context::Fitted;
@@ -51,22 +53,73 @@ impl Run {
         }
     }
 
-    /// The conversation was made to fit, or a hook changed it.
-    pub fn context_replaced(&mut self, fitted: Fitted) {
-        self.usage += fitted.usage;
+    /// A hook changed the conversation for this and the following calls; the stored session stays as it is.
+    pub fn context_changed(&mut self, messages: Vec<Arc<Message>>) {
+        self.context = messages;
+        self.mirrors_session = false;
+    }
+
+    /// The conversation was made to fit.
+    pub fn context_fitted(&mut self, fitted: Fitted) {
+        if fitted.usage.total() > 0 {
+            self.usage += fitted.usage;
+            self.add_cost(fitted.cost);
+        }
         self.context = fitted.messages;
-        if let Some(update) = fitted.session {
+        let Some(update) = fitted.session else { return };
+        if self.mirrors_session {
             let from_unsaved = update.pop.min(self.unsaved.add.len());
             self.unsaved.add.truncate(self.unsaved.add.len() - from_unsaved);
             self.unsaved.pop += update.pop - from_unsaved;
-            self.unsaved.add.extend(update.add);
+        }
+        // Where the context is no longer the stored tail, counting from its end would take out the wrong messages. Leaving them
+        // is harmless: a session is read from its last summary on.
+        self.unsaved.add.extend(update.add);
+        self.mirrors_session = true;
+    }
+
+    /// The run ends for now and waits for decisions; the time until it goes on does not count.
+    pub fn suspended(&mut self, state: Map<String, Value>, now: Timestamp) {
+        self.state = state;
+        self.suspended_at = Some(now);
+    }
+
+    /// The run goes on after it was suspended.
+    pub fn resumed(&mut self, now: Timestamp) {
+        if let Some(since) = self.suspended_at.take() {
+            let away = now.as_millis().saturating_sub(since.as_millis()).max(0);
+            self.baseline.at = Timestamp::from_millis(self.baseline.at.as_millis() + away);
         }
     }
 
+    /// The calls that have no result yet.
+    pub fn open_calls(&self) -> HashSet<String> {
+        match &self.phase {
+            Phase::Tools { calls } => calls
+                .iter()
+                .filter(|call| call.result.is_none())
+                .map(|call| call.call.id.clone())
+                .collect(),
+            _ => HashSet::new(),
+        }
+    }
+
+    /// Messages of the user's side that no model call has seen yet.
+    pub fn unheard(&self) -> usize {
+        self.after_results.len()
+    }
+
     /// Stops the run where it stands. Open calls get a result that says so; what the model had said is kept.
-    pub fn stop(&mut self, partial: Option<ModelResponse>, reason: StopReason, now: Timestamp) {
+    pub fn stop(
+        &mut self,
+        partial: Option<ModelResponse>,
+        cost: Option<Money>,
+        reason: StopReason,
+        now: Timestamp,
+    ) {
         if let Some(partial) = partial {
             self.usage += partial.usage;
+            self.add_cost(cost);
             let message = Arc::new(partial.message.at(now));
             if !message.is_empty() {
                 self.last.text = message.text();

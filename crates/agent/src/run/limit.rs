@@ -57,6 +57,9 @@ pub enum LimitDecision {
     Stop,
 }
 
+/// Used where a provider does not say what it used.
+const UNKNOWN: &str = "unknown: the provider does not say";
+
 impl Run {
     /// The first of tokens, money and time that is used up.
     pub(super) fn spent(&self, now: Timestamp) -> Option<LimitReached> {
@@ -69,11 +72,19 @@ impl Run {
             (LimitKind::TotalTokens, limits.total_tokens, used_input.saturating_add(used_output)),
         ];
         for (limit, allowed, used) in counts {
-            if let Some(allowed) = allowed
-                && used >= allowed
-            {
+            let Some(allowed) = allowed else { continue };
+            if used >= allowed {
                 return Some(reached(limit, &allowed, &used));
             }
+            if self.unmetered {
+                return Some(reached(limit, &allowed, &UNKNOWN));
+            }
+        }
+        // What cannot be counted cannot be limited: stop rather than guess.
+        if let Some(allowed) = limits.cost
+            && (self.unmetered || self.unpriced_calls > base.unpriced_calls)
+        {
+            return Some(reached(LimitKind::Cost, &allowed, &UNKNOWN));
         }
         if let (Some(allowed), Some(cost)) = (limits.cost, self.cost) {
             let before = base.cost.map_or(nothing(cost), |base| base);
@@ -119,7 +130,9 @@ impl Run {
 
     /// Starts all counting again: the same amount of everything once more.
     pub(super) fn extend(&mut self, now: Timestamp) {
+        self.unmetered = false;
         self.baseline = Baseline {
+            unpriced_calls: self.unpriced_calls,
             rounds: self.rounds,
             tool_calls: self.tool_calls,
             usage: self.usage,

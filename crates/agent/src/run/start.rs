@@ -18,6 +18,8 @@ pub struct RunStart {
     pub config: RunConfig,
     /// The conversation so far: valid, oldest first, without instructions.
     pub history: Vec<Arc<Message>>,
+    /// True if the history is the end of the stored session, message for message.
+    pub mirrors_session: bool,
     /// The run's own notes at the start.
     pub state: Map<String, Value>,
     /// The time.
@@ -33,6 +35,9 @@ pub enum ContinueError {
     /// The conversation waits for nothing.
     #[error("the conversation has no pending tool calls to continue from")]
     NothingPending,
+    /// The conversation waits for the user, not for the model.
+    #[error("the conversation has nothing for the model to answer: send a message")]
+    NothingToAnswer,
     /// A result for a call that nobody made.
     #[error("`{given}` is not a pending call: the pending ones are {pending}")]
     UnknownCall {
@@ -56,6 +61,17 @@ impl Run {
         run.close_pending();
         run.push(message);
         run
+    }
+
+    /// A run that goes on where a conversation stopped, without a new message.
+    pub fn proceed(start: RunStart) -> Result<Self, ContinueError> {
+        let run = Self::fresh(start);
+        let waits = run.context.last().is_some_and(|last| match last.role {
+            Role::User | Role::Summary => true,
+            Role::Tool => !last.tool_results().any(|result| result.pending),
+            Role::Assistant | Role::System => false,
+        });
+        if waits { Ok(run) } else { Err(ContinueError::NothingToAnswer) }
     }
 
     /// A run that goes on once the results of pending calls are there.
@@ -88,6 +104,9 @@ impl Run {
             context: start.history,
             produced: Vec::new(),
             unsaved: Unsaved::default(),
+            mirrors_session: start.mirrors_session,
+            suspended_at: None,
+            unmetered: false,
             phase: Phase::Model { without_tools: false },
             after_results: Vec::new(),
             usage: Usage::default(),

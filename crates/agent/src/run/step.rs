@@ -1,6 +1,8 @@
 //! What happens next.
 
-use provost_core::{ApprovalDecision, ApprovalRequest, LimitKind, StopReason, Timestamp, ToolCall};
+use provost_core::{
+    ApprovalDecision, ApprovalRequest, LimitReached, StopReason, Timestamp, ToolCall,
+};
 
 use serde_json::Value;
 
@@ -63,10 +65,10 @@ pub(crate) fn answer_to<'a>(
 impl Run {
     /// Decides what happens next. Calling it again without feeding an answer gives the same step.
     pub fn next_step(&mut self, now: Timestamp) -> Step {
-        if let Phase::Model { without_tools: false } = self.phase
+        if let Phase::Model { without_tools } = self.phase
             && let Some(reached) = self.spent(now)
         {
-            self.reach_hard_limit(reached, now);
+            self.reach_hard_limit(reached, without_tools, now);
         }
         match &self.phase {
             Phase::Model { without_tools } => {
@@ -92,8 +94,8 @@ impl Run {
     }
 
     /// Tokens, money or time are used up: no further request may start.
-    fn reach_hard_limit(&mut self, reached: provost_core::LimitReached, now: Timestamp) {
-        if self.config.at_limit == AtLimit::Ask {
+    fn reach_hard_limit(&mut self, reached: LimitReached, last_word: bool, now: Timestamp) {
+        if self.config.at_limit == AtLimit::Ask && !last_word {
             self.phase = Phase::AtLimit {
                 question: LimitQuestion { reached, calls: Vec::new(), rounds: self.rounds },
             };
@@ -105,15 +107,10 @@ impl Run {
     pub(super) fn end(
         &mut self,
         stop: StopReason,
-        limit: Option<provost_core::LimitReached>,
+        limit: Option<LimitReached>,
         pending_calls: Vec<ToolCall>,
         at: Timestamp,
     ) {
         self.phase = Phase::Done(Ending { stop, limit, pending_calls, output: None, at });
-    }
-
-    /// True if the run's time is over; the driver asks while a long step is under way.
-    pub fn is_out_of_time(&self, now: Timestamp) -> bool {
-        self.spent(now).is_some_and(|reached| reached.limit == LimitKind::Wall)
     }
 }

@@ -22,6 +22,7 @@ fn start(limits: Limits, at_limit: AtLimit) -> RunStart {
             depth: 0,
         },
         history: Vec::new(),
+        mirrors_session: true,
         state: Map::new(),
         now: at(0),
     }
@@ -143,8 +144,9 @@ fn every_limit_stops_before_the_next_request() {
 fn extending_a_limit_gives_the_same_amount_again() {
     let mut run = asked(Limits::unlimited().total_tokens(11), AtLimit::Ask);
     for round in 1..=2 {
-        run.model_answered(calling(&["a"]), None, at(round)).unwrap();
-        run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(round)).unwrap();
+        run.model_answered(calling(&[&round.to_string()]), None, at(round)).unwrap();
+        run.tool_finished(ToolResult::text(&tool_call(&round.to_string()), "1"), at(round))
+            .unwrap();
         assert!(
             matches!(run.next_step(at(round)), Step::AskLimit(question) if question.calls.is_empty())
         );
@@ -175,7 +177,7 @@ fn stopping_anywhere_leaves_a_valid_conversation() {
     run.model_answered(calling(&["a", "b"]), None, at(1)).unwrap();
     run.tool_finished(ToolResult::text(&tool_call("b"), "2"), at(2)).unwrap();
     run.user_said(Arc::new(Message::user("wait")));
-    run.stop(None, StopReason::Cancelled, at(3));
+    run.stop(None, None, StopReason::Cancelled, at(3));
     assert_eq!(run.next_step(at(3)), Step::Done);
     let (repaired, repairs) = crate::context::repair(run.context().to_vec());
     assert_eq!((repairs, repaired.len()), (0, 4), "{repaired:?}");
@@ -187,9 +189,9 @@ fn stopping_anywhere_leaves_a_valid_conversation() {
 fn two_currencies_are_never_added() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
     let euro = Money { amount: "1".parse().unwrap(), currency: provost_core::Currency::EUR };
-    for cost in [Money::usd("1".parse().unwrap()), euro] {
-        run.model_answered(calling(&["a"]), Some(cost), at(1)).unwrap();
-        run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(1)).unwrap();
+    for (id, cost) in [("a", Money::usd("1".parse().unwrap())), ("b", euro)] {
+        run.model_answered(calling(&[id]), Some(cost), at(1)).unwrap();
+        run.tool_finished(ToolResult::text(&tool_call(id), "1"), at(1)).unwrap();
     }
     let summary = run.summary(at(2));
     assert_eq!((summary.cost.unwrap().to_string().as_str(), summary.unpriced_calls), ("$1", 1));

@@ -1,11 +1,13 @@
 //! Sessions in a directory: one append-only file each, safe against crashes and against other processes.
 //!
 //! A commit is one line; it is on the disk before [`SessionStore::commit`] returns. Half a line at the end of a file is a
-//! commit that never returned: readers skip it, the next writer cuts it off. Writers hold an advisory lock from reading the
-//! revision until the line is on the disk. Locks are files of their own, so replacing or removing a session file never leaves
-//! two processes locking different files.
+//! commit that never returned: readers skip it, the next writer cuts it off. A line that is whole and wrong is damage wherever
+//! it stands: nothing is read or written then, for the line may be a commit that did return. Writers hold an advisory lock
+//! from reading the revision until the line is on the disk. Locks are files of their own, so replacing or removing a session
+//! file never leaves two processes locking different files.
 
 mod name;
+mod private;
 mod record;
 
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +17,7 @@ use std::sync::Arc;
 
 use provost_core::{Env, Message};
 
-use self::record::{Damage, Head, Log, Tail};
+use self::record::{Damage, Head, Log, Problem, Tail};
 use super::memory::newest_first;
 use super::{
     Change, SessionError, SessionFuture, SessionInfo, SessionStore, Transcript, check_base,
@@ -30,6 +32,8 @@ const LOCKS_DIR: &str = "locks";
 const TAIL_BYTES: u64 = 64 * 1024;
 /// Popped messages a file holds before it is worth rewriting.
 const DEAD_MESSAGES_MIN: usize = 64;
+/// Files of torn lines beside one session's file; more than a machine that loses power now and then ever makes.
+const TORN_FILES_MAX: u32 = 16;
 
 /// Keeps sessions in a directory. Clones share it, and so can other processes on the same machine.
 #[derive(Debug, Clone)]
@@ -38,7 +42,7 @@ pub struct FileSessions {
 }
 
 impl FileSessions {
-    /// Opens a directory, made if it does not exist.
+    /// Opens a directory, made if it does not exist. On Unix a new one has mode 0700, and files in it have 0600.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, SessionError> {
         Self::open_with(dir, Env::system())
     }
@@ -47,7 +51,7 @@ impl FileSessions {
     pub fn open_with(dir: impl Into<PathBuf>, env: Env) -> Result<Self, SessionError> {
         let path = dir.into();
         let locks = path.join(LOCKS_DIR);
-        fs::create_dir_all(&locks).map_err(storage("create", &locks))?;
+        private::create_dir_all(&locks).map_err(storage("create", &locks))?;
         sync_dir(&path)?;
         let dir = Arc::new(Dir { path, env });
         Ok(Self { dir })
@@ -112,6 +116,7 @@ impl Dir {
         let path = self.file(id);
         let (head, sound_bytes) = self.state(id, &path)?;
         check_base(id, change.base, head.revision)?;
+        self.cut_torn(&path, sound_bytes)?;
         let next = head.next(change.pop, change.add.len(), self.env.now());
         if next.dead >= DEAD_MESSAGES_MIN && next.dead > next.live {
             let mut messages = self.replay(id)?.messages;
@@ -134,7 +139,8 @@ impl Dir {
             Err(SessionError::Corrupt { .. }) => true,
             Err(error) => return Err(error),
         };
-        for path in [path.with_extension("tmp"), path] {
+        let torn = (1..=TORN_FILES_MAX).map(|number| torn_file(&path, number));
+        for path in torn.chain([path.with_extension("tmp"), path.clone()]) {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(storage("remove", &path)(error));
@@ -182,12 +188,9 @@ impl Dir {
             .fold(0u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)))
             .wrapping_rem(LOCKS);
         let path = self.path.join(LOCKS_DIR).join(format!("{place:02}.lock"));
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(storage("open", &path))?;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true);
+        let file = private::open(&path, &mut options).map_err(storage("open", &path))?;
         take(&file).map_err(storage("lock", &path))?;
         Ok(file)
     }
@@ -209,7 +212,7 @@ impl Dir {
                 return Ok((head, len.saturating_sub(torn_bytes as u64)));
             }
             if start == 0 {
-                let log = record::replay(&end).map_err(|damage| corrupt(id, damage))?;
+                let log = record::replay(&end).map_err(|damage| corrupt(id, path, &damage))?;
                 return Ok((log.head, log.sound_bytes as u64));
             }
             window = window.saturating_mul(4);
@@ -223,22 +226,69 @@ impl Dir {
         };
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(storage("read", &path))?;
-        record::replay(&bytes).map_err(|damage| corrupt(id, damage))
+        let log = record::replay(&bytes).map_err(|damage| corrupt(id, &path, &damage))?;
+        if record::has_holes(&bytes[log.sound_bytes..]) {
+            tracing::warn!(
+                session.id = id,
+                file = %path.display(),
+                "the last commit of session {id} did not wholly reach the disk and is skipped"
+            );
+        }
+        Ok(log)
+    }
+
+    /// Cuts off what follows the last good line. The cut is on the disk before anything else is written there.
+    fn cut_torn(&self, path: &Path, sound_bytes: u64) -> Result<(), SessionError> {
+        let Some(mut file) = open_existing(path)? else {
+            return Ok(());
+        };
+        let mut torn = Vec::new();
+        file.seek(SeekFrom::Start(sound_bytes))
+            .and_then(|_| file.read_to_end(&mut torn))
+            .map_err(storage("read", path))?;
+        if torn.is_empty() {
+            return Ok(());
+        }
+        // Lost blocks may also be those of a commit that returned, on a disk that failed since: no byte of it is thrown away.
+        if record::has_holes(&torn) {
+            self.keep_torn(path, &torn)?;
+        }
+        private::open(path, OpenOptions::new().write(true))
+            .and_then(|file| file.set_len(sound_bytes).and_then(|()| file.sync_all()))
+            .map_err(storage("cut", path))
+    }
+
+    /// Writes bytes to a new file beside the session's.
+    fn keep_torn(&self, path: &Path, bytes: &[u8]) -> Result<(), SessionError> {
+        for kept in (1..=TORN_FILES_MAX).map(|number| torn_file(path, number)) {
+            let mut file =
+                match private::open(&kept, OpenOptions::new().write(true).create_new(true)) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    opened => opened.map_err(storage("create", &kept))?,
+                };
+            if let Err(error) = file.write_all(bytes).and_then(|()| file.sync_all()) {
+                drop(fs::remove_file(&kept));
+                return Err(storage("write", &kept)(error));
+            }
+            tracing::warn!(
+                file = %kept.display(),
+                "a commit that did not wholly reach the disk is kept in {}", kept.display()
+            );
+            return sync_dir(&self.path);
+        }
+        let full = format!("there are {TORN_FILES_MAX} torn files beside it, move them away");
+        Err(storage("cut", path)(io::Error::new(io::ErrorKind::AlreadyExists, full)))
     }
 
     /// Writes a line after the last good one and waits until it is on the disk.
     fn append(&self, path: &Path, sound_bytes: u64, line: &[u8]) -> Result<(), SessionError> {
-        let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .map_err(storage("open", path))?;
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        let mut file = private::open(path, &mut options).map_err(storage("open", path))?;
         // The name first: a writer that died may have left a file, or a rewritten one, whose name is not on the disk yet.
         sync_dir(&self.path)?;
-        let written = file
-            .set_len(sound_bytes)
-            .and_then(|()| file.write_all(line))
-            .and_then(|()| file.sync_data());
+        // The line break is the last byte of the one write: a line that has it was handed over whole.
+        let written = file.write_all(line).and_then(|()| file.sync_data());
         if let Err(error) = written {
             // The caller is told that nothing changed, so nobody may see the line. Should this fail too, a torn line is
             // skipped anyway; a whole one that did not reach the disk is what remains of the risk.
@@ -252,7 +302,9 @@ impl Dir {
     fn rewrite(&self, path: &Path, line: &[u8]) -> Result<(), SessionError> {
         let new = path.with_extension("tmp");
         let failed = storage("rewrite", path);
-        let mut file = File::create(&new).map_err(&failed)?;
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(true).write(true);
+        let mut file = private::open(&new, &mut options).map_err(&failed)?;
         file.write_all(line).map_err(&failed)?;
         file.sync_all().map_err(&failed)?;
         fs::rename(&new, path).map_err(&failed)?;
@@ -291,10 +343,24 @@ fn storage(what: &'static str, path: &Path) -> impl Fn(io::Error) -> SessionErro
     }
 }
 
-fn corrupt(id: &str, damage: Damage) -> SessionError {
+/// Where bytes that follow the last good line of a file are kept.
+fn torn_file(path: &Path, number: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".torn-{number}"));
+    PathBuf::from(name)
+}
+
+fn corrupt(id: &str, path: &Path, damage: &Damage) -> SessionError {
+    let Damage { line, problem } = damage;
+    let remedy = match problem {
+        Problem::Version(_) => "use a newer program".to_owned(),
+        Problem::Changed(_) => format!(
+            "restore the file from a copy, or remove line {line} and all after it to go on without them"
+        ),
+    };
     SessionError::Corrupt {
         id: id.to_owned(),
-        problem: format!("line {}: {}", damage.line, damage.problem),
+        problem: format!("line {line} of `{}`: {problem}; {remedy}", path.display()),
     }
 }
 

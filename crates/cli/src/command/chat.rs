@@ -3,12 +3,15 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use provost_core::ErrorKind;
+
 use super::{AgentArgs, block_on};
 use crate::boot::{self, Boot};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::plain::{Approver, Desk, Ended, Lines, Printer, Style, drive};
+use crate::plain::{Approver, Desk, Ended, Printer, Style, drive};
 use crate::problem::Problem;
+use crate::stdin::Lines;
 use crate::tui::{self, Chat, Slash, Theme, parse_slash};
 
 /// Pause of the demo model before each word, on a terminal.
@@ -52,20 +55,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, Problem> {
         has_mouse: args.mouse,
         is_yes: args.agent.yes,
     };
-    block_on(tui::run(chat))??;
-    Ok(0)
+    block_on(tui::run(chat))?
 }
 
 /// Each line of standard input is a turn; the first turn that fails ends it.
 async fn pipe(args: &Args, output: &Output, boot: &Boot) -> Result<u8, Problem> {
     output.dim(&format!("{}: {}", boot.choice.name(), boot.choice.why));
     let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
-    let style = Style {
-        is_json: false,
-        stdout_tty: output.stdout_tty,
-        stderr_tty: output.stderr_tty,
-        stderr_color: output.stderr_color,
-    };
+    let style =
+        Style { is_json: false, stdout_tty: output.stdout_tty, stderr_color: output.stderr_color };
     let mut printer = Printer::new(io::stdout().lock(), io::stderr(), style);
     let mut lines = Lines::default();
     let approver = if args.agent.yes {
@@ -78,14 +76,12 @@ async fn pipe(args: &Args, output: &Output, boot: &Boot) -> Result<u8, Problem> 
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
-            () = interrupt.next() => return super::run::exit(&Ended::Cancelled),
+            () = interrupt.next() => return Ok(ErrorKind::Cancelled.exit_code()),
         };
         let line = match line {
             None => return Ok(0),
             Some(Ok(line)) => line,
-            Some(Err(error)) => {
-                return Err(Problem::io("standard input", &error).help("it must be UTF-8 text"));
-            }
+            Some(Err(problem)) => return Err(problem),
         };
         match parse_slash(&line) {
             Some(Slash::Quit) => return Ok(0),
@@ -100,7 +96,7 @@ async fn pipe(args: &Args, output: &Output, boot: &Boot) -> Result<u8, Problem> 
                     interrupt: &mut interrupt,
                 };
                 let ended = drive(boot.talk.start(line.trim()), &mut desk).await?;
-                let code = super::run::exit(&ended)?;
+                let code = super::run::exit(&ended, &mut printer)?;
                 if code != 0 || matches!(ended, Ended::ReaderGone) {
                     return Ok(code);
                 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::boot::{self, PROBE_TIMEOUT};
 use crate::discover::{self, Choice, Provider, Wanted};
-use crate::output::Output;
+use crate::output::{Output, printable};
 use crate::problem::Problem;
 
 /// How long one connection may take.
@@ -284,9 +284,11 @@ fn show(report: &Report, has_color: bool) -> String {
             State::Error => ("✗", "31"),
         };
         let mark = if has_color { format!("\x1b[{color}m{mark}\x1b[0m") } else { mark.to_owned() };
-        text.push_str(&format!("{mark} {:<18} {}\n", check.name, check.detail));
+        // Some of it was said by others: the names of an Ollama's models.
+        let detail = printable(&check.detail);
+        text.push_str(&format!("{mark} {:<18} {detail}\n", check.name));
         if let Some(help) = &check.help {
-            text.push_str(&format!("  {:<18} → {help}\n", ""));
+            text.push_str(&format!("  {:<18} → {}\n", "", printable(help)));
         }
     }
     text.push_str("\nNext:\n");

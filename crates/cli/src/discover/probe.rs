@@ -48,7 +48,7 @@ impl Address {
 /// The address in a URL; the error says what a URL must look like.
 pub(crate) fn parse_url(url: &str) -> Result<Address, Problem> {
     let bad = |why: &str| {
-        Problem::invalid(format!("`{url}` is not a base URL: {why}"))
+        Problem::invalid(format!("`{}` is not a base URL: {why}", shown(url)))
             .help("write it like https://host/v1 or http://127.0.0.1:8080/v1")
     };
     let (tls, rest) = match url.split_once("://") {
@@ -69,6 +69,29 @@ pub(crate) fn parse_url(url: &str) -> Result<Address, Problem> {
         return Err(bad("its host is missing or wrong"));
     }
     Ok(Address { tls, host, port })
+}
+
+/// A URL, or what was meant to be one, without what may be secret in it: user, password and query.
+///
+/// It may be malformed, so everything before the last `@` goes, wherever that is.
+fn shown(url: &str) -> String {
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) if scheme.chars().all(|c| c.is_ascii_alphabetic()) => {
+            (format!("{scheme}://"), rest)
+        }
+        _ => (String::new(), url),
+    };
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    format!("{scheme}{rest}")
+}
+
+/// The path in a URL; empty if it has none.
+pub(crate) fn url_path(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let end = rest.find(['?', '#']).unwrap_or(rest.len());
+    let path = rest[..end].split_once('/').map_or("", |(_, path)| path);
+    path.trim_matches('/')
 }
 
 fn split_port(authority: &str, default_port: u16) -> Option<(String, u16)> {
@@ -191,6 +214,26 @@ mod tests {
             let problem = parse_url(url).unwrap_err();
             assert!(problem.what.contains("is not a base URL"), "{url}");
         }
+    }
+
+    #[test]
+    fn a_refused_url_is_shown_without_its_secrets() {
+        for (url, shown) in [
+            ("http://user:hunter2@h/v1", "`http://h/v1`"),
+            ("user:hunter2@h/v1", "`h/v1`"),
+            ("ftp://hunter2@h", "`ftp://h`"),
+            ("http://h:x/v1?key=hunter2", "`http://h:x/v1`"),
+            ("http://h:x/v1#hunter2", "`http://h:x/v1`"),
+            ("http://user:hunt?er2@h:x/v1", "`http://h:x/v1`"),
+            ("http://user:hunt/er2@h:x/v1", "`http://h:x/v1`"),
+            ("user:hunter2://x@h", "`h`"),
+        ] {
+            let problem = parse_url(url).unwrap_err();
+            assert!(problem.what.contains(shown), "{problem}");
+            assert!(!problem.what.contains("hunt"), "{problem}");
+        }
+        let problem = ollama_address(Some("user:hunter2@box")).unwrap_err();
+        assert!(!problem.what.contains("hunter2"), "{problem}");
     }
 
     #[test]

@@ -88,6 +88,37 @@ fn any_compatible_server_needs_no_key_and_gets_none_it_was_not_given() {
 }
 
 #[test]
+fn an_ollama_elsewhere_keeps_its_path_and_gets_the_key_it_was_given() {
+    let wanted = Wanted {
+        api_key_env: Some("MY_KEY".to_owned()),
+        ..at("ollama/tiny", "http://host/custom/v1")
+    };
+    let choice = check(wanted.clone(), &[("MY_KEY", "secret")], None).unwrap();
+    assert_eq!(choice.base_url.as_deref(), Some("http://host/custom/v1"));
+    assert_eq!(choice.key.unwrap().expose(), "secret");
+    assert_eq!(check(wanted, &[], None).unwrap_err().kind, ErrorKind::Unauthenticated);
+    // Without a path it is where an Ollama listens.
+    for url in ["http://host", "http://host/"] {
+        let choice = check(at("ollama/tiny", url), &[], None).unwrap();
+        assert_eq!(choice.base_url.as_deref(), Some("http://host:11434/v1"));
+        assert_eq!(choice.key, None);
+    }
+}
+
+#[test]
+fn flags_that_the_demo_model_cannot_heed_are_refused() {
+    let key = Wanted { api_key_env: Some("NOSUCH".to_owned()), ..model("demo") };
+    for (wanted, flag) in [(key, "--api-key-env"), (at("demo", "http://h/v1"), "--base-url")] {
+        let problem = check(wanted, &[], None).unwrap_err();
+        assert_eq!(problem.kind, ErrorKind::Invalid);
+        assert!(problem.what.contains(flag), "{problem}");
+        assert!(problem.help.unwrap().contains("--model"));
+    }
+    let choice = check(at("compatible/demo", "http://h/v1"), &[], None).unwrap();
+    assert_eq!(choice.model, "demo");
+}
+
+#[test]
 fn what_cannot_work_is_refused_with_the_way_out() {
     for (wanted, what, help) in [
         (model("nowhere/m"), "no provider `nowhere`", "--base-url"),

@@ -71,6 +71,15 @@ fn a_model_cannot_steer_a_terminal_but_a_pipe_gets_every_byte() {
 }
 
 #[test]
+fn what_goes_aside_steers_nothing_wherever_it_goes() {
+    let call = ToolCall::new("c1", "clo\x1bck", &json!({}));
+    let result = ToolResult::text(&call, "a\x1b[2J\u{202e}b");
+    let events = [event(EventKind::ToolFinished { result, duration: std::time::Duration::ZERO })];
+    let (_, err) = print(&events, Style::default());
+    assert_eq!(err, "  → clock: a[2Jb (0 ms)\n");
+}
+
+#[test]
 fn json_lines_are_the_events() {
     let style = Style { is_json: true, ..Style::default() };
     let events = turn();

@@ -40,7 +40,10 @@ fn save(dir: &Path, name: &str, text: &str) -> Result<String, ToolError> {
             "`{name}` cannot name a note: use 1 to {NAME_CHARS_MAX} letters, digits, `-` or `_`"
         )));
     }
-    std::fs::create_dir_all(dir)?;
+    let failed = |path: &Path, error: &io::Error| {
+        ToolError::failed(format!("{} cannot be written: {error}", path.display()))
+    };
+    std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
     let path = dir.join(format!("{name}.txt"));
     let mut file = match std::fs::File::create_new(&path) {
         Ok(file) => file,
@@ -49,9 +52,9 @@ fn save(dir: &Path, name: &str, text: &str) -> Result<String, ToolError> {
                 "there is already a note `{name}`: choose another name"
             )));
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(failed(&path, &error)),
     };
-    file.write_all(text.as_bytes())?;
+    file.write_all(text.as_bytes()).map_err(|error| failed(&path, &error))?;
     Ok(format!("saved {}", path.display()))
 }
 
@@ -78,6 +81,18 @@ mod tests {
             assert!(matches!(error, ToolError::Retry(_)), "{name}: {error}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let notes = file.join("notes");
+        let error = save(&notes, "milk", "x").unwrap_err().to_string();
+        assert!(error.contains(&notes.display().to_string()), "{error}");
+        let error = save(&file, "milk", "x").unwrap_err().to_string();
+        assert!(error.contains(&file.display().to_string()), "{error}");
     }
 
     #[test]

@@ -16,6 +16,9 @@ use super::slash::{self, Slash};
 use super::transcript::{Body, Transcript};
 use crate::problem::Problem;
 
+/// How long a question must be on the screen before a key can answer it: what was typed before was not meant for it.
+const ANSWER_AFTER: Duration = Duration::from_millis(500);
+
 /// What can happen to the chat.
 #[derive(Debug)]
 pub(crate) enum Action {
@@ -77,6 +80,8 @@ pub(crate) struct Metrics {
     pub(crate) height: usize,
     /// First row of the marked entry.
     pub(crate) selected: Option<usize>,
+    /// True if a question was on the screen.
+    pub(crate) is_asking: bool,
 }
 
 /// Which part of the transcript is on the screen.
@@ -135,6 +140,8 @@ pub(crate) struct App {
     /// True if the next Ctrl-C leaves.
     pub(crate) is_leaving: bool,
     pub(super) metrics: Metrics,
+    /// The question that can be answered, and since when: it is drawn and nothing is being typed.
+    asked: Option<(ApprovalId, Duration)>,
     always: HashSet<String>,
     /// The message that opened the run and comes back as its first event.
     opening: Option<String>,
@@ -152,11 +159,7 @@ impl App {
     pub(crate) fn update(&mut self, action: Action) -> Vec<Effect> {
         match action {
             Action::Key(key) => return self.key(key),
-            Action::Paste(text) => {
-                if self.approvals.is_empty() {
-                    self.input.insert(&text);
-                }
-            }
+            Action::Paste(text) => self.input.insert(&text),
             Action::Wheel(rows) => self.scroll_by(rows),
             Action::Run(kind) => return self.run_event(&kind),
             Action::RunGone => {
@@ -300,6 +303,26 @@ impl App {
         self.transcript.push(Body::Problem(problem));
     }
 
+    /// True if a key may answer: whoever pressed it saw the question first and was not typing something else.
+    pub(super) fn is_answerable(&self) -> bool {
+        let front = self.approvals.front();
+        let is_due = |(id, since): (ApprovalId, Duration)| {
+            front.is_some_and(|request| request.id == id)
+                && self.now.saturating_sub(since) >= ANSWER_AFTER
+        };
+        self.input.is_empty() && self.asked.is_some_and(is_due)
+    }
+
+    /// Notes which question is on the screen above an empty box.
+    fn note_question(&mut self, is_drawn: bool) {
+        let front = self.approvals.front().filter(|_| is_drawn && self.input.is_empty());
+        self.asked = match (front, self.asked) {
+            (Some(request), Some(asked)) if asked.0 == request.id => Some(asked),
+            (Some(request), _) => Some((request.id, self.now)),
+            (None, _) => None,
+        };
+    }
+
     /// Answers the oldest question.
     pub(super) fn answer(&mut self, decision: ApprovalDecision, is_always: bool) -> Vec<Effect> {
         let Some(request) = self.approvals.pop_front() else {
@@ -336,8 +359,9 @@ impl App {
         self.scroll = if moved >= last { Scroll::Follow } else { Scroll::At(moved) };
     }
 
-    /// Brings the marked entry onto the screen if it is not there.
+    /// Notes what is on the screen, and brings the marked entry onto it if it is not there.
     fn drawn(&mut self, metrics: Metrics) {
+        self.note_question(metrics.is_asking);
         let is_new = self.metrics.selected != metrics.selected;
         self.metrics = metrics;
         let Some(row) = metrics.selected.filter(|_| is_new) else {

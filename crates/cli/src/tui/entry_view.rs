@@ -10,7 +10,7 @@ use super::markdown;
 use super::theme::Theme;
 use super::transcript::{Body, Entry, ToolEntry, ToolState};
 use super::wrap::{Indent, wrap};
-use crate::output::one_line;
+use crate::output::{one_line, printable};
 use crate::problem::Problem;
 
 /// Lines of an open entry that are shown.
@@ -66,7 +66,7 @@ fn problem_lines(problem: &Problem, width: u16, theme: &Theme) -> Vec<Line<'stat
 
 fn tool_lines(tool: &ToolEntry, is_open: bool, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let mut lines = vec![tool_line(tool, is_open, width, theme)];
-    // A person who is asked must see what the question is about.
+    // A person who is asked must see what the question is about, all of it.
     if !is_open && tool.state != ToolState::Asking {
         return lines;
     }
@@ -84,7 +84,7 @@ fn tool_lines(tool: &ToolEntry, is_open: bool, width: u16, theme: &Theme) -> Vec
         let indent = Indent::same("  → ", theme.dim);
         lines.extend(wrap(&[(tool.result.clone(), style)], width, &indent));
     }
-    if lines.len() > OPEN_LINES_MAX {
+    if lines.len() > OPEN_LINES_MAX && tool.state != ToolState::Asking {
         let more = format!("  … {} more lines", lines.len() - OPEN_LINES_MAX);
         lines.truncate(OPEN_LINES_MAX);
         lines.push(Line::styled(more, theme.dim));
@@ -170,8 +170,9 @@ fn pretty(arguments: &str) -> String {
 
 /// A text cut to a number of columns, with a mark where something is missing.
 pub(crate) fn fit(text: &str, columns_max: usize) -> String {
+    let text = printable(text);
     if text.width() <= columns_max {
-        return text.to_owned();
+        return text.into_owned();
     }
     let mut cut = String::new();
     let mut columns = 0;

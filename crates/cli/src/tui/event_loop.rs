@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use provost_core::Env;
+use provost_core::{Env, ErrorKind};
 use ratatui::crossterm::event::{self, Event as TermEvent, MouseEventKind};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -47,8 +47,8 @@ pub(crate) struct Chat {
     pub(crate) is_yes: bool,
 }
 
-/// Runs the chat until the person leaves.
-pub(crate) async fn run(chat: Chat) -> Result<(), Problem> {
+/// Runs the chat until the person leaves, or somebody ends the program; the number is the exit code.
+pub(crate) async fn run(chat: Chat) -> Result<u8, Problem> {
     let history = chat.boot.talk.history().await?;
     let terminal = |error: std::io::Error| Problem::io("the terminal", &error);
     let mut interrupt = Interrupt::listen().map_err(terminal)?;
@@ -58,6 +58,7 @@ pub(crate) async fn run(chat: Chat) -> Result<(), Problem> {
     if !history.is_empty() {
         desk.act(Action::History(history)).await;
     }
+    let mut code = 0;
     let mut frames = interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     desk.draw().map_err(terminal)?;
@@ -71,7 +72,10 @@ pub(crate) async fn run(chat: Chat) -> Result<(), Problem> {
                 }
                 None => break,
             },
-            () = interrupt.next() => break,
+            () = interrupt.next() => {
+                code = ErrorKind::Cancelled.exit_code();
+                break;
+            }
             event = next_event(&mut desk.turn) => desk.run_event(event).await,
             _ = frames.tick(), if is_alive || desk.is_stale => {
                 desk.app.update(Action::Tick(desk.begun.elapsed()));
@@ -80,7 +84,7 @@ pub(crate) async fn run(chat: Chat) -> Result<(), Problem> {
         }
     }
     desk.close().await;
-    Ok(())
+    Ok(code)
 }
 
 /// Reads the terminal on a thread of its own: reading it blocks.
@@ -147,6 +151,8 @@ impl Desk {
             let mut metrics = Default::default();
             let (view, app) = (&mut self.view, &self.app);
             self.screen.terminal.draw(|frame| metrics = view.draw(frame, app))?;
+            // A question counts as asked from now on, however long drawing it took.
+            self.app.update(Action::Tick(self.begun.elapsed()));
             let before = self.app.scroll;
             self.app.update(Action::Drawn(metrics));
             if self.app.scroll == before {
@@ -244,12 +250,10 @@ impl Desk {
     }
 
     /// Lets a running turn end in order, so that what was said is kept.
-    async fn close(mut self) {
+    async fn close(self) {
         drop(self.screen);
-        if let Some(turn) = &mut self.turn {
-            turn.cancel();
-            let drain = async { while turn.next().await.is_some() {} };
-            tokio::time::timeout(Duration::from_secs(2), drain).await.ok();
+        if let Some(turn) = self.turn {
+            turn.end().await;
         }
     }
 }

@@ -19,8 +19,10 @@ impl App {
         if let Some(effects) = self.look_key(key, is_ctrl) {
             return effects;
         }
-        if !self.approvals.is_empty() {
-            return self.approval_key(key);
+        if self.is_answerable()
+            && let Some(effects) = self.approval_key(key)
+        {
+            return effects;
         }
         self.edit_key(key, is_ctrl)
     }
@@ -74,16 +76,21 @@ impl App {
         Some(Vec::new())
     }
 
-    fn approval_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    /// Answers the question on the screen; `None` if the key is none of the answers. Only the bare key is one: Ctrl-A goes to
+    /// the start of the line, whatever is asked.
+    fn approval_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
+        if !key.modifiers.difference(KeyModifiers::SHIFT).is_empty() {
+            return None;
+        }
         let reason = "the user said no".to_owned();
-        match key.code {
+        Some(match key.code {
             KeyCode::Char('y' | 'Y') => self.answer(ApprovalDecision::Approve, false),
             KeyCode::Char('a' | 'A') => self.answer(ApprovalDecision::Approve, true),
             KeyCode::Char('n' | 'N') | KeyCode::Esc => {
                 self.answer(ApprovalDecision::Deny { reason }, false)
             }
-            _ => Vec::new(),
-        }
+            _ => return None,
+        })
     }
 
     fn edit_key(&mut self, key: KeyEvent, is_ctrl: bool) -> Vec<Effect> {

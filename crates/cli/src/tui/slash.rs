@@ -36,7 +36,7 @@ const KEYS: [(&str, &str); 8] = [
     ("PgUp, PgDn", "look back"),
     ("Tab, Shift-Tab", "mark a tool call; Enter folds it open"),
     ("Ctrl-O", "fold the marked or the last tool call"),
-    ("y n a", "answer a question: yes, no, always this tool"),
+    ("y n a", "answer a question on an empty line: yes, no, always this tool"),
     ("Ctrl-C", "stop the turn; twice on an empty line leaves"),
 ];
 

@@ -14,6 +14,8 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::crossterm::{cursor, execute};
 
+use crate::output::printable;
+
 static PANIC_HOOK: Once = Once::new();
 /// True while the chat has the terminal.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
@@ -62,7 +64,7 @@ impl Drop for Screen {
         restore();
         if std::thread::panicking() {
             let last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
-            writeln!(io::stderr(), "{last}").ok();
+            writeln!(io::stderr(), "{}", printable(&last)).ok();
         }
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::{
-    ApprovalDecision, ApprovalRequest, EventKind, Message, Part, Role, ToolCall, ToolResult,
+    ApprovalDecision, ApprovalRequest, EventKind, Message, Part, Role, RunSummary, ToolCall,
+    ToolResult,
 };
 
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
 
 /// How far a tool call is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +135,10 @@ impl Transcript {
     /// Takes a stored conversation in.
     pub(crate) fn load(&mut self, messages: &[Arc<Message>]) {
         for message in messages {
+            // A question of the user begins a run at the latest.
+            if message.role == Role::User {
+                self.begin_run();
+            }
             for part in &message.parts {
                 match (message.role, part) {
                     (Role::User, Part::Text { text }) => self.push(Body::User(text.clone())),
@@ -184,6 +189,7 @@ impl Transcript {
                 self.stop_tools();
                 self.push(Body::Notice("stopped".to_owned()));
             }
+            EventKind::Finished { summary } => self.finish(summary),
             other => {
                 if let Some(remark) = remark(other) {
                     self.push(Body::Notice(remark));
@@ -287,6 +293,15 @@ impl Transcript {
                 (false, _) => ToolState::Done,
             };
         });
+    }
+
+    /// The answer is all there is; what it lacks is told. A limit has told its own.
+    fn finish(&mut self, summary: &RunSummary) {
+        if let Some(problem) = Problem::of_stop(summary.stop) {
+            self.push(Body::Problem(problem));
+        } else if let Some(warning) = problem::warning(summary) {
+            self.push(Body::Notice(format!("warning: {warning}")));
+        }
     }
 
     /// Calls that never came to an end are shown as stopped.

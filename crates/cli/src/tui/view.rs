@@ -65,14 +65,14 @@ impl View {
         for (row, line) in bottom.lines[skipped..].iter().enumerate() {
             put(buffer, area, begin + row, line);
         }
-        if let Some((row, column)) = bottom.cursor
-            && row >= skipped
-        {
+        let (row, column) = bottom.cursor;
+        if row >= skipped {
             let x = area.x + u16::try_from(column).unwrap_or(0).min(area.width - 1);
             let y = area.y + u16::try_from(begin + row - skipped).unwrap_or(0);
             frame.set_cursor_position(Position::new(x, y.min(area.bottom() - 1)));
         }
-        Metrics { total, height, selected }
+        let is_asking = bottom.question.is_some_and(|row| row >= skipped);
+        Metrics { total, height, selected, is_asking }
     }
 
     /// Renders what changed and forgets what is gone.
@@ -161,30 +161,40 @@ impl View {
         let rest = "─".repeat(columns.saturating_sub(mark.width()));
         let rule = format!("{mark}{rest}");
         lines.push(Line::styled(rule, theme.dim));
-        let mut cursor = None;
-        if let Some(request) = app.approvals.front() {
-            let ask = format!("allow {}?", request.call.name);
-            let keys = " y yes · n no · a always";
+        let asked = self.question(app, columns);
+        let question = asked.is_some().then_some(lines.len());
+        lines.extend(asked);
+        let mark = if columns > 8 { "› " } else { "" };
+        let rows = app.input.rows(columns - mark.width());
+        let first = (rows.cursor.0 + 1).saturating_sub(BOX_ROWS_MAX);
+        let (above, column) = rows.cursor;
+        let cursor = (lines.len() + above - first, mark.width() + column);
+        for (index, row) in rows.rows.iter().enumerate().skip(first).take(BOX_ROWS_MAX) {
+            let before = if index == 0 { mark } else { &"  "[..mark.width().min(2)] };
             lines.push(Line::from(vec![
-                Span::styled(fit(&ask, columns), theme.warn),
-                Span::styled(fit(keys, columns.saturating_sub(ask.width())), theme.dim),
+                Span::styled(before.to_owned(), theme.user),
+                Span::raw(row.clone()),
             ]));
-        } else {
-            let mark = if columns > 8 { "› " } else { "" };
-            let rows = app.input.rows(columns - mark.width());
-            let first = (rows.cursor.0 + 1).saturating_sub(BOX_ROWS_MAX);
-            let (above, column) = rows.cursor;
-            cursor = Some((lines.len() + above - first, mark.width() + column));
-            for (index, row) in rows.rows.iter().enumerate().skip(first).take(BOX_ROWS_MAX) {
-                let before = if index == 0 { mark } else { &"  "[..mark.width().min(2)] };
-                lines.push(Line::from(vec![
-                    Span::styled(before.to_owned(), theme.user),
-                    Span::raw(row.clone()),
-                ]));
-            }
         }
         lines.push(self.status(app, columns));
-        Bottom { lines, cursor }
+        Bottom { lines, question, cursor }
+    }
+
+    /// The oldest question, and the keys that answer it as soon as they do.
+    fn question(&self, app: &App, columns: usize) -> Option<Line<'static>> {
+        let request = app.approvals.front()?;
+        let keys = match app.input.is_empty() {
+            true if app.is_answerable() => " y yes · n no · a always",
+            true => "",
+            false => " empty the line to answer",
+        };
+        let ask = format!("allow {}?", request.call.name);
+        let ask = fit(&ask, columns.saturating_sub(keys.width()).max(columns / 2));
+        let keys = fit(keys, columns.saturating_sub(ask.width()));
+        Some(Line::from(vec![
+            Span::styled(ask, self.theme.warn),
+            Span::styled(keys, self.theme.dim),
+        ]))
     }
 
     fn status(&self, app: &App, columns: usize) -> Line<'static> {
@@ -221,8 +231,10 @@ impl View {
 
 struct Bottom {
     lines: Vec<Line<'static>>,
+    /// Row of the question among the lines.
+    question: Option<usize>,
     /// Row among the lines, and column.
-    cursor: Option<(usize, usize)>,
+    cursor: (usize, usize),
 }
 
 /// One empty row between entries; calls that follow each other stand together.

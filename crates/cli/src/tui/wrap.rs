@@ -5,6 +5,8 @@ use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
+use crate::output::printable;
+
 /// A piece of text in one style.
 pub(crate) type Piece = (String, Style);
 
@@ -47,11 +49,10 @@ pub(crate) fn wrap(pieces: &[Piece], width: u16, indent: &Indent) -> Vec<Line<'s
         space: None,
     };
     for (text, style) in pieces {
-        for grapheme in text.graphemes(true) {
+        for grapheme in printable(text).graphemes(true) {
             match grapheme {
-                "\n" | "\r\n" => lines.end_line(),
+                "\n" => lines.end_line(),
                 "\t" => TAB.graphemes(true).for_each(|g| lines.push(g, *style)),
-                other if other.contains(char::is_control) => {}
                 other => lines.push(other, *style),
             }
         }
@@ -161,5 +162,6 @@ mod tests {
     #[test]
     fn tabs_become_spaces_and_controls_vanish() {
         check("a\tb\x1b[1m", 20, &Indent::default(), &["a    b[1m"]);
+        check("a\r\nb\u{202e}c\u{200b}", 20, &Indent::default(), &["a", "bc"]);
     }
 }

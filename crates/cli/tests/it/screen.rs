@@ -106,6 +106,8 @@ fn a_chat_asks_stops_and_gives_the_terminal_back() {
     // A pasted message of two lines is one message.
     terminal.press("\x1b[200~save a note:\nbuy milk\x1b[201~\r");
     terminal.expect("save_note?");
+    // The keys are shown once they answer.
+    terminal.expect("always");
     terminal.press("y");
     terminal.expect("notes/buy-milk.txt");
     let note = std::fs::read_to_string(world.path().join("notes/buy-milk.txt"));
@@ -126,7 +128,7 @@ fn a_terminated_chat_gives_the_terminal_back() {
     let kill = std::process::Command::new("kill").arg(id).status();
     assert!(kill.unwrap().success());
     terminal.expect("\x1b[?1049l");
-    terminal.child.wait().unwrap();
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(130));
     assert!(terminal.is_cooked());
 }
 
@@ -139,4 +141,15 @@ fn run_asks_at_the_terminal() {
     terminal.expect("saved notes/buy-milk.txt");
     assert!(terminal.child.wait().unwrap().success());
     assert!(world.path().join("notes/buy-milk.txt").exists());
+}
+
+#[test]
+fn run_shows_all_of_what_it_asks_about() {
+    let world = World::new();
+    let prompt = format!("save a note: {}theend", "milk ".repeat(300));
+    let mut terminal = Terminal::start(&world, &["run", &prompt]);
+    terminal.expect("allow save_note");
+    terminal.expect("theend\"}? [y/N]");
+    terminal.press("n\n");
+    terminal.expect("not saved");
 }

@@ -29,3 +29,20 @@ fn names_with_a_date_are_found_and_others_are_unknown() {
     assert_eq!(catalog.anthropic_traits("claude-of-tomorrow").thinking, Thinking::Adaptive);
     assert!(catalog.models("anthropic").count() > 3);
 }
+
+#[test]
+fn a_version_is_no_date() {
+    for (model, name, dated) in [
+        ("m-4-20251001", "m-4", true),
+        ("m-4-2025-10-01", "m-4", true),
+        ("m-4-latest", "m-4", true),
+        ("m-4-5-20251001", "m-4", false),
+        ("m-4-5", "m-4", false),
+        ("m-4-2025100", "m-4", false),
+        ("m-4-20251001-x", "m-4", false),
+        ("m-420251001", "m-4", false),
+        ("m-4", "m-4", false),
+    ] {
+        assert_eq!(is_dated(model, name), dated, "{model}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Building an [`HttpModel`]: everything that can be wrong is said here, before any request.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use provost_core::{Env, ErrorKind, Secret};
@@ -13,7 +14,7 @@ use crate::wire::openai_chat::OpenAiChat;
 use crate::{ModelInfo, RetryPolicy};
 
 /// Why a model cannot be built.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum BuildError {
     /// No key was given and none was found.
     #[error("{provider} needs an API key: set {variable} or give one to the builder")]
@@ -34,7 +35,7 @@ pub enum BuildError {
     /// The base URL is not one.
     #[error("`{url}` is not a base URL ({reason}): use one such as https://api.example.com/v1")]
     BaseUrl {
-        /// What was given, without credentials.
+        /// What was given, without user name, password and query.
         url: String,
         /// What is wrong with it.
         reason: String,
@@ -56,6 +57,14 @@ pub enum BuildError {
     /// The HTTP client refused its settings.
     #[error("the HTTP client cannot be built: {0}")]
     Client(#[source] reqwest::Error),
+}
+
+/// The same sentence as of `Display`: a `main` that returns the error prints this one, and whoever reads it needs to know what
+/// to do.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl BuildError {
@@ -245,25 +254,47 @@ fn headers(own: &[(String, Secret<String>)]) -> Result<HeaderMap, BuildError> {
 }
 
 fn base_url(text: &str) -> Result<Url, BuildError> {
-    let refused = |url: &str, reason: &str| {
-        Err(BuildError::BaseUrl { url: url.to_owned(), reason: reason.to_owned() })
-    };
-    let url = match Url::parse(text.trim()) {
+    let text = text.trim();
+    let refused =
+        |reason: &str| Err(BuildError::BaseUrl { url: public(text), reason: reason.to_owned() });
+    let url = match Url::parse(text) {
         Ok(url) => url,
-        // The text is not shown where it might hold a password.
-        Err(cause) if text.contains('@') => return refused("***", &cause.to_string()),
-        Err(cause) => return refused(text, &cause.to_string()),
+        Err(cause) => return refused(&cause.to_string()),
     };
     if !url.username().is_empty() || url.password().is_some() {
-        return refused("***", "it holds a user name or password; give the key to the builder");
+        return refused("it holds a user name or password; give the key to the builder");
     }
     if !matches!(url.scheme(), "http" | "https") {
-        return refused(text, "it must begin with http:// or https://");
+        return refused("it must begin with http:// or https://");
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return refused(text, "it must have no query and no fragment");
+        return refused("it must have no query and no fragment");
     }
     Ok(url)
+}
+
+/// What of an address may be shown: neither user name nor password, and nothing from a query on.
+///
+/// It works on the text, since what cannot be parsed can hold a password too. A password may hold any character, so all up to
+/// the last `@` goes. With a `?` or `#` before that `@` it might also be part of a query; then nothing is shown.
+fn public(text: &str) -> String {
+    let (scheme, rest) = match text.find("://") {
+        Some(at) if is_scheme(&text[..at]) => text.split_at(at + 3),
+        _ => ("", text),
+    };
+    let (shown, query) = match rest.find(['?', '#']) {
+        Some(at) if rest[at..].contains('@') => return format!("{scheme}***"),
+        Some(at) => (&rest[..=at], "***"),
+        None => (rest, ""),
+    };
+    match shown.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}***@{host}{query}"),
+        None => format!("{scheme}{shown}{query}"),
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
 #[cfg(test)]

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use futures::Stream;
 use futures::future::BoxFuture;
 use http_body::Body as _;
+use provost_core::limits::RESPONSE_BYTES_MAX;
 use tokio::time::{Instant, Sleep};
 
-use super::{Endpoint, header};
+use super::{Endpoint, header, later};
 use crate::http::send::{self, Opened};
 use crate::sse::{SseError, SseParser};
 use crate::wire::{Decoder, Progress};
@@ -23,6 +24,10 @@ use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent};
 const TAIL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the end of the body may follow the last event. Reading it lets the connection be used again.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Bytes of the body of one answer. Several times what an answer may hold, because each token comes in a wrapping of JSON;
+/// with it everything is bounded that a decoder keeps until a later event.
+const BODY_BYTES_MAX: usize = 4 * RESPONSE_BYTES_MAX;
 
 /// The stream of one call.
 pub(super) struct Call {
@@ -54,6 +59,8 @@ struct Reading {
     sse: SseParser,
     decoder: Box<dyn Decoder>,
     request_id: Option<String>,
+    /// Bytes of the body so far.
+    bytes: usize,
     last_byte: Instant,
     /// How long silence may last now.
     patience: Duration,
@@ -102,6 +109,7 @@ impl Call {
             sse: SseParser::default(),
             decoder: self.endpoint.wire.decoder(),
             request_id: header::request_id(&opened.headers),
+            bytes: 0,
             last_byte: now,
             patience,
             timer: Box::pin(tokio::time::sleep_until(wake_at(now, patience, self.deadline))),
@@ -172,7 +180,7 @@ impl Call {
             return;
         }
         let endpoint = &self.endpoint;
-        let error = send::without_key(endpoint, error);
+        let error = send::without_secrets(endpoint, error);
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let wait = match self.delivered {
             true => None,
@@ -229,6 +237,13 @@ impl Stream for Call {
 
 impl Reading {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        self.bytes = self.bytes.saturating_add(bytes.len());
+        if self.bytes > BODY_BYTES_MAX {
+            return Err(self.signed(ModelError::new(
+                ModelErrorClass::Malformed,
+                format!("the provider sent an answer of more than {BODY_BYTES_MAX} bytes"),
+            )));
+        }
         let Self { sse, decoder, finished, .. } = self;
         let fed = sse.push(bytes, |event| {
             if !*finished {
@@ -286,7 +301,7 @@ impl Reading {
 }
 
 fn wake_at(last_byte: Instant, patience: Duration, deadline: Option<Instant>) -> Instant {
-    let wake = last_byte + patience;
+    let wake = later(last_byte, patience);
     deadline.map_or(wake, |deadline| deadline.min(wake))
 }
 
@@ -305,3 +320,6 @@ impl From<SseError> for ModelError {
         ModelError::new(ModelErrorClass::Malformed, error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,11 +11,14 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, Request, Response};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Endpoint, header};
+use super::{Endpoint, header, later};
 use crate::{ModelError, ModelErrorClass};
 
 /// How long the body of an error answer may take.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Header values below this are switches rather than secrets, and hiding every `1` would make an error unreadable.
+const SECRET_BYTES_MIN: usize = 6;
 
 /// An answer that began well.
 pub(super) struct Opened {
@@ -33,7 +36,7 @@ pub(super) async fn open(
         return Err(deadline_error());
     }
     let request = request(&endpoint, body)?;
-    let first_byte = Instant::now() + endpoint.timeouts.first_byte;
+    let first_byte = later(Instant::now(), endpoint.timeouts.first_byte);
     let until = deadline.map_or(first_byte, |deadline| deadline.min(first_byte));
     let response = match timeout_at(until, endpoint.client.execute(request)).await {
         Ok(Ok(response)) => response,
@@ -135,15 +138,24 @@ async fn read_bounded(mut body: reqwest::Body, deadline: Option<Instant>) -> Vec
     read
 }
 
-/// The error without the key: a vendor may repeat it in its complaint about it.
-pub(super) fn without_key(endpoint: &Endpoint, mut error: ModelError) -> ModelError {
-    if let Some(key) = &endpoint.key
-        && !key.expose().is_empty()
-        && error.message.contains(key.expose().as_str())
-    {
-        error.message = error.message.replace(key.expose().as_str(), "***");
+/// The error without the key and without the values of secret headers: a vendor may repeat them in its complaint.
+pub(super) fn without_secrets(endpoint: &Endpoint, mut error: ModelError) -> ModelError {
+    let key = endpoint.key.as_ref().map(|key| key.expose().as_str());
+    let headers = endpoint.headers.values().filter(|value| value.is_sensitive());
+    let headers = headers.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
+    for secret in key.into_iter().chain(headers.flat_map(secrets_of_header)) {
+        if !secret.is_empty() && error.message.contains(secret) {
+            error.message = error.message.replace(secret, "***");
+        }
     }
     error
+}
+
+/// The value of a header, and what stands behind a scheme such as `Bearer` in it.
+fn secrets_of_header(value: &str) -> impl Iterator<Item = &str> {
+    let credentials = value.split_once(' ').map(|(_, credentials)| credentials.trim());
+    let secrets = std::iter::once(value).chain(credentials);
+    secrets.filter(|secret| secret.len() >= SECRET_BYTES_MIN)
 }
 
 /// A connection that could not be made or that broke.

@@ -59,3 +59,21 @@ fn nothing_waits_beyond_the_deadline() {
     assert_eq!(decide(&error, 0, Some(500)), None);
     assert_eq!(decide(&error, 0, Some(0)), None);
 }
+
+#[test]
+fn times_beyond_all_reason_do_not_panic() {
+    let asked = |seconds| ModelError {
+        retry_after: Some(Duration::from_secs(seconds)),
+        ..ModelError::new(Class::RateLimited, "x")
+    };
+    assert_eq!(decide(&asked(18_000_000_000_000_000_000), 0, None), None);
+    let endless = RetryPolicy {
+        base: Duration::MAX,
+        cap: Duration::MAX,
+        retry_after_max: Duration::MAX,
+        ..RetryPolicy::default()
+    };
+    assert_eq!(endless.decide(&asked(u64::MAX), 0, None, 1.0), Some(Duration::MAX));
+    let error = ModelError::new(Class::Overloaded, "x");
+    assert_eq!(endless.decide(&error, 3, None, 1.0), Some(Duration::MAX));
+}

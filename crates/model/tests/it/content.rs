@@ -54,6 +54,15 @@ async fn text_comes_back_with_id_model_and_usage() {
 }
 
 #[tokio::test]
+async fn a_server_that_tells_no_usage_is_not_one_that_used_nothing() {
+    let provider = FakeProvider::start().await;
+    provider.replies([Reply::text("x"), Reply::text("x").usage(Usage::default())]);
+    let asked = model(WireKind::OpenAiChat, &provider);
+    assert!(!complete(&asked, ask("Hi")).await.unwrap().usage_known);
+    assert!(complete(&asked, ask("Hi")).await.unwrap().usage_known);
+}
+
+#[tokio::test]
 async fn deltas_come_one_by_one_and_in_order() {
     for wire in WIRES {
         let provider = FakeProvider::start().await;

@@ -212,6 +212,54 @@ async fn an_endless_error_body_and_an_echoed_key_do_no_harm() {
 }
 
 #[tokio::test]
+async fn a_wait_beyond_all_reason_is_an_error_and_no_panic() {
+    for wire in WIRES {
+        let provider = FakeProvider::start().await;
+        let wait = "18000000000000000000";
+        provider.reply(Reply::failure(Failure::RateLimited).header("retry-after", wait));
+        let error = drain(&model(wire, &provider), ask()).await.1.unwrap();
+        assert_eq!(error.class, Class::RateLimited);
+        assert_eq!(provider.request_count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_stage_without_a_limit_is_one() {
+    for wire in WIRES {
+        let provider = FakeProvider::start().await;
+        provider.reply(Reply::text("x"));
+        let timeouts = Timeouts {
+            connect: Duration::MAX,
+            first_byte: Duration::MAX,
+            idle: Duration::MAX,
+            total: Some(Duration::MAX),
+        };
+        let options = Options { timeouts, ..Options::default() };
+        let (events, failure) = drain(&model_with(wire, &provider, options), ask()).await;
+        assert_eq!((texts(&events), failure), (vec!["x"], None));
+    }
+}
+
+#[tokio::test]
+async fn the_values_of_ones_own_headers_are_hidden_in_errors() {
+    let provider = FakeProvider::start().await;
+    let body = "token tok-hunter3 and proxy Basic aHVudGVyNA== (aHVudGVyNA==) are wrong: flag 1";
+    provider.reply(Reply::fixed(401, "text/plain", body));
+    let model = provost_model::OpenAi::builder("gpt-5.1")
+        .api_key(KEY)
+        .base_url(provider.base_url())
+        .header("x-gateway-token", "tok-hunter3")
+        .header("proxy-authorization", "Basic aHVudGVyNA==")
+        .header("x-flag", "1")
+        .build()
+        .unwrap();
+    let error = drain(&model, ask()).await.1.unwrap();
+    let hidden = "token *** and proxy *** (***) are wrong: flag 1";
+    assert!(error.message.ends_with(hidden), "{}", error.message);
+    assert!(!format!("{error:?}").contains("hunter3"));
+}
+
+#[tokio::test]
 async fn silence_ends_in_a_timeout_wherever_it_begins() {
     let short = Duration::from_millis(40);
     for wire in WIRES {

@@ -1,15 +1,17 @@
 //! Questions that a tool asks while it runs, and what else its context tells.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use provost_core::ApprovalDecision;
-use provost_tool::{Deps, Tool, ToolError, ToolOutput, tool_fn};
+use provost_tool::{Deps, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use crate::stage::{self, People};
 
 fn asking() -> Arc<dyn Tool> {
-    let tool = tool_fn("pay", "Pays", |cx: provost_tool::ToolCx, ()| async move {
+    let tool = tool_fn("pay", "Pays", |cx: ToolCx, ()| async move {
         cx.confirm("go on?").await?;
         cx.confirm_with("pay?", json!({"amount": 3})).await?;
         Ok::<_, ToolError>("paid")
@@ -53,6 +55,82 @@ async fn a_payload_without_a_json_form_is_not_asked() {
     let cx = stage::cx();
     let payload = std::collections::HashMap::from([((1, 2), 3)]);
     assert!(matches!(cx.confirm_with("go on?", payload).await, Err(ToolError::Failed(_))));
+}
+
+/// What became of a tool whose people take ten minutes for each answer, and how long it took.
+async fn asked_slowly<F>(
+    body: impl Fn(ToolCx) -> F + Send + Sync + 'static,
+) -> (Result<ToolOutput, ToolError>, Duration)
+where
+    F: Future<Output = Result<(), ToolError>> + Send + 'static,
+{
+    let tool = tool_fn("pay", "Pays", move |cx: ToolCx, ()| body(cx)).unwrap();
+    let tool: Arc<dyn Tool> = Arc::new(tool);
+    assert_eq!(tool.spec().timeout, Duration::from_secs(60));
+    let people = People::who_approve_after(Duration::from_secs(600));
+    let started = Instant::now();
+    let ended = stage::run(&tool, stage::cx_with(people, Deps::default()), json!({})).await;
+    (ended, started.elapsed())
+}
+
+const TOO_LATE: &str = "the tool did not finish within 60 s";
+
+#[tokio::test(start_paused = true)]
+async fn time_that_people_take_is_not_the_tools() {
+    let (ended, took) = asked_slowly(|cx| async move {
+        sleep(Duration::from_secs(29)).await;
+        cx.confirm("go on?").await?;
+        sleep(Duration::from_secs(29)).await;
+        // Asked together, they wait together.
+        futures::future::try_join(cx.confirm("this?"), cx.confirm("and this?")).await?;
+        Ok(())
+    })
+    .await;
+    assert_eq!(ended.unwrap().to_text(), "done");
+    assert_eq!(took, Duration::from_secs(29 + 600 + 29 + 600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_hangs_after_the_answer_times_out() {
+    let (ended, took) = asked_slowly(|cx| async move {
+        sleep(Duration::from_secs(20)).await;
+        cx.confirm("go on?").await?;
+        std::future::pending().await
+    })
+    .await;
+    assert_eq!(ended, Err(ToolError::failed(TOO_LATE)));
+    assert_eq!(took, Duration::from_secs(660));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_given_up_does_not_stop_the_clock() {
+    let (ended, took) = asked_slowly(|cx| async move {
+        let patience = Duration::from_secs(5);
+        assert!(tokio::time::timeout(patience, cx.confirm("go on?")).await.is_err());
+        std::future::pending().await
+    })
+    .await;
+    assert_eq!(ended, Err(ToolError::failed(TOO_LATE)));
+    assert_eq!(took, Duration::from_secs(65));
+}
+
+#[tokio::test]
+async fn a_question_too_large_to_show_is_not_asked() {
+    let people = People::who_approve();
+    let cx = stage::cx_with(Arc::clone(&people), Deps::default());
+    let huge = "x".repeat(2 * 1024 * 1024);
+    assert!(matches!(cx.confirm(huge.clone()).await, Err(ToolError::Failed(_))));
+    assert!(matches!(cx.confirm_with("pay?", huge).await, Err(ToolError::Failed(_))));
+    assert!(people.asked.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_long_report_of_progress_is_cut() {
+    let people = People::who_approve();
+    let cx = stage::cx_with(Arc::clone(&people), Deps::default());
+    cx.progress("x".repeat(1024 * 1024));
+    let told = people.told.lock().unwrap();
+    assert!(told[0].len() < 4 * 1024 + 64 && told[0].contains("of 1048576 bytes cut"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_tool::{Approval, DepType, SpecError, ToolSpec};
+use provost_tool::{Approval, DepType, SpecError, ToolSpec, schema_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -53,6 +53,15 @@ fn s214_required_optional_and_skipped_fields() {
     assert_eq!(schema["properties"]["to"]["description"], "Where to.");
     assert_eq!(schema["properties"]["people"]["default"], 0);
     assert_eq!(schema["properties"]["note"]["type"], json!(["string", "null"]));
+}
+
+#[test]
+fn the_schema_of_a_type_keeps_its_name_and_the_tools_does_not() {
+    let mut of_type = schema_of::<Trip>();
+    assert_eq!(of_type.get("$schema"), None);
+    assert_eq!(of_type["title"], "Trip");
+    of_type.as_object_mut().unwrap().remove("title");
+    assert_eq!(of_type, schema::<Trip>());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a driver of runs does around a call, in small.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -15,13 +16,22 @@ use tokio_util::sync::CancellationToken;
 /// People who always give the same answer, and remember what they were asked.
 pub(crate) struct People {
     answer: Result<ApprovalDecision, ToolError>,
+    takes: Duration,
     pub(crate) asked: Mutex<Vec<(String, Option<Value>)>>,
     pub(crate) told: Mutex<Vec<String>>,
 }
 
 impl People {
     pub(crate) fn who(answer: Result<ApprovalDecision, ToolError>) -> Arc<Self> {
-        Arc::new(Self { answer, asked: Mutex::default(), told: Mutex::default() })
+        Arc::new(Self::after(Duration::ZERO, answer))
+    }
+
+    pub(crate) fn who_approve_after(takes: Duration) -> Arc<Self> {
+        Arc::new(Self::after(takes, Ok(ApprovalDecision::Approve)))
+    }
+
+    fn after(takes: Duration, answer: Result<ApprovalDecision, ToolError>) -> Self {
+        Self { answer, takes, asked: Mutex::default(), told: Mutex::default() }
     }
 
     pub(crate) fn who_approve() -> Arc<Self> {
@@ -37,7 +47,13 @@ impl Confirm for People {
         payload: Option<Value>,
     ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
         self.asked.lock().unwrap().push((hint, payload));
-        std::future::ready(self.answer.clone()).boxed()
+        async {
+            if !self.takes.is_zero() {
+                tokio::time::sleep(self.takes).await;
+            }
+            self.answer.clone()
+        }
+        .boxed()
     }
 
     fn progress(&self, _cx: &ToolCx, message: String) {

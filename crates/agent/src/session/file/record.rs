@@ -2,8 +2,9 @@
 //!
 //! `{"crc":"0f3c…","v":1,"revision":3,"pop":0,"live":7,"dead":2,"at":1700000000000,"add":[…]}`
 //!
-//! The checksum covers every byte after its own field up to the line break. Only the last line can be bad without harm: it
-//! is a commit that never returned. Invariant: nothing here performs I/O.
+//! The checksum covers every byte after its own field up to the line break. Only what a crash can leave of a commit that
+//! never returned is skipped (see [`is_torn`]); any other bad line is damage, the last one too, for it may be a commit that
+//! did return. Invariant: nothing here performs I/O.
 
 use std::sync::Arc;
 
@@ -91,22 +92,50 @@ pub(super) fn is_sound(line: &[u8]) -> bool {
 }
 
 /// The head of a sound line.
-pub(super) fn head(line: &[u8]) -> Result<Head, String> {
-    let head: Head = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+pub(super) fn head(line: &[u8]) -> Result<Head, Problem> {
+    let head: Head = serde_json::from_slice(line).map_err(changed)?;
     if head.v != VERSION {
-        return Err(format!(
-            "format version {} is not known, only {VERSION}; use a newer program",
-            head.v
-        ));
+        return Err(Problem::Version(head.v));
     }
     Ok(head)
+}
+
+/// True if these bytes after the last good line are what a crash leaves of a commit that never returned.
+///
+/// A line is one write whose last byte is its line break, so without that byte it is half a line. The blocks of a write can
+/// reach the disk in any order, though: after a power loss the end may be there and a block before it not. Such blocks read
+/// as zeros, and a written line never holds a zero byte, since JSON escapes it. A whole line with another last byte is no
+/// half line: it was written to its end and changed later.
+pub(super) fn is_torn(rest: &[u8]) -> bool {
+    has_holes(rest)
+        || !rest.ends_with(b"\n") && !rest.split_last().is_some_and(|(_, line)| is_sound(line))
+}
+
+/// True if a block of these bytes never reached the disk, or was lost there later: the two look the same.
+pub(super) fn has_holes(bytes: &[u8]) -> bool {
+    bytes.contains(&0)
 }
 
 /// What is wrong with a file, and in which line (from 1).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Damage {
     pub(super) line: usize,
-    pub(super) problem: String,
+    pub(super) problem: Problem,
+}
+
+/// What is wrong with a line.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Problem {
+    /// It is sound, but of a format that came later.
+    #[error("format version {0} is not known, only {VERSION}")]
+    Version(u16),
+    /// It is not what was written, or not where it was written.
+    #[error("{0}")]
+    Changed(String),
+}
+
+fn changed(what: impl ToString) -> Problem {
+    Problem::Changed(what.to_string())
 }
 
 /// A file that was read whole.
@@ -114,7 +143,7 @@ pub(super) struct Damage {
 pub(super) struct Log {
     pub(super) messages: Vec<Arc<Message>>,
     pub(super) head: Head,
-    /// Bytes up to the end of the last good line; what follows is half a commit.
+    /// Bytes up to the end of the last good line; what follows is torn.
     pub(super) sound_bytes: usize,
 }
 
@@ -124,12 +153,12 @@ pub(super) fn replay(bytes: &[u8]) -> Result<Log, Damage> {
     let lines = bytes.split_inclusive(|&byte| byte == b'\n');
     for (line, number) in lines.zip(1..) {
         let is_last = log.sound_bytes + line.len() == bytes.len();
+        if is_last && is_torn(line) {
+            break;
+        }
         let content = line.strip_suffix(b"\n").filter(|content| is_sound(content));
         let Some(content) = content else {
-            if is_last {
-                break;
-            }
-            return Err(Damage { line: number, problem: "the checksum does not match".to_owned() });
+            return Err(Damage { line: number, problem: changed("the checksum does not match") });
         };
         log.apply(content).map_err(|problem| Damage { line: number, problem })?;
         log.sound_bytes += line.len();
@@ -138,25 +167,25 @@ pub(super) fn replay(bytes: &[u8]) -> Result<Log, Damage> {
 }
 
 impl Log {
-    fn apply(&mut self, line: &[u8]) -> Result<(), String> {
+    fn apply(&mut self, line: &[u8]) -> Result<(), Problem> {
         let head = head(line)?;
         let is_first = self.sound_bytes == 0;
         if !is_first && head.revision != self.head.revision + 1 {
-            return Err(format!(
+            return Err(changed(format!(
                 "revision {} follows revision {}",
                 head.revision, self.head.revision
-            ));
+            )));
         }
-        let Added { add } = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let Added { add } = serde_json::from_slice(line).map_err(changed)?;
         let kept = self.messages.len().checked_sub(head.pop);
         if kept.map(|kept| kept + add.len()) != Some(head.live) {
-            return Err(format!(
+            return Err(changed(format!(
                 "the count of messages is wrong: {} less {} plus {} is not {}",
                 self.messages.len(),
                 head.pop,
                 add.len(),
                 head.live
-            ));
+            )));
         }
         self.messages.truncate(kept.unwrap_or_default());
         self.messages.extend(add);
@@ -168,7 +197,7 @@ impl Log {
 /// The last line within the end of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Tail {
-    /// Its head, and the bytes after it that are half a commit.
+    /// Its head, and the bytes after it that are torn.
     Found { head: Head, torn_bytes: usize },
     /// It begins before `end`, or the file must be read whole to say what is wrong.
     Unclear,
@@ -179,7 +208,10 @@ pub(super) fn tail(end: &[u8], whole: bool) -> Tail {
     let Some(line_end) = end.iter().rposition(|&byte| byte == b'\n') else {
         return Tail::Unclear;
     };
-    let before = &end[..line_end];
+    let (before, rest) = (&end[..line_end], &end[line_end + 1..]);
+    if !rest.is_empty() && !is_torn(rest) {
+        return Tail::Unclear;
+    }
     let line_start = match before.iter().rposition(|&byte| byte == b'\n') {
         Some(break_at) => break_at + 1,
         None if whole => 0,
@@ -188,7 +220,7 @@ pub(super) fn tail(end: &[u8], whole: bool) -> Tail {
     let line = &before[line_start..];
     let sound = Some(line).filter(|line| is_sound(line));
     match sound.map(head) {
-        Some(Ok(head)) => Tail::Found { head, torn_bytes: end.len() - line_end - 1 },
+        Some(Ok(head)) => Tail::Found { head, torn_bytes: rest.len() },
         _ => Tail::Unclear,
     }
 }
@@ -261,15 +293,34 @@ mod tests {
     }
 
     #[test]
+    fn only_what_a_crash_can_leave_is_torn() {
+        let head = Head::default().next(0, 1, Timestamp::default());
+        let message = Message::user("a\0b\nc");
+        let line = encode(head, &[Arc::new(message)]).unwrap();
+        assert!(!is_torn(&line) && !has_holes(&line), "zeros of a message are escaped");
+        for len in 0..line.len() {
+            assert!(is_torn(&line[..len]), "cut at {len}");
+        }
+        for place in 0..line.len() {
+            let mut changed = line.clone();
+            changed[place] ^= 1;
+            assert!(!is_torn(&changed), "byte {place} changed");
+            changed[place] = 0;
+            assert!(is_torn(&changed), "byte {place} never reached the disk");
+        }
+        assert!(!is_torn(b"garbage\n") && !is_torn(b"\n"));
+    }
+
+    #[test]
     fn a_sound_line_of_another_version_or_out_of_order_is_damage() {
         let first = Head::default().next(0, 0, Timestamp::default());
         let newer = Head { v: 2, ..first };
-        let problem = replay(&encode(newer, &[]).unwrap()).unwrap_err().problem;
-        assert!(problem.contains("format version 2"), "{problem}");
+        let damage = replay(&encode(newer, &[]).unwrap()).unwrap_err();
+        assert_eq!(damage, Damage { line: 1, problem: Problem::Version(2) });
         let mut bytes = encode(first, &[]).unwrap();
         bytes.extend(encode(first, &[]).unwrap());
         let damage = replay(&bytes).unwrap_err();
-        assert_eq!((damage.line, damage.problem.as_str()), (2, "revision 1 follows revision 1"));
+        assert_eq!(damage, Damage { line: 2, problem: changed("revision 1 follows revision 1") });
         let counted = Head { live: 3, ..first };
         assert!(replay(&encode(counted, &[]).unwrap()).is_err());
     }

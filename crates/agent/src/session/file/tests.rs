@@ -7,6 +7,10 @@ use tempfile::TempDir;
 use super::*;
 use crate::session::conformance;
 
+mod damage;
+#[cfg(unix)]
+mod modes;
+
 const ID: &str = "chat";
 
 fn opened() -> (TempDir, FileSessions, PathBuf) {
@@ -71,6 +75,7 @@ async fn a_crash_at_any_byte_of_a_commit_leaves_the_state_before_or_after_it() {
         assert_eq!(next.revision, base + 1);
         assert_eq!(next.messages.last().unwrap().text(), "next");
     }
+    assert!(!torn_file(&file, 1).exists(), "half a line is worth nothing");
 }
 
 #[tokio::test]
@@ -88,49 +93,6 @@ async fn a_crash_at_any_byte_of_the_first_commit_leaves_no_session() {
     fs::write(&file, &bytes[..3]).unwrap();
     assert!(!store.delete(ID).await.unwrap());
     assert!(!file.exists());
-}
-
-#[tokio::test]
-async fn a_last_line_that_reached_the_disk_in_part_is_skipped() {
-    let (_dir, store, file) = opened();
-    store.commit(ID, change(0, 0, &["one"])).await.unwrap();
-    let sound = fs::read(&file).unwrap();
-    store.commit(ID, change(1, 0, &["two"])).await.unwrap();
-    // The blocks of a file can reach the disk in any order: the end is there, the middle is zeros.
-    let mut bytes = fs::read(&file).unwrap();
-    let middle = sound.len() + 20..bytes.len() - 5;
-    bytes[middle].fill(0);
-    fs::write(&file, &bytes).unwrap();
-    assert_eq!(texts(&store).await, ["one"]);
-    assert_eq!(store.commit(ID, change(1, 0, &["three"])).await.unwrap(), 2);
-    assert_eq!(texts(&store).await, ["one", "three"]);
-}
-
-#[tokio::test]
-async fn a_bad_line_in_the_middle_is_damage_with_its_number() {
-    let (_dir, store, file) = opened();
-    for base in 0..3 {
-        store.commit(ID, change(base, 0, &["m"])).await.unwrap();
-    }
-    let mut bytes = fs::read(&file).unwrap();
-    let second_line = bytes.iter().position(|&byte| byte == b'\n').unwrap() + 1;
-    bytes[second_line + 30] ^= 1;
-    fs::write(&file, &bytes).unwrap();
-    let error = store.load(ID).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "session `chat` cannot be read: line 2: the checksum does not match"
-    );
-    // Half a line after a bad one does not make the bad one the last.
-    bytes.truncate(bytes.len() - 2);
-    fs::write(&file, &bytes).unwrap();
-    assert!(matches!(
-        store.commit(ID, change(1, 0, &["m"])).await,
-        Err(SessionError::Corrupt { .. })
-    ));
-    assert_eq!(store.list().await.unwrap(), []);
-    assert!(store.delete(ID).await.unwrap(), "a damaged session can be removed");
-    assert_eq!(store.load(ID).await.unwrap(), None);
 }
 
 #[tokio::test]

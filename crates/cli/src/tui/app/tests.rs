@@ -1,8 +1,9 @@
-use provost_core::{Env, ErrorInfo, StopReason, ToolCall};
+use provost_core::{Env, ErrorInfo, Part, Role, StopReason, ToolCall};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use serde_json::json;
 
 use super::*;
+use crate::problem::tests::summary;
 
 fn app() -> App {
     let facts = Facts {
@@ -39,6 +40,21 @@ fn request(env: &Env, call_id: &str, tool: &str) -> ApprovalRequest {
         hint: None,
         payload: None,
     }
+}
+
+/// A question comes, is drawn, and has been there long enough.
+fn ask(app: &mut App, asked: &[ApprovalRequest]) {
+    for request in asked {
+        run(app, EventKind::ApprovalNeeded { request: request.clone() });
+    }
+    let wait = app.now + ANSWER_AFTER;
+    draw(app);
+    app.update(Action::Tick(wait));
+}
+
+fn draw(app: &mut App) {
+    let is_asking = !app.approvals.is_empty();
+    app.update(Action::Drawn(Metrics { is_asking, ..Metrics::default() }));
 }
 
 fn last(app: &App) -> String {
@@ -115,20 +131,99 @@ fn questions_are_answered_in_order_with_one_key() {
     let mut app = app();
     send(&mut app, "go");
     let (first, second) = (request(&env, "c1", "save"), request(&env, "c2", "other"));
-    for request in [&first, &second] {
-        let request = request.clone();
-        run(&mut app, EventKind::ApprovalNeeded { request });
-    }
-    // Other keys neither answer nor type.
-    assert_eq!(press(&mut app, KeyCode::Char('x'), KeyModifiers::NONE), []);
-    assert!(app.input.is_empty());
+    ask(&mut app, &[first.clone(), second.clone()]);
     let effects = press(&mut app, KeyCode::Char('y'), KeyModifiers::NONE);
     assert_eq!(effects, [Effect::Decide(first.id, ApprovalDecision::Approve)]);
-    let effects = press(&mut app, KeyCode::Char('N'), KeyModifiers::NONE);
+    // The next question is seen first, too.
+    draw(&mut app);
+    app.update(Action::Tick(app.now + ANSWER_AFTER));
+    let effects = press(&mut app, KeyCode::Char('N'), KeyModifiers::SHIFT);
     let reason = "the user said no".to_owned();
     let deny = ApprovalDecision::Deny { reason };
     assert_eq!(effects, [Effect::Decide(second.id, deny)]);
     assert!(app.approvals.is_empty());
+}
+
+#[test]
+fn a_key_with_control_or_alt_is_no_answer() {
+    let env = Env::simulated(3);
+    let mut app = app();
+    send(&mut app, "go");
+    ask(&mut app, &[request(&env, "c1", "save")]);
+    for modifiers in [
+        KeyModifiers::CONTROL,
+        KeyModifiers::ALT,
+        KeyModifiers::SUPER,
+        KeyModifiers::CONTROL | KeyModifiers::SHIFT,
+    ] {
+        for key in ['y', 'Y', 'a', 'A', 'n', 'N'] {
+            assert_eq!(press(&mut app, KeyCode::Char(key), modifiers), [], "{modifiers} {key}");
+        }
+        assert_eq!(press(&mut app, KeyCode::Esc, modifiers), []);
+        app.input.clear();
+    }
+    assert_eq!(app.approvals.len(), 1);
+}
+
+#[test]
+fn what_is_being_typed_answers_nothing() {
+    let env = Env::simulated(4);
+    let mut app = app();
+    send(&mut app, "go");
+    app.update(Action::Paste("m".to_owned()));
+    let asked = request(&env, "c1", "save");
+    ask(&mut app, std::slice::from_ref(&asked));
+    // The question stays, and the letters are letters.
+    for key in ['a', 'n', 'y'] {
+        assert_eq!(press(&mut app, KeyCode::Char(key), KeyModifiers::NONE), []);
+        draw(&mut app);
+    }
+    assert_eq!(press(&mut app, KeyCode::Esc, KeyModifiers::NONE), []);
+    assert_eq!(app.input.text(), "many");
+    assert_eq!(press(&mut app, KeyCode::Enter, KeyModifiers::NONE), [Effect::Steer("many".into())]);
+    // The box is empty again, and whoever types on means the box.
+    draw(&mut app);
+    assert_eq!(press(&mut app, KeyCode::Char('y'), KeyModifiers::NONE), []);
+    assert_eq!(app.input.text(), "y");
+    draw(&mut app);
+    press(&mut app, KeyCode::Backspace, KeyModifiers::NONE);
+    draw(&mut app);
+    app.update(Action::Tick(app.now + ANSWER_AFTER));
+    let effects = press(&mut app, KeyCode::Char('y'), KeyModifiers::NONE);
+    assert_eq!(effects, [Effect::Decide(asked.id, ApprovalDecision::Approve)]);
+}
+
+#[test]
+fn a_question_is_seen_before_a_key_answers_it() {
+    let env = Env::simulated(5);
+    let mut app = app();
+    send(&mut app, "go");
+    let (first, second) = (request(&env, "c1", "save"), request(&env, "c2", "save"));
+    for request in [&first, &second] {
+        run(&mut app, EventKind::ApprovalNeeded { request: request.clone() });
+    }
+    let yes = |app: &mut App| {
+        let effects = press(app, KeyCode::Char('y'), KeyModifiers::NONE);
+        app.input.clear();
+        effects
+    };
+    // Not drawn at all, however long it waits.
+    app.update(Action::Tick(Duration::from_secs(5)));
+    assert_eq!(yes(&mut app), []);
+    // Drawn, but not on the screen, which is too small for it.
+    app.update(Action::Drawn(Metrics::default()));
+    app.update(Action::Tick(Duration::from_secs(6)));
+    assert_eq!(yes(&mut app), []);
+    draw(&mut app);
+    app.update(Action::Tick(Duration::from_millis(6499)));
+    assert_eq!(yes(&mut app), []);
+    app.update(Action::Tick(Duration::from_millis(6500)));
+    let approve = |request: &ApprovalRequest| Effect::Decide(request.id, ApprovalDecision::Approve);
+    assert_eq!(yes(&mut app), [approve(&first)]);
+    // A key held down does not answer the next one.
+    draw(&mut app);
+    assert_eq!(yes(&mut app), []);
+    assert_eq!(app.approvals.len(), 1);
 }
 
 #[test]
@@ -139,9 +234,7 @@ fn always_answers_waiting_and_later_questions_of_that_tool_only() {
     let asked: Vec<_> = [("c1", "save"), ("c2", "other"), ("c3", "save")]
         .map(|(id, tool)| request(&env, id, tool))
         .into();
-    for request in asked.clone() {
-        run(&mut app, EventKind::ApprovalNeeded { request });
-    }
+    ask(&mut app, &asked);
     let effects = press(&mut app, KeyCode::Char('a'), KeyModifiers::NONE);
     let approve = |index: usize| Effect::Decide(asked[index].id, ApprovalDecision::Approve);
     assert_eq!(effects, [approve(0), approve(2)]);
@@ -210,6 +303,49 @@ fn tokens_add_up_and_a_lost_stream_is_told() {
     app.update(Action::RunGone);
     assert_eq!(last(&app), "the run ended without a result");
     assert!(app.running.is_none());
+}
+
+#[test]
+fn an_answer_that_lacks_something_says_so() {
+    let finished = |app: &mut App, stop, text: &str| {
+        send(app, "go");
+        let summary = summary(stop, text);
+        run(app, EventKind::Finished { summary: Box::new(summary) });
+        last(app)
+    };
+    let mut app = app();
+    assert!(finished(&mut app, StopReason::MaxTokens, "Hel").contains("cut off"));
+    assert!(finished(&mut app, StopReason::EndTurn, " ").contains("empty answer"));
+    assert!(finished(&mut app, StopReason::ContentFilter, "").contains("content filter"));
+    assert!(finished(&mut app, StopReason::Refusal, "No.").contains("declined"));
+    assert_eq!(finished(&mut app, StopReason::EndTurn, "Hello"), "go");
+}
+
+#[test]
+fn equal_call_ids_of_two_runs_are_two_calls() {
+    let at = Env::simulated(6).now();
+    let turn = |result: &str| {
+        let call = ToolCall::new("call_0", "clock", &json!({}));
+        let result = provost_core::ToolResult::text(&call, result);
+        [
+            Message::user("what time is it?"),
+            Message::new(Role::Assistant, vec![Part::ToolCall(call)], at),
+            Message::new(Role::Tool, vec![Part::ToolResult(result)], at),
+        ]
+    };
+    let history = [turn("noon"), turn("one")].into_iter().flatten().map(Arc::new).collect();
+    let mut app = app();
+    app.update(Action::History(history));
+    let results: Vec<&str> = app
+        .transcript
+        .entries()
+        .iter()
+        .filter_map(|entry| match &entry.body {
+            Body::Tool(tool) => Some(tool.result.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results, ["noon", "one"]);
 }
 
 #[test]

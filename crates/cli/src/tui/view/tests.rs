@@ -147,12 +147,56 @@ fn a_question_shows_what_it_is_about_and_the_keys() {
     assert_eq!(rows[5], "  │ name: milk");
     assert_eq!(rows[6], "  │ text: buy");
     assert_eq!(rows[7], "  │ it writes a file");
-    assert_eq!(rows[10], "allow save_note? y yes · n no · a always");
+    assert_eq!(rows[9], "allow save_note?");
+    assert_eq!(rows[10], "›");
     assert!(rows[11].starts_with("waits for you"));
+    // Letters go to the box at first, and a full box says why they do not answer.
+    let rows = stage.key(KeyCode::Char('n')).draw();
+    assert_eq!(rows[9], "allow save_note? empty the line to answer");
+    assert_eq!(rows[10], "› n");
+    stage.key(KeyCode::Backspace).draw();
+    stage.app.update(Action::Tick(Duration::from_secs(1)));
+    assert_eq!(stage.draw()[9], "allow save_note? y yes · n no · a always");
     stage.key(KeyCode::Char('n'));
     let rows = stage.draw();
     assert!(rows[4].starts_with("✗ save_note"), "{rows:#?}");
     assert_eq!(rows[10], "›");
+}
+
+#[test]
+fn a_long_question_is_shown_to_its_end() {
+    let mut stage = Stage::new(50, 12);
+    stage.say("save it");
+    let text: String = (0..500).map(|n| format!("line {n}\n")).collect();
+    let request = ApprovalRequest {
+        id: Env::simulated(1).id(),
+        call: ToolCall::new("c1", "save_note", &json!({ "text": text + "the end" })),
+        hint: None,
+        payload: None,
+    };
+    stage.run(EventKind::ApprovalNeeded { request });
+    let rows = stage.draw();
+    assert_eq!(rows[7], "  │ the end", "{rows:#?}");
+}
+
+#[test]
+fn a_question_that_has_no_room_cannot_be_answered() {
+    let mut stage = Stage::new(50, 2);
+    stage.say("save it");
+    let request = ApprovalRequest {
+        id: Env::simulated(1).id(),
+        call: ToolCall::new("c1", "save_note", &json!({})),
+        hint: None,
+        payload: None,
+    };
+    stage.run(EventKind::ApprovalNeeded { request });
+    for (height, waiting) in [(2, 1), (3, 0)] {
+        stage.resize(50, height).draw();
+        stage.app.update(Action::Tick(stage.app.now + Duration::from_secs(1)));
+        stage.key(KeyCode::Char('y'));
+        stage.app.input.clear();
+        assert_eq!(stage.app.approvals.len(), waiting, "{height} rows");
+    }
 }
 
 #[test]

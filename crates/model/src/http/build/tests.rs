@@ -20,7 +20,52 @@ fn a_bad_base_url_is_refused_with_what_to_do() {
         assert!(matches!(error, BuildError::BaseUrl { .. }), "{url}: {error:?}");
         let text = error.to_string();
         assert!(text.contains("https://api.example.com/v1"), "{text}");
-        assert!(!text.contains("hunter2") && !format!("{error:?}").contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
+fn a_refused_base_url_is_shown_without_user_password_and_query() {
+    for (url, shown) in [
+        ("https://alice:hunter2@example.com/v1", "https://***@example.com/v1"),
+        ("https://alice:hunter2@example.com/v1?key=hunter2", "https://***@example.com/v1?***"),
+        ("https://:hunter2@/x", "https://***@/x"),
+        ("https://alice:hun/hunter2@example.com", "https://***@example.com"),
+        ("https://alice:hun?hunter2@example.com", "https://***"),
+        ("https://example.com/v1?mail=a@b&key=hunter2", "https://***"),
+        ("https://alice:hun@hunter2@example.com", "https://***@example.com"),
+        ("https://alice:hunter2@example.com:port", "https://***@example.com:port"),
+        ("ftp://alice:hunter2@example.com", "ftp://***@example.com"),
+        ("alice:hunter2@example.com/v1", "***@example.com/v1"),
+        ("alice:hunter2://x@example.com/v1", "***@example.com/v1"),
+        ("http:\\\\alice:hunter2@example.com", "***@example.com"),
+        ("example.com/v1?key=hunter2", "example.com/v1?***"),
+        ("ftp://example.com/?key=hunter2", "ftp://example.com/?***"),
+        ("https://example.com/v1?key=hunter2", "https://example.com/v1?***"),
+        ("https://example.com/v1#hunter2", "https://example.com/v1#***"),
+        (" api.example.com/v1 ", "api.example.com/v1"),
+    ] {
+        let error = build(url).unwrap_err();
+        let (text, debug) = (error.to_string(), format!("{error:?}"));
+        assert!(text.starts_with(&format!("`{shown}` is not a base URL (")), "{text}");
+        for said in [text, debug] {
+            assert!(!said.contains("hunter2") && !said.contains("alice"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_main_that_returns_the_error_prints_the_sentence() {
+    let builder = HttpModel::builder("acme", "m", OpenAiChat::default());
+    let missing = builder.require_key("ACME_API_KEY").build().unwrap_err();
+    // This is how the standard library prints the error of a `main`.
+    let boxed: Box<dyn std::error::Error> = missing.into();
+    assert_eq!(
+        format!("Error: {boxed:?}"),
+        "Error: acme needs an API key: set ACME_API_KEY or give one to the builder"
+    );
+    let problems = [BuildError::Key, BuildError::Model, BuildError::Header("bad header".into())];
+    for problem in problems {
+        assert_eq!(format!("{problem:?}"), problem.to_string());
     }
 }
 

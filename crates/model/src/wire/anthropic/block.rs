@@ -10,12 +10,18 @@ use serde::Serialize;
 
 use super::{PROVIDER, REDACTED, SIGNATURE};
 use crate::ModelInfo;
+use crate::catalog::is_dated;
 use crate::wire::piece::{
     Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, is_user_side, readable,
 };
 
 /// What the user says where a conversation would begin with the model.
-const OPENING: &str = "(The conversation continues.)";
+pub(super) const OPENING: &str = "(The conversation continues.)";
+/// The vendor's two roles.
+pub(super) const USER: &str = "user";
+const ASSISTANT: &str = "assistant";
+/// What a call id begins with that is not sent as it is.
+const ESCAPED: &str = "esc-";
 
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct CacheControl {
@@ -122,12 +128,13 @@ impl<'a> Turns<'a> {
                 turns.push(message, info);
             }
         }
+        turns.drop_last_thoughts();
         turns.trim_end();
         turns
     }
 
     fn push(&mut self, message: &'a Message, info: &ModelInfo) {
-        let start = self.blocks.len();
+        let mut start = self.blocks.len();
         if message.role == Role::Summary {
             self.blocks.push(Block::text(SUMMARY_HEADING));
         }
@@ -145,22 +152,42 @@ impl<'a> Turns<'a> {
         self.uses_tools |= self.blocks[start..].iter().any(|block| {
             matches!(block.content, Content::ToolUse { .. } | Content::ToolResult { .. })
         });
-        let role = if is_user_side(message.role) { "user" } else { "assistant" };
+        let role = if is_user_side(message.role) { USER } else { ASSISTANT };
+        if role == USER {
+            start -= self.drop_last_thoughts();
+        }
         let end = self.blocks.len();
         match self.turns.last_mut() {
             Some(last) if last.role == role => last.blocks.end = end,
-            None if role == "assistant" => {
-                self.blocks.insert(start, Block::text(OPENING));
-                self.turns.push(Turn { role: "user", blocks: start..start + 1 });
-                self.turns.push(Turn { role, blocks: start + 1..end + 1 });
-            }
             _ => self.turns.push(Turn { role, blocks: start..end }),
         }
     }
 
+    /// The vendor refuses a turn of the model that ends in thinking, as one that was cut off does. Without its last thoughts
+    /// the turn may be empty; then it goes too. Returns how many blocks went.
+    fn drop_last_thoughts(&mut self) -> usize {
+        let Some(turn) = self.turns.last_mut().filter(|turn| turn.role == ASSISTANT) else {
+            return 0;
+        };
+        let blocks = &self.blocks[turn.blocks.clone()];
+        let thoughts = blocks.iter().rev().take_while(|block| block.is_thinking()).count();
+        let end = turn.blocks.end;
+        turn.blocks.end -= thoughts;
+        self.blocks.drain(turn.blocks.end..end);
+        if turn.blocks.is_empty() {
+            self.turns.pop();
+        }
+        thoughts
+    }
+
+    /// True if the model would speak first, which the vendor refuses.
+    pub(super) fn lacks_opening(&self) -> bool {
+        self.turns.first().is_some_and(|turn| turn.role == ASSISTANT)
+    }
+
     /// The vendor refuses a last assistant text that ends in white space.
     fn trim_end(&mut self) {
-        if self.turns.last().is_none_or(|turn| turn.role != "assistant") {
+        if self.turns.last().is_none_or(|turn| turn.role != ASSISTANT) {
             return;
         }
         if let Some(Block { content: Content::Text { text }, .. }) = self.blocks.last_mut() {
@@ -174,7 +201,7 @@ impl<'a> Turns<'a> {
 
     /// Marks the end of the last user turn for the prompt cache.
     pub(super) fn mark_cache(&mut self) {
-        let ends_with_user = self.turns.last().is_some_and(|turn| turn.role == "user");
+        let ends_with_user = self.turns.last().is_some_and(|turn| turn.role == USER);
         if let Some(block) = self.blocks.last_mut().filter(|_| ends_with_user) {
             block.cache_control = Some(EPHEMERAL);
         }
@@ -196,11 +223,11 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// Thinking belongs to the model that thought. Gateways put a path before the name, vendors a date behind it.
+/// Thinking belongs to the model that thought. Gateways put a path before the name, vendors a date behind it, some after `@`.
 fn is_same_model(written_by: &str, asked: &str) -> bool {
-    let tail = |name: &'_ str| name.rsplit('/').next().unwrap_or(name).to_owned();
+    let tail = |name: &str| name.rsplit('/').next().unwrap_or(name).replace('@', "-");
     let (written_by, asked) = (tail(written_by), tail(asked));
-    written_by.starts_with(&asked) || asked.starts_with(&written_by)
+    written_by == asked || is_dated(&written_by, &asked) || is_dated(&asked, &written_by)
 }
 
 fn block<'a>(part: &'a Part, info: &ModelInfo) -> Option<Block<'a>> {
@@ -233,14 +260,24 @@ fn thinking(reasoning: &Reasoning) -> Option<Content<'_>> {
     }
 }
 
-/// Ids of other vendors may hold characters that this one refuses.
+/// Ids of other vendors may hold characters that this one refuses; those are written as `-` and two hexadecimal digits.
+///
+/// Different ids stay different, or a result would answer another call: so the `-` itself is written like that too, and so is
+/// an id that merely looks as if it had been rewritten.
 fn call_id(id: &str) -> Cow<'_, str> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !id.is_empty() && id.chars().all(fits) {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let fits = |byte: u8| is_plain(byte) || byte == b'-';
+    if !id.is_empty() && !id.starts_with(ESCAPED) && id.bytes().all(fits) {
         return Cow::Borrowed(id);
     }
-    let id: String = id.chars().map(|c| if fits(c) { c } else { '_' }).collect();
-    Cow::Owned(if id.is_empty() { "call".to_owned() } else { id })
+    let mut escaped = String::from(ESCAPED);
+    for byte in id.bytes() {
+        match is_plain(byte) {
+            true => escaped.push(char::from(byte)),
+            false => escaped.push_str(&format!("-{byte:02x}")),
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 impl<'a> Content<'a> {

@@ -58,7 +58,7 @@ struct MessageStart<'a> {
     stop_reason: Option<Text<'a>>,
 }
 
-#[derive(Deserialize, Default, Clone, Copy)]
+#[derive(Deserialize, Default, Clone, Copy, PartialEq)]
 struct EventUsage {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
@@ -111,11 +111,17 @@ pub(super) struct MessageDecoder {
 impl MessageDecoder {
     fn start(&mut self, message: MessageStart<'_>, out: &mut Vec<ModelEvent>) {
         out.push(ModelEvent::Started { response_id: message.id, model: message.model });
-        if let Some(usage) = message.usage {
-            self.usage.update(usage);
-        }
+        self.count(message.usage, out);
         if let Some(reason) = message.stop_reason {
             self.stop(&reason.0, out);
+        }
+    }
+
+    /// Tells the counts as soon as they are there: a call that is stopped or breaks later was not free.
+    fn count(&mut self, usage: Option<EventUsage>, out: &mut Vec<ModelEvent>) {
+        if let Some(usage) = usage.filter(|usage| *usage != EventUsage::default()) {
+            self.usage.update(usage);
+            out.push(ModelEvent::Usage(self.usage.read()));
         }
     }
 
@@ -229,7 +235,6 @@ impl MessageDecoder {
             }
         };
         self.stopped = true;
-        out.push(ModelEvent::Usage(self.usage.read()));
         out.push(ModelEvent::Stop(stop));
     }
 }
@@ -270,9 +275,7 @@ impl Decoder for MessageDecoder {
                 }
             }
             "message_delta" => {
-                if let Some(usage) = event.usage {
-                    self.usage.update(usage);
-                }
+                self.count(event.usage, out);
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
                     self.stop(&reason.0, out);
                 }
@@ -297,3 +300,6 @@ impl Decoder for MessageDecoder {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::block::{Block, CacheControl, EPHEMERAL, Turns};
+use super::block::{Block, CacheControl, EPHEMERAL, OPENING, Turns, USER};
 use super::{AnthropicMessages, Thinking};
 use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
 use crate::wire::schema::{self, Dialect};
@@ -94,7 +94,11 @@ struct WireMessage<'a> {
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(Some(self.0.turns.len()))?;
+        let mut seq = serializer.serialize_seq(None)?;
+        if self.0.lacks_opening() {
+            let opening = [Block::text(OPENING)];
+            seq.serialize_element(&WireMessage { role: USER, content: &opening })?;
+        }
         for turn in &self.0.turns {
             seq.serialize_element(&WireMessage {
                 role: turn.role,

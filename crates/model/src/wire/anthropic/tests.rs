@@ -1,14 +1,13 @@
 use std::sync::Arc;
 
 use provost_core::{
-    Message, Opaque, Part, Reasoning, Role, StopReason, Timestamp, ToolCall, ToolDef, ToolResult,
-    Usage,
+    Message, Opaque, Part, Reasoning, Role, Timestamp, ToolCall, ToolDef, ToolResult,
 };
 use serde_json::{Value, json};
 
 use super::*;
-use crate::wire::testing::{answer, ask, decode, encode, info};
-use crate::{Effort, ModelErrorClass, ModelEvent, OutputSchema, Settings, ToolChoice};
+use crate::wire::testing::{ask, encode, info};
+use crate::{Effort, OutputSchema, Settings, ToolChoice};
 
 fn sent_by(wire: &AnthropicMessages, change: impl FnOnce(&mut ChatRequest)) -> Value {
     let mut request = ask();
@@ -38,7 +37,7 @@ fn assistant(parts: Vec<Part>) -> Message {
     Message::new(Role::Assistant, parts, Timestamp::default())
 }
 
-fn thought(provider: &str, kind: &str, text: &str, data: &str) -> Part {
+pub(super) fn thought(provider: &str, kind: &str, text: &str, data: &str) -> Part {
     Part::Reasoning(Reasoning {
         text: text.to_owned(),
         opaque: Some(Opaque { provider: provider.into(), kind: kind.into(), data: data.into() }),
@@ -107,8 +106,8 @@ fn turns_alternate_and_begin_with_the_user() {
                 {"type": "text", "text": "one"},
                 {"type": "text", "text": "Summary of the conversation so far:"},
                 {"type": "text", "text": "two"}]},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "weird_id_1", "name": "f", "input": {}}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "weird_id_1"}, {"type": "text", "text": "three"}]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "esc-weird-2eid-3a1", "name": "f", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "esc-weird-2eid-3a1"}, {"type": "text", "text": "three"}]},
             {"role": "assistant", "content": [{"type": "text", "text": "prefill"}]},
         ])
     );
@@ -135,14 +134,97 @@ fn thinking_returns_only_to_the_model_that_thought_it() {
         (None, &thinking),
         (Some("m-1"), &thinking),
         (Some("m-1-20260101"), &thinking),
+        (Some("m-1-2026-01-01"), &thinking),
+        (Some("m-1-latest"), &thinking),
+        (Some("m-1@20260101"), &thinking),
         (Some("gate/m-1"), &thinking),
         (Some("m-2"), &bare),
+        (Some("m"), &bare),
+        (Some("m-1-5"), &bare),
+        (Some("m-1-5-20260101"), &bare),
+        (Some("m-1-mini"), &bare),
+        (Some("m-10"), &bare),
     ] {
         let mut message = assistant(parts());
         message.model = model.map(str::to_owned);
         let sent = messages([Message::user("x"), message, Message::user("y")]);
         assert_eq!(&sent[1]["content"], expected, "{model:?}");
     }
+}
+
+#[test]
+fn a_turn_never_ends_in_thinking() {
+    let hm = || thought("anthropic", "signature", "hm", "s");
+    let hidden = || thought("anthropic", "redacted_thinking", "", "enc");
+    let said = |role: &str, texts: &[&str]| {
+        let texts: Vec<_> =
+            texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+        json!({"role": role, "content": texts})
+    };
+    // A turn of nothing else goes, and its neighbours meet.
+    assert_eq!(
+        messages([Message::user("a"), assistant(vec![hm(), hidden()]), Message::user("b")]),
+        json!([said("user", &["a", "b"])])
+    );
+    assert_eq!(
+        messages([assistant(vec![hm()]), Message::user("b")]),
+        json!([said("user", &["b"])])
+    );
+    // A turn that goes on after the thought keeps what was said.
+    let cut = assistant(vec![Part::text("so "), hm()]);
+    assert_eq!(
+        messages([Message::user("a"), cut.clone(), Message::user("b")]),
+        json!([said("user", &["a"]), said("assistant", &["so "]), said("user", &["b"])])
+    );
+    assert_eq!(
+        messages([Message::user("a"), cut]),
+        json!([said("user", &["a"]), said("assistant", &["so"])])
+    );
+    assert_eq!(
+        messages([Message::user("a"), assistant(vec![hm()])]),
+        json!([said("user", &["a"])])
+    );
+    // Two messages of the model are one turn: only its end counts.
+    let sent = messages([
+        Message::user("a"),
+        assistant(vec![hm()]),
+        assistant(vec![Part::text("b")]),
+        Message::user("c"),
+    ]);
+    let kinds: Vec<_> =
+        sent[1]["content"].as_array().unwrap().iter().map(|block| block["type"].clone()).collect();
+    assert_eq!(kinds, ["thinking", "text"]);
+}
+
+#[test]
+fn call_ids_are_legal_and_stay_different() {
+    let ids = [
+        "functions.pay:0",
+        "functions_pay_0",
+        "functions-2epay-3a0",
+        "functions-2epay:0",
+        "esc-functions-2epay-3a0",
+        "functions:pay.0",
+        "toolu_01-A",
+        "",
+        "esc-",
+        "é",
+        "a b",
+    ];
+    let calls: Vec<_> = ids.iter().map(|id| ToolCall::new(*id, "f", &json!({}))).collect();
+    let results: Vec<_> = calls.iter().map(|call| ToolResult::text(call, "y")).collect();
+    let sent = messages([Message::user("x"), Message::calls(calls), Message::results(results)]);
+    let field = |turn: usize, name: &str| -> Vec<String> {
+        let blocks = sent[turn]["content"].as_array().unwrap().iter();
+        blocks.map(|block| block[name].as_str().unwrap().to_owned()).collect()
+    };
+    let used = field(1, "id");
+    assert_eq!(used, field(2, "tool_use_id"));
+    assert_eq!((used[0].as_str(), used[6].as_str()), ("esc-functions-2epay-3a0", "toolu_01-A"));
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    assert!(used.iter().all(|id| !id.is_empty() && id.chars().all(legal)), "{used:?}");
+    let different: std::collections::HashSet<_> = used.iter().collect();
+    assert_eq!(different.len(), ids.len(), "{used:?}");
 }
 
 #[test]
@@ -307,109 +389,4 @@ fn tools_that_the_history_uses_stay_defined() {
         request.settings.parallel_tool_calls = Some(false);
     });
     assert_eq!(one["tool_choice"], json!({"type": "auto", "disable_parallel_tool_use": true}));
-}
-
-const START: &str = r#"{"type":"message_start","message":{"id":"msg_1","model":"m-1","role":"assistant","content":[],"stop_reason":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":5,"cache_read_input_tokens":100,"output_tokens":1}}}"#;
-const STOP: &str = r#"{"type":"message_stop"}"#;
-
-fn ending(reason: &str) -> String {
-    format!(
-        r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}","stop_sequence":null}},"usage":{{"output_tokens":42}}}}"#
-    )
-}
-
-#[test]
-fn a_whole_answer_is_read() {
-    let end = ending("tool_use");
-    let data = [
-        START,
-        r#"{"type":"ping"}"#,
-        r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}"#,
-        r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"h"}}"#,
-        r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"m"}}"#,
-        r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"ab"}}"#,
-        r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"c="}}"#,
-        r#"{"type":"content_block_stop","index":0}"#,
-        r#"{"type":"content_block_start","index":1,"content_block":{"type":"redacted_thinking","data":"zz"}}"#,
-        r#"{"type":"content_block_stop","index":1}"#,
-        r#"{"type":"content_block_start","index":2,"content_block":{"type":"text","text":""}}"#,
-        r#"{"type":"content_block_delta","index":2,"delta":{"type":"text_delta","text":"Hi"}}"#,
-        r#"{"type":"content_block_stop","index":2}"#,
-        r#"{"type":"content_block_start","index":3,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}"#,
-        r#"{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":"{\"q\":1}"}}"#,
-        r#"{"type":"content_block_stop","index":3}"#,
-        r#"{"type":"content_block_start","index":4,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}"#,
-        r#"{"type":"content_block_delta","index":4,"delta":{"type":"input_json_delta","partial_json":""}}"#,
-        r#"{"type":"content_block_delta","index":4,"delta":{"type":"input_json_delta","partial_json":"{\"x\""}}"#,
-        r#"{"type":"content_block_delta","index":4,"delta":{"type":"input_json_delta","partial_json":":1}"}}"#,
-        r#"{"type":"content_block_stop","index":4}"#,
-        r#"{"type":"content_block_start","index":5,"content_block":{"type":"tool_use","id":"b","name":"g","input":{"whole":true}}}"#,
-        r#"{"type":"content_block_stop","index":5}"#,
-        r#"{"type":"brand_new_event","delta":{}}"#,
-        &end,
-        STOP,
-    ];
-    let answer = answer(&AnthropicMessages::default(), &data).unwrap();
-    let expected = [
-        thought("anthropic", "signature", "hm", "abc="),
-        thought("anthropic", "redacted_thinking", "", "zz"),
-        Part::text("Hi"),
-        Part::ToolCall(ToolCall {
-            arguments: "{\"x\":1}".into(),
-            ..ToolCall::new("a", "f", &json!({}))
-        }),
-        Part::ToolCall(ToolCall {
-            arguments: "{\"whole\":true}".into(),
-            ..ToolCall::new("b", "g", &json!({}))
-        }),
-    ];
-    assert_eq!(answer.message.parts, expected);
-    assert_eq!(answer.stop, StopReason::ToolUse);
-    assert_eq!(answer.response_id.as_deref(), Some("msg_1"));
-    assert_eq!(
-        answer.usage,
-        Usage { input: 115, output: 42, cache_read: 100, cache_write: 5, reasoning: 0 }
-    );
-}
-
-#[test]
-fn stops_and_breaks_are_told() {
-    let wire = AnthropicMessages::default();
-    for (reason, expected) in [
-        ("end_turn", StopReason::EndTurn),
-        ("max_tokens", StopReason::MaxTokens),
-        ("model_context_window_exceeded", StopReason::MaxTokens),
-        ("stop_sequence", StopReason::StopSequence),
-        ("tool_use", StopReason::ToolUse),
-        ("refusal", StopReason::Refusal),
-        ("pause_turn", StopReason::Unknown),
-    ] {
-        let end = ending(reason);
-        assert_eq!(answer(&wire, &[START, &end, STOP]).unwrap().stop, expected);
-        assert_eq!(
-            answer(&wire, &[START, &end]).unwrap().stop,
-            expected,
-            "the last word may be lost"
-        );
-    }
-    let delta = r#"{"type":"content_block_delta","index":7,"delta":{"type":"input_json_delta","partial_json":"{}"}}"#;
-    let nameless = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","input":{}}}"#;
-    let overloaded =
-        r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
-    for (data, class) in [
-        (vec![START], ModelErrorClass::Incomplete),
-        (vec![START, STOP], ModelErrorClass::Incomplete),
-        (vec![START, delta], ModelErrorClass::Malformed),
-        (vec![START, nameless], ModelErrorClass::Malformed),
-        (vec![START, "{"], ModelErrorClass::Malformed),
-        (vec![START, "[]"], ModelErrorClass::Malformed),
-        (vec![START, overloaded], ModelErrorClass::Overloaded),
-    ] {
-        assert_eq!(answer(&wire, &data).unwrap_err().class, class, "{data:?}");
-    }
-    let (events, _) = decode(&wire, &[START]);
-    assert_eq!(
-        events,
-        [ModelEvent::Started { response_id: Some("msg_1".into()), model: Some("m-1".into()) }]
-    );
 }
