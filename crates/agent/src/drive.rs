@@ -204,7 +204,7 @@ fn terminal_event(outcome: &Result<Outcome, Error>) -> EventKind {
         }
         Ok(Outcome::Denied { reason }) => EventKind::Denied { reason: reason.clone() },
         Ok(Outcome::Cancelled(_)) => EventKind::Cancelled,
-        Err(error) => EventKind::Failed { error: error.info() },
+        Err(error) => EventKind::Failed { error: Box::new(error.info()) },
     }
 }
 
@@ -307,7 +307,10 @@ impl Driver {
         for message in self.run.produced()[produced..].iter().cloned() {
             let finished = message.tool_results().filter(|result| open.contains(&result.call_id));
             for result in finished.cloned() {
-                self.cx.queue.emit(EventKind::ToolFinished { result, duration: Duration::ZERO });
+                self.cx.queue.emit(EventKind::ToolFinished {
+                    result: Box::new(result),
+                    duration: Duration::ZERO,
+                });
             }
             if message.role == Role::Assistant {
                 let (turn, usage) = (self.run.turns() + 1, Usage::default());
@@ -390,7 +393,7 @@ impl Driver {
     /// Tells about a limit, once.
     fn tell_limit(&mut self, reached: LimitReached) {
         if !std::mem::replace(&mut self.limit_told, true) {
-            self.cx.queue.emit(EventKind::LimitReached(reached));
+            self.cx.queue.emit(EventKind::LimitReached(Box::new(reached)));
         }
     }
 

@@ -1,5 +1,7 @@
 //! Why an agent could not be built, or a run did not end well.
 
+use std::fmt;
+
 use provost_core::{ErrorInfo, ErrorKind, LimitReached, RunSummary};
 use provost_model::ModelError;
 use provost_tool::SpecError;
@@ -12,7 +14,7 @@ use crate::run::{ContinueError, FeedError};
 use crate::session::SessionError;
 
 /// Why an agent cannot be built like this.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// A name that cannot be used in paths and tool names.
     #[error("`{0}` is not an agent name: use 1 to 64 letters, digits, `_`, `-` or `.`")]
@@ -39,7 +41,7 @@ impl BuildError {
 }
 
 /// Why a run did not end with an answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The run cannot start like this.
@@ -156,3 +158,16 @@ impl From<FeedError> for Error {
         Self::Bug(error.to_string())
     }
 }
+
+/// A program that ends with an error shows its `Debug` form; a sentence helps more there than the shape of a value.
+macro_rules! debug_as_sentence {
+    ($($error:ty),+) => {$(
+        impl fmt::Debug for $error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )+};
+}
+
+debug_as_sentence!(BuildError, Error);

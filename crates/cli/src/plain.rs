@@ -191,7 +191,7 @@ pub(crate) async fn drive<O: Write, E: Write>(
                 turn.decide(request.id, decision);
             }
             EventKind::Finished { summary } => return Ok(Ended::Finished(summary)),
-            EventKind::Failed { error } => return Ok(Ended::Failed(error)),
+            EventKind::Failed { error } => return Ok(Ended::Failed(*error)),
             EventKind::Cancelled => return Ok(Ended::Cancelled),
             EventKind::Suspended { .. } => return Ok(Ended::Suspended),
             _ => {}

@@ -34,7 +34,7 @@ impl Cx {
         if matches!(self.on_approval, OnApproval::Events) {
             self.control.expect_decision(request.id);
         }
-        self.queue.emit(EventKind::ApprovalNeeded { request: request.clone() });
+        self.queue.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
         let decision = match &self.on_approval {
             OnApproval::Ask(provider) => match provider(request.clone()).await {
                 Ok(decision) => decision,

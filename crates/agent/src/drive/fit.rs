@@ -120,7 +120,7 @@ impl Driver {
         };
         self.ledger.last_estimate = compaction.tokens_after;
         self.cx.hooks.on_compaction(&compaction).await;
-        self.cx.queue.emit(EventKind::Compacted(compaction));
+        self.cx.queue.emit(EventKind::Compacted(Box::new(compaction)));
         true
     }
 

@@ -178,7 +178,7 @@ impl Driver {
                 let (call_id, name) = (call.id.clone(), call.name.clone());
                 self.cx.queue.emit(EventKind::ToolCallStarted { call_id, name });
             }
-            self.cx.queue.emit(EventKind::ToolCallReady { call: call.clone() });
+            self.cx.queue.emit(EventKind::ToolCallReady { call: Box::new(call.clone()) });
         }
         self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop, usage });
         Ok(())
@@ -201,7 +201,7 @@ impl Cx {
                 EventKind::ToolCallDelta { call_id: call_id(index), arguments: json }
             }
             ModelEvent::Retry { attempt, delay, error } => {
-                EventKind::ModelRetry { attempt, delay, error: error.info() }
+                EventKind::ModelRetry { attempt, delay, error: Box::new(error.info()) }
             }
             _ => return,
         };

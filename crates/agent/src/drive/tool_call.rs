@@ -210,8 +210,10 @@ impl Cx {
 
     fn refused(&self, call: ToolCall, text: String) -> CallOutcome {
         let result = ToolResult::error(&call, text);
-        self.queue
-            .emit(EventKind::ToolFinished { result: result.clone(), duration: Duration::ZERO });
+        self.queue.emit(EventKind::ToolFinished {
+            result: Box::new(result.clone()),
+            duration: Duration::ZERO,
+        });
         CallOutcome { effective: call, fault: false, end: CallEnd::Result(result) }
     }
 
@@ -248,7 +250,7 @@ impl Cx {
     ) -> CallOutcome {
         self.hooks.post_tool_use(&call, &mut output, duration).await;
         let result = output.into_result(&call);
-        self.queue.emit(EventKind::ToolFinished { result: result.clone(), duration });
+        self.queue.emit(EventKind::ToolFinished { result: Box::new(result.clone()), duration });
         CallOutcome { effective: call, fault, end: CallEnd::Result(result) }
     }
 }

@@ -81,10 +81,11 @@ impl Run {
         if names.is_empty() {
             return;
         }
-        let mut used: HashSet<String> = names.iter().map(|call| call.id.clone()).collect();
+        // Compared one by one: an answer has few calls, and most ids differ in their first bytes.
+        let is_new = |old: &&ToolCall| names.iter().any(|call| call.id == old.id);
         let known = self.context.iter().flat_map(|message| message.tool_calls());
-        let mut taken: HashSet<String> =
-            known.filter(|call| used.contains(&call.id)).map(|call| call.id.clone()).collect();
+        let mut taken: HashSet<String> = known.filter(is_new).map(|call| call.id.clone()).collect();
+        let mut used: HashSet<String> = names.iter().map(|call| call.id.clone()).collect();
         for (place, call) in names.into_iter().enumerate() {
             if call.id.is_empty() || taken.contains(&call.id) {
                 call.id = self.fresh_call_id(place + 1, &used);

@@ -105,7 +105,7 @@ pub(crate) async fn ended<O: Send + 'static>(
     }
     match events(run.stream()).await.pop().unwrap().kind {
         EventKind::Finished { summary } => Ok(*summary),
-        EventKind::Failed { error } => Err(error),
+        EventKind::Failed { error } => Err(*error),
         EventKind::Denied { reason } => {
             let denied = provost_core::ErrorKind::Denied;
             Err(provost_core::ErrorInfo::new(denied, "denied", reason))

@@ -31,8 +31,11 @@ fn turn() -> Vec<Event> {
             stop: StopReason::ToolUse,
             usage: Usage::default(),
         }),
-        event(EventKind::ToolCallReady { call }),
-        event(EventKind::ToolFinished { result, duration: std::time::Duration::from_millis(3) }),
+        event(EventKind::ToolCallReady { call: call.into() }),
+        event(EventKind::ToolFinished {
+            result: result.into(),
+            duration: std::time::Duration::from_millis(3),
+        }),
         text("It is noon.\n"),
         event(EventKind::Cancelled),
     ]
@@ -74,7 +77,10 @@ fn a_model_cannot_steer_a_terminal_but_a_pipe_gets_every_byte() {
 fn what_goes_aside_steers_nothing_wherever_it_goes() {
     let call = ToolCall::new("c1", "clo\x1bck", &json!({}));
     let result = ToolResult::text(&call, "a\x1b[2J\u{202e}b");
-    let events = [event(EventKind::ToolFinished { result, duration: std::time::Duration::ZERO })];
+    let events = [event(EventKind::ToolFinished {
+        result: result.into(),
+        duration: std::time::Duration::ZERO,
+    })];
     let (_, err) = print(&events, Style::default());
     assert_eq!(err, "  → clock: a[2Jb (0 ms)\n");
 }

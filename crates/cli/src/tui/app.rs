@@ -194,9 +194,9 @@ impl App {
         match kind {
             EventKind::ApprovalNeeded { request } => {
                 if self.facts.is_yes || self.always.contains(&request.call.name) {
-                    return self.decide(request.clone(), ApprovalDecision::Approve);
+                    return self.decide(ApprovalRequest::clone(request), ApprovalDecision::Approve);
                 }
-                self.approvals.push_back(request.clone());
+                self.approvals.push_back(ApprovalRequest::clone(request));
             }
             EventKind::ApprovalDecided { id, .. } => {
                 self.approvals.retain(|request| request.id != *id);

@@ -20,7 +20,7 @@ use crate::support::{Say, assert_well_formed, events, final_text, stored};
 
 fn compactions(events: &[Event]) -> Vec<&Compaction> {
     let compaction = |event| match event {
-        &Event { kind: EventKind::Compacted(ref compaction), .. } => Some(compaction),
+        &Event { kind: EventKind::Compacted(ref compaction), .. } => Some(&**compaction),
         _ => None,
     };
     events.iter().filter_map(compaction).collect()

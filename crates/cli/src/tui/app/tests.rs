@@ -45,7 +45,7 @@ fn request(env: &Env, call_id: &str, tool: &str) -> ApprovalRequest {
 /// A question comes, is drawn, and has been there long enough.
 fn ask(app: &mut App, asked: &[ApprovalRequest]) {
     for request in asked {
-        run(app, EventKind::ApprovalNeeded { request: request.clone() });
+        run(app, EventKind::ApprovalNeeded { request: request.clone().into() });
     }
     let wait = app.now + ANSWER_AFTER;
     draw(app);
@@ -87,7 +87,7 @@ fn what_a_run_did_not_hear_opens_the_next_one() {
     send(&mut app, "one");
     send(&mut app, "two");
     let error = ErrorInfo::new(ErrorKind::Unavailable, "overloaded", "it is down");
-    let effects = run(&mut app, EventKind::Failed { error });
+    let effects = run(&mut app, EventKind::Failed { error: error.into() });
     assert_eq!(effects, [Effect::Start("two".into())]);
     assert!(app.running.is_some());
 }
@@ -200,7 +200,7 @@ fn a_question_is_seen_before_a_key_answers_it() {
     send(&mut app, "go");
     let (first, second) = (request(&env, "c1", "save"), request(&env, "c2", "save"));
     for request in [&first, &second] {
-        run(&mut app, EventKind::ApprovalNeeded { request: request.clone() });
+        run(&mut app, EventKind::ApprovalNeeded { request: request.clone().into() });
     }
     let yes = |app: &mut App| {
         let effects = press(app, KeyCode::Char('y'), KeyModifiers::NONE);
@@ -241,7 +241,7 @@ fn always_answers_waiting_and_later_questions_of_that_tool_only() {
     assert_eq!(app.approvals.len(), 1);
     let later = request(&env, "c4", "save");
     let id = later.id;
-    let effects = run(&mut app, EventKind::ApprovalNeeded { request: later });
+    let effects = run(&mut app, EventKind::ApprovalNeeded { request: later.into() });
     assert_eq!(effects, [Effect::Decide(id, ApprovalDecision::Approve)]);
 }
 
@@ -276,9 +276,9 @@ fn the_saved_text_holds_what_was_said_and_done() {
     send(&mut app, "what time is it?");
     let call = ToolCall::new("c1", "clock", &json!({}));
     let result = provost_core::ToolResult::text(&call, "noon ``` noon");
-    run(&mut app, EventKind::ToolCallReady { call });
+    run(&mut app, EventKind::ToolCallReady { call: call.into() });
     let duration = Duration::ZERO;
-    run(&mut app, EventKind::ToolFinished { result, duration });
+    run(&mut app, EventKind::ToolFinished { result: result.into(), duration });
     run(&mut app, EventKind::TextDelta { text: "Noon.".into() });
     let text = app.transcript.to_markdown();
     assert!(text.contains("## You\n\nwhat time is it?\n"), "{text}");
@@ -353,7 +353,7 @@ fn a_call_that_never_ended_is_shown_as_stopped() {
     let mut app = app();
     send(&mut app, "go");
     let call = ToolCall::new("c1", "clock", &json!({}));
-    run(&mut app, EventKind::ToolCallReady { call });
+    run(&mut app, EventKind::ToolCallReady { call: call.into() });
     run(&mut app, EventKind::Cancelled);
     let stopped = app.transcript.entries().iter().any(|entry| {
         matches!(&entry.body, Body::Tool(tool)

@@ -80,9 +80,9 @@ fn call() -> ToolCall {
 
 fn with_tool(stage: &mut Stage) {
     stage.say("what is 6*7?");
-    stage.run(EventKind::ToolCallReady { call: call() });
+    stage.run(EventKind::ToolCallReady { call: call().into() });
     stage.run(EventKind::ToolFinished {
-        result: ToolResult::text(&call(), "42"),
+        result: ToolResult::text(&call(), "42").into(),
         duration: Duration::from_millis(3),
     });
     stage.text("It is **42**.");
@@ -141,7 +141,7 @@ fn a_question_shows_what_it_is_about_and_the_keys() {
         hint: Some("it writes a file".to_owned()),
         payload: None,
     };
-    stage.run(EventKind::ApprovalNeeded { request });
+    stage.run(EventKind::ApprovalNeeded { request: request.into() });
     let rows = stage.draw();
     assert!(rows[4].starts_with("? save_note"), "{rows:#?}");
     assert_eq!(rows[5], "  │ name: milk");
@@ -174,7 +174,7 @@ fn a_long_question_is_shown_to_its_end() {
         hint: None,
         payload: None,
     };
-    stage.run(EventKind::ApprovalNeeded { request });
+    stage.run(EventKind::ApprovalNeeded { request: request.into() });
     let rows = stage.draw();
     assert_eq!(rows[7], "  │ the end", "{rows:#?}");
 }
@@ -189,7 +189,7 @@ fn a_question_that_has_no_room_cannot_be_answered() {
         hint: None,
         payload: None,
     };
-    stage.run(EventKind::ApprovalNeeded { request });
+    stage.run(EventKind::ApprovalNeeded { request: request.into() });
     for (height, waiting) in [(2, 1), (3, 0)] {
         stage.resize(50, height).draw();
         stage.app.update(Action::Tick(stage.app.now + Duration::from_secs(1)));
@@ -204,7 +204,7 @@ fn an_error_comes_with_its_fix() {
     let mut stage = Stage::new(60, 12);
     stage.say("go");
     let error = ErrorInfo::new(ErrorKind::Unauthenticated, "auth", "the key is wrong");
-    stage.run(EventKind::Failed { error });
+    stage.run(EventKind::Failed { error: error.into() });
     let rows = stage.draw();
     assert_eq!(rows[4], "✗ the key is wrong");
     assert!(rows[5].starts_with("→ check the key"), "{rows:#?}");
@@ -316,9 +316,9 @@ fn nothing_that_is_said_can_steer_the_terminal() {
     stage.say("go").text(evil);
     let call = ToolCall::new("c1", evil, &json!({ "x": evil }));
     let result = ToolResult::text(&call, evil);
-    stage.run(EventKind::ToolCallReady { call });
+    stage.run(EventKind::ToolCallReady { call: call.into() });
     let duration = Duration::ZERO;
-    stage.run(EventKind::ToolFinished { result, duration });
+    stage.run(EventKind::ToolFinished { result: result.into(), duration });
     stage.key(KeyCode::Tab).key(KeyCode::Enter).draw();
     let buffer = stage.terminal.backend().buffer();
     let steers = |cell: &ratatui::buffer::Cell| cell.symbol().contains(char::is_control);
