@@ -9,6 +9,7 @@
 mod approvals;
 mod contexts;
 mod continuing;
+mod guarantees;
 mod hooks_lifecycle;
 mod hooks_model;
 mod hooks_tool;

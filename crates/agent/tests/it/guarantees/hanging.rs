@@ -1,0 +1,266 @@
+//! Whatever a run waits for: it can be stopped there, and its time ends there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use provost_agent::context::Summarize;
+use provost_agent::hook::{Gate, Hook, HookCx, HookError, ModelEnd};
+use provost_agent::session::MemorySessions;
+use provost_agent::{Agent, AgentBuilder, Error, Outcome, RunBuilder};
+use provost_core::{LimitKind, Limits, Part, RunSummary, StopReason};
+use provost_model::{
+    ChatModel, ChatRequest, ModelError, ModelErrorClass, ModelInfo, ModelResponse, ModelStream,
+    ScriptedModel, call, fail, text,
+};
+use provost_tool::{Toolset, ToolsetCx, ToolsetFuture};
+use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout};
+
+use super::long_history;
+use crate::support::{Alive, assert_well_formed, echo, stored};
+
+/// Long enough for everything that does not hang, on a clock that jumps.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Waits for ever at one place.
+#[derive(Clone)]
+struct Stuck {
+    place: &'static str,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Stuck {
+    async fn at(&self, place: &str) {
+        if self.place == place {
+            let _alive = Alive::new(&self.alive);
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Hook for Stuck {
+    async fn before_run(&self, _cx: &HookCx, _input: &str) {
+        self.at("before_run").await;
+    }
+
+    async fn on_user_message(
+        &self,
+        _cx: &HookCx,
+        parts: &mut Vec<Part>,
+    ) -> Result<Gate, HookError> {
+        if parts.iter().any(|part| part.as_text() == Some("later")) {
+            self.at("follow_up").await;
+        }
+        Ok(Gate::Allow)
+    }
+
+    async fn post_model_call(&self, _cx: &HookCx, _end: &mut ModelEnd<'_>) -> Result<(), HookError> {
+        self.at("post_model_call").await;
+        Ok(())
+    }
+
+    async fn on_model_error(
+        &self,
+        _cx: &HookCx,
+        _request: &ChatRequest,
+        _error: &ModelError,
+    ) -> Result<Option<ModelResponse>, HookError> {
+        self.at("on_model_error").await;
+        Ok(None)
+    }
+
+    async fn after_agent(&self, _cx: &HookCx, _summary: &mut RunSummary) -> Result<(), HookError> {
+        self.at("after_agent").await;
+        Ok(())
+    }
+}
+
+impl Toolset for Stuck {
+    fn name(&self) -> &str {
+        "stuck"
+    }
+
+    fn tools<'a>(&'a self, _cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+        Box::pin(async move {
+            self.at("toolset").await;
+            Ok(Vec::new())
+        })
+    }
+}
+
+/// A model that never says anything.
+struct Silent {
+    info: ModelInfo,
+    alive: Arc<AtomicUsize>,
+}
+
+impl ChatModel for Silent {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn stream(&self, _request: ChatRequest) -> ModelStream {
+        let alive = Alive::new(&self.alive);
+        Box::pin(futures::stream::once(async move {
+            let _alive = alive;
+            std::future::pending().await
+        }))
+    }
+}
+
+const PLACES: [&str; 9] = [
+    "before_run",
+    "toolset",
+    "post_model_call",
+    "on_model_error",
+    "follow_up",
+    "after_agent",
+    "summary",
+    "summary after an error",
+    "limit question",
+];
+
+/// An agent that hangs at a place.
+fn hanging(place: &'static str, alive: &Arc<AtomicUsize>) -> AgentBuilder {
+    let model = match place {
+        "on_model_error" => ScriptedModel::new().turn(fail(ModelErrorClass::Overloaded, "busy")),
+        "summary after an error" => {
+            ScriptedModel::new().turn(fail(ModelErrorClass::ContextLength, "too long"))
+        }
+        "limit question" => ScriptedModel::new().turn(call("echo", json!({}))),
+        _ => ScriptedModel::new().turn(text("answer")),
+    };
+    let stuck = Stuck { place, alive: Arc::clone(alive) };
+    let agent = Agent::builder("tester", model)
+        .tool(echo(&Arc::default()))
+        .hook(stuck.clone())
+        .toolset(stuck.clone());
+    let info = ModelInfo::unknown("silent", "silent-1");
+    let summarize = || Summarize::new(Arc::new(Silent { info, alive: Arc::clone(alive) }));
+    match place {
+        "summary" => agent.context(summarize()).context_tokens(2_000),
+        "summary after an error" => agent.context(summarize()),
+        "limit question" => agent.ask_at_limit(move |_| {
+            let stuck = stuck.clone();
+            async move {
+                stuck.at("limit question").await;
+                Err(HookError::new("nobody was there"))
+            }
+        }),
+        _ => agent,
+    }
+}
+
+/// One run of it, with a time limit or without.
+fn run(agent: &Agent, limits: Limits) -> RunBuilder {
+    agent.run("hi").history(long_history()).limits(limits)
+}
+
+/// A run without rounds, so that a call asks at once; the others do not call.
+fn no_rounds() -> Limits {
+    Limits::default().turns(0)
+}
+
+/// Lets everything that can run do so; without any time passing nothing is left.
+async fn assert_nothing_left(place: &str, alive: &AtomicUsize) {
+    for _ in 0..100 {
+        if Handle::current().metrics().num_alive_tasks() == 0 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), 0, "{place}: no task survives");
+    assert_eq!(alive.load(Ordering::SeqCst), 0, "{place}: what it waited for is dropped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_can_be_cancelled_wherever_it_hangs() {
+    for place in PLACES {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let agent = hanging(place, &alive).build().unwrap();
+        let mut stream = run(&agent, no_rounds()).stream();
+        let handle = stream.handle();
+        handle.follow_up("later").unwrap();
+        let reading = async { while stream.next().await.is_some() {} };
+        timeout(Duration::from_secs(1), reading).await.unwrap_err();
+        assert_eq!(alive.load(Ordering::SeqCst), 1, "{place}: it hangs there");
+        let start = Instant::now();
+        handle.cancel();
+        let outcome = timeout(PATIENCE, stream.outcome()).await;
+        let outcome = outcome.unwrap_or_else(|_| panic!("{place}: it goes on")).unwrap();
+        assert!(matches!(outcome, Outcome::Cancelled(_)), "{place}: {outcome:?}");
+        assert_eq!(start.elapsed(), Duration::ZERO, "{place}");
+        assert_nothing_left(place, &alive).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_stream_ends_a_run_wherever_it_hangs() {
+    for place in PLACES {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let agent = hanging(place, &alive).build().unwrap();
+        let mut stream = run(&agent, no_rounds()).stream();
+        stream.handle().follow_up("later").unwrap();
+        let reading = async { while stream.next().await.is_some() {} };
+        timeout(Duration::from_secs(1), reading).await.unwrap_err();
+        assert_eq!(alive.load(Ordering::SeqCst), 1, "{place}: it hangs there");
+        let start = Instant::now();
+        drop(stream);
+        assert_nothing_left(place, &alive).await;
+        assert_eq!(start.elapsed(), Duration::ZERO, "{place}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_limit_ends_a_run_wherever_it_hangs() {
+    for place in PLACES {
+        if place == "follow_up" {
+            // The run had its answer and is asked for another: what is said then has no claim on the old time.
+            continue;
+        }
+        let alive = Arc::new(AtomicUsize::new(0));
+        let agent = hanging(place, &alive).build().unwrap();
+        let limits = no_rounds().wall(Duration::from_secs(5));
+        let start = Instant::now();
+        let outcome = timeout(PATIENCE, run(&agent, limits).stream().outcome()).await;
+        let limit = match outcome.unwrap_or_else(|_| panic!("{place}: it goes on")) {
+            Ok(Outcome::Done(result)) => {
+                assert_eq!(result.stop, StopReason::Limit, "{place}");
+                result.summary.limit.unwrap()
+            }
+            // Before the first step there is nothing to show, and an answer that no hook has seen is none.
+            Err(Error::Limit(reached)) => reached,
+            other => panic!("{place}: {other:?}"),
+        };
+        assert_eq!(limit.limit, LimitKind::Wall, "{place}");
+        let took = start.elapsed();
+        assert!(took > Duration::from_secs(4) && took < Duration::from_secs(6), "{place}: {took:?}");
+        assert_nothing_left(place, &alive).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_valid_wherever_its_run_hung() {
+    for place in PLACES {
+        let (alive, store) = (Arc::new(AtomicUsize::new(0)), MemorySessions::new());
+        let agent = hanging(place, &alive).sessions(store.clone()).build().unwrap();
+        let session = provost_agent::session::Session::new(Arc::new(store.clone()), "s");
+        session.add(long_history().iter().map(|message| (**message).clone())).await.unwrap();
+        let stream = agent.run("hi").session_id("s").limits(no_rounds()).stream();
+        let handle = stream.handle();
+        let stopping = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            handle.cancel();
+        };
+        let (outcome, ()) = tokio::join!(stream.outcome(), stopping);
+        outcome.unwrap();
+        let messages = stored(&store, "s").await;
+        assert_well_formed(&messages);
+        assert_eq!(messages[..40], long_history().as_slice()[..40], "{place}");
+    }
+}
