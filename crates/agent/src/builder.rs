@@ -243,12 +243,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
             return Err(problem);
         }
         check_name(&self.core.name)?;
-        check_tools(&self.core.tools)?;
-        if let Some(output) = &self.core.output
-            && self.core.tools.iter().any(|tool| tool.spec().name() == output.tool.name)
-        {
-            return Err(BuildError::DuplicateTool(output.tool.name.clone()));
-        }
+        check_tools(&self.core.tools, self.core.output.as_ref())?;
         if self.core.parallel_tools == 0 {
             return Err(BuildError::Setting("parallel_tools must be at least 1".to_owned()));
         }
@@ -289,11 +284,16 @@ fn check_name(name: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// No two tools may share a name; the model could not tell which one it calls.
-pub(crate) fn check_tools(tools: &[Arc<dyn Tool>]) -> Result<(), BuildError> {
+/// No two tools may share a name, that of the typed answer included; the model could not tell which one it calls.
+pub(crate) fn check_tools(
+    tools: &[Arc<dyn Tool>],
+    output: Option<&OutputSpec>,
+) -> Result<(), BuildError> {
     for (place, tool) in tools.iter().enumerate() {
         let name = tool.spec().name();
-        if tools[..place].iter().any(|earlier| earlier.spec().name() == name) {
+        if tools[..place].iter().any(|earlier| earlier.spec().name() == name)
+            || output.is_some_and(|output| output.tool.name == name)
+        {
             return Err(BuildError::DuplicateTool(name.to_owned()));
         }
     }

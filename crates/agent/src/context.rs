@@ -75,6 +75,8 @@ pub struct Fitted {
     pub usage: Usage,
     /// What that cost, if its price is known.
     pub cost: Option<Money>,
+    /// How many of those calls did not say what they used.
+    pub unmetered_calls: u32,
 }
 
 impl Fitted {

@@ -58,7 +58,7 @@ pub(crate) async fn drive(prepared: Prepared) -> Result<Outcome, Error> {
         let input = setup::input_text(&begin);
         let outcome = AssertUnwindSafe(live(&cx, begin, &input)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| Err(Error::Bug(panic_text(&*panic))));
-        let outcome = outcome.and_then(|outcome| cx.check_answer(outcome));
+        let mut outcome = outcome.and_then(|outcome| cx.check_answer(outcome));
         let unanswered = cx.control.close();
         if unanswered > 0 {
             let message = format!(
@@ -75,6 +75,10 @@ pub(crate) async fn drive(prepared: Prepared) -> Result<Outcome, Error> {
             cx.queue.emit(EventKind::Warning { message });
         }
         span::close_run(&outcome);
+        if let Ok(Outcome::Suspended(suspended)) = &mut outcome {
+            // The terminal event of this life comes before the first of the next.
+            suspended.next_seq = cx.queue.next_seq() + 1;
+        }
         cx.queue.emit(terminal_event(&outcome));
         outcome
     }
@@ -107,15 +111,17 @@ async fn live(cx: &Arc<Cx>, begin: Begin, input: &str) -> Result<Outcome, Error>
             Entered::Ready(driver) => driver.run().await,
             Entered::Over(outcome) => Ok(*outcome),
         },
-        Err(StopReason::Limit) => Err(Error::Limit(LimitReached {
-            limit: LimitKind::Wall,
-            allowed: format!("{}s", wall.unwrap_or_default().as_secs_f64()),
-            used: "all of it before the first step".to_owned(),
-        })),
+        Err(StopReason::Limit) => Err(no_time(wall, "all of it before the first step")),
         Err(_) => {
             Ok(Outcome::Cancelled(RunSummary { stop: StopReason::Cancelled, ..empty_summary(cx) }))
         }
     }
+}
+
+/// The time was over where a run has nothing to show.
+fn no_time(wall: Option<Duration>, used: &str) -> Error {
+    let allowed = format!("{}s", wall.unwrap_or_default().as_secs_f64());
+    Error::Limit(LimitReached { limit: LimitKind::Wall, allowed, used: used.to_owned() })
 }
 
 /// What a panic says, for whoever finds the defect.
@@ -269,11 +275,7 @@ impl Driver {
                 Ok(next) => match next? {
                     Next::GoOn => {}
                     Next::Suspend => return Ok(self.suspend()),
-                    Next::Finish => {
-                        if let Some(outcome) = self.finish().await? {
-                            return Ok(outcome);
-                        }
-                    }
+                    Next::Finish => return self.finish().await,
                 },
                 Err(reason) => self.interrupt(reason),
             }
@@ -292,7 +294,10 @@ impl Driver {
             Step::AskLimit(question) => self.ask_limit(question).await?,
             Step::CheckOutput(raw) => self.check_output(&raw)?,
             Step::Wait(_) => return Ok(Next::Suspend),
-            Step::Done => return Ok(Next::Finish),
+            Step::Done => match self.follow_up() {
+                Some(input) => self.hear(input).await,
+                None => return Ok(Next::Finish),
+            },
         }
         Ok(Next::GoOn)
     }
@@ -362,21 +367,26 @@ impl Driver {
         Ok(())
     }
 
-    /// The run ended by itself; `None` if something was said meanwhile and it goes on.
-    async fn finish(&mut self) -> Result<Option<Outcome>, Error> {
-        if self.run.ended_by_itself()
-            && let Some(input) = self.cx.control.take_follow_up_or_close()
-        {
-            self.hear(input).await;
-            return Ok(None);
-        }
+    /// What was said meanwhile to a run that ended by itself, so that it goes on.
+    fn follow_up(&self) -> Option<UserInput> {
+        let ended = self.run.ended_by_itself();
+        ended.then(|| self.cx.control.take_follow_up_or_close()).flatten()
+    }
+
+    async fn finish(&mut self) -> Result<Outcome, Error> {
         let mut summary = self.run.summary(self.now());
         if let Some(reached) = &summary.limit {
             self.tell_limit(reached.clone());
         }
-        match interruptible(&self.cx, None, self.cx.hooks.after_agent(&mut summary)).await {
+        // A run whose time was over is still shown to the hooks; others share the time that is left.
+        let deadline = self.deadline().filter(|deadline| *deadline > Instant::now());
+        let seen = self.cx.hooks.after_agent(&mut summary);
+        match interruptible(&self.cx, deadline, seen).await {
             Ok(done) => done.map_err(hook_error("after_agent"))?,
-            Err(_) => return self.cancel().await.map(Some),
+            Err(StopReason::Limit) => {
+                return Err(no_time(self.run.config().limits.wall, "all of it"));
+            }
+            Err(_) => return self.cancel().await,
         }
         let outcome = self.cx.check_answer(Outcome::Done(RunResult {
             output: summary.text.clone(),
@@ -387,7 +397,7 @@ impl Driver {
         }))?;
         // Last, so that a turn that failed after all leaves no trace in the session.
         self.save().await?;
-        Ok(Some(outcome))
+        Ok(outcome)
     }
 
     /// Tells about a limit, once.
@@ -400,8 +410,7 @@ impl Driver {
     fn suspend(&mut self) -> Outcome {
         self.run.suspended(self.cx.state.snapshot(), self.now());
         let session = self.session.as_ref().map(BoundSession::point);
-        // The terminal event of this life comes before the first of the next.
-        let next_seq = self.cx.queue.next_seq() + 1;
+        let next_seq = self.cx.queue.next_seq();
         Outcome::Suspended(Suspended { run: Box::new(self.run.clone()), session, next_seq })
     }
 

@@ -25,13 +25,7 @@ pub(crate) struct OutputSpec {
 
 impl OutputSpec {
     pub(crate) fn of<T: DeserializeOwned + JsonSchema + 'static>() -> Self {
-        let mut schema = schemars::generate::SchemaSettings::draft2020_12()
-            .into_generator()
-            .into_root_schema_for::<T>()
-            .to_value();
-        if let Some(root) = schema.as_object_mut() {
-            root.remove("$schema");
-        }
+        let schema = provost_tool::schema_of::<T>();
         let tool = ToolDef {
             name: OUTPUT_TOOL.to_owned(),
             description: "Gives the final answer. Call it once, when everything else is done."

@@ -46,15 +46,23 @@ pub(crate) struct RunOptions {
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
     pub(crate) on_approval: Option<OnApproval>,
     pub(crate) cancel: Option<CancellationToken>,
-    pub(crate) parent: Option<(String, u32)>,
+    pub(crate) parent: Option<Parent>,
     pub(crate) problem: Option<String>,
+}
+
+/// The call a child run is started in.
+#[derive(Debug, Clone)]
+pub(crate) struct Parent {
+    pub(crate) agent: String,
+    pub(crate) depth: u32,
+    pub(crate) depth_max: Option<u32>,
 }
 
 impl RunOptions {
     /// The agent with the agents above it.
     pub(crate) fn path(&self, name: &Arc<str>) -> Arc<str> {
         match &self.parent {
-            Some((parent, _)) => format!("{parent}/{name}").into(),
+            Some(parent) => format!("{}/{name}", parent.agent).into(),
             None => Arc::clone(name),
         }
     }
@@ -171,7 +179,11 @@ impl<O: Send + 'static> RunBuilder<O> {
     /// counts it.
     pub fn within(mut self, cx: &ToolCx) -> Self {
         self.options.cancel = Some(cx.cancelled().clone());
-        self.options.parent = Some((cx.agent().to_owned(), cx.depth()));
+        self.options.parent = Some(Parent {
+            agent: cx.agent().to_owned(),
+            depth: cx.depth(),
+            depth_max: cx.depth_max(),
+        });
         self
     }
 

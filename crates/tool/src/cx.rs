@@ -47,6 +47,8 @@ pub struct ToolCxParts {
     pub agent: Arc<str>,
     /// Agents above this one.
     pub depth: u32,
+    /// How deep agents below may be, by the strictest limit above; `None` means that nobody set one.
+    pub depth_max: Option<u32>,
     /// The call.
     pub call_id: String,
     /// The tool.
@@ -77,6 +79,11 @@ impl ToolCx {
     /// The agent, with the agents above it: `lead/researcher`.
     pub fn agent(&self) -> &str {
         &self.0.parts.agent
+    }
+
+    /// How deep agents below may be, by the strictest limit above.
+    pub fn depth_max(&self) -> Option<u32> {
+        self.0.parts.depth_max
     }
 
     /// How many agents are above this one.

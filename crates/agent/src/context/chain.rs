@@ -123,5 +123,6 @@ fn join(before: Fitted, next: Fitted) -> Fitted {
         (Some(first), Some(second)) => first.plus(second).ok(),
         (first, second) => first.or(second),
     };
-    Fitted { messages: next.messages, session, usage, cost }
+    let unmetered_calls = before.unmetered_calls + next.unmetered_calls;
+    Fitted { messages: next.messages, session, usage, cost, unmetered_calls }
 }

@@ -57,10 +57,12 @@ impl Summarize {
             return Ok(Fitted::messages(messages));
         }
         let (mut summary, usage) = self.ask(plan.older).await?;
-        let cost = self.model.info().pricing.map(|pricing| pricing.cost(&usage));
+        let unmetered_calls = u32::from(usage.is_none());
+        let cost = usage.and_then(|usage| Some(self.model.info().pricing?.cost(&usage)));
+        let usage = usage.unwrap_or_default();
         summary.created_at = input.now;
         if count_message(&Estimate, &summary) > plan.replaced_tokens {
-            return Ok(Fitted { usage, cost, ..Fitted::messages(messages) });
+            return Ok(Fitted { usage, cost, unmetered_calls, ..Fitted::messages(messages) });
         }
         let mut after = vec![Arc::new(summary)];
         after.extend(plan.user.cloned());
@@ -70,10 +72,12 @@ impl Summarize {
             messages: after,
             usage,
             cost,
+            unmetered_calls,
         })
     }
 
-    async fn ask(&self, older: &[Arc<Message>]) -> Result<(Message, Usage), ModelError> {
+    /// The summary and what it used, if the provider says that.
+    async fn ask(&self, older: &[Arc<Message>]) -> Result<(Message, Option<Usage>), ModelError> {
         let info = self.model.info();
         // Three quarters: the instruction and the answer need room too.
         let tokens_max = info.context_window.map(|window| window / 4 * 3);
@@ -98,7 +102,7 @@ impl Summarize {
         }
         let mut summary = Message::summary(text.trim());
         summary.model = response.message.model.or_else(|| Some(info.model.clone()));
-        Ok((summary, response.usage))
+        Ok((summary, response.usage_known.then_some(response.usage)))
     }
 }
 

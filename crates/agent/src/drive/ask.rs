@@ -106,6 +106,9 @@ impl Driver {
         // An extended run can reach the limit again.
         self.limit_told =
             matches!(decision, LimitDecision::FinalAnswer { .. } | LimitDecision::Stop);
-        Ok(self.run.limit_decided(decision, self.now())?)
+        let produced = self.run.produced().len();
+        self.run.limit_decided(decision, self.now())?;
+        self.tell_refused(produced);
+        Ok(())
     }
 }

@@ -172,6 +172,7 @@ impl Driver {
         let (usage, stop) = (response.usage, response.stop);
         self.learn(&usage);
         let cost = self.price(&response);
+        let produced = self.run.produced().len();
         let message = self.run.model_answered(response, cost, self.now())?;
         for call in message.tool_calls() {
             if !announced.contains(&call.id) {
@@ -181,7 +182,16 @@ impl Driver {
             self.cx.queue.emit(EventKind::ToolCallReady { call: Box::new(call.clone()) });
         }
         self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop, usage });
+        self.tell_refused(produced);
         Ok(())
+    }
+
+    /// Tells the end of calls that did not come to run; so many messages had been produced before.
+    pub(super) fn tell_refused(&self, produced: usize) {
+        for result in self.run.refused_since(produced) {
+            let (result, duration) = (Box::new(result), Duration::ZERO);
+            self.cx.queue.emit(EventKind::ToolFinished { result, duration });
+        }
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
     let cx = Cx {
         run_id,
         agent,
-        depth: options.parent.as_ref().map_or(0, |(_, depth)| depth + 1),
+        depth: options.parent.as_ref().map_or(0, |parent| parent.depth + 1),
         model: options.model.clone().unwrap_or_else(|| Arc::clone(&core.model)),
         settings: options.settings.clone().unwrap_or_else(|| core.settings.clone()),
         tools: core.tools.iter().chain(&options.tools).cloned().collect(),
@@ -136,7 +136,8 @@ impl Cx {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(Error::Start("a run needs a tokio runtime around it".to_owned()));
         }
-        check_tools(&self.tools).map_err(|error| Error::Start(error.to_string()))?;
+        check_tools(&self.tools, self.core.output.as_ref())
+            .map_err(|error| Error::Start(error.to_string()))?;
         for tool in &self.tools {
             let spec = tool.spec();
             if let Some(dep) = spec.deps.iter().find(|dep| !self.deps.has(dep)) {
@@ -148,7 +149,7 @@ impl Cx {
             }
         }
         let limits = self.limits();
-        if let Some(allowed) = limits.depth
+        if let Some(allowed) = self.depth_max()
             && self.depth > allowed
         {
             return Err(Error::Limit(LimitReached {
@@ -182,6 +183,15 @@ impl Cx {
             )));
         }
         Ok(())
+    }
+
+    /// The strictest depth limit: a child cannot lift what an agent above it set.
+    pub(crate) fn depth_max(&self) -> Option<u32> {
+        let above = self.options.parent.as_ref().and_then(|parent| parent.depth_max);
+        match (self.limits().depth, above) {
+            (Some(own), Some(above)) => Some(own.min(above)),
+            (own, above) => own.or(above),
+        }
     }
 
     pub(crate) fn limits(&self) -> provost_core::Limits {

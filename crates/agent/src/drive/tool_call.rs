@@ -132,6 +132,7 @@ impl Cx {
             run_id: self.run_id,
             agent: Arc::clone(&self.agent),
             depth: self.depth,
+            depth_max: self.depth_max(),
             call_id: call.id.clone(),
             tool: call.name.clone(),
             retries_left,

@@ -48,7 +48,10 @@ impl Toolbox {
 
     fn add(&mut self, cx: &Cx, tool: Arc<dyn Tool>) {
         let spec = tool.spec();
-        if self.find(spec.name()).is_some() {
+        let output = cx.core.output.as_ref();
+        if self.find(spec.name()).is_some()
+            || output.is_some_and(|output| output.tool.name == spec.name())
+        {
             let message = format!("a second tool called `{}` was left out", spec.name());
             cx.queue.emit(EventKind::Warning { message });
             return;

@@ -83,7 +83,9 @@ impl Run {
         }
         // Compared one by one: an answer has few calls, and most ids differ in their first bytes.
         let is_new = |old: &&ToolCall| names.iter().any(|call| call.id == old.id);
-        let known = self.context.iter().flat_map(|message| message.tool_calls());
+        // What this run has produced may have left its context since.
+        let messages = self.context.iter().chain(&self.produced);
+        let known = messages.flat_map(|message| message.tool_calls());
         let mut taken: HashSet<String> = known.filter(is_new).map(|call| call.id.clone()).collect();
         let mut used: HashSet<String> = names.iter().map(|call| call.id.clone()).collect();
         for (place, call) in names.into_iter().enumerate() {
@@ -151,7 +153,7 @@ impl Run {
         }
     }
 
-    fn begin_round(&mut self, calls: Vec<ToolCall>, stop: StopReason, now: Timestamp) {
+    pub(super) fn begin_round(&mut self, calls: Vec<ToolCall>, stop: StopReason, now: Timestamp) {
         let mut calls: Vec<CallState> = calls.into_iter().map(CallState::new).collect();
         let cut =
             matches!(stop, StopReason::MaxTokens | StopReason::ContentFilter | StopReason::Refusal);

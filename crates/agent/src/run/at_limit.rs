@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provost_core::{LimitReached, Message, StopReason, Timestamp, ToolCall, ToolResult};
 
-use super::{AtLimit, CallState, FeedError, LimitDecision, LimitQuestion, Phase, Run};
+use super::{AtLimit, FeedError, LimitDecision, LimitQuestion, Phase, Run};
 
 /// Said to the model when it must answer from what it knows.
 const LIMIT_NOTICE: &str = "The limit for this task is reached. Give your best final answer now from what you already \
@@ -68,11 +68,10 @@ impl Run {
         match decision {
             LimitDecision::Extend { message } => {
                 self.extend(now);
-                self.phase = if calls.is_empty() {
-                    Phase::Model { without_tools: false }
-                } else {
-                    Phase::Tools { calls: calls.into_iter().map(CallState::new).collect() }
-                };
+                match self.last.stop {
+                    Some(stop) if !calls.is_empty() => self.begin_round(calls, stop, now),
+                    _ => self.phase = Phase::Model { without_tools: false },
+                }
                 if let Some(text) = message {
                     self.say_next(text, now);
                 }

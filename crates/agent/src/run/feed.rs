@@ -65,6 +65,8 @@ impl Run {
             self.usage += fitted.usage;
             self.add_cost(fitted.cost);
         }
+        self.unmetered |= fitted.unmetered_calls > 0;
+        self.unpriced_calls += fitted.unmetered_calls;
         self.context = fitted.messages;
         let Some(update) = fitted.session else { return };
         if self.mirrors_session {
@@ -102,6 +104,18 @@ impl Run {
                 .collect(),
             _ => HashSet::new(),
         }
+    }
+
+    /// The results that calls got without being run, where `since` messages had been produced before.
+    pub fn refused_since(&self, since: usize) -> Vec<ToolResult> {
+        let pushed = self.produced.get(since..).unwrap_or_default();
+        let pushed = pushed.iter().flat_map(|message| message.tool_results());
+        let waiting = match &self.phase {
+            Phase::Tools { calls } => calls.as_slice(),
+            _ => &[],
+        };
+        let waiting = waiting.iter().filter_map(|call| call.result.as_ref());
+        pushed.filter(|result| !result.pending).chain(waiting).cloned().collect()
     }
 
     /// Messages of the user's side that no model call has seen yet.

@@ -14,7 +14,7 @@ use provost_core::{Event, EventKind, LimitKind, Limits, Part, Role, RunSummary, 
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text};
 use serde_json::json;
 
-use crate::support::{assert_well_formed, echo, events, roles, stored};
+use crate::support::{Say, assert_well_formed, echo, events, roles, stored};
 
 type Asked = Arc<Mutex<Vec<LimitQuestion>>>;
 
@@ -233,4 +233,28 @@ async fn s053_the_last_word_runs_model_hooks() {
         assert_eq!(output, "bye!");
         assert_eq!(*watch.0.lock().unwrap(), seen);
     }
+}
+
+#[tokio::test]
+async fn a_child_cannot_lift_the_depth_limit_of_an_agent_above_it() {
+    use provost_tool::{ToolCx, tool_fn};
+
+    let child_model = ScriptedModel::new().turn(text("from the child"));
+    let child =
+        Agent::builder("child", child_model.clone()).limits(Limits::unlimited()).build().unwrap();
+    let ask = move |cx: ToolCx, _args: Say| {
+        let child = child.clone();
+        async move { Ok(child.run("go").within(&cx).await?.output) }
+    };
+    let parent = |depth: Option<u32>| {
+        let model = ScriptedModel::new().turn(call("ask", json!({}))).turn(text("done"));
+        let ask = tool_fn("ask", "Asks the child", ask.clone()).unwrap();
+        let limits = Limits { depth, ..Limits::default() };
+        Agent::builder("parent", model).tool(ask).limits(limits).build().unwrap()
+    };
+    let refused = parent(Some(0)).run("go").await.unwrap();
+    assert!(refused.tool_results[0].to_text().contains("depth"), "{refused:?}");
+    assert_eq!(child_model.call_count(), 0);
+    let allowed = parent(Some(1)).run("go").await.unwrap();
+    assert_eq!(allowed.tool_results[0].to_text(), "from the child");
 }

@@ -72,6 +72,7 @@ pub(crate) fn cx_with(people: Arc<People>, deps: Deps) -> ToolCx {
         call_id: "call_1".to_owned(),
         tool: "tool".to_owned(),
         depth: 0,
+        depth_max: None,
         retries_left: 2,
         cancel: CancellationToken::new(),
         deps,

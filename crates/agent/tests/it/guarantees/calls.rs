@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use provost_agent::hook::{Hook, HookCx, HookError, ToolFailure};
-use provost_agent::{Agent, AtLimit, BuildError, LimitDecision, OnApproval, Outcome};
+use provost_agent::{Agent, BuildError, LimitDecision, OnApproval, Outcome};
 use provost_core::{Image, Limits, ResultPart, StopReason, ToolResult};
 use provost_model::{ChatRequest, NativeOutput, ScriptedModel, Turn, call, calls, text};
 use provost_tool::{Approval, FnTool, ToolError, ToolOutput, tool_fn};
@@ -73,19 +73,14 @@ async fn a_call_that_was_cut_off_is_no_fault_of_the_model() {
 #[tokio::test]
 async fn a_call_that_was_cut_off_does_not_run_when_a_limit_is_extended() {
     let count = Arc::new(AtomicUsize::new(0));
-    let model =
-        ScriptedModel::new().turn(cut_off("", StopReason::MaxTokens)).turn(text("done"));
+    let model = ScriptedModel::new().turn(cut_off("", StopReason::MaxTokens)).turn(text("done"));
     let agent = Agent::builder("tester", model)
         .tool(echo(&count))
         .limits(Limits::default().turns(0))
         .ask_at_limit(|_| std::future::ready(Ok(LimitDecision::Extend { message: None })))
         .build()
         .unwrap();
-    let result = agent.run("hi").max_turns(0).await;
-    let results = match &result {
-        Ok(result) => result.tool_results.clone(),
-        Err(error) => panic!("{error}"),
-    };
+    let results = agent.run("hi").await.unwrap().summary.tool_results;
     assert_eq!(count.load(Ordering::SeqCst), 1);
     assert!(results[1].is_error && results[1].to_text().contains("cut off"), "{results:?}");
 }
@@ -232,8 +227,7 @@ async fn a_tool_cannot_have_the_name_of_the_typed_answer() {
 #[tokio::test]
 async fn a_call_that_was_cut_off_is_told_as_finished() {
     let model = ScriptedModel::new().turn(cut_off("", StopReason::MaxTokens)).turn(text("done"));
-    let agent = Agent::builder("tester", model).tool(echo(&Arc::default()));
-    let agent = agent.at_limit(AtLimit::Stop).build().unwrap();
+    let agent = Agent::builder("tester", model).tool(echo(&Arc::default())).build().unwrap();
     let names = names(&events(agent.run("hi").stream()).await);
     let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
     assert_eq!((count("tool_call_ready"), count("tool_finished")), (2, 2), "{names:?}");

@@ -12,11 +12,8 @@ use crate::support::{events, final_text};
 
 #[tokio::test]
 async fn a_summary_that_fails_is_a_warning_and_everything_is_sent() {
-    let failures: [fn() -> Turn; 3] = [
-        || fail(ModelErrorClass::Overloaded, "busy"),
-        || text("   "),
-        || text("partly").cut(),
-    ];
+    let failures: [fn() -> Turn; 3] =
+        [|| fail(ModelErrorClass::Overloaded, "busy"), || text("   "), || text("partly").cut()];
     for failure in failures {
         let writer = ScriptedModel::new().turn(failure());
         let model = ScriptedModel::new().turn(text("done"));
@@ -38,9 +35,8 @@ async fn a_summary_that_fails_is_a_warning_and_everything_is_sent() {
 
 /// A message of about eight thousand characters, and a model whose window it may or may not fit.
 fn cramped() -> (String, ScriptedModel) {
-    let model = ScriptedModel::new()
-        .with_info(|info| info.context_window = Some(5_000))
-        .turn(text("done"));
+    let model =
+        ScriptedModel::new().with_info(|info| info.context_window = Some(5_000)).turn(text("done"));
     ("{}();[]".repeat(1_100), model)
 }
 

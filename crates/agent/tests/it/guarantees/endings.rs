@@ -47,10 +47,11 @@ async fn the_time_a_run_had_used_before_counts() {
     let limits = Limits::default().wall(Duration::from_secs(60));
     let model = ScriptedModel::new().turn(calls([("slow", json!({})), ("endless", json!({}))]));
     let clock = env.clone();
-    let slow = provost_tool::tool_fn("slow", "Takes its time", move |_cx, _: crate::support::Say| {
-        clock.advance(Duration::from_secs(50));
-        async { Ok::<_, provost_tool::ToolError>("slow") }
-    });
+    let slow =
+        provost_tool::tool_fn("slow", "Takes its time", move |_cx, _: crate::support::Say| {
+            clock.advance(Duration::from_secs(50));
+            async { Ok::<_, provost_tool::ToolError>("slow") }
+        });
     let agent = Agent::builder("tester", model)
         .tool(slow.unwrap())
         .tool(endless(&alive).with_spec(|spec| spec.approval(Approval::Always)))
@@ -126,9 +127,10 @@ async fn cancelling_tools_tells_the_end_of_each_open_call() {
         .tool(echo(&Arc::default()))
         .build()
         .unwrap();
-    let all = cancelled_at(agent.run("hi").stream(), |kind| {
-        matches!(kind, EventKind::ToolFinished { result, .. } if result.name == "echo")
-    })
+    let all = cancelled_at(
+        agent.run("hi").stream(),
+        |kind| matches!(kind, EventKind::ToolFinished { result, .. } if result.name == "echo"),
+    )
     .await;
     let finished: Vec<_> = all
         .iter()

@@ -140,9 +140,10 @@ async fn a_last_word_is_not_asked_for_when_the_money_is_gone_too() {
     for (used, asked) in [(1_000, 2), (10, 3)] {
         let turn = |used| call("echo", json!({})).usage(Usage::new(used, 0));
         let model = priced(
-            ScriptedModel::new().turn(turn(1)).turn(turn(used)).turn(text("last").usage(
-                Usage::new(1, 0),
-            )),
+            ScriptedModel::new()
+                .turn(turn(1))
+                .turn(turn(used))
+                .turn(text("last").usage(Usage::new(1, 0))),
         );
         let agent = Agent::builder("tester", model.clone())
             .tool(echo(&Arc::default()))
