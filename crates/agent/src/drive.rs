@@ -5,6 +5,7 @@
 
 mod ask;
 mod fit;
+mod interrupt;
 mod model_call;
 mod session;
 mod setup;
@@ -28,6 +29,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use self::fit::TokenLedger;
+use self::interrupt::interruptible;
 use self::session::BoundSession;
 use self::setup::Cx;
 use self::toolbox::Toolbox;
@@ -214,29 +216,6 @@ fn terminal_event(outcome: &Result<Outcome, Error>) -> EventKind {
     }
 }
 
-/// Does something that may wait for long, until it is done, the run is cancelled or its time is over.
-async fn interruptible<T>(
-    cx: &Cx,
-    deadline: Option<Instant>,
-    work: impl Future<Output = T>,
-) -> Result<T, StopReason> {
-    tokio::select! {
-        // What is ready counts, also when the end comes at the same moment.
-        biased;
-        done = work => Ok(done),
-        () = cx.control.cancel.cancelled() => Err(StopReason::Cancelled),
-        () = sleep_until(deadline) => Err(StopReason::Limit),
-    }
-}
-
-/// Waits for a moment, or for ever if there is none.
-async fn sleep_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
 pub(crate) fn hook_error(point: &'static str) -> impl FnOnce(crate::hook::HookError) -> Error {
     move |error| Error::Hook { point, error }
 }
@@ -252,6 +231,10 @@ struct Driver {
     ledger: TokenLedger,
     /// The answer that is arriving: here, so that an interruption finds what had come.
     fold: Option<Fold>,
+    /// What a complete answer used that hooks have not let pass yet; the inner `None` if the provider does not say.
+    unseen: Option<Option<Usage>>,
+    /// True while hooks look at something that was said to the run.
+    hears: bool,
     limit_told: bool,
 }
 
@@ -302,32 +285,6 @@ impl Driver {
         Ok(Next::GoOn)
     }
 
-    /// Ends the run where it stands, and tells what became of what was under way.
-    fn interrupt(&mut self, reason: StopReason) {
-        let open = self.run.open_calls();
-        let (produced, unheard) = (self.run.produced().len(), self.run.unheard());
-        let partial = self.fold.take().map(Fold::into_partial);
-        let cost = partial.as_ref().and_then(|partial| self.price(partial));
-        self.run.stop(partial, cost, reason, self.now());
-        for message in self.run.produced()[produced..].iter().cloned() {
-            let finished = message.tool_results().filter(|result| open.contains(&result.call_id));
-            for result in finished.cloned() {
-                self.cx.queue.emit(EventKind::ToolFinished {
-                    result: Box::new(result),
-                    duration: Duration::ZERO,
-                });
-            }
-            if message.role == Role::Assistant {
-                let (turn, usage) = (self.run.turns() + 1, Usage::default());
-                self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop: reason, usage });
-            }
-        }
-        if unheard > 0 {
-            let message = format!("{unheard} message(s) came too late to be answered");
-            self.cx.queue.emit(EventKind::Warning { message });
-        }
-    }
-
     /// Where a run may be paused and where steering enters: never between a call and its result.
     async fn safe_point(&mut self) {
         self.cx.queue.taken().await;
@@ -346,7 +303,10 @@ impl Driver {
 
     /// Takes in what the user's side says while the run lives. Hooks see it like any message; a refused one is left out.
     async fn hear(&mut self, mut input: UserInput) {
-        if let Err(error) = self.cx.check_message(&mut input).await {
+        self.hears = true;
+        let checked = self.cx.check_message(&mut input).await;
+        self.hears = false;
+        if let Err(error) = checked {
             let message = format!("a message was refused: {error}");
             return self.cx.queue.emit(EventKind::Warning { message });
         }
@@ -412,12 +372,6 @@ impl Driver {
         let session = self.session.as_ref().map(BoundSession::point);
         let next_seq = self.cx.queue.next_seq();
         Outcome::Suspended(Suspended { run: Box::new(self.run.clone()), session, next_seq })
-    }
-
-    async fn cancel(&mut self) -> Result<Outcome, Error> {
-        self.interrupt(StopReason::Cancelled);
-        self.save().await?;
-        Ok(Outcome::Cancelled(self.run.summary(self.now())))
     }
 
     fn now(&self) -> Timestamp {

@@ -15,7 +15,7 @@ const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Number of base 32 digits that hold 128 bits.
 const TEXT_LEN: usize = 26;
 
-/// What all ids have in common; implemented by [`id_type!`] only.
+/// What all ids have in common; implemented by `id_type!` only.
 pub trait TypedId: Copy + Sized {
     /// The text before the underscore.
     const PREFIX: &'static str;

@@ -31,7 +31,10 @@ impl Driver {
             request.messages = self.run.context().to_vec();
             outcome = self.ask_in_span(request.clone(), &mut announced).await;
         }
+        let used = |answer: &ModelResponse| answer.usage_known.then_some(answer.usage);
+        self.unseen = outcome.as_ref().ok().map(used);
         let response = self.post_model_call(&request, outcome, started.elapsed()).await?;
+        self.unseen = None;
         self.accept(turn, response, &announced)
     }
 

@@ -339,6 +339,8 @@ fn driver(
         toolbox: Toolbox::default(),
         ledger: TokenLedger::default(),
         fold: None,
+        unseen: None,
+        hears: false,
         limit_told: false,
     }
 }

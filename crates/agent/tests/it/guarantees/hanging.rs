@@ -10,7 +10,7 @@ use provost_agent::context::Summarize;
 use provost_agent::hook::{Gate, Hook, HookCx, HookError, ModelEnd};
 use provost_agent::session::{MemorySessions, Session};
 use provost_agent::{Agent, AgentBuilder, Error, Outcome, RunBuilder, RunStream};
-use provost_core::{LimitKind, Limits, Part, RunSummary, StopReason};
+use provost_core::{LimitKind, Limits, Money, Part, RunSummary, StopReason, Usage};
 use provost_model::{
     ChatModel, ChatRequest, ModelError, ModelErrorClass, ModelInfo, ModelResponse, ModelStream,
     ScriptedModel, call, fail, text,
@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
-use super::long_history;
+use super::{long_history, priced, warnings};
 use crate::support::{Alive, assert_well_formed, echo, roles, stored};
 
 /// Long enough for everything that does not hang, on a clock that jumps.
@@ -274,4 +274,40 @@ async fn a_session_is_valid_wherever_its_run_hung() {
         assert_well_formed(&messages);
         assert_eq!(roles(&messages[..40]), roles(&long_history()), "{place}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_a_hook_holds_back_is_paid_and_not_kept() {
+    for told in [true, false] {
+        let (alive, store) = (Arc::new(AtomicUsize::new(0)), MemorySessions::new());
+        let turn = text("secret").usage(Usage::new(1_000, 1_000));
+        let turn = if told { turn } else { turn.no_usage() };
+        let agent = Agent::builder("tester", priced(ScriptedModel::new().turn(turn)))
+            .hook(Stuck { place: "post_model_call", alive: Arc::clone(&alive) })
+            .sessions(store.clone())
+            .build()
+            .unwrap();
+        let mut stream = agent.run("hi").session_id("s").stream();
+        read_until_stuck("post_model_call", &mut stream, &alive).await;
+        stream.handle().cancel();
+        let Outcome::Cancelled(summary) = stream.outcome().await.unwrap() else { panic!() };
+        let expected = if told { (Some(Money::usd(2.into())), 0) } else { (None, 1) };
+        assert_eq!((summary.cost, summary.unpriced_calls), expected);
+        assert_eq!(summary.usage.total(), if told { 2_000 } else { 0 });
+        assert_eq!((summary.text.as_str(), stored(&store, "s").await.len()), ("", 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_a_hook_holds_back_is_announced_as_unanswered() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let agent = hanging("follow_up", &alive).build().unwrap();
+    let mut stream = start("follow_up", agent.run("hi"));
+    read_until_stuck("follow_up", &mut stream, &alive).await;
+    stream.handle().cancel();
+    let mut all = Vec::new();
+    while let Some(event) = stream.next().await {
+        all.push(event);
+    }
+    assert_eq!(warnings(&all).len(), 1, "{all:?}");
 }

@@ -1,0 +1,78 @@
+//! Stopping a run where it stands: nothing that it waits for can keep it.
+
+use std::time::Duration;
+
+use provost_core::{EventKind, Role, StopReason};
+use provost_model::{Fold, ModelResponse};
+use tokio::time::Instant;
+
+use super::Driver;
+use super::setup::Cx;
+use crate::error::Error;
+use crate::outcome::Outcome;
+
+/// Does something that may wait for long, until it is done, the run is cancelled or its time is over.
+pub(super) async fn interruptible<T>(
+    cx: &Cx,
+    deadline: Option<Instant>,
+    work: impl Future<Output = T>,
+) -> Result<T, StopReason> {
+    tokio::select! {
+        // What is ready counts, also when the end comes at the same moment.
+        biased;
+        done = work => Ok(done),
+        () = cx.control.cancel.cancelled() => Err(StopReason::Cancelled),
+        () = sleep_until(deadline) => Err(StopReason::Limit),
+    }
+}
+
+/// Waits for a moment, or for ever if there is none.
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Driver {
+    /// Ends the run where it stands, and tells what became of what was under way.
+    pub(super) fn interrupt(&mut self, reason: StopReason) {
+        let open = self.run.open_calls();
+        let produced = self.run.produced().len();
+        let unheard = self.run.unheard() + usize::from(std::mem::take(&mut self.hears));
+        let partial = self.fold.take().map(Fold::into_partial);
+        // What no hook has let pass is not kept; but it is paid.
+        let unseen = self.unseen.take().map(|used| ModelResponse {
+            usage: used.unwrap_or_default(),
+            usage_known: used.is_some(),
+            ..ModelResponse::text("")
+        });
+        let partial = partial.or(unseen);
+        let usage = partial.as_ref().map(|partial| partial.usage).unwrap_or_default();
+        let cost = partial.as_ref().and_then(|partial| self.price(partial));
+        self.run.stop(partial, cost, reason, self.now());
+        for message in self.run.produced()[produced..].iter().cloned() {
+            let finished = message.tool_results().filter(|result| open.contains(&result.call_id));
+            for result in finished.cloned() {
+                self.cx.queue.emit(EventKind::ToolFinished {
+                    result: Box::new(result),
+                    duration: Duration::ZERO,
+                });
+            }
+            if message.role == Role::Assistant {
+                let turn = self.run.turns() + 1;
+                self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop: reason, usage });
+            }
+        }
+        if unheard > 0 {
+            let message = format!("{unheard} message(s) came too late to be answered");
+            self.cx.queue.emit(EventKind::Warning { message });
+        }
+    }
+
+    pub(super) async fn cancel(&mut self) -> Result<Outcome, Error> {
+        self.interrupt(StopReason::Cancelled);
+        self.save().await?;
+        Ok(Outcome::Cancelled(self.run.summary(self.now())))
+    }
+}
