@@ -105,7 +105,7 @@ impl<O: Send + 'static> Agent<O> {
     }
 
     /// Prepares a run that goes on where a conversation stopped, without a new message: after a failure in a later turn, or after
-    /// a limit. It needs the session.
+    /// a limit. It needs the conversation: a session or a history.
     pub fn proceed(&self) -> RunBuilder<O> {
         RunBuilder::new(self, Begin::Proceed)
     }

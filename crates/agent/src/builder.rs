@@ -213,8 +213,12 @@ impl<O: Send + 'static> AgentBuilder<O> {
 
     /// Sets the tokens kept free for the answer; give the strategy first.
     pub fn context_reserve(mut self, reserve: u64) -> Self {
-        if let Some(context) = &mut self.core.context {
-            context.reserve = reserve;
+        match &mut self.core.context {
+            Some(context) => context.reserve = reserve,
+            None => self.fault(BuildError::Setting(
+                "context_reserve has no effect without a strategy: call `.context(..)` first"
+                    .to_owned(),
+            )),
         }
         self
     }

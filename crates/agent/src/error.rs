@@ -84,7 +84,7 @@ pub enum Error {
     /// The given tool results do not fit.
     #[error(transparent)]
     Continue(#[from] ContinueError),
-    /// A limit does not let the run begin.
+    /// A limit ended the run without any result.
     #[error("the limit of {} {} is reached: {} is too many", .0.allowed, .0.limit.as_str(), .0.used)]
     Limit(LimitReached),
     /// The answer never became the wanted type.

@@ -36,7 +36,7 @@ pub const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Messages a live run holds for its next safe point.
 pub const INBOX_MESSAGES_MAX: usize = 64;
-/// Characters of an agent, tool or session name.
+/// Characters of an agent or tool name.
 pub const NAME_CHARS_MAX: usize = 64;
 
 /// What one run may use. `None` means that this thing is not limited.
@@ -55,7 +55,7 @@ pub struct Limits {
     pub total_tokens: Option<u64>,
     /// Money in all. A model without a known price is refused under this limit, never counted as free.
     pub cost: Option<Money>,
-    /// Time from the start, pauses for people included.
+    /// Time from the start, pauses included; the time a run was suspended does not count.
     pub wall: Option<Duration>,
     /// Agents inside agents.
     pub depth: Option<u32>,

@@ -247,7 +247,7 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
         && cx.options.history.is_empty()
     {
         return Err(Error::Start(
-            "continuing needs the conversation that has the pending calls: give `.session(..)` or `.history(..)`".to_owned(),
+            "going on needs the conversation: give `.session(..)` or `.history(..)`".to_owned(),
         ));
     }
     if session.is_some() && !cx.options.history.is_empty() {
