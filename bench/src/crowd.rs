@@ -95,7 +95,7 @@ pub(crate) fn run(side: &str, url: &str) -> Result<()> {
             let agent = ours::agent(url, ROUNDS_MODEL)?;
             waves(&runtime, || {
                 let agent = agent.clone();
-                async move { ours::run(&agent, ours::PROMPT, |_| ()).await }
+                async move { ours::answer(&agent, ours::PROMPT).await }
             })?;
         }
         _ => {

@@ -44,7 +44,12 @@ pub(crate) fn agent(base_url: &str, model: &str) -> Result<Agent> {
     Ok(agent)
 }
 
-/// Answers a prompt; `seen` gets each piece of text as it comes. Gives the tokens used.
+/// Answers a prompt for somebody who wants only the answer. Gives the tokens used.
+pub(crate) async fn answer(agent: &Agent, prompt: &str) -> Result<u64> {
+    Ok(agent.run(prompt).await?.usage.total())
+}
+
+/// Answers a prompt for somebody who watches; `seen` gets each piece of text as it comes. Gives the tokens used.
 pub(crate) async fn run(agent: &Agent, prompt: &str, mut seen: impl FnMut(&str)) -> Result<u64> {
     let mut run = agent.run(prompt).stream();
     while let Some(event) = run.next().await {

@@ -57,7 +57,7 @@ fn our_block(runtime: &Runtime, agent: &Agent) -> Result<(u64, f64)> {
     let started = cpu_time();
     let mut tokens = 0;
     for _ in 0..BLOCK {
-        tokens += runtime.block_on(ours::run(agent, ours::PROMPT, |_| ()))?;
+        tokens += runtime.block_on(ours::answer(agent, ours::PROMPT))?;
     }
     Ok((tokens, (cpu_time() - started).as_secs_f64()))
 }

@@ -189,7 +189,11 @@ impl<O: Send + 'static> RunBuilder<O> {
 
     /// Starts the run as a stream of events. Nothing happens before it is polled; dropping it cancels the run.
     pub fn stream(self) -> RunStream<O> {
-        let (prepared, queue, control) = self.prepare();
+        self.start(Reader::Stream)
+    }
+
+    fn start(self, reader: Reader) -> RunStream<O> {
+        let (prepared, queue, control) = self.prepare(reader);
         let decode = prepared.agent.decode;
         let driving = async move { drive::drive(prepared.erase()).await?.decode(decode) };
         RunStream::new(driving.boxed(), queue, control)
@@ -202,23 +206,23 @@ impl<O: Send + 'static> RunBuilder<O> {
         if matches!(on_approval, OnApproval::Events) {
             self.options.on_approval = Some(OnApproval::Deny);
         }
-        self.stream().outcome().await
+        self.start(Reader::Nobody).outcome().await
     }
 
     /// The conversation and instructions the run would start from, without touching session, hooks or model.
     /// It is not made to fit the model's context: that may need a model.
     pub async fn peek(self) -> Result<ContextPreview, Error> {
-        let (prepared, ..) = self.prepare();
+        let (prepared, ..) = self.prepare(Reader::Nobody);
         drive::preview(prepared.erase(), /*commit*/ false).await
     }
 
     /// Like [`peek`](Self::peek), and adds the user's message to the session.
     pub async fn build_context(self) -> Result<ContextPreview, Error> {
-        let (prepared, ..) = self.prepare();
+        let (prepared, ..) = self.prepare(Reader::Nobody);
         drive::preview(prepared.erase(), /*commit*/ true).await
     }
 
-    fn prepare(self) -> (PreparedRun<O>, Arc<EventQueue>, Arc<Control>) {
+    fn prepare(self, reader: Reader) -> (PreparedRun<O>, Arc<EventQueue>, Arc<Control>) {
         let env = self.agent.core.env.clone();
         let (run_id, next_seq): (RunId, u64) = match &self.begin {
             Begin::Resume(suspended) => (suspended.run_id(), suspended.next_seq),
@@ -227,12 +231,12 @@ impl<O: Send + 'static> RunBuilder<O> {
         let cancel =
             self.options.cancel.as_ref().map(CancellationToken::child_token).unwrap_or_default();
         let control = Arc::new(Control::new(cancel));
-        let queue = Arc::new(EventQueue::new(
-            run_id,
-            self.options.path(&self.agent.core.name),
-            env,
-            next_seq,
-        ));
+        let queue =
+            EventQueue::new(run_id, self.options.path(&self.agent.core.name), env, next_seq);
+        let queue = Arc::new(match reader {
+            Reader::Stream => queue,
+            Reader::Nobody => queue.unread(),
+        });
         let prepared = PreparedRun {
             agent: self.agent,
             run_id,
@@ -243,6 +247,13 @@ impl<O: Send + 'static> RunBuilder<O> {
         };
         (prepared, queue, control)
     }
+}
+
+/// Who reads the events of a run.
+#[derive(Debug, Clone, Copy)]
+enum Reader {
+    Stream,
+    Nobody,
 }
 
 struct PreparedRun<O: Send + 'static> {

@@ -28,6 +28,8 @@ pub(crate) struct EventQueue {
     run_id: RunId,
     agent: Arc<str>,
     env: Env,
+    /// Nobody will ever read: the run is awaited, so making events would be work for nothing.
+    is_unread: bool,
     waiting: Mutex<Waiting>,
     reader: AtomicWaker,
     /// The driver can go on. Asking it in vain after every event would cost more than the event.
@@ -52,10 +54,21 @@ impl EventQueue {
             run_id,
             agent,
             env,
+            is_unread: false,
             waiting,
             reader: AtomicWaker::new(),
             is_due: AtomicBool::new(true),
         }
+    }
+
+    /// The same for a run that nobody watches.
+    pub(crate) fn unread(self) -> Self {
+        Self { is_unread: true, ..self }
+    }
+
+    /// True if nobody will ever read.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.is_unread
     }
 
     /// The number of the next event.
@@ -64,6 +77,9 @@ impl EventQueue {
     }
 
     pub(crate) fn emit(&self, kind: EventKind) {
+        if self.is_unread {
+            return;
+        }
         let at = self.env.now();
         let mut waiting = self.lock();
         if waiting.abandoned {
@@ -96,6 +112,9 @@ impl EventQueue {
     ///
     /// The stream polls the driver only when it has nothing left to give, so to be due is enough.
     pub(crate) async fn taken(&self) {
+        if self.is_unread {
+            return;
+        }
         std::future::poll_fn(|_| {
             let waiting = self.lock();
             if waiting.events.is_empty() || waiting.abandoned {
@@ -110,7 +129,7 @@ impl EventQueue {
 
     /// True if the reader is far behind.
     pub(crate) fn is_backed_up(&self) -> bool {
-        self.lock().events.len() >= DELTAS_WAITING_MAX
+        !self.is_unread && self.lock().events.len() >= DELTAS_WAITING_MAX
     }
 
     fn abandon(&self) {

@@ -201,6 +201,9 @@ impl Driver {
 impl Cx {
     /// Passes a delta on to whoever watches.
     fn tell(&self, event: ModelEvent, fold: &Fold, announced: &mut HashSet<String>) {
+        if self.queue.is_unread() {
+            return;
+        }
         let call_id = |index| fold.call_id(index).unwrap_or_default().to_owned();
         let kind = match event {
             ModelEvent::Text(text) => EventKind::TextDelta { text },
