@@ -27,6 +27,7 @@ use provost_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use call::CallIds;
 pub use call::{Answer, CallState};
 pub use feed::FeedError;
 pub use limit::{AtLimit, LimitDecision, LimitQuestion};
@@ -107,6 +108,8 @@ pub struct Run {
     output_faults: u32,
     state: Map<String, Value>,
     last: LastAnswer,
+    #[serde(skip)]
+    call_ids: CallIds,
     /// The limit after which the model has only a last word.
     last_word: Option<LimitReached>,
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use provost_core::{Message, Money, Part, Role, StopReason, Timestamp, ToolCall, ToolResult};
 use provost_model::ModelResponse;
 
+use super::call::CallIds;
 use super::{CallState, FeedError, LastAnswer, OutputPlan, Phase, Run};
 
 /// The result of a call whose arguments did not arrive.
@@ -71,38 +72,32 @@ impl Run {
 
     /// Every call needs an id of its own, in the whole conversation: it ties the result to the call and is part of the effect
     /// key. Some providers leave it empty, repeat it, or count from zero in every answer.
-    fn name_calls(&self, message: &mut Message) {
-        let mut names: Vec<&mut ToolCall> = Vec::new();
+    fn name_calls(&mut self, message: &mut Message) {
+        let mut known = self.call_ids.take().unwrap_or_else(|| self.collect_call_ids());
+        let mut place = 0;
         for part in &mut message.parts {
-            if let Part::ToolCall(call) = part {
-                names.push(call);
+            let Part::ToolCall(call) = part else { continue };
+            place += 1;
+            if call.id.is_empty() || known.contains(&call.id) {
+                call.id = self.fresh_call_id(place, &known);
             }
+            known.insert(call.id.clone());
         }
-        if names.is_empty() {
-            return;
-        }
-        // Compared one by one: an answer has few calls, and most ids differ in their first bytes.
-        let is_new = |old: &&ToolCall| names.iter().any(|call| call.id == old.id);
-        // What this run has produced may have left its context since.
-        let messages = self.context.iter().chain(&self.produced);
-        let known = messages.flat_map(|message| message.tool_calls());
-        let mut taken: HashSet<String> = known.filter(is_new).map(|call| call.id.clone()).collect();
-        let mut used: HashSet<String> = names.iter().map(|call| call.id.clone()).collect();
-        for (place, call) in names.into_iter().enumerate() {
-            if call.id.is_empty() || taken.contains(&call.id) {
-                call.id = self.fresh_call_id(place + 1, &used);
-                used.insert(call.id.clone());
-            }
-            taken.insert(call.id.clone());
-        }
+        self.call_ids = CallIds::from(known);
     }
 
-    /// An id that no other run of the session makes, and that no call of this answer has.
-    fn fresh_call_id(&self, place: usize, used: &HashSet<String>) -> String {
+    /// What this run has produced may have left its context since, so both are looked at.
+    fn collect_call_ids(&self) -> HashSet<String> {
+        let messages = self.context.iter().chain(&self.produced);
+        messages.flat_map(|message| message.tool_calls()).map(|call| call.id.clone()).collect()
+    }
+
+    /// An id that no other run of the session makes, and that no call has.
+    fn fresh_call_id(&self, place: usize, known: &HashSet<String>) -> String {
         let run = self.id.to_string();
         let run = run.get(run.len() - 10..).unwrap_or(&run);
         let mut id = format!("call_{run}_{}_{place}", self.turns);
-        while used.contains(&id) {
+        while known.contains(&id) {
             id.push('x');
         }
         id

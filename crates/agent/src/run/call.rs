@@ -1,5 +1,7 @@
 //! One tool call on its way to a result.
 
+use std::collections::HashSet;
+
 use provost_core::{ApprovalDecision, ApprovalRequest, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,29 @@ pub struct Answer {
     pub request: ApprovalRequest,
     /// The answer.
     pub decision: ApprovalDecision,
+}
+
+/// The ids of all calls, collected when first needed: looking through the conversation in every turn would make long ones slow.
+/// They follow from the rest of the run, so they are neither stored nor compared.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CallIds(Option<HashSet<String>>);
+
+impl CallIds {
+    pub(super) fn take(&mut self) -> Option<HashSet<String>> {
+        self.0.take()
+    }
+}
+
+impl From<HashSet<String>> for CallIds {
+    fn from(ids: HashSet<String>) -> Self {
+        Self(Some(ids))
+    }
+}
+
+impl PartialEq for CallIds {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
 }
 
 /// A call of the current turn.

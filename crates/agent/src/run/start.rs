@@ -120,6 +120,7 @@ impl Run {
             output_faults: 0,
             state: start.state,
             last: LastAnswer::default(),
+            call_ids: Default::default(),
             last_word: None,
         }
     }
