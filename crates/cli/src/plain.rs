@@ -1,11 +1,11 @@
 //! A turn without a screen: text to standard output, everything else to standard error.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use provost_core::{ApprovalDecision, ApprovalRequest, ErrorInfo, Event, EventKind, RunSummary};
 
 use crate::interrupt::Interrupt;
-use crate::output::{one_line, printable};
+use crate::output::{Output, one_line, printable};
 use crate::problem::Problem;
 use crate::stdin::Lines;
 use crate::talk::Turn;
@@ -117,6 +117,17 @@ pub(crate) enum Approver {
     Nobody,
     /// The person at the terminal.
     Ask,
+}
+
+impl Approver {
+    /// `--yes` decides beforehand; a question needs a terminal to be shown on and one to answer from.
+    pub(crate) fn choose(yes: bool, output: &Output) -> Self {
+        match (yes, output.stderr_tty && io::stdin().is_terminal()) {
+            (true, _) => Self::Yes,
+            (false, true) => Self::Ask,
+            (false, false) => Self::Nobody,
+        }
+    }
 }
 
 /// How a turn ended.

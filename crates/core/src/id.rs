@@ -147,10 +147,6 @@ id_type!(
     RunId, "run"
 );
 id_type!(
-    /// A conversation, where the program lets Provost name it.
-    SessionId, "sess"
-);
-id_type!(
     /// A piece of background work inside a run.
     TaskId, "task"
 );

@@ -27,7 +27,7 @@ pub use event::{
     ApprovalDecision, ApprovalRequest, Compaction, EVENT_VERSION, Event, EventKind, LimitKind,
     LimitReached, RunSummary,
 };
-pub use id::{ApprovalId, IdError, RunId, SessionId, TaskId, TypedId};
+pub use id::{ApprovalId, IdError, RunId, TaskId, TypedId};
 pub use limits::Limits;
 pub use message::{Message, Role, StopReason};
 pub use money::{Currency, Money, MoneyError, Pricing};

@@ -66,13 +66,7 @@ async fn pipe(args: &Args, output: &Output, boot: &Boot) -> Result<u8, Problem> 
         Style { is_json: false, stdout_tty: output.stdout_tty, stderr_color: output.stderr_color };
     let mut printer = Printer::new(io::stdout().lock(), io::stderr(), style);
     let mut lines = Lines::default();
-    let approver = if args.agent.yes {
-        Approver::Yes
-    } else if output.stderr_tty && io::stdin().is_terminal() {
-        Approver::Ask
-    } else {
-        Approver::Nobody
-    };
+    let approver = Approver::choose(args.agent.yes, output);
     loop {
         let line = tokio::select! {
             line = lines.next() => line,

@@ -61,13 +61,7 @@ async fn ask(args: &Args, output: &Output, boot: &Boot, prompt: &str) -> Result<
         stderr_color: output.stderr_color,
     };
     let mut printer = Printer::new(io::stdout().lock(), io::stderr(), style);
-    let approver = if args.agent.yes {
-        Approver::Yes
-    } else if output.stderr_tty && io::stdin().is_terminal() {
-        Approver::Ask
-    } else {
-        Approver::Nobody
-    };
+    let approver = Approver::choose(args.agent.yes, output);
     let mut desk = Desk {
         printer: &mut printer,
         approver,
