@@ -16,8 +16,9 @@ use crate::limit::AskLimit;
 use crate::outcome::Suspended;
 use crate::output::OutputSpec;
 use crate::prompt::Instructions;
-use crate::request::{Begin, RunBuilder};
+use crate::request::{Begin, Restored, RunBuilder};
 use crate::run::AtLimit;
+use crate::run::Run;
 use crate::session::SessionStore;
 
 /// A definition of an agent: instructions, model, tools, limits.
@@ -113,6 +114,11 @@ impl<O: Send + 'static> Agent<O> {
     /// Prepares to go on with a suspended run.
     pub fn resume(&self, suspended: Suspended) -> RunBuilder<O> {
         RunBuilder::new(self, Begin::Resume(Box::new(suspended)))
+    }
+
+    /// Prepares to go on with a run that was folded from its journal, whose session stands at this revision.
+    pub fn restore(&self, run: Run, revision: u64) -> RunBuilder<O> {
+        RunBuilder::new(self, Begin::Restore(Box::new(Restored { run, revision })))
     }
 }
 

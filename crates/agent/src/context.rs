@@ -19,6 +19,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use provost_core::{ErrorKind, Message, Money, Role, Timestamp, Usage};
 use provost_model::ModelError;
+use serde::{Deserialize, Serialize};
 
 pub use self::chain::Chain;
 pub use self::count::{
@@ -30,6 +31,19 @@ pub use self::sliding::Sliding;
 pub use self::summarize::Summarize;
 pub use self::tool_results::ShortenToolResults;
 pub use self::truncate::Truncate;
+
+/// What a run starts from: a stored conversation from its last summary on, made valid; and how much had to be repaired.
+/// Calls at the very end are not broken if their results are what the run brings.
+pub fn opening(stored: &[Arc<Message>], brings_results: bool) -> (Vec<Arc<Message>>, usize) {
+    let mut active = active(stored).to_vec();
+    let owed = match active.last() {
+        Some(last) if brings_results && last.role == Role::Assistant => active.pop(),
+        _ => None,
+    };
+    let (mut messages, repairs) = repair(active);
+    messages.extend(owed);
+    (messages, repairs)
+}
 
 /// What a strategy is given.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +103,7 @@ impl Fitted {
 /// How a stored session changes when it is compacted. What is not popped stays stored, for the record.
 ///
 /// It counts from the end of the conversation the strategy was given: messages that are not stored yet count too.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SessionUpdate {
     /// How many of the newest messages go first.
     pub pop: usize,

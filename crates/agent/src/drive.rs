@@ -4,8 +4,10 @@
 //! What to do is never decided here; that is [`Run`](crate::run::Run)'s part.
 
 mod ask;
+mod feed;
 mod fit;
 mod interrupt;
+mod journaled;
 mod model_call;
 mod session;
 mod setup;
@@ -39,7 +41,7 @@ use crate::handle::{Control, UserInput};
 use crate::hook::{Entry, RunEnd};
 use crate::outcome::{Outcome, RunResult, Suspended};
 use crate::request::{Begin, ContextPreview, RunOptions};
-use crate::run::{Run, Step};
+use crate::run::{Fed, Feed, Run, Step};
 use crate::stream::EventQueue;
 
 /// Everything that is known before a run starts.
@@ -99,9 +101,10 @@ pub(crate) async fn preview(prepared: Prepared, commit: bool) -> Result<ContextP
 }
 
 async fn live(cx: &Arc<Cx>, begin: Begin, input: &str) -> Result<Outcome, Error> {
-    cx.queue.emit(EventKind::RunStarted { resumed: matches!(begin, Begin::Resume(_)) });
+    let goes_on = begin.going_on().is_some();
+    cx.queue.emit(EventKind::RunStarted { resumed: goes_on });
     // A suspended run has its own deadline, which is known once it is open.
-    let wall = if matches!(begin, Begin::Resume(_)) { None } else { cx.limits().wall };
+    let wall = if goes_on { None } else { cx.limits().wall };
     let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
     let entering = async {
         cx.hooks.before_run(input).await;
@@ -145,7 +148,7 @@ async fn enter(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result<Entered, E
         cx.check_message(message).await?;
         input = message.text();
     }
-    if !matches!(begin, Begin::Resume(_)) {
+    if begin.going_on().is_none() {
         match cx.hooks.before_agent(&input).await.map_err(hook_error("before_agent"))? {
             Entry::Go => {}
             Entry::Deny(reason) => {
@@ -257,10 +260,10 @@ impl Driver {
             match interruptible(&cx, deadline, self.perform()).await {
                 Ok(next) => match next? {
                     Next::GoOn => {}
-                    Next::Suspend => return Ok(self.suspend()),
+                    Next::Suspend => return self.suspend(),
                     Next::Finish => return self.finish().await,
                 },
-                Err(reason) => self.interrupt(reason),
+                Err(reason) => self.interrupt(reason)?,
             }
             if self.run.is_settled() {
                 self.save().await?;
@@ -270,15 +273,15 @@ impl Driver {
 
     /// Performs the next step. It may be dropped at any await: what it had achieved by then is in the run.
     async fn perform(&mut self) -> Result<Next, Error> {
-        self.safe_point().await;
-        match self.run.next_step(self.now()) {
+        self.safe_point().await?;
+        match self.next_step()? {
             Step::CallModel { turn, without_tools } => self.call_model(turn, without_tools).await?,
             Step::CallTools(tickets) => self.call_tools(tickets).await?,
             Step::AskLimit(question) => self.ask_limit(question).await?,
             Step::CheckOutput(raw) => self.check_output(&raw)?,
             Step::Wait(_) => return Ok(Next::Suspend),
             Step::Done => match self.follow_up() {
-                Some(input) => self.hear(input).await,
+                Some(input) => self.hear(input).await?,
                 None => return Ok(Next::Finish),
             },
         }
@@ -286,7 +289,7 @@ impl Driver {
     }
 
     /// Where a run may be paused and where steering enters: never between a call and its result.
-    async fn safe_point(&mut self) {
+    async fn safe_point(&mut self) -> Result<(), Error> {
         self.cx.queue.taken().await;
         if self.cx.control.is_paused() && !self.run.is_done() {
             self.cx.queue.emit(EventKind::Paused);
@@ -294,32 +297,36 @@ impl Driver {
             self.cx.queue.emit(EventKind::Unpaused);
         }
         if !self.run.can_hear() {
-            return;
+            return Ok(());
         }
         while let Some(input) = self.cx.control.take_steering() {
-            self.hear(input).await;
+            self.hear(input).await?;
         }
+        self.hear_journal().await
     }
 
     /// Takes in what the user's side says while the run lives. Hooks see it like any message; a refused one is left out.
-    async fn hear(&mut self, mut input: UserInput) {
+    async fn hear(&mut self, mut input: UserInput) -> Result<(), Error> {
         self.hears = true;
         let checked = self.cx.check_message(&mut input).await;
         self.hears = false;
         if let Err(error) = checked {
             let message = format!("a message was refused: {error}");
-            return self.cx.queue.emit(EventKind::Warning { message });
+            self.cx.queue.emit(EventKind::Warning { message });
+            return Ok(());
         }
         let message = Arc::new(Message::new(Role::User, input.0, self.now()));
         self.cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-        self.run.user_said(message);
+        self.feed(Feed::UserSaid { message })?;
+        Ok(())
     }
 
     fn check_output(&mut self, raw: &str) -> Result<(), Error> {
         let spec = self.cx.core.output.as_ref();
         let check = spec.map_or(Ok(()), |spec| spec.check(raw));
         let problem = check.as_ref().err().cloned();
-        let again = self.run.output_checked(check, self.now())?;
+        let feed = Feed::OutputChecked { problem: check.err(), at: self.now() };
+        let again = self.feed(feed)? == Fed::SentBack(true);
         if let (Some(reason), true) = (problem, again) {
             let retries_left = self.run.output_retries_left();
             self.cx.queue.emit(EventKind::OutputRejected { reason, retries_left });
@@ -367,11 +374,11 @@ impl Driver {
         }
     }
 
-    fn suspend(&mut self) -> Outcome {
-        self.run.suspended(self.cx.state.snapshot(), self.now());
+    fn suspend(&mut self) -> Result<Outcome, Error> {
+        self.feed(Feed::Suspended { state: self.cx.state.snapshot(), at: self.now() })?;
         let session = self.session.as_ref().map(BoundSession::point);
         let next_seq = self.cx.queue.next_seq();
-        Outcome::Suspended(Suspended { run: Box::new(self.run.clone()), session, next_seq })
+        Ok(Outcome::Suspended(Suspended { run: Box::new(self.run.clone()), session, next_seq }))
     }
 
     fn now(&self) -> Timestamp {

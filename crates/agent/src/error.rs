@@ -8,6 +8,7 @@ use provost_tool::SpecError;
 
 use crate::context::ContextError;
 use crate::hook::HookError;
+use crate::journal::JournalError;
 use crate::outcome::Suspended;
 use crate::prompt::PromptError;
 use crate::run::{ContinueError, FeedError};
@@ -98,6 +99,9 @@ pub enum Error {
     /// The run waits for decisions; ask for the [`outcome`](crate::RunBuilder::outcome) to get its state.
     #[error("the run waits for {} approval(s)", .0.approvals().len())]
     Suspended(Box<Suspended>),
+    /// The journal did not take what happened.
+    #[error("journal: {0}")]
+    Journal(#[from] JournalError),
     /// The run was stopped from outside.
     #[error("the run was cancelled")]
     Cancelled {
@@ -123,6 +127,7 @@ impl Error {
             Self::Output { .. } => ErrorKind::Malformed,
             Self::Suspended(_) => ErrorKind::Conflict,
             Self::Cancelled { .. } => ErrorKind::Cancelled,
+            Self::Journal(error) => error.0.kind,
             Self::Bug(_) => ErrorKind::Bug,
         }
     }
@@ -143,6 +148,7 @@ impl Error {
             Self::Output { .. } => "output",
             Self::Suspended(_) => "suspended",
             Self::Cancelled { .. } => "cancelled",
+            Self::Journal(error) => &error.0.code,
             Self::Bug(_) => "bug",
         }
     }

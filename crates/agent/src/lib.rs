@@ -12,6 +12,7 @@ mod drive;
 mod error;
 mod handle;
 pub mod hook;
+pub mod journal;
 mod limit;
 mod outcome;
 mod output;

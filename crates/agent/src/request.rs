@@ -18,7 +18,9 @@ use crate::drive::{self, Prepared};
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
 use crate::hook::Hook;
+use crate::journal::Journal;
 use crate::outcome::{Outcome, RunResult, Suspended};
+use crate::run::Run;
 use crate::session::SessionStore;
 use crate::stream::{EventQueue, RunStream};
 
@@ -29,6 +31,26 @@ pub(crate) enum Begin {
     Results(Vec<ToolResult>),
     Proceed,
     Resume(Box<Suspended>),
+    Restore(Box<Restored>),
+}
+
+impl Begin {
+    /// The run that goes on, if one does.
+    pub(crate) fn going_on(&self) -> Option<&Run> {
+        match self {
+            Self::Resume(suspended) => Some(&suspended.run),
+            Self::Restore(restored) => Some(&restored.run),
+            Self::Message(_) | Self::Results(_) | Self::Proceed => None,
+        }
+    }
+}
+
+/// A run that was folded from its journal.
+#[derive(Debug, Clone)]
+pub(crate) struct Restored {
+    pub(crate) run: Run,
+    /// Where its session stands.
+    pub(crate) revision: u64,
 }
 
 /// What one run has of its own, besides what its agent gives.
@@ -48,6 +70,8 @@ pub(crate) struct RunOptions {
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) parent: Option<Parent>,
     pub(crate) problem: Option<String>,
+    pub(crate) run_id: Option<RunId>,
+    pub(crate) journal: Option<Arc<dyn Journal>>,
 }
 
 /// The call a child run is started in.
@@ -187,6 +211,18 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
+    /// Sets the run's id, for programs that gave it out before.
+    pub fn run_id(mut self, id: RunId) -> Self {
+        self.options.run_id = Some(id);
+        self
+    }
+
+    /// Writes everything down as it happens, so that the run can go on after a crash.
+    pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
+        self.options.journal = Some(journal);
+        self
+    }
+
     /// Starts the run as a stream of events. Nothing happens before it is polled; dropping it cancels the run.
     pub fn stream(self) -> RunStream<O> {
         self.start(Reader::Stream)
@@ -226,7 +262,8 @@ impl<O: Send + 'static> RunBuilder<O> {
         let env = self.agent.core.env.clone();
         let (run_id, next_seq): (RunId, u64) = match &self.begin {
             Begin::Resume(suspended) => (suspended.run_id(), suspended.next_seq),
-            _ => (env.id(), 0),
+            Begin::Restore(restored) => (restored.run.id(), 0),
+            _ => (self.options.run_id.unwrap_or_else(|| env.id()), 0),
         };
         let cancel =
             self.options.cancel.as_ref().map(CancellationToken::child_token).unwrap_or_default();

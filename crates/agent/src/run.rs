@@ -11,6 +11,7 @@
 mod answered;
 mod at_limit;
 mod call;
+mod data;
 mod feed;
 mod limit;
 mod output;
@@ -29,6 +30,7 @@ use serde_json::{Map, Value};
 
 use call::CallIds;
 pub use call::{Answer, CallState};
+pub use data::{BeginWith, Beginning, Fed, Feed, Piece};
 pub use feed::FeedError;
 pub use limit::{AtLimit, LimitDecision, LimitQuestion};
 pub use start::{ContinueError, RunStart};
@@ -232,6 +234,11 @@ impl Run {
         matches!(self.phase, Phase::Model { .. } | Phase::Tools { .. })
     }
 
+    /// True if the model is to be asked next, unless a limit is found to be used up.
+    pub fn is_at_model(&self) -> bool {
+        matches!(self.phase, Phase::Model { .. })
+    }
+
     /// True if it is over.
     pub fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done(_))
@@ -248,6 +255,11 @@ impl Run {
     /// Takes out what the stored session does not have yet.
     pub fn take_unsaved(&mut self) -> Unsaved {
         std::mem::take(&mut self.unsaved)
+    }
+
+    /// What the stored session does not have yet.
+    pub fn unsaved(&self) -> &Unsaved {
+        &self.unsaved
     }
 
     /// True if there is something to commit.

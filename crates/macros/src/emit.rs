@@ -70,6 +70,9 @@ pub(crate) fn spec(tool: &Definition) -> TokenStream {
     if let Some(retries) = options.retries {
         settings.extend(quote!(.retries(#retries)));
     }
+    if let Some(class) = &options.effect {
+        settings.extend(quote!(.effect(#private::EffectClass::#class)));
+    }
     if options.exclusive {
         settings.extend(quote!(.exclusive()));
     }

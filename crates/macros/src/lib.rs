@@ -62,6 +62,7 @@ use syn::Item;
 /// | `timeout = "20s"` | longest time for one call: a whole number of `ms`, `s`, `m` or `h` | 60 s |
 /// | `retries = 2` | wrong arguments accepted per run | 3 |
 /// | `approval = ..` | `"always"`, `"never"`, or a function or closure over `&serde_json::Value` that returns true if a person must be asked | `"never"` |
+/// | `effect = "pure"` | what repeating a call does: `"pure"`, `"idempotent"`, `"keyed"`, `"provable"`, `"transactional"` or `"opaque"`; decides what happens to a call that a crash cut off | `"opaque"` |
 /// | `exclusive` | no other call of the turn runs at the same time | |
 /// | `crate = "path"` | where `provost` is found, if not at `::provost` | |
 ///

@@ -25,12 +25,26 @@ pub(crate) enum Place {
 impl Place {
     fn known(self) -> &'static [&'static str] {
         match self {
-            Self::Function => {
-                &["name", "description", "timeout", "retries", "approval", "exclusive", "crate"]
-            }
-            Self::Method => {
-                &["name", "description", "timeout", "retries", "approval", "exclusive", "skip"]
-            }
+            Self::Function => &[
+                "name",
+                "description",
+                "timeout",
+                "retries",
+                "approval",
+                "effect",
+                "exclusive",
+                "crate",
+            ],
+            Self::Method => &[
+                "name",
+                "description",
+                "timeout",
+                "retries",
+                "approval",
+                "effect",
+                "exclusive",
+                "skip",
+            ],
             Self::Block => &["crate"],
             Self::Argument => &["default"],
         }
@@ -67,6 +81,7 @@ pub(crate) struct Options {
     pub(crate) timeout: Option<Duration>,
     pub(crate) retries: Option<u32>,
     pub(crate) approval: Option<ApprovalOption>,
+    pub(crate) effect: Option<Ident>,
     pub(crate) exclusive: bool,
     pub(crate) skip: bool,
     pub(crate) default: Option<Fallback>,
@@ -166,6 +181,7 @@ impl Options {
             "timeout" => self.timeout = Some(duration(&value)?),
             "retries" => self.retries = Some(number(&value)?),
             "approval" => self.approval = Some(approval(value)?),
+            "effect" => self.effect = Some(effect(&value)?),
             "default" => self.default = Some(Fallback::Value(value)),
             _ => self.krate = Some(text(&value, "a path in quotes")?.parse()?),
         }
@@ -202,6 +218,25 @@ fn literal(value: &Expr) -> Option<&Lit> {
         Expr::Lit(ExprLit { lit, .. }) => Some(lit),
         Expr::Group(group) => literal(&group.expr),
         _ => None,
+    }
+}
+
+/// The variant of `EffectClass` with this name.
+fn effect(value: &Expr) -> syn::Result<Ident> {
+    let classes = [
+        ("pure", "Pure"),
+        ("idempotent", "Idempotent"),
+        ("keyed", "Keyed"),
+        ("provable", "Provable"),
+        ("transactional", "Transactional"),
+        ("opaque", "Opaque"),
+    ];
+    let known = classes.map(|(word, _)| format!("\"{word}\"")).join(", ");
+    let wanted = format!("what a repetition does, one of {known}");
+    let text = text(value, &wanted)?;
+    match classes.iter().find(|(word, _)| *word == text.value()) {
+        Some((_, variant)) => Ok(Ident::new(variant, text.span())),
+        None => Err(syn::Error::new_spanned(value, format!("expected {wanted}"))),
     }
 }
 

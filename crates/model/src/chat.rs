@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use provost_core::{Message, Opaque, StopReason, Usage};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{ChatRequest, Fold, ModelError, ModelInfo};
@@ -105,7 +106,7 @@ pub enum ModelEvent {
 }
 
 /// A whole answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelResponse {
     /// What the model said.
     pub message: Message,

@@ -66,9 +66,9 @@ pub use provost_model::{
     ModelResponse, ModelStream, NativeOutput, OutputSchema, Settings, ToolChoice, complete,
 };
 pub use provost_tool::{
-    Approval, CallFacts, CompositeTools, ConfirmedTools, Dep, DepType, Deps, FilteredTools, FnTool,
-    Guard, IntoToolOutput, Permit, Ruling, SpecError, State, StaticTools, Tool, ToolCx, ToolError,
-    ToolOutput, ToolSpec, Toolset, ToolsetCx, tool_fn,
+    Approval, CallFacts, CompositeTools, ConfirmedTools, Dep, DepType, Deps, EffectClass,
+    FilteredTools, FnTool, Guard, IntoToolOutput, Permit, Ruling, SpecError, State, StaticTools,
+    Tool, ToolCx, ToolError, ToolOutput, ToolSpec, Toolset, ToolsetCx, tool_fn,
 };
 
 /// Testing agents without a network: a model that plays a script.
@@ -82,8 +82,8 @@ pub mod __private {
     pub use ::schemars;
     pub use ::serde;
     pub use provost_tool::{
-        Approval, DepType, FnTool, IntoToolOutput, Permit, Tool, ToolCx, ToolError, ToolFuture,
-        ToolOutput, ToolSpec,
+        Approval, DepType, EffectClass, FnTool, IntoToolOutput, Permit, Tool, ToolCx, ToolError,
+        ToolFuture, ToolOutput, ToolSpec,
     };
 }
 

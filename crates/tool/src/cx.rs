@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use provost_core::work::EffectKey;
 use provost_core::{ApprovalDecision, RunId};
 use serde::Serialize;
 use serde_json::Value;
@@ -53,6 +54,8 @@ pub struct ToolCxParts {
     pub call_id: String,
     /// The tool.
     pub tool: String,
+    /// What is the same whenever this very call is made again.
+    pub effect_key: EffectKey,
     /// How often the model may still send wrong arguments to this tool.
     pub retries_left: u32,
     /// Set when the run is stopped; long work should watch it.
@@ -102,8 +105,8 @@ impl ToolCx {
     }
 
     /// A key that is the same whenever this very call is made again: an idempotency key for outside services.
-    pub fn effect_key(&self) -> String {
-        format!("{}/{}", self.0.parts.run_id, self.0.parts.call_id)
+    pub fn effect_key(&self) -> &EffectKey {
+        &self.0.parts.effect_key
     }
 
     /// How often the model may still send wrong arguments to this tool in this run.

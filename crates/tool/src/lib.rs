@@ -22,10 +22,11 @@ pub use error::ToolError;
 pub use function::{FnTool, tool_fn};
 pub use guard::{CallFacts, Guard, Permit, Ruling, Verdict};
 pub use output::{IntoToolOutput, ToolOutput};
+pub use provost_core::work::EffectClass;
 pub use schema::{SchemaError, schema_of};
 pub use spec::{Approval, SpecError, ToolSpec};
 pub use state::State;
-pub use tool::{Tool, ToolFuture};
+pub use tool::{Probe, Tool, ToolFuture};
 pub use toolset::{
     CompositeTools, ConfirmedTools, FilteredTools, StaticTools, Toolset, ToolsetCx, ToolsetFuture,
 };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use provost_core::ToolDef;
 use provost_core::limits::{ARGUMENT_RETRIES_DEFAULT, NAME_CHARS_MAX, TOOL_TIMEOUT_DEFAULT};
+use provost_core::work::EffectClass;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
@@ -73,6 +74,8 @@ pub struct ToolSpec {
     pub retries: u32,
     /// True if no other call of the turn may run at the same time.
     pub exclusive: bool,
+    /// What repeating a call would do; decides what happens to a call that a crash cut off.
+    pub effect: EffectClass,
     /// What the tool needs from the program; checked before a run starts.
     pub deps: Vec<DepType>,
 }
@@ -136,8 +139,17 @@ impl ToolSpec {
             timeout: TOOL_TIMEOUT_DEFAULT,
             retries: ARGUMENT_RETRIES_DEFAULT,
             exclusive: false,
+            effect: EffectClass::Opaque,
             deps: Vec::new(),
         })
+    }
+
+    /// Sets what repeating a call would do. Without a word nothing is known of it, and a call that a crash cut off is never
+    /// repeated by itself.
+    #[must_use]
+    pub fn effect(mut self, effect: EffectClass) -> Self {
+        self.effect = effect;
+        self
     }
 
     /// Sets when a person must be asked.

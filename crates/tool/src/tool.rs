@@ -1,6 +1,8 @@
 //! The trait every tool implements.
 
 use futures::future::BoxFuture;
+use provost_core::work::EffectKey;
+use serde_json::Value;
 
 use crate::{Permit, ToolCx, ToolError, ToolOutput, ToolSpec};
 
@@ -17,4 +19,21 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Starts it. The permit holds the checked arguments and proves that the call was allowed.
     fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture;
+
+    /// Finds out whether a call with this effect key has happened. Asked only of a tool whose effect is
+    /// [provable](provost_core::work::EffectClass::Provable), about a call that a crash cut off.
+    fn probe(&self, _key: EffectKey, _arguments: Value) -> BoxFuture<'static, Probe> {
+        Box::pin(async { Probe::Unsure })
+    }
+}
+
+/// What became of a call that a crash cut off.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Probe {
+    /// It happened, and this came of it.
+    Done(ToolOutput),
+    /// It did not happen.
+    NotDone,
+    /// Nobody can say.
+    Unsure,
 }

@@ -12,7 +12,7 @@ use super::setup::Cx;
 use super::{Driver, hook_error};
 use crate::approval::OnApproval;
 use crate::error::Error;
-use crate::run::{Answer, LimitDecision, LimitQuestion, answer_to};
+use crate::run::{Answer, Feed, LimitDecision, LimitQuestion, answer_to};
 
 impl Cx {
     /// A person's answer about this exact call; `Err` is the question, where the run must be suspended for it.
@@ -107,7 +107,7 @@ impl Driver {
         self.limit_told =
             matches!(decision, LimitDecision::FinalAnswer { .. } | LimitDecision::Stop);
         let produced = self.run.produced().len();
-        self.run.limit_decided(decision, self.now())?;
+        self.feed(Feed::LimitDecided { decision, at: self.now() })?;
         self.tell_refused(produced);
         Ok(())
     }

@@ -10,6 +10,8 @@ use crate::context::{
     count_tools, repair,
 };
 use crate::error::Error;
+use crate::journal::Effect;
+use crate::run::Feed;
 
 /// How much smaller a conversation is made after the provider itself said that it is too long.
 const TOO_LONG_FACTOR: f64 = 0.7;
@@ -68,8 +70,11 @@ impl Driver {
             budget,
             now: self.cx.env.now(),
         };
+        if let Some(journal) = &self.cx.journal {
+            journal.begin(Effect::Compact { turn: self.run.turns() + 1 }).await?;
+        }
         match policy.strategy.fit(input).await {
-            Ok(fitted) => Ok(self.use_fitted(policy.strategy.name(), fitted, fixed).await),
+            Ok(fitted) => self.use_fitted(policy.strategy.name(), fitted, fixed).await,
             // A bound that the program set is kept. A model's window is compared with an estimate, so there, and where the
             // model that summarizes failed, the last word is the provider's.
             Err(error @ ContextError::TooLarge { .. })
@@ -86,7 +91,12 @@ impl Driver {
     }
 
     /// Takes a strategy's work over; true if it changed anything.
-    async fn use_fitted(&mut self, strategy: &str, mut fitted: Fitted, fixed: u64) -> bool {
+    async fn use_fitted(
+        &mut self,
+        strategy: &str,
+        mut fitted: Fitted,
+        fixed: u64,
+    ) -> Result<bool, Error> {
         let messages_before = self.run.context().len();
         let tokens_before = self.ledger.last_estimate;
         let repairs;
@@ -105,9 +115,11 @@ impl Driver {
                 .zip(self.run.context())
                 .all(|(new, old)| Arc::ptr_eq(new, old));
         // Also where nothing came of it: what the strategy's own model used is used.
-        self.run.context_fitted(fitted);
+        let messages = self.run.pieces(&fitted.messages);
+        let Fitted { session, usage, cost, unmetered_calls, .. } = fitted;
+        self.feed(Feed::ContextFitted { messages, session, usage, cost, unmetered_calls })?;
         if unchanged {
-            return false;
+            return Ok(false);
         }
         self.ledger.forget();
         self.count();
@@ -121,7 +133,7 @@ impl Driver {
         self.ledger.last_estimate = compaction.tokens_after;
         self.cx.hooks.on_compaction(&compaction).await;
         self.cx.queue.emit(EventKind::Compacted(Box::new(compaction)));
-        true
+        Ok(true)
     }
 
     /// Learns how far the estimate was off.

@@ -10,6 +10,7 @@ use super::Driver;
 use super::setup::Cx;
 use crate::error::Error;
 use crate::outcome::Outcome;
+use crate::run::Feed;
 
 /// Does something that may wait for long, until it is done, the run is cancelled or its time is over.
 pub(super) async fn interruptible<T>(
@@ -36,7 +37,7 @@ async fn sleep_until(deadline: Option<Instant>) {
 
 impl Driver {
     /// Ends the run where it stands, and tells what became of what was under way.
-    pub(super) fn interrupt(&mut self, reason: StopReason) {
+    pub(super) fn interrupt(&mut self, reason: StopReason) -> Result<(), Error> {
         let open = self.run.open_calls();
         let produced = self.run.produced().len();
         let unheard = self.run.unheard() + usize::from(std::mem::take(&mut self.hears));
@@ -50,7 +51,8 @@ impl Driver {
         let partial = partial.or(unseen);
         let usage = partial.as_ref().map(|partial| partial.usage).unwrap_or_default();
         let cost = partial.as_ref().and_then(|partial| self.price(partial));
-        self.run.stop(partial, cost, reason, self.now());
+        let partial = partial.map(Box::new);
+        self.feed(Feed::Stopped { partial, cost, reason, at: self.now() })?;
         for message in self.run.produced()[produced..].iter().cloned() {
             let finished = message.tool_results().filter(|result| open.contains(&result.call_id));
             for result in finished.cloned() {
@@ -68,10 +70,11 @@ impl Driver {
             let message = format!("{unheard} message(s) came too late to be answered");
             self.cx.queue.emit(EventKind::Warning { message });
         }
+        Ok(())
     }
 
     pub(super) async fn cancel(&mut self) -> Result<Outcome, Error> {
-        self.interrupt(StopReason::Cancelled);
+        self.interrupt(StopReason::Cancelled)?;
         self.save().await?;
         Ok(Outcome::Cancelled(self.run.summary(self.now())))
     }

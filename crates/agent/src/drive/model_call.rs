@@ -16,19 +16,21 @@ use super::setup::Cx;
 use super::toolbox::Toolbox;
 use super::{Driver, hook_error, span};
 use crate::error::Error;
-use crate::run::OutputPlan;
+use crate::run::{Fed, Feed, OutputPlan};
 
 impl Driver {
     pub(super) async fn call_model(&mut self, turn: u32, without_tools: bool) -> Result<(), Error> {
         let mut request = self.assemble(turn, without_tools).await?;
         let started = Instant::now();
         let mut announced = HashSet::new();
+        self.begin_model_call(turn, &request).await?;
         let mut outcome = self.ask_in_span(request.clone(), &mut announced).await;
         if let Err(error) = &outcome
             && error.class == ModelErrorClass::ContextLength
             && self.fit(&request.tools, /*too_long*/ true).await?
         {
             request.messages = self.run.context().to_vec();
+            self.begin_model_call(turn, &request).await?;
             outcome = self.ask_in_span(request.clone(), &mut announced).await;
         }
         let used = |answer: &ModelResponse| answer.usage_known.then_some(answer.usage);
@@ -95,7 +97,8 @@ impl Driver {
         if !same {
             let (messages, _) = crate::context::repair(std::mem::take(&mut request.messages));
             request.messages.clone_from(&messages);
-            self.run.context_changed(messages);
+            let messages = self.run.pieces(&messages);
+            self.feed(Feed::ContextChanged { messages })?;
             self.recount();
         }
         Ok(())
@@ -169,14 +172,19 @@ impl Driver {
     fn accept(
         &mut self,
         turn: u32,
-        response: ModelResponse,
+        mut response: ModelResponse,
         announced: &HashSet<String>,
     ) -> Result<(), Error> {
         let (usage, stop) = (response.usage, response.stop);
         self.learn(&usage);
         let cost = self.price(&response);
         let produced = self.run.produced().len();
-        let message = self.run.model_answered(response, cost, self.now())?;
+        let at = self.now();
+        self.run.admit(&mut response, at);
+        let feed = Feed::ModelAnswered { response: Box::new(response), cost, at };
+        let Fed::Answer(message) = self.feed(feed)? else {
+            return Err(Error::Bug("an answer was taken as something else".to_owned()));
+        };
         for call in message.tool_calls() {
             if !announced.contains(&call.id) {
                 let (call_id, name) = (call.id.clone(), call.name.clone());

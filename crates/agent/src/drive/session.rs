@@ -9,6 +9,7 @@ use crate::agent::AgentCore;
 use crate::error::Error;
 use crate::outcome::SessionPoint;
 use crate::request::RunOptions;
+use crate::run::Feed;
 use crate::session::{Change, SessionStore};
 
 /// A store and an id in it.
@@ -62,6 +63,16 @@ impl BoundSession {
         Ok(Self { store, id: point.id, revision })
     }
 
+    /// The session of a run that was restored: its writer knows where it stands.
+    pub(crate) fn at(
+        options: &RunOptions,
+        core: &AgentCore,
+        revision: u64,
+    ) -> Result<Option<Self>, Error> {
+        let named = Self::named(options, core)?;
+        Ok(named.map(|(store, id)| Self { store, id, revision }))
+    }
+
     pub(crate) fn point(&self) -> SessionPoint {
         SessionPoint { id: self.id.clone(), revision: self.revision }
     }
@@ -84,12 +95,14 @@ impl Driver {
         if !self.run.has_unsaved() {
             return Ok(());
         }
-        let unsaved = self.run.take_unsaved();
         let Some(session) = &mut self.session else {
+            self.feed(Feed::Saved)?;
             return Ok(());
         };
+        let unsaved = self.run.unsaved().clone();
         let change = Change { base: session.revision, pop: unsaved.pop, add: unsaved.add };
         session.revision = session.store.commit(&session.id, change).await?;
+        self.feed(Feed::Saved)?;
         Ok(())
     }
 }

@@ -17,10 +17,11 @@ use crate::context;
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
 use crate::hook::{Gate, HookCx, Hooks};
+use crate::journal::Journal;
 use crate::outcome::{Outcome, Suspended};
 use crate::prompt::InstructionCx;
-use crate::request::{Begin, RunOptions};
-use crate::run::{OutputPlan, Run, RunConfig, RunStart};
+use crate::request::{Begin, Restored, RunOptions};
+use crate::run::{BeginWith, Beginning, Feed, OutputPlan, Run, RunConfig};
 use crate::stream::EventQueue;
 
 /// What all parts of the driver, and the tools it runs, share. Nothing in it changes hands during the run.
@@ -43,16 +44,14 @@ pub(crate) struct Cx {
     pub(crate) started_at: Timestamp,
     pub(crate) queue: Arc<EventQueue>,
     pub(crate) control: Arc<Control>,
+    pub(crate) journal: Option<Arc<dyn Journal>>,
     options: RunOptions,
 }
 
 /// Joins what the agent and the run give.
 pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
     let Prepared { core, run_id, begin, mut options, queue, control } = prepared;
-    let mut values = match &begin {
-        Begin::Resume(suspended) => suspended.run.state().clone(),
-        _ => core.state.clone(),
-    };
+    let mut values = begin.going_on().map_or_else(|| core.state.clone(), |run| run.state().clone());
     values.append(&mut options.state);
     let state = State::new(values);
     let agent = options.path(&core.name);
@@ -79,6 +78,7 @@ pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
         env: core.env.clone(),
         queue,
         control,
+        journal: options.journal.clone(),
         core,
         options,
     };
@@ -88,7 +88,7 @@ pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
 pub(crate) fn input_text(begin: &Begin) -> String {
     match begin {
         Begin::Message(input) => input.text(),
-        Begin::Results(_) | Begin::Proceed | Begin::Resume(_) => String::new(),
+        Begin::Results(_) | Begin::Proceed | Begin::Resume(_) | Begin::Restore(_) => String::new(),
     }
 }
 
@@ -233,14 +233,13 @@ impl Cx {
 /// Loads the conversation and makes the run.
 pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
     cx.check()?;
-    let config = match &begin {
-        Begin::Resume(suspended) => suspended.run.config().clone(),
-        _ => cx.config(),
-    };
+    let config = begin.going_on().map_or_else(|| cx.config(), |run| run.config().clone());
     let system = cx.instructions(&config.output).await?;
-    if let Begin::Resume(suspended) = begin {
-        return reopen(cx, *suspended, system).await;
-    }
+    let begin = match begin {
+        Begin::Resume(suspended) => return reopen(cx, *suspended, system).await,
+        Begin::Restore(restored) => return restore(cx, *restored, system).await,
+        other => other,
+    };
     let (session, stored) = BoundSession::open(&cx.options, &cx.core).await?;
     if matches!(begin, Begin::Results(_) | Begin::Proceed)
         && session.is_none()
@@ -258,44 +257,56 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
     }
     let mut history = stored;
     history.extend(cx.options.history.iter().cloned());
-    let mut active = context::active(&history).to_vec();
-    // Calls at the very end are not broken if their results are what this run brings.
-    let owed = match (&begin, active.last()) {
-        (Begin::Results(_), Some(last)) if last.role == Role::Assistant => active.pop(),
-        _ => None,
-    };
-    let (mut history, repairs) = context::repair(active);
-    history.extend(owed);
+    let (history, repairs) = context::opening(&history, matches!(begin, Begin::Results(_)));
     if repairs > 0 {
         let message =
             format!("the stored conversation had {repairs} broken place(s), which were repaired");
         cx.queue.emit(EventKind::Warning { message });
     }
-    let start = RunStart {
-        id: cx.run_id,
-        agent: Arc::clone(&cx.agent),
-        config,
-        history,
-        state: cx.state.snapshot(),
-        mirrors_session: session.is_some() && repairs == 0,
-        now: cx.started_at,
-    };
-    let run = match begin {
+    let with = match begin {
         Begin::Message(input) => {
             if Message::new(Role::User, input.0.clone(), cx.env.now()).is_empty() {
                 return Err(Error::Start("the message is empty: say something".to_owned()));
             }
             let message = Arc::new(Message::new(Role::User, input.0, cx.env.now()));
             cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-            Run::answer_message(start, message)
+            BeginWith::Message { message }
         }
-        Begin::Results(results) => Run::continue_with(start, results)?,
-        Begin::Proceed => Run::proceed(start)?,
-        Begin::Resume(_) => {
+        Begin::Results(results) => BeginWith::Results { results },
+        Begin::Proceed => BeginWith::Nothing,
+        Begin::Resume(_) | Begin::Restore(_) => {
             return Err(Error::Bug("a resumed run was opened as a new one".to_owned()));
         }
     };
+    let beginning = Beginning {
+        agent: Arc::clone(&cx.agent),
+        config,
+        mirrors_session: session.is_some() && repairs == 0,
+        state: cx.state.snapshot(),
+        with,
+        at: cx.started_at,
+    };
+    if let Some(journal) = &cx.journal {
+        journal.began(&beginning).await?;
+    }
+    let run = Run::begin(cx.run_id, beginning, history)?;
     Ok(driver(cx, run, system, session))
+}
+
+/// Goes on with a run that was folded from its journal.
+async fn restore(
+    cx: &Arc<Cx>,
+    restored: Restored,
+    system: Option<Arc<str>>,
+) -> Result<Driver, Error> {
+    let Restored { run, revision } = restored;
+    let session = BoundSession::at(&cx.options, &cx.core, revision)?;
+    let mut driver = driver(cx, run, system, session);
+    if driver.run.is_suspended() {
+        driver.feed(Feed::Resumed { at: cx.env.now() })?;
+    }
+    driver.toolbox = Toolbox::gather(cx, &driver.run).await;
+    Ok(driver)
 }
 
 async fn reopen(

@@ -13,6 +13,7 @@ use super::setup::Cx;
 use super::span;
 use super::toolbox::Toolbox;
 use crate::hook::{Gate, ToolFailure};
+use crate::journal::JournalError;
 use crate::run::{Answer, CallTicket, answer_to};
 
 /// Questions that one call may put to people.
@@ -32,6 +33,8 @@ pub(crate) enum CallEnd {
     Result(ToolResult),
     NeedsApproval(ApprovalRequest),
     Fatal(ErrorInfo),
+    /// The journal does not take it; nothing was done.
+    Stopped(JournalError),
 }
 
 /// What a running tool asks a person.
@@ -122,6 +125,9 @@ impl Cx {
         call: ToolCall,
         ticket: &CallTicket,
     ) -> CallOutcome {
+        if let Some(ended) = self.begin(tool, &permit, &call, ticket).await {
+            return ended;
+        }
         let retries_left = retries_left(tool, ticket);
         self.queue
             .emit(EventKind::ToolStarted { call_id: call.id.clone(), name: call.name.clone() });
@@ -135,6 +141,7 @@ impl Cx {
             depth_max: self.depth_max(),
             call_id: call.id.clone(),
             tool: call.name.clone(),
+            effect_key: ticket.effect_key(self.run_id),
             retries_left,
             cancel: cancel.clone(),
             deps: self.deps.clone(),
@@ -209,7 +216,7 @@ impl Cx {
         }
     }
 
-    fn refused(&self, call: ToolCall, text: String) -> CallOutcome {
+    pub(super) fn refused(&self, call: ToolCall, text: String) -> CallOutcome {
         let result = ToolResult::error(&call, text);
         self.queue.emit(EventKind::ToolFinished {
             result: Box::new(result.clone()),
@@ -242,7 +249,7 @@ impl Cx {
         self.finished(call, rescued.unwrap_or(output), duration, fault).await
     }
 
-    async fn finished(
+    pub(super) async fn finished(
         &self,
         call: ToolCall,
         mut output: ToolOutput,

@@ -9,7 +9,7 @@ use tracing::Instrument;
 use super::tool_call::{CallEnd, CallOutcome};
 use super::{Driver, span};
 use crate::error::Error;
-use crate::run::CallTicket;
+use crate::run::{CallTicket, Feed};
 
 impl Driver {
     /// Runs calls and feeds each result back as it comes; history keeps call order by itself.
@@ -52,15 +52,17 @@ impl Driver {
 
     fn take(&mut self, outcome: CallOutcome) -> Result<(), Error> {
         let CallOutcome { effective, fault, end } = outcome;
-        if fault {
-            self.run.argument_fault(&effective.name);
-        }
+        self.note_state()?;
         match end {
-            CallEnd::Result(result) => self.run.tool_finished(result, self.now())?,
-            CallEnd::NeedsApproval(request) => {
-                self.run.tool_prepared(&effective.id, effective.clone())?;
-                self.run.tool_needs_approval(request)?;
+            CallEnd::Result(result) => {
+                let result = Box::new(result);
+                self.feed(Feed::ToolFinished { result, fault, at: self.now() })?;
             }
+            CallEnd::NeedsApproval(request) => {
+                let (effective, request) = (Box::new(effective), Box::new(request));
+                self.feed(Feed::ApprovalNeeded { effective, request })?;
+            }
+            CallEnd::Stopped(error) => return Err(error.into()),
             CallEnd::Fatal(error) => {
                 return Err(Error::Tool { tool: effective.name, error });
             }

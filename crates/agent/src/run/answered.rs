@@ -17,6 +17,30 @@ impl Run {
     /// The model answered. `cost` is `None` if its price is not known.
     pub fn model_answered(
         &mut self,
+        mut response: ModelResponse,
+        cost: Option<Money>,
+        now: Timestamp,
+    ) -> Result<Arc<Message>, FeedError> {
+        self.admit(&mut response, now);
+        self.take_answer(response, cost, now)
+    }
+
+    /// Makes an answer one that this conversation can have: its calls have ids of their own, and a last word has no calls.
+    pub fn admit(&mut self, response: &mut ModelResponse, now: Timestamp) {
+        let message = &mut response.message;
+        message.created_at = now;
+        message.role = Role::Assistant;
+        if matches!(self.phase, Phase::Model { without_tools: true }) {
+            message
+                .parts
+                .retain(|part| !matches!(part, Part::ToolCall(call) if !self.is_answer(call)));
+        }
+        self.name_calls(message);
+    }
+
+    /// Takes in an answer that was admitted.
+    pub(super) fn take_answer(
+        &mut self,
         response: ModelResponse,
         cost: Option<Money>,
         now: Timestamp,
@@ -28,16 +52,7 @@ impl Run {
         self.usage += response.usage;
         self.unmetered |= !response.usage_known;
         self.add_cost(cost);
-        let mut message = response.message;
-        message.created_at = now;
-        message.role = Role::Assistant;
-        if without_tools {
-            message
-                .parts
-                .retain(|part| !matches!(part, Part::ToolCall(call) if !self.is_answer(call)));
-        }
-        self.name_calls(&mut message);
-        let message = Arc::new(message);
+        let message = Arc::new(response.message);
         self.last = LastAnswer {
             text: message.text(),
             reasoning: message.reasoning().map(|reasoning| reasoning.text.as_str()).collect(),
@@ -96,7 +111,7 @@ impl Run {
     fn fresh_call_id(&self, place: usize, known: &HashSet<String>) -> String {
         let run = self.id.to_string();
         let run = run.get(run.len() - 10..).unwrap_or(&run);
-        let mut id = format!("call_{run}_{}_{place}", self.turns);
+        let mut id = format!("call_{run}_{}_{place}", self.turns + 1);
         while known.contains(&id) {
             id.push('x');
         }

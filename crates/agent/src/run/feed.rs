@@ -86,6 +86,11 @@ impl Run {
         self.suspended_at = Some(now);
     }
 
+    /// True if it waits for decisions or has just got them.
+    pub fn is_suspended(&self) -> bool {
+        self.suspended_at.is_some()
+    }
+
     /// The run goes on after it was suspended.
     pub fn resumed(&mut self, now: Timestamp) {
         if let Some(since) = self.suspended_at.take() {

@@ -34,7 +34,8 @@ pub struct LimitQuestion {
 }
 
 /// The answer at a limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LimitDecision {
     /// Go on with the same amount again; the waiting calls run, then the message, if any, is shown to the model.
     Extend {

@@ -1,7 +1,8 @@
 //! What happens next.
 
+use provost_core::work::EffectKey;
 use provost_core::{
-    ApprovalDecision, ApprovalRequest, LimitReached, StopReason, Timestamp, ToolCall,
+    ApprovalDecision, ApprovalRequest, LimitReached, RunId, StopReason, Timestamp, ToolCall,
 };
 
 use serde_json::Value;
@@ -35,6 +36,10 @@ pub enum Step {
 pub struct CallTicket {
     /// The call; as hooks left it, if they have seen it.
     pub call: ToolCall,
+    /// The model call that made it: 1 for the first of the run.
+    pub turn: u32,
+    /// Its place among the calls of that answer, from 0.
+    pub index: usize,
     /// True if hooks have already seen it.
     pub prepared: bool,
     /// How often the model has sent wrong arguments to this tool before.
@@ -44,6 +49,11 @@ pub struct CallTicket {
 }
 
 impl CallTicket {
+    /// What is the same whenever this very call is made again. Ours, because a model may use an id twice.
+    pub fn effect_key(&self, run_id: RunId) -> EffectKey {
+        EffectKey::new(run_id, u64::from(self.turn), self.index as u64)
+    }
+
     /// Whether it may run at all, if a person was asked that.
     pub fn decision(&self) -> Option<&ApprovalDecision> {
         answer_to(&self.answers, None, None)
@@ -75,17 +85,20 @@ impl Run {
                 Step::CallModel { turn: self.turns + 1, without_tools: *without_tools }
             }
             Phase::Tools { calls } => {
-                let ready: Vec<_> = calls.iter().filter(|call| call.can_run()).collect();
+                let ready: Vec<_> =
+                    calls.iter().enumerate().filter(|(_, call)| call.can_run()).collect();
                 if ready.is_empty() {
                     return Step::Wait(calls.iter().filter_map(|call| call.open.clone()).collect());
                 }
-                let ticket = |state: &&super::CallState| CallTicket {
+                let ticket = |(index, state): (usize, &super::CallState)| CallTicket {
+                    turn: self.turns,
+                    index,
                     call: state.effective.clone().unwrap_or_else(|| state.call.clone()),
                     prepared: state.effective.is_some(),
                     faults: self.argument_faults.get(&state.call.name).copied().unwrap_or(0),
                     answers: state.answers.clone(),
                 };
-                Step::CallTools(ready.iter().map(ticket).collect())
+                Step::CallTools(ready.into_iter().map(ticket).collect())
             }
             Phase::AtLimit { question } => Step::AskLimit(question.clone()),
             Phase::Output { raw, .. } => Step::CheckOutput(raw.clone()),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::ApprovalDecision;
+use provost_core::work::EffectKey;
 use provost_tool::{Deps, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -142,7 +143,7 @@ fn the_context_tells_about_the_call() {
         (cx.agent(), cx.call_id(), cx.tool(), cx.retries_left()),
         ("lead/clerk", "call_1", "tool", 2)
     );
-    assert_eq!(cx.effect_key(), format!("{}/call_1", stage::run_id()));
+    assert_eq!(*cx.effect_key(), EffectKey::new(stage::run_id(), 1, 0));
     assert!(!cx.cancelled().is_cancelled());
     assert_eq!(*cx.dep::<u8>().unwrap(), 5);
     let missing = cx.dep::<u16>().unwrap_err().to_string();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use provost_core::work::EffectKey;
 use provost_core::{ApprovalDecision, RunId, ToolCall};
 use provost_tool::{
     Confirm, Deps, Guard, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, ToolsetCx,
@@ -71,6 +72,7 @@ pub(crate) fn cx_with(people: Arc<People>, deps: Deps) -> ToolCx {
         agent: "lead/clerk".into(),
         call_id: "call_1".to_owned(),
         tool: "tool".to_owned(),
+        effect_key: EffectKey::new(run_id(), 1, 0),
         depth: 0,
         depth_max: None,
         retries_left: 2,

@@ -46,7 +46,7 @@ type Keys = Arc<Mutex<Vec<String>>>;
 fn pay(keys: &Keys) -> FnTool {
     let keys = Arc::clone(keys);
     tool_fn("pay", "Pays", move |cx: ToolCx, args: Say| {
-        keys.lock().unwrap().push(cx.effect_key());
+        keys.lock().unwrap().push(cx.effect_key().to_string());
         async move { Ok::<_, ToolError>(format!("paid {}", args.text)) }
     })
     .unwrap()

@@ -1,0 +1,70 @@
+//! A tool call and the journal: what may run, what was done before, what nobody knows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::{EventKind, ToolCall};
+use provost_tool::{Permit, Probe, Tool};
+
+use super::setup::Cx;
+use super::tool_call::{CallEnd, CallOutcome};
+use crate::journal::{Begun, Effect, ToolEffect};
+use crate::run::CallTicket;
+
+impl Cx {
+    /// Writes down that a call is about to run. `Some` is how it ended without being run.
+    pub(super) async fn begin(
+        &self,
+        tool: &Arc<dyn Tool>,
+        permit: &Permit,
+        call: &ToolCall,
+        ticket: &CallTicket,
+    ) -> Option<CallOutcome> {
+        let journal = self.journal.as_ref()?;
+        let mut effect = ToolEffect {
+            call: call.clone(),
+            arguments: permit.arguments().clone(),
+            key: ticket.effect_key(self.run_id),
+            class: tool.spec().effect,
+            unsure: false,
+            approvals: ticket.answers.iter().map(|answer| answer.request.id).collect(),
+        };
+        loop {
+            let begun = match journal.begin(Effect::Tool(effect.clone())).await {
+                Ok(begun) => begun,
+                Err(error) => return Some(ended(call, CallEnd::Stopped(error))),
+            };
+            match begun {
+                Begun::Go => return None,
+                Begun::Settled(result) => {
+                    self.queue.emit(EventKind::ToolFinished {
+                        result: Box::new(result.clone()),
+                        duration: Duration::ZERO,
+                    });
+                    return Some(ended(call, CallEnd::Result(result)));
+                }
+                Begun::Ask(request) => {
+                    self.queue
+                        .emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
+                    return Some(ended(call, CallEnd::NeedsApproval(request)));
+                }
+                Begun::Probe => {
+                    match tool.probe(effect.key.clone(), effect.arguments.clone()).await {
+                        Probe::NotDone => return None,
+                        Probe::Done(output) => {
+                            let call = call.clone();
+                            let done =
+                                self.finished(call, output, Duration::ZERO, /*fault*/ false);
+                            return Some(done.await);
+                        }
+                        Probe::Unsure => effect.unsure = true,
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn ended(call: &ToolCall, end: CallEnd) -> CallOutcome {
+    CallOutcome { effective: call.clone(), fault: false, end }
+}

@@ -1,0 +1,298 @@
+//! Feeds as data: whoever keeps them can build the run again.
+//!
+//! A run is the fold of its feeds: [`Run::begin`], then [`Run::feed`] for each of them, gives an equal run. A journal stores
+//! them as they come and never stores the run itself, so the cost of a step does not grow with the run.
+
+use std::sync::Arc;
+
+use provost_core::{
+    ApprovalDecision, ApprovalId, ApprovalRequest, Message, Money, StopReason, Timestamp, ToolCall,
+    ToolResult, Usage,
+};
+use provost_model::ModelResponse;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{ContinueError, FeedError, LimitDecision, Run, RunConfig, RunStart};
+use crate::context::{Fitted, SessionUpdate};
+
+/// How a run began; with the conversation before it, this is all that is needed to begin it again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Beginning {
+    /// The agent, with the agents above it.
+    pub agent: Arc<str>,
+    /// What stays the same for the whole run.
+    pub config: RunConfig,
+    /// True if the history is the end of the stored session, message for message.
+    pub mirrors_session: bool,
+    /// The run's own notes at the start.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub state: Map<String, Value>,
+    /// What it began with.
+    pub with: BeginWith,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What a run begins with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "with", rename_all = "snake_case")]
+pub enum BeginWith {
+    /// A message to answer.
+    Message {
+        /// The message.
+        message: Arc<Message>,
+    },
+    /// The results of calls that were left to the caller.
+    Results {
+        /// One for each pending call.
+        results: Vec<ToolResult>,
+    },
+    /// Nothing new: the conversation itself waits for an answer.
+    Nothing,
+}
+
+/// One thing fed into the machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "feed", rename_all = "snake_case")]
+pub enum Feed {
+    /// The model answered; the message is as [`Run::admit`] left it.
+    ModelAnswered {
+        /// The answer.
+        response: Box<ModelResponse>,
+        /// What it cost, if its price is known.
+        cost: Option<Money>,
+        /// When.
+        at: Timestamp,
+    },
+    /// A call has its result.
+    ToolFinished {
+        /// The result.
+        result: Box<ToolResult>,
+        /// True if the model sent arguments the tool refuses.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        fault: bool,
+        /// When.
+        at: Timestamp,
+    },
+    /// A call waits for a person.
+    ApprovalNeeded {
+        /// The call as hooks left it.
+        effective: Box<ToolCall>,
+        /// The question.
+        request: Box<ApprovalRequest>,
+    },
+    /// A person decided.
+    ApprovalDecided {
+        /// Which question.
+        id: ApprovalId,
+        /// The answer.
+        decision: ApprovalDecision,
+    },
+    /// The user's side said something while the run was under way.
+    UserSaid {
+        /// The message.
+        message: Arc<Message>,
+    },
+    /// A hook changed the conversation.
+    ContextChanged {
+        /// The new conversation.
+        messages: Vec<Piece>,
+    },
+    /// The conversation was made to fit.
+    ContextFitted {
+        /// The new conversation.
+        messages: Vec<Piece>,
+        /// How the stored session changes with it.
+        session: Option<SessionUpdate>,
+        /// What that used.
+        usage: Usage,
+        /// What that cost, if its price is known.
+        cost: Option<Money>,
+        /// How many model calls did not say what they used.
+        unmetered_calls: u32,
+    },
+    /// Tokens, money or time were found to be used up.
+    LimitFound {
+        /// When.
+        at: Timestamp,
+    },
+    /// Somebody said what happens at a limit.
+    LimitDecided {
+        /// The answer.
+        decision: LimitDecision,
+        /// When.
+        at: Timestamp,
+    },
+    /// The answer was checked.
+    OutputChecked {
+        /// What is wrong with it, if anything.
+        problem: Option<String>,
+        /// When.
+        at: Timestamp,
+    },
+    /// The stored session has everything now.
+    Saved,
+    /// The run's own notes changed.
+    Noted {
+        /// All of them.
+        state: Map<String, Value>,
+    },
+    /// The run waits for decisions.
+    Suspended {
+        /// The run's own notes.
+        state: Map<String, Value>,
+        /// When.
+        at: Timestamp,
+    },
+    /// The run goes on.
+    Resumed {
+        /// When.
+        at: Timestamp,
+    },
+    /// The run was stopped where it stood.
+    Stopped {
+        /// What the model had said.
+        partial: Option<Box<ModelResponse>>,
+        /// What that cost, if its price is known.
+        cost: Option<Money>,
+        /// Why.
+        reason: StopReason,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// A part of a conversation that replaces another one: what stayed is named by its place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Piece {
+    /// So many messages of the old conversation, from this place on.
+    Kept {
+        /// The first one.
+        from: usize,
+        /// How many.
+        count: usize,
+    },
+    /// A message that was not there.
+    New(Arc<Message>),
+}
+
+/// What came of a feed, for whoever drives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fed {
+    /// The run has it.
+    Taken,
+    /// The model's message as the conversation has it.
+    Answer(Arc<Message>),
+    /// Whether the checked answer goes back to the model.
+    SentBack(bool),
+}
+
+impl Run {
+    /// Begins a run as it was written down.
+    pub fn begin(
+        id: provost_core::RunId,
+        beginning: Beginning,
+        history: Vec<Arc<Message>>,
+    ) -> Result<Self, ContinueError> {
+        let Beginning { agent, config, mirrors_session, state, with, at } = beginning;
+        let start = RunStart { id, agent, config, history, mirrors_session, state, now: at };
+        match with {
+            BeginWith::Message { message } => Ok(Self::answer_message(start, message)),
+            BeginWith::Results { results } => Self::continue_with(start, results),
+            BeginWith::Nothing => Self::proceed(start),
+        }
+    }
+
+    /// Takes in one feed.
+    pub fn feed(&mut self, feed: Feed) -> Result<Fed, FeedError> {
+        match feed {
+            Feed::ModelAnswered { response, cost, at } => {
+                return self.take_answer(*response, cost, at).map(Fed::Answer);
+            }
+            Feed::OutputChecked { problem, at } => {
+                return self.output_checked(problem.map_or(Ok(()), Err), at).map(Fed::SentBack);
+            }
+            Feed::ToolFinished { result, fault, at } => {
+                if fault {
+                    self.argument_fault(&result.name);
+                }
+                self.tool_finished(*result, at)?;
+            }
+            Feed::ApprovalNeeded { effective, request } => {
+                let call_id = effective.id.clone();
+                self.tool_prepared(&call_id, *effective)?;
+                self.tool_needs_approval(*request)?;
+            }
+            Feed::ApprovalDecided { id, decision } => self.decide(id, decision)?,
+            Feed::UserSaid { message } => self.user_said(message),
+            Feed::ContextChanged { messages } => {
+                let messages = self.assemble(messages)?;
+                self.context_changed(messages);
+            }
+            Feed::ContextFitted { messages, session, usage, cost, unmetered_calls } => {
+                let messages = self.assemble(messages)?;
+                self.context_fitted(Fitted { messages, session, usage, cost, unmetered_calls });
+            }
+            Feed::LimitFound { at } => {
+                self.next_step(at);
+            }
+            Feed::LimitDecided { decision, at } => self.limit_decided(decision, at)?,
+            Feed::Saved => {
+                self.take_unsaved();
+            }
+            Feed::Noted { state } => self.state = state,
+            Feed::Suspended { state, at } => self.suspended(state, at),
+            Feed::Resumed { at } => self.resumed(at),
+            Feed::Stopped { partial, cost, reason, at } => {
+                self.stop(partial.map(|partial| *partial), cost, reason, at);
+            }
+        }
+        Ok(Fed::Taken)
+    }
+
+    /// How this conversation differs from the run's.
+    pub fn pieces(&self, messages: &[Arc<Message>]) -> Vec<Piece> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut search_from = 0;
+        for message in messages {
+            let same = |old: &Arc<Message>| Arc::ptr_eq(old, message);
+            let tail = self.context.get(search_from..).unwrap_or_default();
+            // What is kept is usually in order; only a strategy that reorders needs the second look.
+            let place = tail
+                .iter()
+                .position(same)
+                .map(|place| search_from + place)
+                .or_else(|| self.context.iter().position(same));
+            let Some(place) = place else {
+                pieces.push(Piece::New(Arc::clone(message)));
+                continue;
+            };
+            search_from = place + 1;
+            match pieces.last_mut() {
+                Some(Piece::Kept { from, count }) if *from + *count == place => *count += 1,
+                _ => pieces.push(Piece::Kept { from: place, count: 1 }),
+            }
+        }
+        pieces
+    }
+
+    fn assemble(&self, pieces: Vec<Piece>) -> Result<Vec<Arc<Message>>, FeedError> {
+        let mut messages = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::New(message) => messages.push(message),
+                Piece::Kept { from, count } => {
+                    let kept = self.context.get(from..from.saturating_add(count));
+                    let kept = kept.ok_or(FeedError::Phase("messages it does not have"))?;
+                    messages.extend_from_slice(kept);
+                }
+            }
+        }
+        Ok(messages)
+    }
+}
+
+#[cfg(test)]
+mod tests;
