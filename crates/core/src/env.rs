@@ -14,6 +14,7 @@ use crate::{Timestamp, TypedId};
 #[derive(Clone, Default)]
 pub struct Env {
     simulated: Option<Arc<Simulated>>,
+    shift_ms: i64,
 }
 
 struct Simulated {
@@ -27,6 +28,11 @@ impl Env {
         Self::default()
     }
 
+    /// The machine's clock, wrong by so many milliseconds: for tests of what a wrong clock may not do.
+    pub fn shifted(shift_ms: i64) -> Self {
+        Self { simulated: None, shift_ms }
+    }
+
     /// A clock that moves only by [`Env::advance`] and a random source that a seed decides.
     pub fn simulated(seed: u64) -> Self {
         let start_ms = 1_700_000_000_000;
@@ -34,7 +40,7 @@ impl Env {
             now_ms: AtomicI64::new(start_ms),
             random: AtomicU64::new(seed ^ 0x9e37_79b9_7f4a_7c15),
         };
-        Self { simulated: Some(Arc::new(simulated)) }
+        Self { simulated: Some(Arc::new(simulated)), shift_ms: 0 }
     }
 
     /// The time now, in UTC milliseconds.
@@ -43,7 +49,8 @@ impl Env {
             Some(simulated) => Timestamp::from_millis(simulated.now_ms.load(Ordering::Relaxed)),
             None => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-                Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+                let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+                Timestamp::from_millis(millis.saturating_add(self.shift_ms))
             }
         }
     }

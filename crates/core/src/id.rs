@@ -147,12 +147,32 @@ id_type!(
     RunId, "run"
 );
 id_type!(
-    /// A piece of background work inside a run.
+    /// What was asked for: durable, queued, answered by one run or by several.
     TaskId, "task"
 );
 id_type!(
     /// A question to a person: may this exact call run?
     ApprovalId, "appr"
+);
+id_type!(
+    /// A message on its way into a task: a follow-up, a steering word, an answer.
+    InputId, "inp"
+);
+id_type!(
+    /// An answer on its way out to a channel.
+    DeliveryId, "dlv"
+);
+id_type!(
+    /// One stored message.
+    MessageId, "msg"
+);
+id_type!(
+    /// A process that carries out runs.
+    WorkerId, "wrk"
+);
+id_type!(
+    /// The place where one attempt runs; never used twice.
+    ExecutionId, "exe"
 );
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The words of Provost: what every other crate speaks.
 //!
 //! Ids, messages, events, token usage, money, limits, errors and secrets, as plain data with pure rules.
+//! [`work`] holds the words and machines of durable work: tasks, runs, steps, inputs, approvals, deliveries.
 //!
 //! Invariant: nothing here performs I/O or knows an async runtime.
 //! The only outside things it touches are the clock and the random source, and those only behind [`Env`].
@@ -17,6 +18,7 @@ mod secret;
 mod time;
 mod tool_def;
 mod usage;
+pub mod work;
 
 pub use content::{
     Document, Image, Opaque, Part, Reasoning, ResultPart, Source, ToolCall, ToolResult,
@@ -27,7 +29,10 @@ pub use event::{
     ApprovalDecision, ApprovalRequest, Compaction, EVENT_VERSION, Event, EventKind, LimitKind,
     LimitReached, RunSummary,
 };
-pub use id::{ApprovalId, IdError, RunId, TaskId, TypedId};
+pub use id::{
+    ApprovalId, DeliveryId, ExecutionId, IdError, InputId, MessageId, RunId, TaskId, TypedId,
+    WorkerId,
+};
 pub use limits::Limits;
 pub use message::{Message, Role, StopReason};
 pub use money::{Currency, Money, MoneyError, Pricing};

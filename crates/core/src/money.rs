@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use rust_decimal::Decimal;
+use rust_decimal::prelude::ToPrimitive;
 use serde::{Deserialize, Serialize};
 
 use crate::Usage;
@@ -93,6 +94,12 @@ impl Money {
     /// An amount of dollars.
     pub fn usd(amount: Decimal) -> Self {
         Self { amount, currency: Currency::USD }
+    }
+
+    /// In millionths of the currency, rounded up: what is set aside must not be too little.
+    pub fn micros(self) -> i64 {
+        let micros = self.amount.saturating_mul(Decimal::from(1_000_000)).ceil();
+        micros.to_i64().unwrap_or(i64::MAX)
     }
 
     /// Adds an amount of the same currency. Zero of any currency adds to anything.

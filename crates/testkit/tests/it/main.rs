@@ -1,4 +1,8 @@
 //! Tests of the test doubles.
 
 #[cfg(test)]
+mod ledger;
+#[cfg(test)]
+mod process;
+#[cfg(test)]
 mod server;

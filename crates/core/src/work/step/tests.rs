@@ -1,0 +1,148 @@
+//! The steps of the journal and the table of lost leases.
+
+use super::*;
+use crate::limits::LEASE_TTL;
+use crate::work::tests::{check_machine, reachable};
+
+use EffectClass as C;
+use ExpiryAction as A;
+use StepKind as K;
+use StepState as S;
+
+#[test]
+fn the_machine_is_total_and_ends_are_ends() {
+    check_machine(S::ALL, StepEvent::ALL, S::next, S::is_terminal);
+    assert_eq!(reachable(S::Planned, StepEvent::ALL, S::next).len(), S::ALL.len());
+}
+
+#[test]
+fn a_step_goes_the_way_of_the_spec() {
+    use StepEvent as E;
+    for (from, event, to) in [
+        (S::Planned, E::Started, S::Started),
+        (S::Started, E::Committed, S::Committed),
+        (S::Started, E::Failed, S::Failed),
+        (S::Started, E::FailedForNow, S::Planned),
+        (S::Started, E::EpochLost, S::Unknown),
+        (S::Unknown, E::Committed, S::Committed),
+        (S::Unknown, E::Failed, S::Failed),
+        (S::Unknown, E::RunAgain, S::Started),
+        (S::Unknown, E::EpochLost, S::Unknown),
+        (S::Planned, E::EpochLost, S::Planned),
+        (S::Planned, E::Committed, S::Committed),
+        (S::Planned, E::Failed, S::Failed),
+    ] {
+        assert_eq!(from.next(event), Ok(to), "{from} {event}");
+    }
+    assert!(S::Unknown.next(E::Started).is_err(), "an unknown effect is not simply begun");
+    assert!(S::Started.next(E::Started).is_err());
+}
+
+fn open(kind: K, state: S, class: C) -> OpenStep {
+    OpenStep { kind, state, class }
+}
+
+fn requeue(after: Duration, restricted: bool) -> A {
+    A::Requeue { after, restricted }
+}
+
+#[test]
+fn the_table_of_lost_leases() {
+    let now = Duration::ZERO;
+    let rows: &[(&[OpenStep], A)] = &[
+        (&[], A::AT_ONCE),
+        (&[open(K::ToolCall, S::Planned, C::Opaque)], A::AT_ONCE),
+        (&[open(K::ModelCall, S::Planned, C::Keyed)], A::AT_ONCE),
+        (&[open(K::ModelCall, S::Started, C::Keyed)], requeue(LEASE_TTL, false)),
+        (&[open(K::Compact, S::Started, C::Keyed)], requeue(LEASE_TTL, false)),
+        (&[open(K::ToolCall, S::Started, C::Pure)], requeue(LEASE_TTL, false)),
+        (&[open(K::ToolCall, S::Started, C::Idempotent)], requeue(LEASE_TTL, false)),
+        (&[open(K::ToolCall, S::Started, C::Keyed)], requeue(LEASE_TTL, false)),
+        (&[open(K::ToolCall, S::Started, C::Provable)], requeue(LEASE_TTL, false)),
+        (&[open(K::ToolCall, S::Started, C::Opaque)], requeue(LEASE_TTL, true)),
+        (&[open(K::ToolCall, S::Unknown, C::Opaque)], requeue(LEASE_TTL, true)),
+        (&[open(K::Deliver, S::Started, C::Opaque)], A::AT_ONCE),
+        (&[open(K::Spawn, S::Started, C::Transactional)], requeue(now, false)),
+    ];
+    for (steps, action) in rows {
+        assert_eq!(at_expiry(steps, Loss::default(), LEASE_TTL), *action, "{steps:?}");
+    }
+}
+
+#[test]
+fn an_opaque_tool_parks_or_fails_if_its_policy_says_so() {
+    let steps = [open(K::ToolCall, S::Started, C::Opaque), open(K::ToolCall, S::Started, C::Pure)];
+    for (on_unknown, action) in [
+        (OnUnknown::Surface, requeue(LEASE_TTL, true)),
+        (OnUnknown::Park, A::Park),
+        (OnUnknown::Fail, A::Fail),
+    ] {
+        let loss = Loss { on_unknown, ..Loss::default() };
+        assert_eq!(at_expiry(&steps, loss, LEASE_TTL), action);
+        let turned = [steps[1], steps[0]];
+        assert_eq!(at_expiry(&turned, loss, LEASE_TTL), action, "the order does not count");
+    }
+}
+
+#[test]
+fn an_owner_that_is_proven_dead_leaves_no_grace() {
+    let loss = Loss { proven_dead: true, ..Loss::default() };
+    for class in C::ALL {
+        let steps = [open(K::ToolCall, S::Started, *class)];
+        let restricted = *class == C::Opaque;
+        assert_eq!(at_expiry(&steps, loss, LEASE_TTL), requeue(Duration::ZERO, restricted));
+    }
+}
+
+#[test]
+fn g37_a_run_that_was_to_be_cancelled_is_cancelled_whatever_is_open() {
+    let loss = Loss { cancel_requested: true, crashes: 99, ..Loss::default() };
+    for &kind in K::ALL {
+        for &state in S::ALL {
+            for &class in C::ALL {
+                assert_eq!(at_expiry(&[open(kind, state, class)], loss, LEASE_TTL), A::Cancel);
+            }
+        }
+    }
+}
+
+#[test]
+fn g12_the_fifth_crash_in_a_row_without_progress_is_a_loop() {
+    let mut crashes = 0;
+    for crash in 1..=CRASHES_MAX {
+        let loss = Loss { crashes, ..Loss::default() };
+        let action = at_expiry(&[], loss, LEASE_TTL);
+        let wanted = if crash == 5 { A::CrashLoop } else { A::AT_ONCE };
+        assert_eq!(action, wanted, "crash {crash}");
+        crashes = loss.crashes_now();
+    }
+    let progressed = Loss { crashes: 4, progressed: true, ..Loss::default() };
+    assert_eq!(at_expiry(&[], progressed, LEASE_TTL), A::AT_ONCE);
+    assert_eq!(progressed.crashes_now(), 1, "this crash is the first of a new row");
+}
+
+#[test]
+fn every_combination_has_an_answer_and_none_repeats_an_opaque_effect_freely() {
+    for &kind in K::ALL {
+        for &state in S::ALL {
+            for &class in C::ALL {
+                for &on_unknown in OnUnknown::ALL {
+                    let loss = Loss { on_unknown, ..Loss::default() };
+                    let action = at_expiry(&[open(kind, state, class)], loss, LEASE_TTL);
+                    let begun = matches!(state, S::Started | S::Unknown);
+                    if kind == K::ToolCall && class == C::Opaque && begun {
+                        assert!(!matches!(action, A::Requeue { restricted: false, .. }));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kind_has_a_class_unless_a_tool_or_a_channel_says_it() {
+    let open: Vec<_> = K::ALL.iter().filter(|kind| kind.own_class().is_none()).collect();
+    assert_eq!(open, [&K::ToolCall, &K::Deliver]);
+    assert_eq!(K::ModelCall.own_class(), Some(C::Keyed));
+    assert_eq!(K::Spawn.own_class(), Some(C::Transactional));
+}

@@ -1,0 +1,290 @@
+//! The history checker: what must hold of the events and leases of any run, however often processes died on the way.
+//!
+//! Pure functions over what a test has collected; each gives back all violations, as sentences.
+//!
+//! ```
+//! use provost_testkit::history::{self, Record};
+//!
+//! let record = |seq, kind: &str| Record { run: "r".into(), seq, epoch: 1, kind: kind.into(), at: 0 };
+//! let records = [record(1, "run.started"), record(3, "run.finished")];
+//! let violations = history::check(&records, |kind| kind == "run.finished");
+//! assert_eq!(violations[0].to_string(), "run r: event 3 follows where 2 was due");
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// One event as it was read, whatever it was read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The run it belongs to.
+    pub run: String,
+    /// Its number within the run.
+    pub seq: u64,
+    /// The epoch of the owner that wrote it.
+    pub epoch: u64,
+    /// What happened.
+    pub kind: String,
+    /// When, in milliseconds of the store's clock.
+    pub at: i64,
+}
+
+/// A time in which a run was owned: from its claim until it was settled, parked, or its lease ran out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The session of the run.
+    pub session: String,
+    /// The run.
+    pub run: String,
+    /// The epoch of the claim.
+    pub epoch: u64,
+    /// The first moment, in milliseconds of the store's clock.
+    pub from: i64,
+    /// The first moment after it; none if it still holds.
+    pub until: Option<i64>,
+}
+
+/// Something that must never be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Violation {
+    /// Numbers are missing before an event.
+    Gap {
+        /// The run.
+        run: String,
+        /// The number that was due.
+        due: u64,
+        /// The number that came.
+        seq: u64,
+    },
+    /// A number came twice.
+    Repeat {
+        /// The run.
+        run: String,
+        /// The number.
+        seq: u64,
+    },
+    /// A number came after a higher one.
+    Late {
+        /// The run.
+        run: String,
+        /// The number.
+        seq: u64,
+    },
+    /// An owner wrote after a later owner had written.
+    StaleEpoch {
+        /// The run.
+        run: String,
+        /// The number of the event.
+        seq: u64,
+        /// Its epoch.
+        epoch: u64,
+        /// The epoch of an event before it.
+        before: u64,
+    },
+    /// The run has no terminal event.
+    NoEnd {
+        /// The run.
+        run: String,
+        /// Its last event.
+        last: String,
+    },
+    /// Something came after the terminal event.
+    AfterEnd {
+        /// The run.
+        run: String,
+        /// The number of the terminal event.
+        end: u64,
+        /// The number of what came later.
+        seq: u64,
+        /// What came later.
+        kind: String,
+    },
+    /// A run that was accepted has no events.
+    Lost {
+        /// The run.
+        run: String,
+    },
+    /// Two owners at the same time in one session.
+    TwoOwners {
+        /// The lease that began first.
+        first: Lease,
+        /// The lease that began before the first one was over.
+        second: Lease,
+    },
+    /// A lease that ends before it begins.
+    Inverted {
+        /// The lease.
+        lease: Lease,
+    },
+}
+
+/// Checks numbers, epochs and endings of all runs.
+///
+/// Records are given in the order in which they were committed or read; runs may be mixed.
+pub fn check(records: &[Record], is_terminal: impl Fn(&str) -> bool) -> Vec<Violation> {
+    let mut violations = sequences(records);
+    violations.extend(epochs(records));
+    violations.extend(endings(records, is_terminal));
+    violations
+}
+
+/// Checks that the numbers of each run are 1, 2, 3 … in the order given, without a gap or a repeat.
+pub fn sequences(records: &[Record]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (run, records) in by_run(records) {
+        let run = || run.to_owned();
+        let mut seen = BTreeSet::new();
+        let mut due = 1;
+        for Record { seq, .. } in records {
+            if !seen.insert(*seq) {
+                violations.push(Violation::Repeat { run: run(), seq: *seq });
+            } else if *seq < due {
+                violations.push(Violation::Late { run: run(), seq: *seq });
+            } else if *seq > due {
+                violations.push(Violation::Gap { run: run(), due, seq: *seq });
+            }
+            due = due.max(seq.saturating_add(1));
+        }
+    }
+    violations
+}
+
+/// Checks that the epochs of each run never go down from one number to the next.
+pub fn epochs(records: &[Record]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (run, records) in sorted_by_run(records) {
+        let mut before = 0;
+        for &Record { seq, epoch, .. } in records {
+            if epoch < before {
+                let run = run.to_owned();
+                violations.push(Violation::StaleEpoch { run, seq, epoch, before });
+            }
+            before = before.max(epoch);
+        }
+    }
+    violations
+}
+
+/// Checks that each run has exactly one terminal event and that it is the last.
+pub fn endings(records: &[Record], is_terminal: impl Fn(&str) -> bool) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (run, records) in sorted_by_run(records) {
+        let Some(end) = records.iter().position(|record| is_terminal(&record.kind)) else {
+            let last = records.last().map_or("none", |record| &record.kind).to_owned();
+            violations.push(Violation::NoEnd { run: run.to_owned(), last });
+            continue;
+        };
+        violations.extend(records[end + 1..].iter().map(|record| Violation::AfterEnd {
+            run: run.to_owned(),
+            end: records[end].seq,
+            seq: record.seq,
+            kind: record.kind.clone(),
+        }));
+    }
+    violations
+}
+
+/// Checks that every run that was accepted has events.
+pub fn lost<'a>(records: &[Record], accepted: impl IntoIterator<Item = &'a str>) -> Vec<Violation> {
+    let known = by_run(records);
+    let lost = accepted.into_iter().filter(|run| !known.contains_key(run));
+    lost.map(|run| Violation::Lost { run: run.to_owned() }).collect()
+}
+
+/// Checks that at no instant a session has two owners, be it of two runs or of one run in two epochs.
+pub fn leases(leases: &[Lease]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut sessions: BTreeMap<&str, Vec<&Lease>> = BTreeMap::new();
+    for lease in leases {
+        match lease.until {
+            Some(until) if until < lease.from => {
+                violations.push(Violation::Inverted { lease: lease.clone() });
+            }
+            Some(until) if until == lease.from => {}
+            _ => sessions.entry(&lease.session).or_default().push(lease),
+        }
+    }
+    for mut leases in sessions.into_values() {
+        leases.sort_by_key(|lease| (lease.from, lease.epoch));
+        let mut longest: Option<&Lease> = None;
+        for lease in leases {
+            if let Some(first) = longest
+                && first.until.is_none_or(|until| lease.from < until)
+            {
+                let (first, second) = (first.clone(), lease.clone());
+                violations.push(Violation::TwoOwners { first, second });
+            }
+            let end = |lease: &Lease| lease.until.unwrap_or(i64::MAX);
+            longest = longest.filter(|longest| end(longest) >= end(lease)).or(Some(lease));
+        }
+    }
+    violations
+}
+
+/// Fails the test if there are violations, and lists them.
+///
+/// # Panics
+/// If there is one.
+#[track_caller]
+#[expect(clippy::panic, reason = "this is how a test fails")]
+pub fn assert_holds(violations: &[Violation]) {
+    if !violations.is_empty() {
+        let lines: Vec<_> = violations.iter().map(ToString::to_string).collect();
+        panic!("the history has {} violations:\n{}", lines.len(), lines.join("\n"));
+    }
+}
+
+fn by_run(records: &[Record]) -> BTreeMap<&str, Vec<&Record>> {
+    let mut runs: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    for record in records {
+        runs.entry(&record.run).or_default().push(record);
+    }
+    runs
+}
+
+fn sorted_by_run(records: &[Record]) -> BTreeMap<&str, Vec<&Record>> {
+    let mut runs = by_run(records);
+    for records in runs.values_mut() {
+        records.sort_by_key(|record| record.seq);
+    }
+    runs
+}
+
+impl fmt::Display for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, epoch, from, .. } = self;
+        match self.until {
+            Some(until) => write!(f, "run {run} epoch {epoch} from {from} until {until}"),
+            None => write!(f, "run {run} epoch {epoch} from {from} on"),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gap { run, due, seq } => {
+                write!(f, "run {run}: event {seq} follows where {due} was due")
+            }
+            Self::Repeat { run, seq } => write!(f, "run {run}: event {seq} came twice"),
+            Self::Late { run, seq } => write!(f, "run {run}: event {seq} came after a higher one"),
+            Self::StaleEpoch { run, seq, epoch, before } => {
+                write!(f, "run {run}: event {seq} has epoch {epoch} after one of epoch {before}")
+            }
+            Self::NoEnd { run, last } => write!(f, "run {run}: no end, the last event is {last}"),
+            Self::AfterEnd { run, end, seq, kind } => {
+                write!(f, "run {run}: event {seq} ({kind}) came after the end at {end}")
+            }
+            Self::Lost { run } => write!(f, "run {run}: accepted, but it has no events"),
+            Self::TwoOwners { first, second } => {
+                write!(f, "session {}: {second} although {first}", first.session)
+            }
+            Self::Inverted { lease } => {
+                write!(f, "session {}: {lease} ends before it begins", lease.session)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Threads that follow a process: two for what it prints, one for its state.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::thread::{self, JoinHandle};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use tokio::sync::watch::Sender;
+
+/// Which way a line came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// What a process has printed.
+#[derive(Clone, Default)]
+pub(super) struct Output {
+    pub(super) lines: Vec<(Stream, String)>,
+    closed: usize,
+}
+
+impl Output {
+    /// True if nothing more can come.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed == 2
+    }
+}
+
+impl fmt::Display for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (stream, line) in &self.lines {
+            let stream = match stream {
+                Stream::Out => "out",
+                Stream::Err => "err",
+            };
+            writeln!(f, "  {stream}| {line}")?;
+        }
+        f.write_str(if self.is_closed() { "  (end)" } else { "  (still open)" })
+    }
+}
+
+/// What a process is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Running,
+    Frozen,
+    Ended(ExitStatus),
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running => f.write_str("running"),
+            Self::Frozen => f.write_str("frozen"),
+            Self::Ended(status) => status.fmt(f),
+        }
+    }
+}
+
+/// Collects lines until the stream is closed, which may be after the end of the process.
+pub(super) fn read<R>(source: Option<R>, stream: Stream, output: &Sender<Output>)
+where
+    R: Read + Send + 'static,
+{
+    let output = output.clone();
+    thread::spawn(move || {
+        let mut source = source.map(BufReader::new);
+        let mut line = Vec::new();
+        while source.as_mut().is_some_and(|s| s.read_until(b'\n', &mut line).is_ok_and(|n| n > 0)) {
+            let end = line.len() - usize::from(line.ends_with(b"\n"));
+            let text = String::from_utf8_lossy(&line[..end]).into_owned();
+            output.send_modify(|output| output.lines.push((stream, text)));
+            line.clear();
+        }
+        output.send_modify(|output| output.closed += 1);
+    });
+}
+
+/// Follows the state of a child until it ends, and leaves its end to be waited for by its owner.
+pub(super) fn follow(id: Pid, state: Sender<State>) -> JoinHandle<()> {
+    let changes = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
+    let look = changes | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let take = changes | WaitIdOptions::NOHANG;
+    thread::spawn(move || {
+        loop {
+            // A look leaves the end in place; a stop has to be taken, or the next look would see it again.
+            match waitid(WaitId::Pid(id), look) {
+                Ok(Some(status)) if ended(&status).is_some() => {
+                    state.send_modify(|state| *state = ended(&status).unwrap_or(*state));
+                    return;
+                }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+            match waitid(WaitId::Pid(id), take) {
+                Ok(Some(status)) if status.stopped() => {
+                    state.send_replace(State::Frozen);
+                }
+                Ok(Some(status)) if status.continued() => {
+                    state.send_replace(State::Running);
+                }
+                _ => {}
+            }
+        }
+    })
+}
+
+fn ended(status: &WaitIdStatus) -> Option<State> {
+    let code = status.exit_status().map(|code| code << 8);
+    let raw = code.or_else(|| status.terminating_signal())?;
+    Some(State::Ended(ExitStatus::from_raw(raw)))
+}
