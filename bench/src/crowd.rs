@@ -3,8 +3,7 @@
 //! Each side is a process of its own, because the peak memory of a process never goes down again. The two take turns, wave
 //! by wave, so that both see the same machine.
 
-use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{self, Write};
 use std::time::Instant;
 
 use tokio::runtime::Runtime;
@@ -12,6 +11,7 @@ use tokio::runtime::Runtime;
 use crate::floor::Floor;
 use crate::measure::{Pairs, peak_memory};
 use crate::server::ROUNDS_MODEL;
+use crate::side::{Side, numbers};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result, ours};
 
@@ -25,16 +25,16 @@ const MEMORY_RATIO_MAX: f64 = 1.5;
 pub(crate) fn measure(plan: Plan, url: &str, table: &mut Table) -> Result<()> {
     let (mut speed, mut memory) = (Pairs::default(), Pairs::default());
     for _ in 0..plan.pick(3, 1) {
-        let mut floor = Side::start("floor", url)?;
-        let mut ours = Side::start("ours", url)?;
-        for wave in 0..=plan.pick(12, 6) {
-            let (floor_speed, our_speed) = (floor.wave()?, ours.wave()?);
+        let mut floor = start("floor", url)?;
+        let mut ours = start("ours", url)?;
+        for number in 0..=plan.pick(12, 6) {
+            let (floor_speed, our_speed) = (wave(&mut floor)?, wave(&mut ours)?);
             // The first wave opens connections.
-            if wave > 0 {
+            if number > 0 {
                 speed.push(our_speed, floor_speed);
             }
         }
-        memory.push(ours.end()?, floor.end()?);
+        memory.push(end(ours)?, end(floor)?);
     }
     let what = "200 runs at once: runs finished";
     table.ratio_at_least(what, Unit::PerSecond, &speed, SPEED_RATIO_MIN);
@@ -43,48 +43,20 @@ pub(crate) fn measure(plan: Plan, url: &str, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// A process that runs a wave for every line it is sent.
-struct Side {
-    process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
+fn start(side: &str, url: &str) -> Result<Side> {
+    Side::start(&[COMMAND, side, url])
 }
 
-impl Side {
-    fn start(side: &str, url: &str) -> Result<Self> {
-        let mut process = Command::new(std::env::current_exe()?)
-            .args([COMMAND, side, url])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        match (process.stdin.take(), process.stdout.take()) {
-            (Some(input), Some(output)) => {
-                Ok(Self { process, input, output: BufReader::new(output) })
-            }
-            _ => Err("a process without pipes".into()),
-        }
-    }
+/// Runs in a second.
+fn wave(side: &mut Side) -> Result<f64> {
+    let [speed] = numbers(&side.ask("")?)?;
+    Ok(speed)
+}
 
-    /// Runs in a second.
-    fn wave(&mut self) -> Result<f64> {
-        writeln!(self.input)?;
-        self.number()
-    }
-
-    /// The peak memory in bytes.
-    fn end(mut self) -> Result<f64> {
-        drop(self.input);
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        self.process.wait()?;
-        Ok(line.trim().parse()?)
-    }
-
-    fn number(&mut self) -> Result<f64> {
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        Ok(line.trim().parse()?)
-    }
+/// The peak memory in bytes.
+fn end(side: Side) -> Result<f64> {
+    let [memory] = numbers(&side.end()?)?;
+    Ok(memory)
 }
 
 /// Runs a wave for every line of standard input; then tells the peak memory.

@@ -68,8 +68,9 @@ struct Tokens {
     completion_tokens: u64,
 }
 
+/// A tool call of the model.
 #[derive(Default)]
-struct Call {
+pub(crate) struct Call {
     id: String,
     name: String,
     arguments: String,
@@ -77,10 +78,10 @@ struct Call {
 
 /// One answer of the model, put together.
 #[derive(Default)]
-struct Answer {
+pub(crate) struct Answer {
     text: String,
-    calls: Vec<Call>,
-    tokens: u64,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) tokens: u64,
 }
 
 impl Floor {
@@ -107,10 +108,7 @@ impl Floor {
 
     /// Answers a prompt, with tools; `seen` gets each piece of text as it comes. Gives the tokens used.
     pub(crate) async fn run(&self, prompt: &str, mut seen: impl FnMut(&str)) -> Result<u64> {
-        let mut messages = vec![
-            json!({ "role": "system", "content": INSTRUCTIONS }),
-            json!({ "role": "user", "content": prompt }),
-        ];
+        let mut messages = opening(prompt);
         let mut tokens = 0;
         loop {
             let answer = self.ask(&messages, &mut seen).await?;
@@ -118,22 +116,19 @@ impl Floor {
             if answer.calls.is_empty() {
                 return Ok(tokens);
             }
-            let calls: Vec<Value> = answer.calls.iter().map(Call::to_json).collect();
-            let text = (!answer.text.is_empty()).then_some(answer.text);
-            messages.push(json!({ "role": "assistant", "content": text, "tool_calls": calls }));
-            for call in answer.calls {
-                let arguments: Add = serde_json::from_str(&call.arguments)?;
-                let result = match call.name.as_str() {
-                    "add" => add(arguments).await.to_string(),
-                    other => format!("there is no tool {other}"),
-                };
-                messages
-                    .push(json!({ "role": "tool", "tool_call_id": call.id, "content": result }));
+            messages.push(answer.to_message());
+            for call in &answer.calls {
+                messages.push(call.run().await?);
             }
         }
     }
 
-    async fn ask(&self, messages: &[Value], seen: &mut impl FnMut(&str)) -> Result<Answer> {
+    /// Asks the model once.
+    pub(crate) async fn ask(
+        &self,
+        messages: &[Value],
+        seen: &mut impl FnMut(&str),
+    ) -> Result<Answer> {
         let body = serde_json::to_vec(&Body {
             model: self.model,
             messages,
@@ -164,7 +159,22 @@ impl Floor {
     }
 }
 
+/// How a conversation begins.
+pub(crate) fn opening(prompt: &str) -> Vec<Value> {
+    vec![
+        json!({ "role": "system", "content": INSTRUCTIONS }),
+        json!({ "role": "user", "content": prompt }),
+    ]
+}
+
 impl Answer {
+    /// The answer as a message of the conversation.
+    pub(crate) fn to_message(&self) -> Value {
+        let calls: Vec<Value> = self.calls.iter().map(Call::to_json).collect();
+        let text = (!self.text.is_empty()).then_some(&self.text);
+        json!({ "role": "assistant", "content": text, "tool_calls": calls })
+    }
+
     fn take(&mut self, chunk: Chunk, seen: &mut impl FnMut(&str)) {
         if let Some(tokens) = chunk.usage {
             self.tokens = tokens.prompt_tokens + tokens.completion_tokens;
@@ -192,7 +202,17 @@ impl Answer {
 }
 
 impl Call {
-    fn to_json(&self) -> Value {
+    /// Runs the tool; what came of it as a message of the conversation.
+    pub(crate) async fn run(&self) -> Result<Value> {
+        let arguments: Add = serde_json::from_str(&self.arguments)?;
+        let result = match self.name.as_str() {
+            "add" => add(arguments).await.to_string(),
+            other => format!("there is no tool {other}"),
+        };
+        Ok(json!({ "role": "tool", "tool_call_id": self.id, "content": result }))
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "id": self.id,
             "type": "function",

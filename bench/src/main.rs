@@ -1,34 +1,47 @@
-//! What Provost costs, against a hand-written loop: one table of ratios against limits.
+//! What Provost costs, against a hand-written loop and a hand-written journal: one table of ratios against limits.
 //!
 //! The binary starts itself again for everything that needs a process of its own: the fake provider, so that its work is not
-//! counted as the client's, and the crowds, so that each has a peak memory of its own.
+//! counted as the client's, each side of a crowd, so that its memory and its processor time are its own, and whatever is to be
+//! killed.
 
 mod alloc;
 mod cli;
+mod copies;
 mod crowd;
 mod definition;
+mod disk;
+mod durable;
+mod engine;
 mod floor;
+mod growth;
+mod hand;
 mod machine;
+mod many;
 mod measure;
 mod ours;
+mod recover;
 mod rounds;
 mod server;
+mod side;
+mod sqlite;
 mod stream;
 mod table;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::table::Table;
 
 /// Anything that keeps a measurement from being taken.
 type Error = Box<dyn std::error::Error + Send + Sync>;
-type Result<T> = std::result::Result<T, Error>;
+type Result<T, E = Error> = std::result::Result<T, E>;
 
-const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION]
-  --quick         fewer repetitions: a look, not a verdict
-  --strict        exit with 1 if a limit is missed or could not be measured
-  --only SECTION  one of rounds, crowd, stream, machine, definition, cli";
+const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] [--dir DIRECTORY]
+  --quick          fewer repetitions: a look, not a verdict
+  --strict         exit with 1 if a limit is missed or could not be measured
+  --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many
+  --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
 
 /// How much to measure.
 #[derive(Debug, Clone, Copy)]
@@ -53,15 +66,21 @@ enum Measure {
     Alone(fn(Plan, &mut Table) -> Result<()>),
     /// Against the fake provider.
     Served(fn(Plan, &str, &mut Table) -> Result<()>),
+    /// With databases in a directory.
+    Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 10] = [
     Section { name: "rounds", measure: Measure::Served(rounds::measure) },
     Section { name: "crowd", measure: Measure::Served(crowd::measure) },
     Section { name: "stream", measure: Measure::Served(stream::measure) },
     Section { name: "machine", measure: Measure::Alone(machine::measure) },
     Section { name: "definition", measure: Measure::Alone(definition::measure) },
     Section { name: "cli", measure: Measure::Alone(cli::measure) },
+    Section { name: "durable", measure: Measure::Stored(durable::measure) },
+    Section { name: "recover", measure: Measure::Stored(recover::measure) },
+    Section { name: "growth", measure: Measure::Stored(growth::measure) },
+    Section { name: "many", measure: Measure::Stored(many::measure) },
 ];
 
 fn main() -> ExitCode {
@@ -81,19 +100,23 @@ fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
         [server::COMMAND] => server::serve()?,
         [crowd::COMMAND, side, url] => crowd::run(side, url)?,
+        [durable::COMMAND, side, url, dir] => durable::run(side, url, dir)?,
+        [recover::COMMAND, part, url, dir] => recover::run(part, url, dir)?,
+        [many::COMMAND, part, dir, count] => many::run(part, dir, count)?,
         _ => return print_table(arguments),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn print_table(arguments: &[&str]) -> Result<ExitCode> {
-    let (mut plan, mut strict, mut only) = (Plan { quick: false }, false, None);
+    let (mut plan, mut strict, mut only, mut dir) = (Plan { quick: false }, false, None, None);
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match *argument {
             "--quick" => plan.quick = true,
             "--strict" => strict = true,
             "--only" => only = Some(*arguments.next().ok_or(USAGE)?),
+            "--dir" => dir = Some(*arguments.next().ok_or(USAGE)?),
             _ => return Err(USAGE.into()),
         }
     }
@@ -108,6 +131,9 @@ fn print_table(arguments: &[&str]) -> Result<ExitCode> {
             Measure::Alone(measure) => measure(plan, &mut table)?,
             Measure::Served(measure) => {
                 measure(plan, server::Server::start()?.url(), &mut table)?;
+            }
+            Measure::Stored(measure) => {
+                measure(plan, disk::directory(dir)?.path(), &mut table)?;
             }
         }
     }

@@ -16,13 +16,37 @@ pub(crate) fn cpu_time() -> Duration {
 
 /// The most memory this process has had, in bytes.
 pub(crate) fn peak_memory() -> Result<f64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib: f64 = line
-        .and_then(|line| line.split_whitespace().next())
-        .ok_or("the system does not tell the peak memory of a process")?
-        .parse()?;
-    Ok(kib * 1024.0)
+    Ok(told_by_system("/proc/self/status", "VmHWM:")? * 1024.0)
+}
+
+/// The memory this process has now, in bytes.
+pub(crate) fn memory() -> Result<f64> {
+    Ok(told_by_system("/proc/self/status", "VmRSS:")? * 1024.0)
+}
+
+/// Bytes this process has handed to the system to write so far.
+pub(crate) fn bytes_written() -> Result<f64> {
+    told_by_system("/proc/self/io", "wchar:")
+}
+
+fn told_by_system(path: &str, name: &str) -> Result<f64> {
+    let text = fs::read_to_string(path)?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    let missing = || format!("the system does not tell `{name}` in {path}");
+    Ok(number.ok_or_else(missing)?.parse()?)
+}
+
+/// The number that so large a part of some numbers does not exceed.
+pub(crate) fn percentile(mut numbers: Vec<f64>, part: f64) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    let place = (numbers.len() as f64 * part).ceil() as usize;
+    numbers.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+/// The mean of some numbers.
+pub(crate) fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len() as f64
 }
 
 /// The middle of some numbers.

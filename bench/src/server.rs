@@ -14,12 +14,18 @@ use crate::Result;
 pub(crate) const COMMAND: &str = "serve";
 /// The model that calls a tool in each of [`ROUNDS`] rounds and then answers.
 pub(crate) const ROUNDS_MODEL: &str = "fake-rounds";
+/// The model of a task of [`TASK_MODEL_STEPS`] model calls and [`TASK_TOOL_STEPS`] tool calls.
+pub(crate) const TASK_MODEL: &str = "fake-task";
 /// The model that answers with [`STREAM_TOKENS`] tokens at once.
 pub(crate) const STREAM_MODEL: &str = "fake-stream";
 /// Rounds of tool calls of one run.
 pub(crate) const ROUNDS: usize = 5;
 /// Model calls of one run.
 pub(crate) const STEPS: usize = ROUNDS + 1;
+/// Model calls of one task.
+pub(crate) const TASK_MODEL_STEPS: usize = 5;
+/// Tool calls of one task.
+pub(crate) const TASK_TOOL_STEPS: usize = 5;
 /// Tokens of one streamed answer.
 pub(crate) const STREAM_TOKENS: usize = 2000;
 
@@ -76,26 +82,61 @@ async fn provider() -> FakeProvider {
         .deltas((0..STREAM_TOKENS).map(|token| format!(" token{token}")))
         .usage(Usage::new(20, STREAM_TOKENS as u64))
         .prepare(WireKind::OpenAiChat);
-    let provider = FakeProvider::answering(move |request| answer(request, &rounds, &stream)).await;
+    let task = Task::new();
+    let answer = move |request: &Recorded| {
+        if memmem::find(&request.body, TASK_MODEL.as_bytes()).is_some() {
+            return task.answer(request);
+        }
+        answer(request, &rounds, &stream)
+    };
+    let provider = FakeProvider::answering(answer).await;
     provider.forget_requests();
     provider
 }
 
-/// One tool call in pieces, or the last word.
+/// One tool call in pieces, or the last word; ready to be sent.
 fn round(number: usize) -> Reply {
+    spoken(number).prepare(WireKind::OpenAiChat)
+}
+
+fn spoken(number: usize) -> Reply {
     let reply = if number < ROUNDS {
         let arguments = json!({ "a": number, "b": 40 });
         Reply::call(format!("call_{number}"), "add", &arguments)
     } else {
         Reply::text("The sum of all the numbers that you gave me is two hundred and ten.")
     };
-    reply.fragment(5).usage(Usage::new(100 + 30 * number as u64, 20)).prepare(WireKind::OpenAiChat)
+    reply.fragment(5).usage(Usage::new(100 + 30 * number as u64, 20))
 }
 
 fn answer(request: &Recorded, rounds: &[Reply], stream: &Reply) -> Reply {
     if memmem::find(&request.body, STREAM_MODEL.as_bytes()).is_some() {
         return stream.clone();
     }
-    let results = memmem::find_iter(&request.body, br#""role":"tool""#).count();
-    rounds[results.min(ROUNDS)].clone()
+    rounds[results(request).min(ROUNDS)].clone()
+}
+
+/// How many tool results a request brings.
+pub(crate) fn results(request: &Recorded) -> usize {
+    memmem::find_iter(&request.body, br#""role":"tool""#).count()
+}
+
+/// The answers of a task: two calls at once, three calls one by one, the last word.
+pub(crate) struct Task {
+    /// By the number of results so far.
+    answers: Vec<Reply>,
+}
+
+impl Task {
+    pub(crate) fn new() -> Self {
+        let answers = (0..=TASK_TOOL_STEPS).map(|results| match results {
+            0 => spoken(0).and_call("call_1", "add", &json!({ "a": 1, "b": 40 })),
+            _ => spoken(results),
+        });
+        Self { answers: answers.map(|reply| reply.prepare(WireKind::OpenAiChat)).collect() }
+    }
+
+    pub(crate) fn answer(&self, request: &Recorded) -> Reply {
+        self.answers[results(request).min(TASK_TOOL_STEPS)].clone()
+    }
 }

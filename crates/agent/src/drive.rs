@@ -299,6 +299,11 @@ impl Driver {
         if !self.run.can_hear() {
             return Ok(());
         }
+        self.hear_all().await
+    }
+
+    /// Takes in what was said, wherever that is kept.
+    async fn hear_all(&mut self) -> Result<(), Error> {
         while let Some(input) = self.cx.control.take_steering() {
             self.hear(input).await?;
         }

@@ -11,7 +11,7 @@ use provost_core::work::{EffectClass, EffectKey};
 use provost_core::{ApprovalRequest, ErrorInfo, Message, Money, ToolCall, ToolResult};
 use serde_json::Value;
 
-use crate::run::{Beginning, Feed};
+use crate::run::{Beginning, Feed, Run};
 
 /// An effect that is about to happen.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +90,10 @@ pub trait Journal: Send + Sync + 'static {
     fn is_budgeted(&self) -> bool {
         false
     }
+
+    /// Everything that was fed so far is recorded, and the session has all of it. A journal may keep the run as it stands, so
+    /// that it need not be folded from its beginning.
+    fn settled(&self, _run: &Run) {}
 
     /// What was said to the run since it was last asked; the run takes it in with [`Feed::UserSaid`], in this order.
     fn inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>>;

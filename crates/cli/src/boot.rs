@@ -1,32 +1,37 @@
-//! The composition root: the one place that names models, tools, stores and the agent together.
+//! The composition root: the one place that names the database, the engine, models and tools together.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_agent::context::Truncate;
-use provost_agent::session::{FileSessions, MemorySessions, SESSION_ID_BYTES_MAX, SessionStore};
-use provost_agent::{Agent, BuildError};
-use provost_core::{Env, Limits};
+use provost_agent::session::SESSION_ID_BYTES_MAX;
+use provost_core::Env;
+use provost_engine::{AgentProfile, Engine, EngineOptions, Focus, Lease, Worker};
 use provost_model::{Anthropic, ChatModel, OpenAi, openai_compatible};
-use provost_tool::Tool;
 
 use crate::command::AgentArgs;
+use crate::data::{self, engine_problem};
 use crate::demo::DemoModel;
 use crate::discover::{self, Choice, Provider, Wanted, World};
 use crate::problem::Problem;
-use crate::talk::{Talk, session_problem};
-use crate::tool;
+use crate::recipe::{Kitchen, Recipe};
+use crate::talk::Talk;
 
 /// How long it may take to reach a local server.
 pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(150);
 
-/// What the agent is told unless somebody says otherwise.
-const INSTRUCTIONS: &str = "You are a helpful assistant in a terminal. Answer briefly, in Markdown. \
-     Use your tools when they help; if a call is not approved, say so and go on without it.";
+/// Turns that one terminal works on at once.
+const CAPACITY: usize = 4;
 
-/// The session of a chat that is not kept.
-const SESSION_IN_MEMORY: &str = "chat";
+/// Everything that is decided before anything is opened or stored.
+pub(crate) struct Plan {
+    /// The model and why it was chosen.
+    pub(crate) choice: Choice,
+    recipe: Recipe,
+    kitchen: Arc<Kitchen>,
+    dir: PathBuf,
+    name: Option<String>,
+}
 
 /// Everything a command needs to talk.
 pub(crate) struct Boot {
@@ -34,24 +39,96 @@ pub(crate) struct Boot {
     pub(crate) talk: Talk,
     /// The model and why it was chosen.
     pub(crate) choice: Choice,
+    /// What the agent is made of.
+    pub(crate) recipe: Recipe,
+    /// Where agents are made.
+    pub(crate) kitchen: Arc<Kitchen>,
     /// Names and descriptions of the tools.
     pub(crate) tools: Vec<(String, String)>,
+    /// What carries turns out and keeps the database open.
+    pub(crate) works: Works,
 }
 
-/// Puts it all together. `pace` is how long the demo model waits before each word.
-pub(crate) fn boot(args: &AgentArgs, pace: Duration) -> Result<Boot, Problem> {
-    let choice = choose(&args.wanted())?;
-    let model = open_model(&choice, pace)?;
-    let tools =
-        if args.no_tools { Vec::new() } else { tool::all(&Env::system(), args.notes_dir.clone())? };
-    let described = tools.iter().map(|tool| {
-        let def = tool.spec().def();
-        (def.name.clone(), def.description.clone())
-    });
-    let described = described.collect();
-    let agent = agent(args, model, tools).map_err(|error| Problem::invalid(error.to_string()))?;
-    let (store, session) = sessions(args)?;
-    Ok(Boot { talk: Talk::new(agent, store, session), choice, tools: described })
+/// What works in the background.
+pub(crate) struct Works {
+    engine: Engine,
+    worker: Worker,
+}
+
+impl Plan {
+    /// Decides. `pace` is how long the demo model waits before each word.
+    pub(crate) fn new(
+        args: &AgentArgs,
+        data: Option<&Path>,
+        pace: Duration,
+        is_interactive: bool,
+    ) -> Result<Self, Problem> {
+        let choice = choose(&args.wanted())?;
+        let recipe = Recipe::new(args, &choice, is_interactive)?;
+        let kitchen = Arc::new(Kitchen::new(pace));
+        kitchen.open(&recipe, &choice)?;
+        let name = args.session.as_deref().map(session_name).transpose()?;
+        let dir = data::real_dir(data)?;
+        Ok(Self { choice, recipe, kitchen, dir, name })
+    }
+
+    /// Uses the session with this name unless another is asked for.
+    #[must_use]
+    pub(crate) fn session_or(mut self, name: &str) -> Self {
+        self.name.get_or_insert_with(|| name.to_owned());
+        self
+    }
+
+    /// Opens the database and starts to work: what a dead terminal left in the session is taken up at once.
+    pub(crate) async fn open(self) -> Result<Boot, Problem> {
+        let Self { choice, recipe, kitchen, dir, name } = self;
+        let store = data::open(&dir)?;
+        let focus = Focus::default();
+        let options = EngineOptions {
+            focus: Some(focus.clone()),
+            capacity: CAPACITY,
+            ..EngineOptions::default()
+        };
+        let agents = Arc::clone(&kitchen);
+        let build = move |profile: &AgentProfile, _: &Lease| agents.build(profile);
+        let engine = Engine::new(store, build, options, Env::system());
+        let mut talk = Talk::open(&engine, &focus, name.as_deref()).await?;
+        let described = recipe.tools()?.into_iter().map(|tool| {
+            let def = tool.spec().def();
+            (def.name.clone(), def.description.clone())
+        });
+        let tools = described.collect();
+        let (stored, worker) = tokio::join!(talk.use_recipe(&recipe), engine.start());
+        stored?;
+        let worker = worker.map_err(|error| engine_problem(&error))?;
+        let works = Works { engine, worker };
+        Ok(Boot { talk, choice, recipe, kitchen, tools, works })
+    }
+}
+
+impl Works {
+    /// Lets what is under way come to an end, but not for longer than this; what is not finished then is given back, and
+    /// whoever opens the session next goes on with it.
+    pub(crate) async fn close(self, patience: Duration) {
+        self.worker.stop(patience).await;
+        self.engine.store().close().await;
+    }
+}
+
+/// The name of a session, if it can be one.
+fn session_name(name: &str) -> Result<String, Problem> {
+    if name.trim().is_empty() {
+        let problem = Problem::invalid("--session needs a name");
+        return Err(problem.help("write --session NAME, or leave it out"));
+    }
+    if name.len() > SESSION_ID_BYTES_MAX {
+        let what = format!(
+            "the name of the session has {} bytes, and {SESSION_ID_BYTES_MAX} are allowed",
+            name.len()
+        );
+        return Err(Problem::invalid(what).help("choose a shorter name with --session"));
+    }
+    Ok(name.to_owned())
 }
 
 /// Decides which model to use, from the real environment.
@@ -93,84 +170,4 @@ pub(crate) fn open_model(choice: &Choice, pace: Duration) -> Result<Arc<dyn Chat
         }
     };
     Ok(Arc::new(model.map_err(refused)?))
-}
-
-fn agent(
-    args: &AgentArgs,
-    model: Arc<dyn ChatModel>,
-    tools: Vec<Arc<dyn Tool>>,
-) -> Result<Agent, BuildError> {
-    let mut limits = Limits::default();
-    if let Some(turns) = args.max_turns {
-        limits = limits.turns(turns);
-    }
-    if let Some(timeout) = args.timeout {
-        limits = limits.wall(timeout);
-    }
-    let builder =
-        Agent::builder("provost", model).tools(tools).limits(limits).context(Truncate::new());
-    match args.system.clone() {
-        // What a person writes is text and never a template.
-        Some(system) => builder.instructions_from(move |_| {
-            let system = system.clone();
-            async move { Ok(system) }
-        }),
-        None => builder.instructions(INSTRUCTIONS),
-    }
-    .build()
-}
-
-fn sessions(args: &AgentArgs) -> Result<(Arc<dyn SessionStore>, String), Problem> {
-    let Some(name) = &args.session else {
-        let store = Arc::new(MemorySessions::new());
-        return Ok((store, SESSION_IN_MEMORY.to_owned()));
-    };
-    if name.trim().is_empty() {
-        let problem = Problem::invalid("--session needs a name");
-        return Err(problem.help("write --session NAME, or leave it out"));
-    }
-    if name.len() > SESSION_ID_BYTES_MAX {
-        let what = format!(
-            "the name of the session has {} bytes, and {SESSION_ID_BYTES_MAX} are allowed",
-            name.len()
-        );
-        return Err(Problem::invalid(what).help("choose a shorter name with --session"));
-    }
-    let dir = data_dir(|name| std::env::var(name).ok())?.join("sessions");
-    let store = FileSessions::open(dir).map_err(|error| session_problem(&error))?;
-    Ok((Arc::new(store), name.clone()))
-}
-
-/// Where the program keeps what belongs to the user.
-pub(crate) fn data_dir(env: impl Fn(&str) -> Option<String>) -> Result<PathBuf, Problem> {
-    let absolute = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    if let Some(data) = absolute("XDG_DATA_HOME") {
-        return Ok(data.join("provost"));
-    }
-    let home = absolute("HOME").or_else(|| absolute("USERPROFILE"));
-    match home {
-        Some(home) => Ok(home.join(Path::new(".local/share/provost"))),
-        None => Err(Problem::invalid("there is no directory for data")
-            .help("set XDG_DATA_HOME or HOME to an absolute path")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_data_directory_follows_the_environment() {
-        let dir = |pairs: &'static [(&str, &str)]| {
-            data_dir(|name| {
-                let found = pairs.iter().find(|(key, _)| *key == name);
-                found.map(|(_, value)| (*value).to_owned())
-            })
-        };
-        let xdg = dir(&[("XDG_DATA_HOME", "/x"), ("HOME", "/h")]).unwrap();
-        assert_eq!(xdg, Path::new("/x/provost"));
-        let home = dir(&[("XDG_DATA_HOME", "relative"), ("HOME", "/h")]).unwrap();
-        assert_eq!(home, Path::new("/h/.local/share/provost"));
-        assert!(dir(&[]).unwrap_err().help.is_some());
-    }
 }

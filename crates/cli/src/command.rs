@@ -2,6 +2,7 @@
 
 mod chat;
 mod completions;
+mod db;
 mod doctor;
 mod run;
 
@@ -22,6 +23,7 @@ Examples:
   provost chat                                    talk to an agent; without a key it is a demo
   provost run \"what is (2 + 3) * 4?\"              one question, one answer
   provost run --json \"what time is it?\"           the same as JSON events, one per line
+  provost db backup backup.db                     a copy of everything that is kept
   provost doctor                                  what is set up, and what to do next
 
 Exit codes:
@@ -35,6 +37,9 @@ pub(crate) struct Cli {
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
+    /// Where conversations are kept; PROVOST_DATA says it for all commands
+    #[arg(long, global = true, value_name = "DIR")]
+    data: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -45,6 +50,8 @@ enum Command {
     Chat(chat::Args),
     /// Ask once and print the answer
     Run(run::Args),
+    /// Check, back up, restore and measure the database
+    Db(db::Args),
     /// Check what is set up, what is reachable, and what to do next
     Doctor(doctor::Args),
     /// Print a completion script for a shell
@@ -53,10 +60,12 @@ enum Command {
 
 /// Runs the command; the number is the exit code.
 pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
+    let data = cli.data.as_deref();
     match cli.command {
-        Command::Chat(args) => chat::run(&args, output),
-        Command::Run(args) => run::run(&args, output),
-        Command::Doctor(args) => doctor::run(&args, output),
+        Command::Chat(args) => chat::run(&args, data, output),
+        Command::Run(args) => run::run(&args, data, output),
+        Command::Db(args) => db::run(&args, data, output),
+        Command::Doctor(args) => doctor::run(&args, data, output),
         Command::Completions(args) => completions::run(&args),
     }
 }
@@ -89,7 +98,7 @@ pub(crate) struct AgentArgs {
     /// Where the tool save_note writes
     #[arg(long, value_name = "DIR", default_value = NOTES_DIR_DEFAULT)]
     pub(crate) notes_dir: PathBuf,
-    /// Keep the conversation under this name and go on with it next time
+    /// The name of the conversation: it is kept under it, and goes on next time
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
     /// Allow every tool call without asking
@@ -107,6 +116,9 @@ impl AgentArgs {
         }
     }
 }
+
+/// How long a turn may take to come to an end when the program was told to end. What is not finished then is kept.
+pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Runs async work on a runtime that is built only now. Threads that still wait for input do not hold the program up.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Problem> {

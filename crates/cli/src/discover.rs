@@ -18,7 +18,7 @@ const OPENAI_DEFAULT: &str = "gpt-5-mini";
 const ANTHROPIC_DEFAULT: &str = "claude-sonnet-5-5";
 
 /// What a person asked for on the command line.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Wanted {
     /// `provider/model`.
     pub(crate) model: Option<String>,

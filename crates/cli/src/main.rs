@@ -4,16 +4,19 @@
 
 mod boot;
 mod command;
+mod data;
 mod demo;
 mod discover;
 mod interrupt;
 mod output;
 mod plain;
 mod problem;
+mod recipe;
 mod stdin;
 mod talk;
 mod tool;
 mod tui;
+mod turn;
 
 use std::process::ExitCode;
 

@@ -1,18 +1,26 @@
 //! A turn without a screen: text to standard output, everything else to standard error.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use provost_core::{ApprovalDecision, ApprovalRequest, ErrorInfo, Event, EventKind, RunSummary};
+use tokio::time::Instant;
 
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Signal};
 use crate::output::{Output, one_line, printable};
 use crate::problem::Problem;
 use crate::stdin::Lines;
-use crate::talk::Turn;
 use crate::tui::{question, remark};
+use crate::turn::Turn;
 
 /// Characters of a call or a result that one line shows.
 const ACTIVITY_CHARS_MAX: usize = 120;
+
+/// How long a stopped turn may take to end in order once nobody listens.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a turn goes on after its terminal was closed.
+pub(crate) const ALONE_MAX: Duration = Duration::from_secs(600);
 
 /// How a turn is printed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -117,6 +125,8 @@ pub(crate) enum Approver {
     Nobody,
     /// The person at the terminal.
     Ask,
+    /// Somebody else: the question stays open.
+    Leave,
 }
 
 impl Approver {
@@ -130,7 +140,7 @@ impl Approver {
     }
 }
 
-/// How a turn ended.
+/// How a turn ended, or how it was left.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// With an answer.
@@ -143,6 +153,8 @@ pub(crate) enum Ended {
     Suspended,
     /// Nobody reads standard output any more.
     ReaderGone,
+    /// The program ends and the turn does not: whoever opens the session next goes on with it.
+    Left,
 }
 
 /// What a turn is driven with.
@@ -157,50 +169,65 @@ pub(crate) struct Desk<'a, O, E> {
     pub(crate) interrupt: &'a mut Interrupt,
 }
 
+/// What a person, or nobody, says to a question.
+enum Answer {
+    Decision(ApprovalDecision),
+    /// The terminal is gone: the question stays open.
+    Gone,
+}
+
 /// Reads a turn to its end.
 pub(crate) async fn drive<O: Write, E: Write>(
     mut turn: Turn,
     desk: &mut Desk<'_, O, E>,
 ) -> Result<Ended, Problem> {
     let mut is_stopping = false;
+    // Once the terminal is gone the turn goes on until this moment, and nobody hears it.
+    let mut alone_until: Option<Instant> = None;
     loop {
         let event = tokio::select! {
-            event = turn.next() => event,
-            () = desk.interrupt.next() => {
-                if is_stopping {
-                    return Ok(Ended::Cancelled);
+            event = turn.next() => event?,
+            signal = desk.interrupt.next() => match signal {
+                Signal::Stop if is_stopping => return Ok(Ended::Cancelled),
+                Signal::Stop => {
+                    is_stopping = true;
+                    turn.cancel().await?;
+                    continue;
                 }
-                is_stopping = true;
-                turn.cancel();
-                continue;
-            }
+                Signal::End => return Ok(Ended::Left),
+                Signal::HangUp => {
+                    alone_until.get_or_insert_with(|| Instant::now() + ALONE_MAX);
+                    continue;
+                }
+            },
+            () = moment(alone_until) => return Ok(Ended::Left),
         };
         let Some(event) = event else {
             let what = "the run ended without a result";
             return Err(Problem::new(provost_core::ErrorKind::Bug, what));
         };
-        if let Err(error) = desk.printer.event(&event) {
+        if let Err(error) = desk.printer.event(&event)
+            && alone_until.is_none()
+        {
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                return Err(Problem::io("standard output", &error));
+            }
             // Nobody hears it any more, but the conversation is kept.
-            turn.end().await;
-            return match error.kind() {
-                io::ErrorKind::BrokenPipe => Ok(Ended::ReaderGone),
-                _ => Err(Problem::io("standard output", &error)),
-            };
+            turn.end(END_TIMEOUT).await;
+            return Ok(Ended::ReaderGone);
         }
         match event.kind {
-            EventKind::ApprovalNeeded { request } => {
-                let decision = tokio::select! {
-                    decision = decide(&request, desk.approver, desk.printer, desk.lines) => decision,
-                    () = desk.interrupt.next() => {
-                        is_stopping = true;
-                        // The question's line is still open.
-                        desk.printer.aside("");
-                        turn.cancel();
-                        continue;
-                    }
-                };
-                turn.decide(request.id, decision);
-            }
+            EventKind::ApprovalNeeded { .. } if alone_until.is_some() => return Ok(Ended::Left),
+            EventKind::ApprovalNeeded { request } => match ask(&request, desk).await {
+                Ok(Answer::Decision(decision)) => turn.decide(request.id, decision).await?,
+                Ok(Answer::Gone) | Err(Signal::End | Signal::HangUp) => return Ok(Ended::Left),
+                Err(Signal::Stop) => {
+                    is_stopping = true;
+                    // The question's line is still open.
+                    desk.printer.aside("");
+                    turn.cancel().await?;
+                }
+            },
             EventKind::Finished { summary } => return Ok(Ended::Finished(summary)),
             EventKind::Failed { error } => return Ok(Ended::Failed(*error)),
             EventKind::Cancelled => return Ok(Ended::Cancelled),
@@ -210,14 +237,34 @@ pub(crate) async fn drive<O: Write, E: Write>(
     }
 }
 
+/// Waits for a moment; for ever if there is none.
+async fn moment(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// An answer, or the signal that came instead.
+async fn ask<O: Write, E: Write>(
+    request: &ApprovalRequest,
+    desk: &mut Desk<'_, O, E>,
+) -> Result<Answer, Signal> {
+    tokio::select! {
+        answer = decide(request, desk.approver, desk.printer, desk.lines) => Ok(answer),
+        signal = desk.interrupt.next() => Err(signal),
+    }
+}
+
 async fn decide<O: Write, E: Write>(
     request: &ApprovalRequest,
     approver: Approver,
     printer: &mut Printer<O, E>,
     lines: &mut Lines,
-) -> ApprovalDecision {
+) -> Answer {
     let name = &request.call.name;
-    match approver {
+    let decision = match approver {
+        Approver::Leave => return Answer::Gone,
         Approver::Yes => ApprovalDecision::Approve,
         Approver::Nobody => {
             printer.aside(&format!(
@@ -232,13 +279,18 @@ async fn decide<O: Write, E: Write>(
             // All of it: what is cut away is what a person would have refused.
             let arguments = request.call.arguments.replace(['\n', '\t'], " ");
             printer.question(&format!("allow {name} {arguments}? [y/N] "));
-            let answer = lines.next().await.and_then(Result::ok).unwrap_or_default();
-            match answer.trim().to_lowercase().as_str() {
+            let answer = lines.next().await.and_then(Result::ok);
+            // The end of input from a terminal that is still there is a no; a closed one has said nothing.
+            if answer.is_none() && !io::stdin().is_terminal() {
+                return Answer::Gone;
+            }
+            match answer.unwrap_or_default().trim().to_lowercase().as_str() {
                 "y" | "yes" => ApprovalDecision::Approve,
                 _ => ApprovalDecision::Deny { reason: "the user said no".to_owned() },
             }
         }
-    }
+    };
+    Answer::Decision(decision)
 }
 
 #[cfg(test)]

@@ -1,116 +1,204 @@
-//! The one place that touches the agent: begin a turn, read its events, answer, steer and stop it.
+//! A conversation on the engine: say something, add to it, take it up again, begin anew.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
-use provost_agent::session::{SessionError, SessionStore};
-use provost_agent::{Agent, HandleError, OnApproval, RunHandle, RunStream};
-use provost_core::{ApprovalDecision, ApprovalId, ErrorKind, Event, Message};
-use provost_model::ChatModel;
+use provost_core::limits::COMMAND_TEXT_BYTES_MAX;
+use provost_core::work::{AgentCommand, Namespace, QueueMode, SessionName};
+use provost_core::{Env, ErrorKind, InputId, Message, Part, RunId};
+use provost_engine::{Engine, Focus};
 
+use crate::data::engine_problem;
 use crate::problem::Problem;
+use crate::recipe::{NAME_PREFIX, Recipe};
+use crate::turn::Turn;
 
-/// How long a turn may take to end in order once nobody listens.
-const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// Runs among which the last one of a terminal is looked for.
+const RECENT_MAX: u64 = 200;
 
 /// A conversation with an agent.
 #[derive(Clone)]
 pub(crate) struct Talk {
-    agent: Agent,
-    store: Arc<dyn SessionStore>,
+    engine: Engine,
+    focus: Focus,
+    namespace: Namespace,
+    /// The stored agent that answers.
+    agent: String,
+    /// What a person calls the session; one without a name is not found again by name.
+    name: Option<String>,
     session: String,
+    /// The last run that was shown: later ones are news.
+    seen: RunId,
+}
+
+/// What was said before, and what is not finished.
+pub(crate) struct Past {
+    /// Oldest first.
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// The turn that somebody left, or that another terminal works on.
+    pub(crate) unfinished: Option<Turn>,
 }
 
 impl Talk {
-    /// A conversation that is kept in a store.
-    pub(crate) fn new(agent: Agent, store: Arc<dyn SessionStore>, session: String) -> Self {
-        Self { agent, store, session }
+    /// A conversation under a name, or a new one without.
+    pub(crate) async fn open(
+        engine: &Engine,
+        focus: &Focus,
+        name: Option<&str>,
+    ) -> Result<Self, Problem> {
+        let namespace = Namespace::default();
+        let session = match name {
+            Some(name) => engine.session(&namespace, name).await.map_err(|e| engine_problem(&e))?,
+            None => engine.new_session_id(),
+        };
+        focus.add(&namespace, &session);
+        Ok(Self {
+            engine: engine.clone(),
+            focus: focus.clone(),
+            namespace,
+            agent: String::new(),
+            name: name.map(str::to_owned),
+            session,
+            seen: Env::system().id(),
+        })
     }
 
-    /// The agent answers with another model from now on.
-    pub(crate) fn use_model(&mut self, model: Arc<dyn ChatModel>) {
-        self.agent = self.agent.with_model(model);
+    /// The agent of this recipe answers from now on.
+    pub(crate) async fn use_recipe(&mut self, recipe: &Recipe) -> Result<(), Problem> {
+        let config = recipe.config()?;
+        let name = Recipe::name(&config)?;
+        let stored = self.engine.put_agent(&self.namespace, &name, Some(&recipe.model), config);
+        stored.await.map_err(|error| engine_problem(&error))?;
+        self.agent = name;
+        Ok(())
     }
 
-    /// Begins a turn. Nothing happens before its events are read.
-    pub(crate) fn start(&self, text: &str) -> Turn {
-        let stream = self
-            .agent
-            .run(text)
-            .session(Arc::clone(&self.store), self.session.clone())
-            .on_approval(OnApproval::Events)
-            .stream();
-        Turn { handle: stream.handle(), stream }
+    /// What a person calls the session.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
-    /// What was said before, oldest first.
-    pub(crate) async fn history(&self) -> Result<Vec<Arc<Message>>, Problem> {
-        let stored = self.store.load(&self.session).await;
-        let transcript = stored.map_err(|error| session_problem(&error))?;
-        Ok(transcript.map_or_else(Vec::new, |transcript| transcript.messages))
+    /// Says something that begins a turn. When this returns, nothing can lose it.
+    pub(crate) async fn start(&mut self, text: &str) -> Result<Turn, Problem> {
+        let command = AgentCommand {
+            agent: Some(self.agent.clone()),
+            // The agent may have changed since the session began; a turn of its own has the newest.
+            new_task: true,
+            ..self.command(text)?
+        };
+        let accepted = self.engine.accept(&self.namespace, command).await;
+        let accepted = accepted.map_err(|error| engine_problem(&error))?;
+        Ok(self.follow(accepted.run))
     }
 
-    /// Forgets what was said.
-    pub(crate) async fn forget(&self) -> Result<(), Problem> {
-        let gone = self.store.delete(&self.session).await;
-        gone.map(|_| ()).map_err(|error| session_problem(&error))
-    }
-}
-
-/// A session error as a problem, with the way out where there is one.
-pub(crate) fn session_problem(error: &SessionError) -> Problem {
-    let problem = Problem::new(error.kind(), error.to_string());
-    match error.kind() {
-        ErrorKind::Invalid => problem.help("choose a shorter name with --session"),
-        ErrorKind::Malformed => problem.help("choose another name with --session"),
-        ErrorKind::Unavailable => problem.help("`provost doctor` checks the data directory"),
-        _ => problem,
-    }
-}
-
-/// A turn that runs. Dropping it stops it and leaves a valid conversation.
-pub(crate) struct Turn {
-    stream: RunStream,
-    handle: RunHandle,
-}
-
-impl Turn {
-    /// The next event; `None` after the last one.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
-        self.stream.next().await
+    /// Says something more to the turn that is under way, whoever works on it.
+    pub(crate) async fn steer(&self, text: &str) -> Result<InputId, Problem> {
+        let command = self.command(text)?;
+        let accepted = self.engine.accept(&self.namespace, command).await;
+        accepted.map(|accepted| accepted.input).map_err(|error| engine_problem(&error))
     }
 
-    /// The next event if it is there already.
-    pub(crate) fn next_ready(&mut self) -> Option<Event> {
-        self.stream.next().now_or_never().flatten()
-    }
-
-    /// Answers a question.
-    pub(crate) fn decide(&self, id: ApprovalId, decision: ApprovalDecision) {
-        // A run that is over asks nothing any more.
-        self.handle.decide(id, decision).ok();
-    }
-
-    /// Says something more. A run that is over does not hear it; whoever said it finds out by the event that does not come.
-    pub(crate) fn steer(&self, text: &str) -> Result<(), Problem> {
-        match self.handle.steer(text) {
-            Ok(()) | Err(HandleError::Ended) => Ok(()),
-            Err(error @ (HandleError::Full | HandleError::NotAsked)) => {
-                Err(Problem::new(ErrorKind::Exhausted, error.to_string()))
-            }
+    /// Takes back what was said, if nobody has read it yet.
+    pub(crate) async fn withdraw(&self, input: InputId) -> Result<(), Problem> {
+        match self.engine.withdraw_input(&self.namespace, input).await {
+            Err(error) if error.kind() != ErrorKind::Conflict => Err(engine_problem(&error)),
+            _ => Ok(()),
         }
     }
 
-    /// Stops it; its last event follows.
-    pub(crate) fn cancel(&self) {
-        self.handle.cancel();
+    /// What was said before.
+    pub(crate) async fn past(&mut self) -> Result<Past, Problem> {
+        let found = self.engine.conversation(&self.namespace, &self.session).await;
+        let found = found.map_err(|error| engine_problem(&error))?;
+        let unfinished = found.unfinished.map(|run| self.follow(run));
+        Ok(Past { messages: found.messages, unfinished })
     }
 
-    /// Stops it and waits until it has ended in order, so that what was said is kept. It does not wait long.
-    pub(crate) async fn end(mut self) {
-        self.cancel();
-        let drain = async { while self.stream.next().await.is_some() {} };
-        tokio::time::timeout(END_TIMEOUT, drain).await.ok();
+    /// The next turn of the session that was not shown yet: what was said meanwhile, here or in another terminal.
+    pub(crate) async fn next_turn(&mut self) -> Result<Option<Turn>, Problem> {
+        let next = self.engine.next_run(&self.namespace, &self.session, self.seen).await;
+        let next = next.map_err(|error| engine_problem(&error))?;
+        Ok(next.map(|run| self.follow(run)))
+    }
+
+    /// The last turn: of the session if it has a name, else of any terminal. It may be over.
+    pub(crate) async fn last_turn(&mut self) -> Result<Turn, Problem> {
+        if let Some(name) = &self.name {
+            let found = self.engine.conversation(&self.namespace, &self.session).await;
+            let found = found.map_err(|error| engine_problem(&error))?;
+            let what = format!("nothing was said in session `{name}`");
+            let run = found.unfinished.or(found.last);
+            let run = run.ok_or_else(|| Problem::new(ErrorKind::NotFound, what))?;
+            return Ok(self.follow(run));
+        }
+        let runs = self.engine.newest_runs(&self.namespace, RECENT_MAX).await;
+        let runs = runs.map_err(|error| engine_problem(&error))?;
+        let last = runs.into_iter().find(|run| run.agent.starts_with(NAME_PREFIX));
+        let last = last.ok_or_else(|| Problem::new(ErrorKind::NotFound, "there is no run yet"))?;
+        self.session = last.session_id;
+        self.focus.add(&self.namespace, &self.session);
+        Ok(self.follow(last.id))
+    }
+
+    /// Begins anew; what was said before stays in the database.
+    pub(crate) async fn begin_anew(&mut self) -> Result<(), Problem> {
+        self.session = match &self.name {
+            Some(name) => self
+                .engine
+                .fresh_session(&self.namespace, name)
+                .await
+                .map_err(|error| engine_problem(&error))?,
+            None => self.engine.new_session_id(),
+        };
+        self.focus.add(&self.namespace, &self.session);
+        Ok(())
+    }
+
+    fn follow(&mut self, run: RunId) -> Turn {
+        self.seen = run;
+        Turn::new(&self.engine, &self.namespace, run)
+    }
+
+    fn command(&self, text: &str) -> Result<AgentCommand, Problem> {
+        let session: SessionName = self
+            .session
+            .parse()
+            .map_err(|error: provost_core::work::WorkError| Problem::invalid(error.to_string()))?;
+        Ok(AgentCommand {
+            message: parts(text),
+            session_id: Some(session),
+            queue_mode: Some(QueueMode::Steer),
+            // The agent has its own limit, which says more when it is reached.
+            timeout_ms: Some(0),
+            ..AgentCommand::default()
+        })
+    }
+}
+
+/// A text as parts, none of which is larger than a part may be.
+fn parts(text: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while rest.len() > COMMAND_TEXT_BYTES_MAX {
+        let cut = rest.floor_char_boundary(COMMAND_TEXT_BYTES_MAX);
+        let (piece, left) = rest.split_at(cut);
+        parts.push(Part::text(piece));
+        rest = left;
+    }
+    parts.push(Part::text(rest));
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_characters_and_loses_none() {
+        assert_eq!(parts("hi"), [Part::text("hi")]);
+        let long = "é".repeat(COMMAND_TEXT_BYTES_MAX);
+        let parts = parts(&long);
+        assert_eq!(parts.len(), 2);
+        let text: String = parts.iter().filter_map(Part::as_text).collect();
+        assert_eq!(text, long);
     }
 }

@@ -151,6 +151,10 @@ id_type!(
     TaskId, "task"
 );
 id_type!(
+    /// A conversation that nobody has named.
+    SessionId, "ses"
+);
+id_type!(
     /// A question to a person: may this exact call run?
     ApprovalId, "appr"
 );

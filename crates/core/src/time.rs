@@ -32,6 +32,12 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// The moment so much earlier; the first one that can be told, if it is beyond.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// RFC 3339 text in UTC, with milliseconds.
     pub fn to_rfc3339(self) -> String {
         let (days, ms_of_day) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));

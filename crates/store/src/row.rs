@@ -111,6 +111,7 @@ pub mod journal;
 pub mod message;
 pub mod meta;
 pub mod outbox;
+pub mod retention;
 pub mod run;
 pub mod run_event;
 pub mod run_snapshot;

@@ -103,6 +103,9 @@ impl Driver {
         let change = Change { base: session.revision, pop: unsaved.pop, add: unsaved.add };
         session.revision = session.store.commit(&session.id, change).await?;
         self.feed(Feed::Saved)?;
+        if let Some(journal) = &self.cx.journal {
+            journal.settled(&self.run);
+        }
         Ok(())
     }
 }

@@ -305,6 +305,10 @@ async fn restore(
     if driver.run.is_suspended() {
         driver.feed(Feed::Resumed { at: cx.env.now() })?;
     }
+    if driver.run.is_done() {
+        // It had been stopped, or had come to its end unnoticed: what was said to it since lets it go on.
+        driver.hear_journal().await?;
+    }
     driver.toolbox = Toolbox::gather(cx, &driver.run).await;
     Ok(driver)
 }

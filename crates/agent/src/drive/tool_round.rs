@@ -1,9 +1,11 @@
 //! The tool calls of one turn: how many at once, in which order, and what ends them early.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt};
+use provost_core::{EventKind, ToolResult};
 use tracing::Instrument;
 
 use super::tool_call::{CallEnd, CallOutcome};
@@ -11,12 +13,46 @@ use super::{Driver, span};
 use crate::error::Error;
 use crate::run::{CallTicket, Feed};
 
+/// The result of a call that was not started because the user's side said something first.
+const SKIPPED_RESULT: &str = "This call was skipped: the user said something before it started. Read that first; call it again \
+     if it is still needed.";
+
 impl Driver {
     /// Runs calls and feeds each result back as it comes; history keeps call order by itself.
+    ///
+    /// What is said meanwhile never stops a call that runs; calls that wait for their turn are not run any more.
     pub(super) async fn call_tools(&mut self, tickets: Vec<CallTicket>) -> Result<(), Error> {
         let span = span::execute_tools(tickets.len());
-        for batch in self.batches(tickets) {
+        let mut batches = self.batches(tickets).into_iter();
+        let Some(first) = batches.next() else { return Ok(()) };
+        self.call_batch(first).instrument(span.clone()).await?;
+        while let Some(batch) = batches.next() {
+            if self.hears_news().await? {
+                let unstarted = std::iter::once(batch).chain(batches).flatten();
+                return self.skip(unstarted);
+            }
             self.call_batch(batch).instrument(span.clone()).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what was said since the last boundary; true if there was something.
+    async fn hears_news(&mut self) -> Result<bool, Error> {
+        let before = self.run.unheard();
+        self.hear_all().await?;
+        Ok(self.run.unheard() > before)
+    }
+
+    /// Gives a result to calls that are not run.
+    fn skip(&mut self, unstarted: impl Iterator<Item = CallTicket>) -> Result<(), Error> {
+        for ticket in unstarted {
+            let result = ToolResult::error(&ticket.call, SKIPPED_RESULT);
+            self.cx.queue.emit(EventKind::ToolFinished {
+                result: Box::new(result.clone()),
+                duration: Duration::ZERO,
+            });
+            let result = Box::new(result);
+            self.feed(Feed::ToolFinished { result, fault: false, at: self.now() })?;
         }
         Ok(())
     }
@@ -25,9 +61,10 @@ impl Driver {
     fn batches(&self, tickets: Vec<CallTicket>) -> Vec<Vec<CallTicket>> {
         let mut batches: Vec<Vec<CallTicket>> = Vec::new();
         let mut open = false;
+        let one_by_one = self.cx.core.parallel_tools == 1;
         for ticket in tickets {
-            let alone =
-                self.toolbox.find(&ticket.call.name).is_some_and(|tool| tool.spec().exclusive);
+            let alone = one_by_one
+                || self.toolbox.find(&ticket.call.name).is_some_and(|tool| tool.spec().exclusive);
             match batches.last_mut() {
                 Some(batch) if open && !alone => batch.push(ticket),
                 _ => batches.push(vec![ticket]),

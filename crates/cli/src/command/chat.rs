@@ -1,31 +1,38 @@
 //! `provost chat`: a conversation, on a screen or through a pipe.
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::time::Duration;
 
 use provost_core::ErrorKind;
 
-use super::{AgentArgs, block_on};
-use crate::boot::{self, Boot};
+use super::{AgentArgs, LEAVE_PATIENCE, block_on};
+use crate::boot::Plan;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::plain::{Approver, Desk, Ended, Printer, Style, drive};
 use crate::problem::Problem;
 use crate::stdin::Lines;
-use crate::tui::{self, Chat, Slash, Theme, parse_slash};
+use crate::talk::Talk;
+use crate::tui::{self, Setting, Slash, Theme, parse_slash};
 
 /// Pause of the demo model before each word, on a terminal.
 const DEMO_PACE: Duration = Duration::from_millis(12);
+
+/// The session of a terminal that names none.
+const SESSION_DEFAULT: &str = "default";
 
 const EXAMPLES: &str = "\
 Examples:
   provost chat
   provost chat --model anthropic/claude-sonnet-5-5
   provost chat --model my-model --base-url http://127.0.0.1:8080/v1
-  provost chat --session work                     kept, and continued next time
+  provost chat --session work                     another conversation, under a name of its own
   printf 'hello\\nwhat time is it?\\n' | provost chat
 
-In the chat /help lists commands and keys. Through a pipe each line is a turn.";
+In the chat /help lists commands and keys.
+What is said is kept: the next `provost chat` goes on with it, and finishes a turn that was cut off. /clear begins anew.
+Through a pipe each line is a turn, and without --session every program has a conversation of its own.";
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
@@ -39,38 +46,60 @@ pub(crate) struct Args {
 }
 
 /// Talks until the person leaves.
-pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, Problem> {
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
     let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
     let has_screen = output.stdout_tty && io::stdin().is_terminal() && !is_dumb;
     if !has_screen {
-        let boot = boot::boot(&args.agent, Duration::ZERO)?;
-        return block_on(pipe(args, output, &boot))?;
+        let is_asking = Approver::choose(args.agent.yes, output) == Approver::Ask;
+        let plan = Plan::new(&args.agent, data, Duration::ZERO, is_asking)?;
+        output.dim(&format!("{}: {}", plan.choice.name(), plan.choice.why));
+        return block_on(async {
+            let mut boot = plan.open().await?;
+            let code = pipe(args, output, &mut boot.talk).await;
+            boot.works.close(LEAVE_PATIENCE).await;
+            code
+        })?;
     }
-    let boot = boot::boot(&args.agent, DEMO_PACE)?;
-    let chat = Chat {
-        boot,
+    let plan = Plan::new(&args.agent, data, DEMO_PACE, /*is_interactive*/ true)?;
+    let plan = plan.session_or(SESSION_DEFAULT);
+    let setting = Setting {
         wanted: args.agent.wanted(),
-        pace: DEMO_PACE,
         theme: if output.stdout_color { Theme::color() } else { Theme::mono() },
         has_mouse: args.mouse,
         is_yes: args.agent.yes,
     };
-    block_on(tui::run(chat))?
+    block_on(async { tui::run(plan.open().await?, setting).await })?
 }
 
 /// Each line of standard input is a turn; the first turn that fails ends it.
-async fn pipe(args: &Args, output: &Output, boot: &Boot) -> Result<u8, Problem> {
-    output.dim(&format!("{}: {}", boot.choice.name(), boot.choice.why));
+async fn pipe(args: &Args, output: &Output, talk: &mut Talk) -> Result<u8, Problem> {
     let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
     let style =
         Style { is_json: false, stdout_tty: output.stdout_tty, stderr_color: output.stderr_color };
-    let mut printer = Printer::new(io::stdout().lock(), io::stderr(), style);
+    let mut printer = Printer::new(io::stdout(), io::stderr(), style);
     let mut lines = Lines::default();
     let approver = Approver::choose(args.agent.yes, output);
+    let mut next = match args.agent.session {
+        Some(_) => talk.past().await?.unfinished,
+        None => None,
+    };
     loop {
+        if let Some(turn) = next.take() {
+            let mut desk = Desk {
+                printer: &mut printer,
+                approver,
+                lines: &mut lines,
+                interrupt: &mut interrupt,
+            };
+            let ended = drive(turn, &mut desk).await?;
+            let code = super::run::exit(&ended, &mut printer)?;
+            if code != 0 || matches!(ended, Ended::ReaderGone) {
+                return Ok(code);
+            }
+        }
         let line = tokio::select! {
             line = lines.next() => line,
-            () = interrupt.next() => return Ok(ErrorKind::Cancelled.exit_code()),
+            _ = interrupt.next() => return Ok(ErrorKind::Cancelled.exit_code()),
         };
         let line = match line {
             None => return Ok(0),
@@ -79,22 +108,10 @@ async fn pipe(args: &Args, output: &Output, boot: &Boot) -> Result<u8, Problem> 
         };
         match parse_slash(&line) {
             Some(Slash::Quit) => return Ok(0),
-            Some(Slash::Clear) => boot.talk.forget().await?,
+            Some(Slash::Clear) => talk.begin_anew().await?,
             Some(_) => printer.aside("· only /clear and /quit work without a terminal"),
             None if line.trim().is_empty() => {}
-            None => {
-                let mut desk = Desk {
-                    printer: &mut printer,
-                    approver,
-                    lines: &mut lines,
-                    interrupt: &mut interrupt,
-                };
-                let ended = drive(boot.talk.start(line.trim()), &mut desk).await?;
-                let code = super::run::exit(&ended, &mut printer)?;
-                if code != 0 || matches!(ended, Ended::ReaderGone) {
-                    return Ok(code);
-                }
-            }
+            None => next = Some(talk.start(line.trim()).await?),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::boot::{self, PROBE_TIMEOUT};
+use crate::data;
 use crate::discover::{self, Choice, Provider, Wanted};
 use crate::output::{Output, printable};
 use crate::problem::Problem;
@@ -69,9 +70,9 @@ struct Report {
 }
 
 /// Looks around and reports.
-pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, Problem> {
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
     let env = |name: &str| std::env::var(name).ok();
-    let (report, code) = examine(args.offline, &env);
+    let (report, code) = examine(args.offline, data, &env);
     let text = if args.json {
         let text = serde_json::to_string_pretty(&report);
         text.map_err(|error| Problem::new(provost_core::ErrorKind::Bug, error.to_string()))? + "\n"
@@ -86,7 +87,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, Problem> {
     }
 }
 
-fn examine(is_offline: bool, env: &dyn Fn(&str) -> Option<String>) -> (Report, u8) {
+fn examine(
+    is_offline: bool,
+    data: Option<&Path>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> (Report, u8) {
     let probe = |address: &discover::Address| {
         if is_offline {
             return None;
@@ -116,7 +121,11 @@ fn examine(is_offline: bool, env: &dyn Fn(&str) -> Option<String>) -> (Report, u
     for (provider, vendor) in VENDORS {
         checks.extend(vendor_check(provider, vendor, is_offline, env));
     }
-    checks.push(data_dir(env));
+    let (data_checks, data_code) = data_checks(data, env);
+    checks.extend(data_checks);
+    if code == 0 {
+        code = data_code;
+    }
     checks.push(terminal(env));
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -138,6 +147,7 @@ fn bad(name: &'static str, problem: &Problem) -> Check {
 fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<Check> {
     let names = [
         "PROVOST_MODEL",
+        data::VARIABLE,
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
         "ANTHROPIC_API_KEY",
@@ -215,28 +225,29 @@ fn vendor_check(
     })
 }
 
-fn data_dir(env: &dyn Fn(&str) -> Option<String>) -> Check {
-    let dir = match boot::data_dir(env) {
+/// Where conversations are kept, and how much there is; the number is the exit code, since nothing runs without it.
+fn data_checks(given: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> (Vec<Check>, u8) {
+    const NAME: &str = "data directory";
+    let found = data::dir(given, env).and_then(|dir| writable(&dir).map(|()| dir));
+    let dir = match found {
         Ok(dir) => dir,
-        Err(problem) => {
-            return Check { state: State::Warning, ..bad("data directory", &problem) };
-        }
+        Err(problem) => return (vec![bad(NAME, &problem)], problem.kind.exit_code()),
     };
-    match writable(&dir) {
-        Ok(()) => ok("data directory", dir.display().to_string()),
-        Err(error) => Check {
-            state: State::Warning,
-            help: Some("--session needs it: correct its rights or set XDG_DATA_HOME".to_owned()),
-            ..ok("data directory", format!("{}: {error}", dir.display()))
-        },
-    }
+    let database = match std::fs::metadata(data::database(&dir)) {
+        Ok(file) => ok("database", format!("{} KiB", file.len().div_ceil(1024))),
+        Err(_) => Check { state: State::Info, ..ok("database", "none yet") },
+    };
+    (vec![ok(NAME, dir.display().to_string()), database], 0)
 }
 
-fn writable(dir: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(dir)?;
+fn writable(dir: &Path) -> Result<(), Problem> {
+    data::make(dir)?;
     let probe = dir.join(format!(".doctor-{}", std::process::id()));
-    std::fs::write(&probe, b"")?;
-    std::fs::remove_file(&probe)
+    let written = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
+    written.map_err(|error| {
+        Problem::io(dir.display(), &error)
+            .help("correct its rights, or choose another with --data DIR or PROVOST_DATA")
+    })
 }
 
 fn terminal(env: &dyn Fn(&str) -> Option<String>) -> Check {

@@ -3,7 +3,7 @@
 //! Invariant: the length and the nesting of an expression are bounded before anything is evaluated, so no input can exhaust the
 //! stack or the time of a call.
 
-use provost_tool::{FnTool, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, SpecError, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -21,12 +21,13 @@ struct Arguments {
 /// The tool.
 pub(crate) fn tool() -> Result<FnTool, SpecError> {
     let describe = "Evaluates an arithmetic expression with + - * / ^ and parentheses.";
-    tool_fn("calculator", describe, |_cx, arguments: Arguments| async move {
+    let tool = tool_fn("calculator", describe, |_cx, arguments: Arguments| async move {
         match evaluate(&arguments.expression) {
             Ok(value) => Ok(show(value)),
             Err(problem) => Err(ToolError::Retry(problem)),
         }
-    })
+    })?;
+    Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
 /// The value of an expression, or a sentence that says what is wrong with it.

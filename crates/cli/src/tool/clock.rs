@@ -1,7 +1,7 @@
 //! `clock`: the time now, in UTC.
 
 use provost_core::Env;
-use provost_tool::{FnTool, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, SpecError, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -11,8 +11,9 @@ struct Nothing {}
 /// The tool.
 pub(crate) fn tool(env: Env) -> Result<FnTool, SpecError> {
     let describe = "Tells the current date and time in UTC, in RFC 3339 form.";
-    tool_fn("clock", describe, move |_cx, _: Nothing| {
+    let tool = tool_fn("clock", describe, move |_cx, _: Nothing| {
         let now = env.now().to_rfc3339();
         async move { Ok::<_, ToolError>(now) }
-    })
+    })?;
+    Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }

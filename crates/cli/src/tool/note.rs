@@ -1,11 +1,12 @@
 //! `save_note`: writes a text file, after a person agreed.
 //!
 //! Invariant: a note is a new file directly inside the notes directory; a name can neither leave it nor overwrite anything.
+//! Saving the same note again finds it there, so a call that a crash cut off can be repeated.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use provost_tool::{Approval, FnTool, SpecError, ToolError, tool_fn};
+use provost_tool::{Approval, EffectClass, FnTool, SpecError, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -30,7 +31,7 @@ pub(crate) fn tool(dir: PathBuf) -> Result<FnTool, SpecError> {
             tokio::task::spawn_blocking(work).await?
         }
     })?;
-    Ok(tool.with_spec(|spec| spec.approval(Approval::Always)))
+    Ok(tool.with_spec(|spec| spec.approval(Approval::Always).effect(EffectClass::Idempotent)))
 }
 
 fn save(dir: &Path, name: &str, text: &str) -> Result<String, ToolError> {
@@ -41,13 +42,16 @@ fn save(dir: &Path, name: &str, text: &str) -> Result<String, ToolError> {
         )));
     }
     let failed = |path: &Path, error: &io::Error| {
-        ToolError::failed(format!("{} cannot be written: {error}", path.display()))
+        ToolError::failed(format!("{} cannot be written: {error}", shown(path)))
     };
     std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
     let path = dir.join(format!("{name}.txt"));
     let mut file = match std::fs::File::create_new(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if std::fs::read_to_string(&path).is_ok_and(|found| found == text) {
+                return Ok(format!("saved {}", shown(&path)));
+            }
             return Err(ToolError::Retry(format!(
                 "there is already a note `{name}`: choose another name"
             )));
@@ -55,7 +59,14 @@ fn save(dir: &Path, name: &str, text: &str) -> Result<String, ToolError> {
         Err(error) => return Err(failed(&path, &error)),
     };
     file.write_all(text.as_bytes()).map_err(|error| failed(&path, &error))?;
-    Ok(format!("saved {}", path.display()))
+    Ok(format!("saved {}", shown(&path)))
+}
+
+/// A path as a person would write it here: without the directory that they are in.
+fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().ok();
+    let short = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
+    short.as_deref().unwrap_or(path).display().to_string()
 }
 
 #[cfg(test)]
@@ -71,6 +82,8 @@ mod tests {
         assert!(again.to_string().contains("already a note"), "{again}");
         let text = std::fs::read_to_string(notes.join("milk.txt")).unwrap();
         assert_eq!(text, "buy milk");
+        // The same note once more is the same note.
+        assert!(save(&notes, "milk", "buy milk").unwrap().ends_with("milk.txt"));
     }
 
     #[test]

@@ -44,27 +44,37 @@ pub(crate) enum Action {
     Model(String),
     /// A stored conversation.
     History(Vec<Arc<Message>>),
+    /// A turn goes on that was not begun here and now: one that was cut off, or one of another terminal.
+    Follow,
+    /// The message that was to begin a turn did not reach it.
+    NotStarted(String, Problem),
+    /// Nothing follows of what was said meanwhile.
+    Unheard(String),
+    /// A new conversation begins.
+    Anew,
 }
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Begin a run with this message.
+    /// Begin a turn with this message.
     Start(String),
+    /// Go on with the turn that answers what was said meanwhile.
+    Next(String),
     /// Tell the running one something more.
     Steer(String),
     /// Answer a question.
     Decide(ApprovalId, ApprovalDecision),
-    /// Stop the run, gently.
+    /// Stop the turn, gently, and take back what it has not read.
     Cancel,
-    /// Let the run go at once.
+    /// Do not wait until it has stopped.
     Abandon,
     /// Use another model.
     Model(String),
     /// Write the conversation to a file.
     Save(Option<String>, String),
-    /// Forget the conversation.
-    Forget,
+    /// Begin a new conversation.
+    BeginAnew,
     /// Draw everything anew.
     Redraw,
     /// Leave.
@@ -180,8 +190,33 @@ impl App {
                 self.facts.model = name;
             }
             Action::History(messages) => self.transcript.load(&messages),
+            Action::Follow => {
+                self.transcript.begin_run();
+                self.running = Some(Running { since: self.now, is_stopping: false });
+            }
+            Action::NotStarted(text, problem) => {
+                self.transcript.push(Body::Problem(problem));
+                self.give_back(&text);
+            }
+            Action::Unheard(text) => {
+                self.queued.clear();
+                self.give_back(&text);
+            }
+            Action::Anew => {
+                self.transcript.clear();
+                self.usage = Usage::default();
+                let text = "a new conversation begins; the one before it stays in the database";
+                self.transcript.push(Body::Notice(text.to_owned()));
+            }
         }
         Vec::new()
+    }
+
+    /// Nothing runs, and what was said is in the box again.
+    fn give_back(&mut self, text: &str) {
+        self.running = None;
+        self.opening = None;
+        self.input.insert(text);
     }
 
     fn run_event(&mut self, kind: &EventKind) -> Vec<Effect> {
@@ -220,21 +255,22 @@ impl App {
         self.transcript.push(Body::User(text.to_owned()));
     }
 
-    /// The run is over; what it did not hear opens the next one, unless the user stopped it.
+    /// The run is over; what it did not hear is answered by the next one, unless the user stopped it.
     fn run_over(&mut self) -> Vec<Effect> {
         let was_stopping = self.running.take().is_some_and(|run| run.is_stopping);
         self.approvals.clear();
         self.opening = None;
-        let unheard: Vec<String> = self.queued.drain(..).collect();
-        if unheard.is_empty() {
+        if self.queued.is_empty() {
             return Vec::new();
         }
-        let text = unheard.join("\n\n");
+        let text = Vec::from_iter(self.queued.iter().map(String::as_str)).join("\n\n");
         if was_stopping {
+            self.queued.clear();
             self.input.insert(&text);
             return Vec::new();
         }
-        self.start(text)
+        self.update(Action::Follow);
+        vec![Effect::Next(text)]
     }
 
     pub(super) fn submit(&mut self) -> Vec<Effect> {
@@ -282,11 +318,7 @@ impl App {
             }
             Slash::Quit => return vec![Effect::Quit],
             Slash::Model(Some(name)) if is_idle => return vec![Effect::Model(name)],
-            Slash::Clear if is_idle => {
-                self.transcript.clear();
-                self.usage = Usage::default();
-                return vec![Effect::Forget, Effect::Redraw];
-            }
+            Slash::Clear if is_idle => return vec![Effect::BeginAnew, Effect::Redraw],
             Slash::Model(Some(_)) | Slash::Clear => {
                 self.complain("not while a turn is running", "wait for it, or stop it with Ctrl-C")
             }

@@ -5,9 +5,10 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::{Env, ErrorKind};
+use provost_core::{Env, ErrorKind, InputId};
 use ratatui::crossterm::event::{self, Event as TermEvent, MouseEventKind};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -16,11 +17,15 @@ use super::app::{Action, App, Effect, Facts};
 use super::terminal::Screen;
 use super::theme::Theme;
 use super::view::View;
-use crate::boot::{self, Boot};
+use crate::boot::{self, Boot, Works};
+use crate::command::LEAVE_PATIENCE;
 use crate::discover::Wanted;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Signal};
+use crate::plain::ALONE_MAX;
 use crate::problem::Problem;
-use crate::talk::{Talk, Turn};
+use crate::recipe::{Kitchen, Recipe};
+use crate::talk::{Past, Talk};
+use crate::turn::Turn;
 
 /// How often a running turn is drawn at most.
 const FRAME: Duration = Duration::from_millis(33);
@@ -28,17 +33,15 @@ const FRAME: Duration = Duration::from_millis(33);
 const EVENTS_PER_FRAME_MAX: usize = 512;
 /// Keys that wait while a picture is drawn.
 const KEYS_WAITING_MAX: usize = 256;
+/// How often an idle chat looks for what another terminal said.
+const NEWS: Duration = Duration::from_secs(1);
 /// Rows one step of the wheel moves.
 const WHEEL_ROWS: isize = 3;
 
-/// What a chat starts with.
-pub(crate) struct Chat {
-    /// Agent, model and tools.
-    pub(crate) boot: Boot,
+/// What a chat starts with besides its agent.
+pub(crate) struct Setting {
     /// What the command line asked for about the model.
     pub(crate) wanted: Wanted,
-    /// How long the demo model waits before each word.
-    pub(crate) pace: Duration,
     /// Colours.
     pub(crate) theme: Theme,
     /// True if the wheel scrolls.
@@ -47,44 +50,35 @@ pub(crate) struct Chat {
     pub(crate) is_yes: bool,
 }
 
+/// Why a chat ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The person leaves.
+    Quit,
+    /// Somebody ends the program.
+    Told,
+    /// The terminal was closed.
+    Alone,
+}
+
 /// Runs the chat until the person leaves, or somebody ends the program; the number is the exit code.
-pub(crate) async fn run(chat: Chat) -> Result<u8, Problem> {
-    let history = chat.boot.talk.history().await?;
+pub(crate) async fn run(mut boot: Boot, setting: Setting) -> Result<u8, Problem> {
+    let past = boot.talk.past().await?;
     let terminal = |error: std::io::Error| Problem::io("the terminal", &error);
     let mut interrupt = Interrupt::listen().map_err(terminal)?;
-    let screen = Screen::open(chat.has_mouse).map_err(terminal)?;
-    let mut keys = read_keys();
-    let mut desk = Desk::new(chat, screen);
-    if !history.is_empty() {
-        desk.act(Action::History(history)).await;
+    let screen = Screen::open(setting.has_mouse).map_err(terminal)?;
+    let (mut desk, works) = Desk::new(boot, setting, screen);
+    desk.take_up(past).await;
+    let end = desk.work(&mut interrupt).await;
+    let left = desk.close(end.as_ref().copied().unwrap_or(End::Quit)).await;
+    works.close(if left.is_some() { LEAVE_PATIENCE } else { Duration::ZERO }).await;
+    if let Some(left) = left {
+        writeln!(std::io::stderr(), "{left}").ok();
     }
-    let mut code = 0;
-    let mut frames = interval(FRAME);
-    frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    desk.draw().map_err(terminal)?;
-    while !desk.is_over {
-        let is_alive = desk.turn.is_some();
-        tokio::select! {
-            key = keys.recv() => match key {
-                Some(key) => {
-                    desk.terminal_event(key).await;
-                    desk.draw().map_err(terminal)?;
-                }
-                None => break,
-            },
-            () = interrupt.next() => {
-                code = ErrorKind::Cancelled.exit_code();
-                break;
-            }
-            event = next_event(&mut desk.turn) => desk.run_event(event).await,
-            _ = frames.tick(), if is_alive || desk.is_stale => {
-                desk.app.update(Action::Tick(desk.begun.elapsed()));
-                desk.draw().map_err(terminal)?;
-            }
-        }
+    match end.map_err(terminal)? {
+        End::Quit => Ok(0),
+        End::Told | End::Alone => Ok(ErrorKind::Cancelled.exit_code()),
     }
-    desk.close().await;
-    Ok(code)
 }
 
 /// Reads the terminal on a thread of its own: reading it blocks.
@@ -100,7 +94,7 @@ fn read_keys() -> mpsc::Receiver<TermEvent> {
     receiver
 }
 
-async fn next_event(turn: &mut Option<Turn>) -> Option<provost_core::Event> {
+async fn next_event(turn: &mut Option<Turn>) -> Result<Option<provost_core::Event>, Problem> {
     match turn {
         Some(turn) => turn.next().await,
         None => std::future::pending().await,
@@ -112,9 +106,12 @@ struct Desk {
     view: View,
     screen: Screen,
     talk: Talk,
+    recipe: Recipe,
+    kitchen: Arc<Kitchen>,
     wanted: Wanted,
-    pace: Duration,
     turn: Option<Turn>,
+    /// What was said to the turn and may not have been read yet.
+    said: Vec<InputId>,
     begun: Instant,
     /// True if the picture does not show the state.
     is_stale: bool,
@@ -122,26 +119,83 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(chat: Chat, screen: Screen) -> Self {
-        let Boot { talk, choice, tools } = chat.boot;
-        let facts = Facts { model: choice.name(), tools, is_yes: chat.is_yes };
+    fn new(boot: Boot, setting: Setting, screen: Screen) -> (Self, Works) {
+        let Boot { talk, choice, recipe, kitchen, tools, works } = boot;
+        let facts = Facts { model: choice.name(), tools, is_yes: setting.is_yes };
         let version = env!("CARGO_PKG_VERSION");
+        let session = talk.name().unwrap_or_default();
         let welcome = format!(
-            "**provost {version}** · `{}`: {}\n\nType a message, or `/help`.",
+            "**provost {version}** · `{}`: {}\n\nSession `{session}`. Type a message, or `/help`.",
             choice.name(),
             choice.why
         );
-        Self {
+        let desk = Self {
             app: App::new(facts, welcome),
-            view: View::new(chat.theme),
+            view: View::new(setting.theme),
             screen,
             talk,
-            wanted: chat.wanted,
-            pace: chat.pace,
+            recipe,
+            kitchen,
+            wanted: setting.wanted,
             turn: None,
+            said: Vec::new(),
             begun: Instant::now(),
             is_stale: true,
             is_over: false,
+        };
+        (desk, works)
+    }
+
+    /// Shows what was said before, and goes on with what is not finished.
+    async fn take_up(&mut self, past: Past) {
+        if !past.messages.is_empty() {
+            self.act(Action::History(past.messages)).await;
+        }
+        if let Some(turn) = past.unfinished {
+            self.turn = Some(turn);
+            self.act(Action::Follow).await;
+        }
+    }
+
+    async fn work(&mut self, interrupt: &mut Interrupt) -> std::io::Result<End> {
+        let mut keys = read_keys();
+        let mut frames = interval(FRAME);
+        frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut news = interval(NEWS);
+        news.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.draw()?;
+        while !self.is_over {
+            let is_alive = self.turn.is_some();
+            tokio::select! {
+                key = keys.recv() => match key {
+                    Some(key) => {
+                        self.terminal_event(key).await;
+                        self.draw()?;
+                    }
+                    // The terminal is gone; its signal may be on its way.
+                    None => return Ok(End::Alone),
+                },
+                signal = interrupt.next() => match signal {
+                    Signal::Stop | Signal::End => return Ok(End::Told),
+                    Signal::HangUp => return Ok(End::Alone),
+                },
+                event = next_event(&mut self.turn) => self.run_event(event).await,
+                _ = frames.tick(), if is_alive || self.is_stale => {
+                    self.app.update(Action::Tick(self.begun.elapsed()));
+                    self.draw()?;
+                }
+                _ = news.tick(), if !is_alive => self.look_for_news().await,
+            }
+        }
+        Ok(End::Quit)
+    }
+
+    /// What another terminal says in the same session is shown here, too.
+    async fn look_for_news(&mut self) {
+        // What cannot be read now is looked for again.
+        if let Ok(Some(turn)) = self.talk.next_turn().await {
+            self.turn = Some(turn);
+            self.act(Action::Follow).await;
         }
     }
 
@@ -178,20 +232,27 @@ impl Desk {
     }
 
     /// Takes an event of the run and those that are there already.
-    async fn run_event(&mut self, first: Option<provost_core::Event>) {
-        if first.is_none() {
-            self.turn = None;
-            self.act(Action::RunGone).await;
-        }
-        let (mut next, mut taken) = (first, 0);
+    async fn run_event(&mut self, first: Result<Option<provost_core::Event>, Problem>) {
+        let (mut next, mut taken) = match first {
+            Ok(Some(first)) => (Some(first), 0),
+            Ok(None) => {
+                self.turn = None;
+                return self.act(Action::RunGone).await;
+            }
+            Err(problem) => {
+                self.turn = None;
+                return self.act(Action::NotStarted(String::new(), problem)).await;
+            }
+        };
         while let Some(event) = next {
-            if event.kind.is_terminal() {
+            let is_last = event.kind.is_terminal();
+            if is_last {
                 self.turn = None;
             }
             self.act(Action::Run(event.kind)).await;
             taken += 1;
             next = match &mut self.turn {
-                Some(turn) if taken < EVENTS_PER_FRAME_MAX => turn.next_ready(),
+                Some(turn) if !is_last && taken < EVENTS_PER_FRAME_MAX => turn.next_ready(),
                 _ => None,
             };
         }
@@ -211,22 +272,36 @@ impl Desk {
 
     async fn perform(&mut self, effect: Effect) -> Option<Action> {
         match effect {
-            Effect::Start(text) => self.turn = Some(self.talk.start(&text)),
-            Effect::Steer(text) => {
-                let turn = self.turn.as_ref()?;
-                return turn.steer(&text).err().map(Action::Problem);
+            Effect::Start(text) => {
+                self.said.clear();
+                match self.talk.start(&text).await {
+                    Ok(turn) => self.turn = Some(turn),
+                    Err(problem) => return Some(Action::NotStarted(text, problem)),
+                }
             }
-            Effect::Decide(id, decision) => self.turn.as_ref()?.decide(id, decision),
-            Effect::Cancel => self.turn.as_ref()?.cancel(),
+            Effect::Next(text) => match self.talk.next_turn().await {
+                Ok(Some(turn)) => self.turn = Some(turn),
+                Ok(None) => return Some(Action::Unheard(text)),
+                Err(problem) => return Some(Action::NotStarted(text, problem)),
+            },
+            Effect::Steer(text) => match self.talk.steer(&text).await {
+                Ok(input) => self.said.push(input),
+                Err(problem) => return Some(Action::Problem(problem)),
+            },
+            Effect::Decide(id, decision) => {
+                let decided = self.turn.as_ref()?.decide(id, decision).await;
+                return decided.err().map(Action::Problem);
+            }
+            Effect::Cancel => return self.cancel().await.err().map(Action::Problem),
             Effect::Abandon => {
                 self.turn = None;
                 return Some(Action::Run(provost_core::EventKind::Cancelled));
             }
-            Effect::Model(name) => return Some(self.switch(&name)),
+            Effect::Model(name) => return Some(self.switch(&name).await),
             Effect::Save(file, text) => return Some(save(file.as_deref(), &text)),
-            Effect::Forget => {
-                return Some(match self.talk.forget().await {
-                    Ok(()) => Action::Notice("the conversation is forgotten".to_owned()),
+            Effect::BeginAnew => {
+                return Some(match self.talk.begin_anew().await {
+                    Ok(()) => Action::Anew,
                     Err(problem) => Action::Problem(problem),
                 });
             }
@@ -236,24 +311,58 @@ impl Desk {
         None
     }
 
-    fn switch(&mut self, name: &str) -> Action {
+    /// Stops the turn. What it has not read comes back into the box and must not begin another one.
+    async fn cancel(&mut self) -> Result<(), Problem> {
+        for input in self.said.drain(..) {
+            self.talk.withdraw(input).await?;
+        }
+        match &self.turn {
+            Some(turn) => turn.cancel().await,
+            None => Ok(()),
+        }
+    }
+
+    async fn switch(&mut self, name: &str) -> Action {
         let wanted = self.wanted.with_model(name);
-        let opened = boot::choose(&wanted)
-            .and_then(|choice| Ok((boot::open_model(&choice, self.pace)?, choice)));
-        match opened {
-            Ok((model, choice)) => {
-                self.talk.use_model(model);
+        let chosen = boot::choose(&wanted).and_then(|choice| {
+            let recipe = self.recipe.clone().with_model(&choice, wanted.api_key_env);
+            self.kitchen.open(&recipe, &choice)?;
+            Ok((recipe, choice))
+        });
+        let (recipe, choice) = match chosen {
+            Ok(chosen) => chosen,
+            Err(problem) => return Action::Problem(problem),
+        };
+        match self.talk.use_recipe(&recipe).await {
+            Ok(()) => {
+                self.recipe = recipe;
                 Action::Model(choice.name())
             }
             Err(problem) => Action::Problem(problem),
         }
     }
 
-    /// Lets a running turn end in order, so that what was said is kept.
-    async fn close(self) {
-        drop(self.screen);
-        if let Some(turn) = self.turn {
-            turn.end().await;
+    /// Gives the terminal back. A turn goes on alone if the terminal was closed; else it is left, and this says so.
+    async fn close(self, end: End) -> Option<String> {
+        let Self { screen, talk, mut turn, .. } = self;
+        drop(screen);
+        if end == End::Alone
+            && let Some(turn) = &mut turn
+        {
+            tokio::time::timeout(ALONE_MAX, finish(turn)).await.ok();
+            return None;
+        }
+        turn?;
+        let name = talk.name().unwrap_or_default();
+        Some(format!("the turn is not finished: `provost chat --session {name}` goes on with it"))
+    }
+}
+
+/// Follows a turn until it ends or asks somebody.
+async fn finish(turn: &mut Turn) {
+    while let Ok(Some(event)) = turn.next().await {
+        if matches!(event.kind, provost_core::EventKind::ApprovalNeeded { .. }) {
+            return;
         }
     }
 }

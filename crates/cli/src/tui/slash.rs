@@ -11,7 +11,7 @@ pub(crate) enum Slash {
     Tools,
     /// Write the conversation to a file.
     Save(Option<String>),
-    /// Forget the conversation.
+    /// Begin a new conversation.
     Clear,
     /// Leave.
     Quit,
@@ -25,8 +25,8 @@ const COMMANDS: [(&str, &str); 6] = [
     ("/model [name]", "show the model, or use another one"),
     ("/tools", "what the agent can do"),
     ("/save [file]", "write the conversation as Markdown"),
-    ("/clear", "forget the conversation"),
-    ("/quit", "leave (also Ctrl-D)"),
+    ("/clear", "begin a new conversation"),
+    ("/quit", "leave (also Ctrl-D); a turn that is not finished goes on next time"),
 ];
 
 const KEYS: [(&str, &str); 8] = [

@@ -8,7 +8,7 @@ use crate::limits::RUN_TIMEOUT_DEFAULT;
 use crate::work::digest::body_hash;
 use crate::work::word::words;
 use crate::work::{PolicyPatch, QueueMode, SessionName, WorkError};
-use crate::{Money, Part, Timestamp};
+use crate::{Money, Part, RunId, Timestamp};
 
 mod check;
 
@@ -47,6 +47,13 @@ pub struct InputProvenance {
     /// What ties it to others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
+}
+
+impl InputProvenance {
+    /// May two waiting messages become one turn? Only if the same one speaks over the same channel.
+    pub fn can_merge(&self, other: &Self) -> bool {
+        (self.kind, &self.source, &self.channel) == (other.kind, &other.source, &other.channel)
+    }
 }
 
 /// Where a message came in and where its answer goes.
@@ -136,6 +143,9 @@ pub struct AgentCommand {
     /// True if the answer is sent out by the routing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deliver: bool,
+    /// True if it is accepted also where nobody knows how to send the answer out; the answer is then only kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub best_effort_deliver: bool,
     /// Milliseconds a run may take in all; zero is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
@@ -159,6 +169,9 @@ pub struct AgentCommand {
     /// Makes a repeat of this command harmless.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// The id of the run that answers, chosen by the caller; it makes a repeat harmless, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
     /// A name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -183,6 +196,9 @@ pub struct AgentCommand {
     /// Milliseconds to wait before it begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
+    /// Milliseconds it may wait for a worker once it is due; without it, as long as it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_timeout_ms: Option<u64>,
 }
 
 fn is_zero(number: &i32) -> bool {
@@ -207,6 +223,11 @@ impl AgentCommand {
     /// How long to wait before it begins.
     pub fn delay(&self) -> Duration {
         Duration::from_millis(self.delay_ms.unwrap_or(0))
+    }
+
+    /// How long it may wait for a worker once it is due; `None` is as long as it takes.
+    pub fn queue_timeout(&self) -> Option<Duration> {
+        self.queue_timeout_ms.map(Duration::from_millis)
     }
 
     /// Is it a follow-up of a task of its session? Only of one of the same agent that was not put away, and never if it came

@@ -77,6 +77,14 @@ pub enum WorkError {
         /// Its id or name as it was given.
         id: String,
     },
+    /// There is one already.
+    #[error("there is a {what} `{id}` already: use another name, or change that one")]
+    Exists {
+        /// What was to be made.
+        what: &'static str,
+        /// Its id or name as it was given.
+        id: String,
+    },
     /// The key was used before, for something else.
     #[error("the idempotency key `{key}` was used for another request: use a new key")]
     IdempotencyMismatch {
@@ -135,12 +143,18 @@ impl WorkError {
         Self::NotFound { what, id: quoted(&id.to_string()) }
     }
 
+    /// There is one already.
+    pub fn exists(what: &'static str, id: impl std::fmt::Display) -> Self {
+        Self::Exists { what, id: quoted(&id.to_string()) }
+    }
+
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => "invalid",
             Self::TooLarge { .. } => "payload_too_large",
             Self::NotFound { .. } => "not_found",
+            Self::Exists { .. } => "exists",
             Self::IdempotencyMismatch { .. } => "idempotency_mismatch",
             Self::Busy { .. } => "busy",
             Self::Full { .. } => "full",
@@ -159,7 +173,8 @@ impl WorkError {
             Self::Invalid { .. } | Self::TooLarge { .. } | Self::Policy(_) => ErrorKind::Invalid,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Full { .. } => ErrorKind::Exhausted,
-            Self::IdempotencyMismatch { .. }
+            Self::Exists { .. }
+            | Self::IdempotencyMismatch { .. }
             | Self::Busy { .. }
             | Self::Fenced { .. }
             | Self::Expired { .. }

@@ -10,7 +10,7 @@ words! {
         Pending = "pending",
         /// An attempt took it into its conversation.
         Claimed = "claimed",
-        /// The model call that contains it is recorded.
+        /// The model call that contains it is recorded, or the run that began with it has ended.
         Consumed = "consumed",
         /// A newer message, or the limit of waiting ones, took its place.
         Superseded = "superseded",

@@ -77,7 +77,9 @@ CREATE TABLE run (
   claim_count BIGINT NOT NULL DEFAULT 0, crash_count BIGINT NOT NULL DEFAULT 0, failure_count BIGINT NOT NULL DEFAULT 0,
   cancel_requested BIGINT, cancel_code TEXT, interrupt_requested BIGINT, paused BIGINT,
   next_seq BIGINT NOT NULL DEFAULT 1, next_step BIGINT NOT NULL DEFAULT 1, restricted BIGINT NOT NULL DEFAULT 0,
-  base_revision BIGINT, parent_run_id TEXT, parent_step BIGINT, depth BIGINT NOT NULL DEFAULT 0,
+  base_revision BIGINT,
+  -- `spawn` is what the parent wants of it, as JSON.
+  parent_run_id TEXT, parent_step BIGINT, depth BIGINT NOT NULL DEFAULT 0, spawn TEXT,
   forked_from TEXT, forked_step BIGINT, min_build BIGINT NOT NULL DEFAULT 0,
   usage TEXT, cost_micros BIGINT NOT NULL DEFAULT 0, result TEXT,
   created BIGINT NOT NULL, started BIGINT, ended BIGINT

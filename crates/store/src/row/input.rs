@@ -129,6 +129,12 @@ pub fn first_of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, Sto
     tx.all(&sql, params![run_id])
 }
 
+/// What was said to a run, before its start and after, in order.
+pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
+    let sql = InputRow::select("WHERE run_id = ?1 ORDER BY seq");
+    tx.all(&sql, params![run_id])
+}
+
 /// What a run that ends has not answered, in order: what it read and what it did not even read.
 pub fn unanswered(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
     let sql = InputRow::select(

@@ -238,6 +238,14 @@ pub fn reserved_of_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<i64, StoreE
     tx.one(sql, params![run])
 }
 
+/// True if a step of a run is committed.
+pub fn is_committed(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<bool, StoreError> {
+    tx.exists(
+        "SELECT 1 FROM run_step WHERE run_id = ?1 AND step = ?2 AND state = 'committed'",
+        params![run, step],
+    )
+}
+
 /// The revision of its session that a run starts from.
 pub fn set_base_revision(tx: &mut Tx<'_>, run: RunId, revision: u64) -> Result<(), StoreError> {
     tx.execute("UPDATE run SET base_revision = ?2 WHERE id = ?1", params![run, revision]).map(drop)

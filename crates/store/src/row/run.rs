@@ -89,6 +89,8 @@ table! {
         parent_step: Option<u64>,
         /// How many runs are above it.
         depth: u64,
+        /// What the run that started it wants of it, as JSON.
+        spawn: Option<String>,
         /// The run whose first steps it shares.
         forked_from: Option<RunId>,
         /// The last step that it shares.

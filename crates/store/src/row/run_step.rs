@@ -93,15 +93,6 @@ pub fn last_answer(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<MessageId>, 
     )
 }
 
-/// Money that is set aside for steps of a run whose outcome is not known.
-pub fn reserved(tx: &mut Tx<'_>, run_id: RunId) -> Result<i64, StoreError> {
-    tx.one(
-        "SELECT COALESCE(sum(reserved_micros), 0) FROM run_step
-          WHERE run_id = ?1 AND state IN ('planned', 'started', 'unknown')",
-        params![run_id],
-    )
-}
-
 /// Notes that nothing is set aside any more for steps of a run whose outcome is not known.
 pub fn unreserve(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     tx.execute(

@@ -192,6 +192,7 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         parent_run_id: None,
         parent_step: None,
         depth: 0,
+        spawn: None,
         forked_from: None,
         forked_step: None,
         min_build: 0,

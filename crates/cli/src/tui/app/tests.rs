@@ -82,14 +82,50 @@ fn a_message_begins_a_run_and_more_text_steers_it() {
 }
 
 #[test]
-fn what_a_run_did_not_hear_opens_the_next_one() {
+fn what_a_run_did_not_hear_is_answered_by_the_next_one() {
     let mut app = app();
     send(&mut app, "one");
     send(&mut app, "two");
     let error = ErrorInfo::new(ErrorKind::Unavailable, "overloaded", "it is down");
     let effects = run(&mut app, EventKind::Failed { error: error.into() });
-    assert_eq!(effects, [Effect::Start("two".into())]);
+    assert_eq!(effects, [Effect::Next("two".into())]);
     assert!(app.running.is_some());
+    // It waits until the next run begins with it.
+    assert_eq!(app.queued, ["two"]);
+    run(&mut app, EventKind::UserMessage { message: Arc::new(Message::user("two")) });
+    assert!(app.queued.is_empty());
+    assert_eq!(last(&app), "two");
+}
+
+#[test]
+fn a_message_that_did_not_get_through_is_in_the_box_again() {
+    let mut app = app();
+    send(&mut app, "one");
+    let problem = Problem::new(ErrorKind::Unavailable, "the database is busy");
+    app.update(Action::NotStarted("one".into(), problem));
+    assert!(app.running.is_none());
+    assert_eq!(app.input.text(), "one");
+    assert_eq!(last(&app), "the database is busy");
+    app.input.clear();
+    send(&mut app, "two");
+    send(&mut app, "three");
+    run(&mut app, EventKind::Cancelled);
+    app.update(Action::Unheard("three".into()));
+    assert!(app.running.is_none() && app.queued.is_empty());
+    assert_eq!(app.input.text(), "three");
+}
+
+#[test]
+fn a_turn_that_was_begun_elsewhere_is_shown_from_its_message_on() {
+    let mut app = app();
+    app.update(Action::Follow);
+    assert!(app.running.is_some());
+    run(&mut app, EventKind::UserMessage { message: Arc::new(Message::user("hello")) });
+    assert_eq!(last(&app), "hello");
+    run(&mut app, EventKind::TextDelta { text: "Hi!".into() });
+    assert_eq!(ctrl(&mut app, 'c'), [Effect::Cancel]);
+    run(&mut app, EventKind::Cancelled);
+    assert!(app.running.is_none());
 }
 
 #[test]
@@ -260,8 +296,9 @@ fn slash_commands_do_what_they_say() {
     assert_eq!(app.facts.model, "openai/x");
     send(&mut app, "/nope");
     assert_eq!(last(&app), "there is no command /nope");
-    assert_eq!(send(&mut app, "/clear"), [Effect::Forget, Effect::Redraw]);
-    assert!(app.transcript.entries().is_empty());
+    assert_eq!(send(&mut app, "/clear"), [Effect::BeginAnew, Effect::Redraw]);
+    app.update(Action::Anew);
+    assert_eq!(app.transcript.entries().len(), 1);
     let effects = send(&mut app, "/save out.md");
     assert!(matches!(&effects[..], [Effect::Save(Some(file), _)] if file == "out.md"));
     // While a turn runs the model and the conversation stay.

@@ -23,6 +23,11 @@ impl AgentCommand {
             let fix = "use zero or more, or leave it out";
             return Err(WorkError::invalid("command.budget", "less than nothing", fix));
         }
+        if self.deliver && !self.best_effort_deliver && self.routing.reply_target().is_none() {
+            let problem = "the answer is to be sent out and no channel is named";
+            let fix = "name `channel` or `reply_channel`, or set `best_effort_deliver`";
+            return Err(WorkError::invalid("command.routing", problem, fix));
+        }
         if let Some(patch) = &self.policy {
             patch.validate()?;
         }

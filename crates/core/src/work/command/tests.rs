@@ -11,7 +11,8 @@ use crate::{Document, Image, ToolCall};
 fn full() -> Value {
     json!({
         "message": [{"type": "text", "text": "hi"}], "agent": "lead", "hook_id": "h",
-        "session_id": "main", "session_key": "agent:lead:main", "deliver": true, "timeout_ms": 5000,
+        "session_id": "main", "session_key": "agent:lead:main", "deliver": true,
+        "best_effort_deliver": true, "timeout_ms": 5000,
         "policy": {"ask": "on-miss"}, "lane": "cron", "extra_system_prompt": "be brief",
         "input_provenance": {"kind": "inter_session", "source": "s", "message_id": "m",
             "channel": "c", "tool_call_id": "t", "correlation_id": "x"},
@@ -21,7 +22,8 @@ fn full() -> Value {
         "attachments": [{"type": "document", "source": {"url": "https://a/b"}, "name": "b"}],
         "idempotency_key": "k", "label": "l", "spawned_by": "me", "queue_mode": "collect",
         "priority": 3, "budget": {"amount": "1.5", "currency": "USD"}, "deadline": 9_000,
-        "new_task": true, "delay_ms": 10,
+        "new_task": true, "delay_ms": 10, "queue_timeout_ms": 20,
+        "run_id": "run_01jd0000000000000000000000",
     })
 }
 
@@ -70,6 +72,7 @@ fn a_bad_command_is_refused_with_its_place() {
         (AgentCommand { lane: Some(" ".into()), ..command() }, "command.lane", "invalid"),
         (AgentCommand { priority: i32::MIN, ..command() }, "command.priority", "invalid"),
         (AgentCommand { budget: Some(budget), ..command() }, "command.budget", "invalid"),
+        (AgentCommand { deliver: true, ..command() }, "command.routing", "invalid"),
         (AgentCommand { message: vec!["x".into(); 65], ..command() }, "command.message", "invalid"),
         (
             AgentCommand { input_provenance: Some(provenance), ..command() },
@@ -136,6 +139,7 @@ fn g03_two_commands_are_the_same_if_all_but_the_key_is() {
         ("session_id", json!("second")),
         ("session_key", json!("k2")),
         ("deliver", json!(false)),
+        ("best_effort_deliver", json!(false)),
         ("timeout_ms", json!(5001)),
         ("policy", json!({"ask": "always"})),
         ("lane", json!("main")),

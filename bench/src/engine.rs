@@ -1,0 +1,66 @@
+//! Engines for the measures: a database in a directory, one agent, and classes as wide as a measure wants them.
+
+use std::path::Path;
+
+use provost_agent::Agent;
+use provost_core::work::{AgentCommand, ClassKey, Namespace};
+use provost_engine::{
+    AgentConfig, AgentProfile, Agents, DEFAULT_AGENT, Engine, EngineError, EngineOptions, Lease,
+};
+use provost_store::row::run::RunRow;
+use provost_store::{Store, StoreOptions};
+use serde_json::json;
+
+use crate::Result;
+
+/// More classes than any measure makes.
+const CLASSES_MAX: u64 = 1000;
+
+/// Opens an engine that carries so many runs at once.
+pub(crate) async fn open(dir: &Path, capacity: usize, agents: impl Agents) -> Result<Engine> {
+    let store = Store::open(StoreOptions::in_dir(dir))?;
+    let env = provost_core::Env::system();
+    let options = EngineOptions { capacity, ..EngineOptions::default() };
+    let engine = Engine::new(store, agents, options, env);
+    // Somebody could be asked: a run may wait for an approval.
+    let policy = serde_json::from_value(json!({ "interactive": true }))?;
+    let config = AgentConfig { policy, ..AgentConfig::default() };
+    engine.put_agent(&Namespace::default(), DEFAULT_AGENT, None, config).await?;
+    Ok(engine)
+}
+
+/// The same agent for every run.
+pub(crate) fn always(agent: Agent) -> impl Agents {
+    move |_: &AgentProfile, _: &Lease| Ok::<_, EngineError>(agent.clone())
+}
+
+/// The classes of the runs that were accepted so far.
+pub(crate) async fn classes(engine: &Engine) -> Result<Vec<ClassKey>> {
+    let rows = engine.classes(&Namespace::default(), "", CLASSES_MAX).await?;
+    Ok(rows.iter().map(|row| row.key.parse()).collect::<Result<_, _>>()?)
+}
+
+/// Lets so many runs of each class work at once.
+pub(crate) async fn widen(engine: &Engine, target: u64) -> Result<()> {
+    for class in classes(engine).await? {
+        engine.set_class_target(&Namespace::default(), &class, target).await?;
+    }
+    Ok(())
+}
+
+/// Hands a command in and waits for the end of its run, which must be a good one.
+pub(crate) async fn done(engine: &Engine, command: AgentCommand) -> Result<RunRow> {
+    let namespace = Namespace::default();
+    let accepted = engine.accept(&namespace, command).await?;
+    let run = engine.wait(&namespace, accepted.run).await?;
+    good(run)
+}
+
+/// A run that ended well.
+pub(crate) fn good(run: RunRow) -> Result<RunRow> {
+    if run.status == "ok" {
+        return Ok(run);
+    }
+    let detail = run.detail.as_deref().unwrap_or("nothing more is known");
+    Err(format!("a run ended with `{}`: {detail}", run.status).into())
+}

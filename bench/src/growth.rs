@@ -1,0 +1,179 @@
+//! What the ten-thousandth step of a run costs, against the tenth, and what a long conversation stores.
+//!
+//! The model is in this process and its context is bounded, so a step's own work is always the same. The tool looks at the clock
+//! and at the bytes that were written so far: by then the step before it is on disk.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use provost_agent::Agent;
+use provost_agent::context::Truncate;
+use provost_core::work::AgentCommand;
+use provost_core::{Limits, Role};
+use provost_model::{ScriptedModel, call, text};
+use provost_tool::{FnTool, ToolError, tool_fn};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::measure::{Pairs, bytes_written, mean, median};
+use crate::ours::{Add, INSTRUCTIONS, PROMPT, add};
+use crate::table::{Table, Unit};
+use crate::{Plan, Result, disk, engine};
+
+/// A model step and a tool step.
+const STEPS_PER_ROUND: f64 = 2.0;
+/// Rounds before the first that counts: step 10.
+const WARM_UP: usize = 5;
+/// What a request may hold.
+const CONTEXT_TOKENS: u64 = 2000;
+const RATIO_MAX: f64 = 1.3;
+/// Messages of a turn of the conversation: a question, a call, its result, an answer.
+const MESSAGES_PER_TURN: usize = 4;
+
+/// Measures a long run and a long conversation.
+pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    long_run(plan, &runtime, dir, table)?;
+    conversation(plan, &runtime, dir, table)
+}
+
+/// What the tool saw when it was called.
+#[derive(Clone, Copy)]
+struct Mark {
+    at: Instant,
+    written: f64,
+}
+
+/// Every call of the tool, in order.
+#[derive(Clone, Default)]
+struct Marks(Arc<Mutex<Vec<Mark>>>);
+
+impl Marks {
+    fn tool(&self) -> Result<FnTool> {
+        let marks = self.clone();
+        let tool = tool_fn("add", "Adds two numbers", move |_cx, arguments: Add| {
+            let marks = marks.clone();
+            async move {
+                marks.push().map_err(|error| ToolError::Rejected(error.to_string()))?;
+                Ok::<_, ToolError>(add(arguments).await)
+            }
+        })?;
+        Ok(tool)
+    }
+
+    fn push(&self) -> Result<()> {
+        let mark = Mark { at: Instant::now(), written: bytes_written()? };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(mark);
+        Ok(())
+    }
+
+    /// Seconds and bytes between each call and the next.
+    fn between(&self) -> (Vec<f64>, Vec<f64>) {
+        let marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs = marks.windows(2);
+        let each = |[before, after]: [Mark; 2]| {
+            ((after.at - before.at).as_secs_f64(), after.written - before.written)
+        };
+        pairs.filter_map(|pair| pair.try_into().ok()).map(each).unzip()
+    }
+}
+
+fn long_run(plan: Plan, runtime: &Runtime, dir: &Path, table: &mut Table) -> Result<()> {
+    let rounds = plan.pick(5000, 1000);
+    let marks = Marks::default();
+    let model = ScriptedModel::answering(move |_, calls| match calls < rounds {
+        true => call("add", json!({ "a": 1, "b": 2 })),
+        false => text("Three."),
+    });
+    let agent = Agent::builder("adder", model.forgetful())
+        .instructions(INSTRUCTIONS)
+        .tool(marks.tool()?)
+        .limits(Limits { turns: None, ..Limits::default() })
+        .context(Truncate::new())
+        .context_tokens(CONTEXT_TOKENS)
+        .build()?;
+    let dir = disk::fresh(dir)?;
+    runtime.block_on(async {
+        let engine = engine::open(dir.path(), 1, engine::always(agent)).await?;
+        let worker = engine.start().await?;
+        let command = AgentCommand { timeout_ms: Some(0), ..AgentCommand::text(PROMPT) };
+        engine::done(&engine, command).await?;
+        worker.stop(std::time::Duration::ZERO).await;
+        engine.store().close().await;
+        Ok::<_, crate::Error>(())
+    })?;
+    let (seconds, bytes) = marks.between();
+    if seconds.len() + 1 != rounds {
+        return Err(format!("{} tool calls instead of {rounds}", seconds.len() + 1).into());
+    }
+    let last = 2 * rounds;
+    let window = plan.pick(200, 100);
+    let what = format!("step {last} of a run against step 10: time (median)");
+    table.ratio_at_most(&what, Unit::Time, &ends(&seconds, window, middle), RATIO_MAX);
+    let what = format!("step {last} of a run against step 10: bytes written (median)");
+    table.ratio_at_most(&what, Unit::Bytes, &ends(&bytes, window, middle), RATIO_MAX);
+    // What is written now and then, such as a snapshot, is only in the mean. So are checkpoints of the log, hence more rounds.
+    let window = plan.pick(1000, 300);
+    let what = format!("step {last} of a run against step 10: bytes written (mean)");
+    table.ratio_at_most(&what, Unit::Bytes, &ends(&bytes, window, mean), RATIO_MAX);
+    Ok(())
+}
+
+fn middle(numbers: &[f64]) -> f64 {
+    median(numbers.to_vec())
+}
+
+/// A step of the last rounds against a step of the first ones that count.
+fn ends(rounds: &[f64], window: usize, typical: fn(&[f64]) -> f64) -> Pairs {
+    let early = &rounds[WARM_UP.min(rounds.len())..];
+    let early = &early[..window.min(early.len())];
+    let late = &rounds[rounds.len().saturating_sub(window)..];
+    let mut pairs = Pairs::default();
+    pairs.push(typical(late) / STEPS_PER_ROUND, typical(early) / STEPS_PER_ROUND);
+    pairs
+}
+
+fn conversation(plan: Plan, runtime: &Runtime, dir: &Path, table: &mut Table) -> Result<()> {
+    let turns = plan.pick(200, 50);
+    let marks = Marks::default();
+    let model = ScriptedModel::answering(|request, calls| {
+        match request.messages.last().map(|message| message.role) {
+            Some(Role::Tool) => text(format!("That makes three, as I have said {calls} times.")),
+            _ => call("add", json!({ "a": 1, "b": 2 })),
+        }
+    });
+    let agent = Agent::builder("adder", model.forgetful()).tool(marks.tool()?).build()?;
+    let dir = disk::fresh(dir)?;
+    let stored = runtime.block_on(async {
+        let engine = engine::open(dir.path(), 1, engine::always(agent)).await?;
+        let worker = engine.start().await?;
+        for turn in 0..turns {
+            let command = AgentCommand {
+                session_id: Some("conversation".parse()?),
+                ..AgentCommand::text(format!("What is one and two, for the {turn}th time?"))
+            };
+            engine::done(&engine, command).await?;
+        }
+        worker.stop(std::time::Duration::ZERO).await;
+        let size = engine.store().size().await?;
+        let messages = size.tables.iter().find(|table| table.name == "message");
+        let stored = messages.map_or(0, |table| table.rows);
+        engine.store().close().await;
+        Ok::<_, crate::Error>(stored)
+    })?;
+    let said = turns * MESSAGES_PER_TURN;
+    if stored < said as u64 {
+        return Err(format!("of {said} messages only {stored} were stored").into());
+    }
+    let what = format!("a {turns}-turn conversation: messages stored");
+    table.at_most(&what, Unit::Count, stored as f64, said as f64);
+    let (_, bytes) = marks.between();
+    let mut pairs = Pairs::default();
+    let window = plan.pick(20, 10);
+    let early = &bytes[WARM_UP..WARM_UP + window];
+    pairs.push(middle(&bytes[bytes.len() - window..]), middle(early));
+    let what = format!("turn {turns} of a conversation against turn 10: bytes written");
+    table.compare_only(&what, Unit::Bytes, &pairs);
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! A process of its own that does what it is told, line by line: this binary, started again.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::Result;
+
+/// The process. Dropping it kills it.
+pub(crate) struct Side {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Side {
+    /// Starts this binary with these arguments.
+    pub(crate) fn start(arguments: &[&str]) -> Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = process.stdin.take();
+        let output = process.stdout.take().ok_or("a process without pipes")?;
+        Ok(Self { process, input, output: BufReader::new(output) })
+    }
+
+    /// Sends a line and waits for one.
+    pub(crate) fn ask(&mut self, line: &str) -> Result<String> {
+        if let Some(input) = &mut self.input {
+            writeln!(input, "{line}")?;
+        }
+        self.hear()
+    }
+
+    /// Waits for a line.
+    pub(crate) fn hear(&mut self) -> Result<String> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            let status = self.process.wait()?;
+            return Err(format!("a process ended without an answer: {status}").into());
+        }
+        Ok(line.trim().to_owned())
+    }
+
+    /// Lets it end, and gives its last line.
+    pub(crate) fn end(mut self) -> Result<String> {
+        drop(self.input.take());
+        let last = self.hear()?;
+        self.process.wait()?;
+        Ok(last)
+    }
+
+    /// Ends it without a warning, as a power cut would.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ended = self.process.kill().and_then(|()| self.process.wait()).is_ok();
+    }
+}
+
+/// The numbers of a line.
+pub(crate) fn numbers<const COUNT: usize>(line: &str) -> Result<[f64; COUNT]> {
+    let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+    numbers.try_into().map_err(|_| format!("`{line}` is not {COUNT} numbers").into())
+}

@@ -1,0 +1,260 @@
+//! One turn of a conversation as a stream of events, wherever and whenever it is worked on.
+//!
+//! What this process does is shown as it happens. What another process does, or did before, comes from the run's log. The end
+//! of a turn is told once it is in the database, so whoever heard it finds the same when they look again.
+//!
+//! Invariant: [`Turn::next`] loses nothing if it is dropped while it waits.
+
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::time::Duration;
+
+use provost_core::work::{Namespace, RunPhase, RunStatus};
+use provost_core::{ApprovalDecision, ApprovalId, EVENT_VERSION, Env, Event, EventKind, RunId};
+use provost_engine::{Engine, EngineError, Follow, RunView};
+use provost_store::Hint;
+use tokio::sync::broadcast;
+
+use crate::data::engine_problem;
+use crate::problem::Problem;
+use crate::recipe::AGENT;
+
+/// How often is looked at what other processes do.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Who answers, in the database.
+const ANSWERED_BY: &str = "terminal";
+
+/// A turn.
+pub(crate) struct Turn {
+    engine: Engine,
+    namespace: Namespace,
+    run: RunId,
+    follow: Follow,
+    hints: broadcast::Receiver<Hint>,
+    env: Env,
+    /// What is told next.
+    ready: VecDeque<Event>,
+    /// An event of an attempt in this process that was not looked at yet.
+    incoming: Option<Event>,
+    /// How the attempt in this process ended; told once the database agrees.
+    ending: Option<EventKind>,
+    /// The last number of the log that was read.
+    read: u64,
+    /// The attempts that were watched live: their part of the log is known.
+    watched: BTreeSet<u64>,
+    asked: HashSet<ApprovalId>,
+    decided: HashSet<ApprovalId>,
+    is_parked: bool,
+    is_over: bool,
+    next_seq: u64,
+}
+
+impl Turn {
+    /// A turn of a run, from its beginning.
+    pub(crate) fn new(engine: &Engine, namespace: &Namespace, run: RunId) -> Self {
+        Self {
+            engine: engine.clone(),
+            namespace: namespace.clone(),
+            run,
+            follow: engine.follow(namespace, run),
+            hints: engine.store().hints(),
+            env: Env::system(),
+            ready: VecDeque::new(),
+            incoming: None,
+            ending: None,
+            read: 0,
+            watched: BTreeSet::new(),
+            asked: HashSet::new(),
+            decided: HashSet::new(),
+            is_parked: false,
+            is_over: false,
+            next_seq: 0,
+        }
+    }
+
+    /// The next event; `None` after the last one.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Problem> {
+        self.advance().await.map_err(|error| engine_problem(&error))
+    }
+
+    /// The next event if it is there already.
+    pub(crate) fn next_ready(&mut self) -> Option<Event> {
+        use futures::FutureExt;
+        self.next().now_or_never().and_then(Result::ok).flatten()
+    }
+
+    /// Answers a question; the first answer counts, whoever gives it.
+    pub(crate) async fn decide(
+        &self,
+        id: ApprovalId,
+        decision: ApprovalDecision,
+    ) -> Result<(), Problem> {
+        let answer = self.engine.answer(&self.namespace, id, decision, ANSWERED_BY).await;
+        answer.map(drop).map_err(|error| engine_problem(&error))
+    }
+
+    /// Stops it for good; its last event follows.
+    pub(crate) async fn cancel(&self) -> Result<(), Problem> {
+        let cancelled = self.engine.cancel_run(&self.namespace, self.run).await;
+        cancelled.map(drop).map_err(|error| engine_problem(&error))
+    }
+
+    /// Stops it and waits until it has ended in order. It does not wait long.
+    pub(crate) async fn end(mut self, patience: Duration) {
+        if self.cancel().await.is_ok() {
+            let drain = async { while matches!(self.next().await, Ok(Some(_))) {} };
+            tokio::time::timeout(patience, drain).await.ok();
+        }
+    }
+
+    async fn advance(&mut self) -> Result<Option<Event>, EngineError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                let seq = self.next_seq;
+                self.next_seq += 1;
+                return Ok(Some(Event { seq, ..event }));
+            }
+            if self.is_over {
+                return Ok(None);
+            }
+            if self.incoming.is_some() {
+                self.take_live().await?;
+            } else if self.is_parked {
+                self.change().await;
+                self.look(/*is_at_rest*/ true).await?;
+            } else {
+                self.watch().await?;
+            }
+        }
+    }
+
+    /// Waits for news of the run, from here or from elsewhere.
+    async fn watch(&mut self) -> Result<(), EngineError> {
+        let event = tokio::select! {
+            event = self.follow.next() => Some(event?),
+            () = tokio::time::sleep(POLL) => None,
+        };
+        match event {
+            Some(Some(event)) => {
+                self.incoming = Some(event);
+                Ok(())
+            }
+            Some(None) => self.look(/*is_at_rest*/ true).await,
+            None => self.look(/*is_at_rest*/ false).await,
+        }
+    }
+
+    /// Tells a live event, after what earlier attempts said.
+    async fn take_live(&mut self) -> Result<(), EngineError> {
+        let epoch = self.follow.epoch();
+        if !self.watched.contains(&epoch) {
+            self.look(/*is_at_rest*/ false).await?;
+            self.watched.insert(epoch);
+        }
+        let Some(event) = self.incoming.take() else { return Ok(()) };
+        match event.kind {
+            // Asked when it waits in the database, where it can be answered.
+            EventKind::ApprovalNeeded { .. } => {}
+            kind if kind.is_terminal() => self.ending = Some(kind),
+            _ => self.ready.push_back(event),
+        }
+        Ok(())
+    }
+
+    /// Reads on in the log, and finds out where the run stands if nothing works on it here.
+    async fn look(&mut self, is_at_rest: bool) -> Result<(), EngineError> {
+        let view = self.engine.view(&self.namespace, self.run, self.read).await?;
+        self.read = view.last;
+        let live = self.follow.epoch();
+        for told in &view.events {
+            if told.epoch != live && !self.watched.contains(&told.epoch) {
+                self.tell(told.kind.clone());
+            }
+        }
+        self.tell_decisions(&view);
+        if !is_at_rest {
+            return Ok(());
+        }
+        if let Some(status) = view.ended() {
+            let matching = self.ending.take().filter(|kind| is_ending(kind, status));
+            if let Some(kind) = matching.or_else(|| view.ending()) {
+                self.tell(kind);
+            }
+            self.is_over = true;
+            return Ok(());
+        }
+        self.is_parked = view.run.phase == RunPhase::Parked.as_str();
+        if self.is_parked {
+            self.ending = None;
+            self.tell_questions(&view);
+        } else if let Some(EventKind::Failed { error }) = self.ending.take() {
+            let message = format!("{}; it is tried again", error.message);
+            self.tell(EventKind::Warning { message });
+        }
+        Ok(())
+    }
+
+    fn tell_decisions(&mut self, view: &RunView) {
+        for question in &view.questions {
+            let id = question.request.id;
+            if let Some(decision) = &question.decision
+                && self.asked.contains(&id)
+                && self.decided.insert(id)
+            {
+                self.tell(EventKind::ApprovalDecided { id, decision: decision.clone() });
+            }
+        }
+    }
+
+    /// Asks what the run waits for. One that waits for something else cannot be waited for here.
+    fn tell_questions(&mut self, view: &RunView) {
+        let mut has_open = false;
+        for question in view.questions.iter().filter(|question| question.is_open) {
+            has_open = true;
+            if self.asked.insert(question.request.id) {
+                let request = Box::new(question.request.clone());
+                self.tell(EventKind::ApprovalNeeded { request });
+            }
+        }
+        if !has_open {
+            self.tell(EventKind::Suspended { approvals: Vec::new() });
+            self.is_over = true;
+        }
+    }
+
+    fn tell(&mut self, kind: EventKind) {
+        self.ready.push_back(Event {
+            v: EVENT_VERSION,
+            run_id: self.run,
+            seq: 0,
+            at: self.env.now(),
+            agent: AGENT.into(),
+            kind,
+        });
+    }
+
+    /// Waits until something may have changed for a run that waits for people.
+    async fn change(&mut self) {
+        let hinted = async {
+            loop {
+                match self.hints.recv().await {
+                    Ok(Hint::Approval(run) | Hint::Events(run)) if run == self.run => return,
+                    Ok(_) => {}
+                    Err(broadcast::error::RecvError::Lagged(_)) => return,
+                    Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+                }
+            }
+        };
+        tokio::time::timeout(POLL, hinted).await.ok();
+    }
+}
+
+/// True if the last event of an attempt is how the run ended.
+fn is_ending(kind: &EventKind, status: RunStatus) -> bool {
+    match status {
+        RunStatus::Ok => matches!(kind, EventKind::Finished { .. }),
+        RunStatus::Cancelled => matches!(kind, EventKind::Cancelled),
+        RunStatus::Error => matches!(kind, EventKind::Failed { .. } | EventKind::Denied { .. }),
+        RunStatus::Accepted | RunStatus::Running | RunStatus::Timeout => false,
+    }
+}

@@ -1,0 +1,192 @@
+//! How an agent is configured: its defaults, its bounds, and how changes come together.
+
+use provost_core::limits::{COMMAND_PROMPT_BYTES_MAX, NAME_CHARS_MAX};
+use provost_core::work::{PolicyPatch, QueueOverride, QueueSettings, WorkError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::EngineError;
+
+/// The one runner there is: the loop of this program.
+pub const RUNNER: &str = "provost";
+
+/// Whose models can be asked.
+const PROVIDERS: [&str; 5] = ["anthropic", "openai", "openrouter", "ollama", "openai-compatible"];
+
+/// What an agent is told that has no instructions of its own.
+const SYSTEM_PROMPT: &str = "You are a helpful agent. Do what you are asked with the tools you have, say what you did, and ask \
+     when you cannot go on.";
+
+/// How an agent is configured. Keys that the engine does not know belong to whoever builds the agent.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentConfig {
+    /// What carries it out; `provost` if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runner: Option<String>,
+    /// Whose models, if the name of the model does not say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The model, such as `anthropic/claude-sonnet-4-5`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// The folder it works in, below the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace_dir: Option<String>,
+    /// What its runs may do, as far as it differs from the default.
+    #[serde(skip_serializing_if = "is_default")]
+    pub policy: PolicyPatch,
+    /// How messages wait for its tasks, as far as it differs from the default.
+    #[serde(skip_serializing_if = "is_default")]
+    pub queue: QueueOverride,
+    /// Everything else.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl AgentConfig {
+    /// What a new agent of this name is configured with unless somebody says otherwise.
+    pub fn default_for(name: &str) -> Self {
+        Self {
+            runner: Some(RUNNER.to_owned()),
+            system_prompt: Some(SYSTEM_PROMPT.to_owned()),
+            workspace_dir: Some(format!("agents/{name}")),
+            ..Self::default()
+        }
+    }
+
+    /// Checks everything that can be checked without asking anybody.
+    pub fn validate(&self) -> Result<(), EngineError> {
+        if let Some(runner) = self.runner.as_deref().filter(|runner| *runner != RUNNER) {
+            let fix = format!("use `{RUNNER}`, or leave it out");
+            return Err(unknown("agent.runner", runner, fix));
+        }
+        let of_model = self.model.as_deref().and_then(|model| model.split_once('/'));
+        let provider = self.provider.as_deref();
+        if let Some(provider) = provider.filter(|provider| !PROVIDERS.contains(provider)) {
+            let fix = format!("use one of {}", PROVIDERS.join(", "));
+            return Err(unknown("agent.provider", provider, fix));
+        }
+        if let (Some(said), Some((named, _))) = (provider, of_model)
+            && PROVIDERS.contains(&named)
+            && named != said
+        {
+            let problem = format!("the model is one of `{named}`");
+            let fix = "leave the provider out, or name a model of it";
+            return Err(WorkError::invalid("agent.provider", problem, fix).into());
+        }
+        let bytes = self.system_prompt.as_ref().map_or(0, String::len);
+        if bytes > COMMAND_PROMPT_BYTES_MAX {
+            let (path, max) = ("agent.system_prompt".to_owned(), COMMAND_PROMPT_BYTES_MAX);
+            return Err(WorkError::TooLarge { path, bytes, max }.into());
+        }
+        if let Some(dir) = &self.workspace_dir
+            && (dir.is_empty() || dir.starts_with('/') || dir.split('/').any(|part| part == ".."))
+        {
+            let fix = "use a path below the workspace, such as agents/lead";
+            return Err(unknown("agent.workspace_dir", dir, fix.to_owned()));
+        }
+        self.policy.validate()?;
+        QueueSettings::default().with(&[self.queue]).validate()?;
+        Ok(())
+    }
+
+    /// This configuration with a change: maps are merged, `null` takes a key away, everything else replaces.
+    pub fn merged(&self, change: &Map<String, Value>) -> Result<Self, EngineError> {
+        let mut config = serde_json::to_value(self)?;
+        merge(&mut config, &Value::Object(change.clone()));
+        serde_json::from_value(config).map_err(|error| {
+            WorkError::invalid("agent", error.to_string(), "send what the key can hold").into()
+        })
+    }
+}
+
+fn merge(base: &mut Value, change: &Value) {
+    let Value::Object(fields) = change else {
+        *base = change.clone();
+        return;
+    };
+    if !base.is_object() {
+        *base = Value::Object(Map::new());
+    }
+    let Value::Object(known) = base else { return };
+    for (key, value) in fields {
+        match value {
+            Value::Null => drop(known.remove(key)),
+            value => merge(known.entry(key.clone()).or_insert(Value::Null), value),
+        }
+    }
+}
+
+fn unknown(path: &str, given: &str, fix: String) -> EngineError {
+    let given: String = given.chars().take(64).collect();
+    WorkError::invalid(path, format!("`{given}` cannot be used"), fix).into()
+}
+
+/// A name is a short word: it stands in paths, keys and events.
+pub(super) fn check_name(name: &str) -> Result<(), EngineError> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(legal) {
+        return Ok(());
+    }
+    let fix = format!("use 1 to {NAME_CHARS_MAX} of a-z, A-Z, 0-9, _, - and .");
+    Err(unknown("agent.name", name, fix))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn change(value: Value) -> Map<String, Value> {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_change_is_merged_into_what_is_there() {
+        let base = AgentConfig::default_for("lead")
+            .merged(&change(json!({"skills": {"a": 1, "b": {"c": 2}}, "model": "openai/x"})))
+            .unwrap();
+        let changed = base
+            .merged(&change(json!({"skills": {"b": {"d": 3}, "a": null}, "model": null})))
+            .unwrap();
+        assert_eq!(changed.more["skills"], json!({"b": {"c": 2, "d": 3}}));
+        assert_eq!(changed.model, None);
+        assert_eq!(changed.system_prompt, base.system_prompt);
+        assert_eq!(changed.workspace_dir.as_deref(), Some("agents/lead"));
+    }
+
+    #[test]
+    fn what_nobody_can_carry_out_is_refused_by_its_place() {
+        for (config, path) in [
+            (json!({"runner": "claude_code"}), "agent.runner"),
+            (json!({"provider": "nobody"}), "agent.provider"),
+            (json!({"provider": "openai", "model": "anthropic/x"}), "agent.provider"),
+            (json!({"workspace_dir": "../up"}), "agent.workspace_dir"),
+            (json!({"queue": {"cap": 0}}), "queue.cap"),
+            (json!({"policy": {"retry": {"max_attempts": 1000}}}), "policy.retry"),
+        ] {
+            let config: AgentConfig = serde_json::from_value(config).unwrap();
+            let refused = config.validate().unwrap_err();
+            assert!(refused.to_string().starts_with(path), "{path}: {refused}");
+        }
+        AgentConfig::default_for("lead").validate().unwrap();
+        AgentConfig::default().validate().unwrap();
+    }
+
+    #[test]
+    fn a_name_is_a_short_word() {
+        check_name("lead-2.x").unwrap();
+        for bad in ["", "a b", "a/b", &"x".repeat(65)] {
+            assert_eq!(check_name(bad).unwrap_err().code(), "invalid", "{bad}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Questions to people: a row each, answered by id, the first answer wins, always settled in the end.
+//!
+//! Invariant: an answer is good for the exact plan that was shown. A parked run holds no worker and no place; what wakes it
+//! is fed to it in the transaction that records the answer.
+
+mod ask;
+mod decide;
+mod feed;
+mod grant;
+mod plan;
+
+use std::time::Duration;
+
+use provost_core::limits::COMMAND_TEXT_BYTES_MAX;
+use provost_core::work::{ApprovalState, Fallback, Grant, Namespace, WorkError};
+use provost_core::{ApprovalDecision, ApprovalId};
+use provost_store::row::approval::{self, ApprovalRow};
+use provost_store::row::approval_grant::{self, ApprovalGrantRow};
+
+pub(crate) use self::ask::{ask_for_money, ask_start, asks_start, close_open, park};
+pub(crate) use self::decide::{answer, answer_in_words, expire, wake};
+pub(crate) use self::feed::feed_parked;
+pub(crate) use self::plan::{Standing, standing};
+use crate::engine::Engine;
+use crate::error::EngineError;
+
+/// The timer that settles a question nobody answered.
+pub(crate) const EXPIRY: &str = "approval_expiry";
+
+/// What became of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// The question.
+    pub id: ApprovalId,
+    /// How it stands now.
+    pub state: ApprovalState,
+    /// False if it was settled before; then the rest is what was recorded.
+    pub counted: bool,
+    /// Who settled it.
+    pub by: Option<String>,
+}
+
+/// How questions are asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking {
+    /// The id of a question that the engine itself may have to ask.
+    pub(crate) id: ApprovalId,
+    /// How long a decision is waited for, if it is not the default.
+    pub(crate) expiry: Option<Duration>,
+    /// What silence means for a tool call or a start.
+    pub(crate) fallback: Fallback,
+}
+
+impl Asking {
+    /// As it is done unless an engine is told otherwise.
+    pub(crate) fn plain(id: ApprovalId) -> Self {
+        Self { id, expiry: None, fallback: Fallback::default() }
+    }
+}
+
+/// What somebody says to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Said {
+    /// Yes, and how far it reaches.
+    Yes(Grant),
+    /// No, and why.
+    No(String),
+    /// An answer in words.
+    Words(String),
+    /// Nothing, and the time is over.
+    Nothing,
+}
+
+impl From<&ApprovalDecision> for Said {
+    fn from(decision: &ApprovalDecision) -> Self {
+        match decision {
+            ApprovalDecision::Approve => Self::Yes(Grant::Once),
+            ApprovalDecision::Deny { reason } => Self::No(reason.clone()),
+        }
+    }
+}
+
+impl Engine {
+    /// Answers a question yes, for this call and for the same one as far as the grant reaches. The first answer counts.
+    pub async fn approve(
+        &self,
+        namespace: &Namespace,
+        id: ApprovalId,
+        grant: Grant,
+        by: &str,
+    ) -> Result<Answered, EngineError> {
+        self.say(namespace, id, Said::Yes(grant), by).await
+    }
+
+    /// Answers a question in words: what the agent asked, or what came of a call whose outcome nobody knew.
+    pub async fn answer_text(
+        &self,
+        namespace: &Namespace,
+        id: ApprovalId,
+        text: &str,
+        by: &str,
+    ) -> Result<Answered, EngineError> {
+        let bytes = text.len();
+        if bytes > COMMAND_TEXT_BYTES_MAX {
+            let (path, max) = ("answer.text".to_owned(), COMMAND_TEXT_BYTES_MAX);
+            return Err(WorkError::TooLarge { path, bytes, max }.into());
+        }
+        self.say(namespace, id, Said::Words(text.to_owned()), by).await
+    }
+
+    async fn say(
+        &self,
+        namespace: &Namespace,
+        id: ApprovalId,
+        said: Said,
+        by: &str,
+    ) -> Result<Answered, EngineError> {
+        let (namespace, by) = (namespace.clone(), by.to_owned());
+        self.store().write(move |tx| decide::say(tx, &namespace, id, &said, &by)).await
+    }
+
+    /// The open questions of a namespace, oldest first, after the id `after`.
+    pub async fn open_approvals(
+        &self,
+        namespace: &Namespace,
+        after: Option<ApprovalId>,
+        limit: u64,
+    ) -> Result<Vec<ApprovalRow>, EngineError> {
+        let namespace = namespace.clone();
+        let read = self.store().read(move |tx| {
+            Ok::<_, EngineError>(approval::open(tx, namespace.as_str(), after, limit)?)
+        });
+        read.await
+    }
+
+    /// A question as it stands.
+    pub async fn approval(
+        &self,
+        namespace: &Namespace,
+        id: ApprovalId,
+    ) -> Result<ApprovalRow, EngineError> {
+        let namespace = namespace.clone();
+        let read = self
+            .store()
+            .read(move |tx| Ok::<_, EngineError>(approval::find(tx, namespace.as_str(), id)?));
+        read.await?.ok_or_else(|| EngineError::not_found("approval", id))
+    }
+
+    /// What was granted in a namespace beyond single calls, by scope and key, after the given one.
+    pub async fn grants(
+        &self,
+        namespace: &Namespace,
+        after: (&str, &str),
+        limit: u64,
+    ) -> Result<Vec<ApprovalGrantRow>, EngineError> {
+        let namespace = namespace.clone();
+        let (scope, key) = (after.0.to_owned(), after.1.to_owned());
+        let read = self.store().read(move |tx| {
+            let after = (scope.as_str(), key.as_str());
+            Ok::<_, EngineError>(approval_grant::list(tx, namespace.as_str(), after, limit)?)
+        });
+        read.await
+    }
+
+    /// Takes a grant back: the next such call asks again.
+    pub async fn revoke_grant(
+        &self,
+        namespace: &Namespace,
+        scope: &str,
+        call_key: &str,
+    ) -> Result<(), EngineError> {
+        let namespace = namespace.clone();
+        let (scope, key) = (scope.to_owned(), call_key.to_owned());
+        let write = self.store().write(move |tx| {
+            match approval_grant::revoke(tx, namespace.as_str(), &scope, &key)? {
+                true => Ok(()),
+                false => Err(EngineError::not_found("grant", &key)),
+            }
+        });
+        write.await
+    }
+}

@@ -1,0 +1,80 @@
+//! What an approval is bound to, and whether a call that is about to run is still that.
+
+use provost_agent::journal::ToolEffect;
+use provost_core::work::{ApprovalKind, ApprovalState, check_plan, plan_hash};
+use provost_core::{ApprovalRequest, ToolCall};
+use provost_store::Tx;
+use provost_store::row::approval::{self, ApprovalRow};
+use provost_store::row::run::{self, RunRow};
+use serde_json::{Value, json};
+
+use crate::error::EngineError;
+use crate::lease::Lease;
+use crate::state::word;
+
+/// What a person sees and what runs: the run with its agent, the tool, its arguments, and why it asks.
+pub(super) fn plan_of(run: &RunRow, request: &ApprovalRequest) -> Value {
+    plan(run, request, &request.call, &arguments(&request.call))
+}
+
+fn plan(run: &RunRow, asked: &ApprovalRequest, call: &ToolCall, arguments: &Value) -> Value {
+    json!({
+        "run": run.id, "agent": run.agent, "agent_revision": run.agent_revision,
+        "tool": call.name, "call_id": call.id, "arguments": arguments,
+        "hint": asked.hint, "payload": asked.payload,
+    })
+}
+
+/// The arguments as a value, so that spaces and the order of keys do not count.
+fn arguments(call: &ToolCall) -> Value {
+    call.parse_arguments().unwrap_or_else(|_| Value::String(call.arguments.clone()))
+}
+
+/// What the same call has in common in other runs: what a grant is for.
+pub(super) fn call_key(run: &RunRow, request: &ApprovalRequest) -> String {
+    plan_hash(&json!({
+        "agent": run.agent, "tool": request.call.name, "arguments": arguments(&request.call),
+        "hint": request.hint, "payload": request.payload,
+    }))
+}
+
+/// What the answers of people mean for a call that is about to run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Standing {
+    /// It is not what a person approved.
+    pub(crate) changed: bool,
+    /// Somebody said that it may be repeated after this try was lost.
+    pub(crate) repeat_after_try: Option<u64>,
+}
+
+/// Compares a call that is about to run with what people have approved about it.
+pub(crate) fn standing(
+    tx: &mut Tx<'_>,
+    lease: &Lease,
+    effect: &ToolEffect,
+) -> Result<Standing, EngineError> {
+    let mut standing = Standing::default();
+    if effect.approvals.is_empty() {
+        return Ok(standing);
+    }
+    let run = run::get(tx, lease.run)?.ok_or_else(|| EngineError::not_found("run", lease.run))?;
+    for id in &effect.approvals {
+        let Some(row) = approval::get(tx, *id)? else {
+            standing.changed = true;
+            continue;
+        };
+        let asked: ApprovalRequest = serde_json::from_str(&row.request)?;
+        let now = plan(&run, &asked, &effect.call, &effect.arguments);
+        standing.changed |= check_plan(&row.plan_hash, &now).is_err();
+        if allows_repetition(&row)? {
+            let lost_try = asked.payload.as_ref().and_then(|payload| payload["try"].as_u64());
+            standing.repeat_after_try = standing.repeat_after_try.max(lost_try);
+        }
+    }
+    Ok(standing)
+}
+
+fn allows_repetition(row: &ApprovalRow) -> Result<bool, EngineError> {
+    let asked = word::<ApprovalKind>(&row.kind)? == ApprovalKind::EffectUnknown;
+    Ok(asked && word::<ApprovalState>(&row.state)? == ApprovalState::Approved)
+}

@@ -1,0 +1,264 @@
+//! One attempt: the loop of the agent crate, driven through the journal.
+
+mod drive;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use provost_agent::OnApproval;
+use provost_agent::run::{Feed, Run};
+use provost_core::StopReason;
+use provost_core::work::OutcomeCode;
+use provost_failpoint::failpoint;
+use provost_store::Store;
+use provost_store::row::{agent as agent_row, run, session_entry};
+use provost_tool::Deps;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use self::drive::{Driven, drive};
+use crate::agent::AgentProfile;
+use crate::approval::Asking;
+use crate::child::Family;
+use crate::clock::Clocks;
+use crate::engine::Shared;
+use crate::error::EngineError;
+use crate::follow::Show;
+use crate::journal::RunJournal;
+use crate::lease::Lease;
+use crate::load::{self, Loaded};
+use crate::settle::{self, Terms};
+use crate::verdict::Verdict;
+use crate::workspace;
+
+/// The first wait before a settlement that the database did not take is tried again.
+const SETTLE_RETRY: Duration = Duration::from_millis(50);
+/// The longest of these waits.
+const SETTLE_RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// What an attempt is told from outside; what is stronger replaces what is weaker, and never the reverse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Signal {
+    /// Go on.
+    Work,
+    /// Give the run back at the next boundary: the worker stops.
+    Drain,
+    /// End the run, or make room for a newer message: the reason is in its row.
+    Stop,
+    /// The lease is gone or the worker is: write nothing more.
+    Abandon,
+}
+
+/// An attempt that is under way in this process, or that is being unwound.
+pub(crate) struct Live {
+    pub(crate) lease: Arc<Lease>,
+    signal: watch::Sender<Signal>,
+    journal: Mutex<Option<Arc<RunJournal>>>,
+    /// Set when the attempt is settled or given up.
+    pub(crate) over: CancellationToken,
+    /// What whoever watches sees of it.
+    pub(crate) show: Show,
+}
+
+impl Live {
+    pub(crate) fn new(lease: Lease) -> Self {
+        Self {
+            lease: Arc::new(lease),
+            signal: watch::Sender::new(Signal::Work),
+            journal: Mutex::default(),
+            over: CancellationToken::new(),
+            show: Show::default(),
+        }
+    }
+
+    /// Waits until the attempt is over and settled.
+    pub(crate) async fn ended(&self) {
+        self.over.cancelled().await;
+    }
+
+    /// Tells the attempt what to do. Once it is given up nothing of it is written any more, whatever still runs.
+    pub(crate) fn tell(&self, signal: Signal) {
+        let journal = self.journal();
+        self.signal.send_if_modified(|now| {
+            let stronger = signal > *now;
+            *now = signal.max(*now);
+            stronger
+        });
+        if let (Signal::Abandon, Some(journal)) = (signal, &*journal) {
+            journal.close();
+        }
+    }
+
+    /// Looks for inputs at the next boundary.
+    pub(crate) fn hint_input(&self) {
+        if let Some(journal) = &*self.journal() {
+            journal.hint_input();
+        }
+    }
+
+    fn write_to(&self, journal: &Arc<RunJournal>) {
+        let mut slot = self.journal();
+        if *self.signal.borrow() == Signal::Abandon {
+            journal.close();
+        }
+        *slot = Some(Arc::clone(journal));
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Option<Arc<RunJournal>>> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Carries an attempt to its end and settles it.
+pub(crate) async fn carry(shared: &Shared, live: &Live) {
+    let worked = AssertUnwindSafe(work(shared, live)).catch_unwind().await;
+    let verdict = match worked {
+        Ok(Ok(Some(verdict))) => verdict,
+        Ok(Ok(None)) => return,
+        Ok(Err(error)) if error.is_fenced() => return,
+        Ok(Err(error)) => Verdict::of_engine(&error),
+        // What builds agents is not ours and may panic.
+        Err(_) => Verdict::failed(OutcomeCode::Internal, "the attempt panicked"),
+    };
+    failpoint!("attempt.before_settle");
+    settle(shared, live, verdict).await;
+    failpoint!("attempt.settled");
+}
+
+/// Settles an attempt, however long the database does not take it: what was done must not be done again.
+async fn settle(shared: &Shared, live: &Live, verdict: Verdict) {
+    let options = &shared.options;
+    let (expiry, fallback) = (options.approval_expiry, options.fallback);
+    let asking = Asking { id: shared.env.id(), expiry, fallback };
+    let terms = Terms { chance: shared.env.random_unit(), asking };
+    let mut signal = live.signal.subscribe();
+    let mut wait = SETTLE_RETRY;
+    loop {
+        let (lease, verdict) = (Arc::clone(&live.lease), verdict.clone());
+        let settled =
+            shared.store.write(move |tx| settle::settle(tx, &lease, &verdict, terms)).await;
+        let Err(error) = settled else { return };
+        if error.is_fenced() {
+            return;
+        }
+        tracing::warn!(run = %live.lease.run, %error, "an attempt could not be settled");
+        if !error.kind().retryable() {
+            // The worker finds that nobody works on it any more and gives it to another attempt.
+            return;
+        }
+        tokio::select! {
+            biased;
+            _ = signal.wait_for(|signal| *signal == Signal::Abandon) => return,
+            () = tokio::time::sleep(wait) => wait = (wait * 2).min(SETTLE_RETRY_MAX),
+        }
+    }
+}
+
+/// Works until there is something to settle; `None` if the run was given up.
+async fn work(shared: &Shared, live: &Live) -> Result<Option<Verdict>, EngineError> {
+    failpoint!("attempt.claimed");
+    let mut signal = live.signal.subscribe();
+    let lease = &live.lease;
+    let (profile, loaded) = prepare(&shared.store, lease, shared).await?;
+    let Loaded { machine, message, revision, journal } = loaded;
+    let budgeted = !lease.budgets.is_empty();
+    let store = shared.store.clone();
+    let journal =
+        RunJournal::new(store, Arc::clone(lease), journal, shared.options.on_unknown, budgeted);
+    let journal = Arc::new(journal);
+    live.write_to(&journal);
+    let agent = shared.agents.build(&profile, lease)?;
+    let builder = match (machine, message) {
+        (Some(machine), _) => {
+            workspace::check(shared, lease).await?;
+            let machine = take_up(shared, lease, &journal, machine).await?;
+            agent.restore(machine, revision)
+        }
+        (None, Some(message)) => agent.run(message.parts),
+        (None, None) => return Err(EngineError::bug("a run without a message")),
+    };
+    let builder = builder
+        .run_id(lease.run)
+        .session(journal.clone(), lease.session.clone())
+        .journal(journal.clone())
+        .deps(given(shared, lease, &journal))
+        .on_approval(OnApproval::Suspend);
+    let watch = drive::Watch::new(Clocks::of(&profile.config)?, &shared.options);
+    let driven = drive(builder, live, &journal, &mut signal, watch).await;
+    Ok(match driven {
+        Driven::GivenUp => None,
+        Driven::Boundary => {
+            journal.confirm().await?;
+            Some(Verdict::HandedOver)
+        }
+        Driven::Ended(outcome) => {
+            journal.confirm().await?;
+            Some(Verdict::of(*outcome))
+        }
+        Driven::Stopped(verdict) => Some(verdict),
+    })
+}
+
+/// What the engine gives to the tools of a run.
+fn given(shared: &Shared, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Deps {
+    Deps::default()
+        .with_shared(journal.transactional())
+        .with(Family::new(shared, lease, journal))
+}
+
+async fn prepare(
+    store: &Store,
+    lease: &Arc<Lease>,
+    shared: &Shared,
+) -> Result<(AgentProfile, Loaded), EngineError> {
+    let (lease, env) = (Arc::clone(lease), shared.env.clone());
+    let loading = store.read(move |tx| {
+        let row = run::get(tx, lease.run)?;
+        let row = row.ok_or_else(|| EngineError::not_found("run", lease.run))?;
+        let loaded = load::load(tx, &row, &env)?;
+        let profile = agent_row::get(tx, &row.namespace, &row.agent, row.agent_revision)?;
+        let profile = profile.ok_or_else(|| EngineError::not_found("agent", &row.agent))?;
+        Ok::<_, EngineError>((AgentProfile::read(profile)?, loaded))
+    });
+    loading.await
+}
+
+/// A run that was interrupted stops first; the driver then takes in what interrupted it. One that had freed its session
+/// meanwhile notes what changed.
+async fn take_up(
+    shared: &Shared,
+    lease: &Arc<Lease>,
+    journal: &Arc<RunJournal>,
+    mut machine: Run,
+) -> Result<Run, EngineError> {
+    use provost_agent::journal::Journal as _;
+    let bug = |error: &dyn std::fmt::Display| EngineError::bug(error.to_string());
+    let found = {
+        let lease = Arc::clone(lease);
+        shared.store.read(move |tx| {
+            let interrupts = crate::input::interrupts(tx, &lease)?;
+            let since = run::get(tx, lease.run)?.and_then(|row| row.base_revision).unwrap_or(0);
+            let session = (lease.namespace.as_str(), lease.session.as_str());
+            let moved = session_entry::added_by_others(tx, session, lease.run, since)?;
+            Ok::<_, EngineError>((interrupts, moved))
+        })
+    };
+    let (interrupts, moved) = found.await?;
+    let mut feeds = Vec::new();
+    if moved && !machine.is_done() {
+        // Its conversation is no longer the end of the session: nothing of others may be taken out by counting from there.
+        let messages = machine.pieces(machine.context());
+        feeds.push(Feed::ContextChanged { messages });
+    }
+    if interrupts && !machine.is_done() {
+        let (reason, at) = (StopReason::Cancelled, shared.env.now());
+        feeds.push(Feed::Stopped { partial: None, cost: None, reason, at });
+    }
+    for feed in feeds {
+        journal.record(&feed).map_err(|error| bug(&error))?;
+        machine.feed(feed).map_err(|error| bug(&error))?;
+    }
+    Ok(machine)
+}

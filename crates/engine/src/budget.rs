@@ -1,0 +1,139 @@
+//! Money: set aside before a model call, settled after it, so that parallel runs never spend what is not there.
+//!
+//! Invariant: what is spent and what is set aside together never exceed a cap by a reservation. A call whose cost never
+//! becomes known counts with what was set aside for it.
+
+mod caps;
+
+use provost_core::Timestamp;
+use provost_core::work::{OutcomeCode, RetryClass};
+use provost_store::Tx;
+use provost_store::row::budget::{self, BudgetRow};
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::{journal, run_step};
+
+pub use self::caps::{Budget, BudgetPeriod, BudgetScope, BudgetState};
+use crate::error::EngineError;
+use crate::lease::Lease;
+use crate::state::word;
+
+/// Runs above a run whose budgets it uses.
+const ANCESTORS_MAX: usize = 16;
+
+/// What a model call may cost at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Reservation<'a> {
+    pub(crate) micros: i64,
+    /// The currency it is paid in.
+    pub(crate) currency: Option<&'a str>,
+}
+
+/// Sets money aside in every budget the run is paid from, or in none.
+pub(crate) fn reserve(
+    tx: &mut Tx<'_>,
+    lease: &Lease,
+    wanted: Reservation<'_>,
+) -> Result<(), EngineError> {
+    for scope in &lease.budgets {
+        let Some(row) = current(tx, &lease.namespace, scope)? else { continue };
+        if wanted.currency != Some(row.currency.as_str()) {
+            return Err(EngineError::Unpriced { scope: format!("{scope} in {}", row.currency) });
+        }
+        if !budget::reserve(tx, &lease.namespace, scope, wanted.micros)? {
+            let left = row.cap_micros - row.spent_micros - row.reserved_micros;
+            let (scope, needed) = (scope.clone(), wanted.micros);
+            return Err(EngineError::Budget { scope, needed, left });
+        }
+    }
+    Ok(())
+}
+
+/// Turns what was set aside into what was spent.
+pub(crate) fn settle(
+    tx: &mut Tx<'_>,
+    lease: &Lease,
+    released: i64,
+    spent: i64,
+) -> Result<(), EngineError> {
+    settle_scopes(tx, &lease.namespace, &lease.budgets, (released, spent))
+}
+
+fn settle_scopes(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    scopes: &[String],
+    (released, spent): (i64, i64),
+) -> Result<(), EngineError> {
+    if released == 0 && spent == 0 {
+        return Ok(());
+    }
+    for scope in scopes {
+        budget::settle(tx, namespace, scope, released, spent)?;
+    }
+    Ok(())
+}
+
+/// An attempt failed while a model call may have been under way. One that the provider refused cost nothing; what came of
+/// another is not known, so it counts with what was set aside. The caller stores the row.
+pub(crate) fn drop_try(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    code: Option<OutcomeCode>,
+) -> Result<(), EngineError> {
+    let reserved = journal::reserved_of_open_steps(tx, run.id)?;
+    if reserved == 0 {
+        return Ok(());
+    }
+    let refused = code.is_some_and(|code| {
+        let asked_later = matches!(code.retry_class(), RetryClass::AfterWait | RetryClass::Failover);
+        asked_later || matches!(code, OutcomeCode::ProviderBadRequest | OutcomeCode::ContextOverflow)
+    });
+    let spent = if refused { 0 } else { reserved };
+    let scopes = scopes(tx, run)?;
+    settle_scopes(tx, &run.namespace, &scopes, (reserved, spent))?;
+    run_step::unreserve(tx, run.id)?;
+    run.cost_micros += spent;
+    Ok(())
+}
+
+/// The budgets that exist for a run: its own, and those of the runs that it works for.
+pub(crate) fn scopes(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<String>, EngineError> {
+    if !budget::any(tx, &run.namespace)? {
+        return Ok(Vec::new());
+    }
+    let mut wanted = vec!["namespace".to_owned(), format!("agent:{}", run.agent)];
+    let mut next = Some(run.clone());
+    for _ in 0..ANCESTORS_MAX {
+        let Some(row) = next.take() else { break };
+        for scope in [format!("task:{}", row.task_id), format!("session:{}", row.session_id)] {
+            if !wanted.contains(&scope) {
+                wanted.push(scope);
+            }
+        }
+        next = row.parent_run_id.map(|parent| run::get(tx, parent)).transpose()?.flatten();
+    }
+    let mut known = Vec::new();
+    for scope in wanted {
+        if budget::get(tx, &run.namespace, &scope)?.is_some() {
+            known.push(scope);
+        }
+    }
+    Ok(known)
+}
+
+/// A budget in its current period: one whose period is over starts anew.
+fn current(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    scope: &str,
+) -> Result<Option<BudgetRow>, EngineError> {
+    let Some(mut row) = budget::get(tx, namespace, scope)? else { return Ok(None) };
+    let Some(period) = row.period.as_deref() else { return Ok(Some(row)) };
+    let start: Timestamp = word::<BudgetPeriod>(period)?.start(tx.now());
+    if row.period_start.is_none_or(|began| began < start) {
+        budget::start_period(tx, namespace, scope, start)?;
+        row.spent_micros = 0;
+        row.period_start = Some(start);
+    }
+    Ok(Some(row))
+}

@@ -1,0 +1,143 @@
+//! Runs below runs.
+//!
+//! A child is made in the transaction that commits the call that asked for it, under ids that follow from that call, so
+//! there is never a twin. When it ends, its parent learns of it once, in the transaction of that end: as the result of the
+//! call that waits for it, or as a message. What a child says is evidence for its parent, not an instruction.
+
+mod report;
+mod spawn;
+mod wait;
+
+use std::sync::Arc;
+
+use provost_core::Env;
+use provost_core::work::{OutcomeCode, RunStatus};
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::task;
+use provost_store::{Store, Tx};
+use provost_tool::Tool;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::wait::{
+    WAIT_OVER, Waits, for_people, is_wait, settle_waits, wait_is_over,
+};
+use crate::cancel;
+use crate::engine::Shared;
+use crate::error::EngineError;
+use crate::journal::RunJournal;
+use crate::lease::Lease;
+use crate::state::{outcome, run_state, word};
+
+/// How many runs may be below others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChildLimits {
+    /// Children of children: 1 lets only runs that nobody spawned have children.
+    pub depth: u64,
+    /// Children of one session that have not ended.
+    pub active: u64,
+}
+
+impl Default for ChildLimits {
+    fn default() -> Self {
+        Self { depth: 1, active: 5 }
+    }
+}
+
+/// The tools by which an agent starts other runs (`spawn_task`) and waits for them (`await_tasks`). They work in runs of this
+/// engine only; give them to the agents that may have children.
+pub fn child_tools() -> Result<Vec<Arc<dyn Tool>>, EngineError> {
+    let unusable = |error: provost_tool::SpecError| EngineError::bug(error.to_string());
+    Ok(vec![
+        Arc::new(spawn::tool().map_err(unusable)?),
+        Arc::new(wait::tool().map_err(unusable)?),
+    ])
+}
+
+/// What these tools need of the run that calls them.
+pub(crate) struct Family {
+    store: Store,
+    lease: Arc<Lease>,
+    journal: Arc<RunJournal>,
+    limits: ChildLimits,
+    env: Env,
+}
+
+impl Family {
+    pub(crate) fn new(shared: &Shared, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Self {
+        Self {
+            store: shared.store.clone(),
+            lease: Arc::clone(lease),
+            journal: Arc::clone(journal),
+            limits: shared.options.children,
+            env: shared.env.clone(),
+        }
+    }
+}
+
+/// What a parent wants of a child, kept with it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Terms {
+    notify: Notify,
+    cleanup: Cleanup,
+}
+
+/// Whether a parent that does not wait for a child is told that it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Notify {
+    /// It gets a message.
+    #[default]
+    Done,
+    /// The result is kept, for whoever asks.
+    Silent,
+}
+
+/// What becomes of a child that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Cleanup {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// It is put away.
+    Delete,
+}
+
+/// A run that did not end well takes its children with it; one that did leaves them to finish.
+pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
+    if word::<RunStatus>(&parent.status)? == RunStatus::Ok {
+        return Ok(());
+    }
+    for child in run::children(tx, parent.id)? {
+        if !run_state(&child)?.is_terminal() {
+            cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
+        }
+    }
+    Ok(())
+}
+
+/// The parent of a run that ended is told: by the call that waits for it, or by a message, or not at all.
+pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), EngineError> {
+    let Some(parent_id) = child.parent_run_id else { return Ok(()) };
+    let terms: Terms = match &child.spawn {
+        Some(terms) => serde_json::from_str(terms)?,
+        None => Terms::default(),
+    };
+    if terms.cleanup == Cleanup::Delete
+        && let Some(mut task) = task::get(tx, child.task_id)?
+    {
+        task.archived.get_or_insert(tx.now());
+        task.update(tx)?;
+    }
+    let Some(mut parent) = run::get(tx, parent_id)? else { return Ok(()) };
+    if Waits::of(&parent)?.is_some_and(|waits| waits.contain(child.id)) {
+        return settle_waits(tx, &mut parent);
+    }
+    // Whoever ended its children knows that they have ended.
+    let by_parent = outcome(child)? == Some(OutcomeCode::CancelledByParent);
+    if by_parent || terms.notify == Notify::Silent {
+        return Ok(());
+    }
+    report::announce(tx, &parent, child)
+}

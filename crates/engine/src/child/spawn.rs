@@ -1,0 +1,207 @@
+//! Starting a child.
+
+use std::sync::Arc;
+
+use provost_core::work::{
+    AgentCommand, EffectClass, InputProvenance, Namespace, ProvenanceKind, SessionName, WorkError,
+    child_run_id, child_task_id,
+};
+use provost_core::{Env, Part, RunId, TaskId};
+use provost_failpoint::failpoint;
+use provost_store::Tx;
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::task;
+use provost_tool::{FnTool, SpecError, ToolCx, ToolError, tool_fn};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{ChildLimits, Cleanup, Family, Notify, Terms};
+use crate::accept::{self, NewTask, Parent};
+use crate::error::EngineError;
+use crate::input::Said;
+use crate::lease::Lease;
+use crate::state::{policy, word};
+use crate::transactional::Transactional;
+use crate::event;
+
+const DESCRIPTION: &str = "Starts another agent on a task of its own and returns its ids at once; it works while you go on. \
+     Wait for it with await_tasks, or end your turn: you get a message when it has ended.";
+
+/// What is asked of a child.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Spawn {
+    /// What to do. The child sees nothing else: say everything it needs to know.
+    message: String,
+    /// Which agent; the same as you if none is named.
+    #[serde(default)]
+    agent: Option<String>,
+    /// A short name to tell it from others.
+    #[serde(default)]
+    label: Option<String>,
+    /// Seconds it may take.
+    #[serde(default)]
+    timeout_s: Option<u64>,
+    /// run: it answers once. session: its conversation can be continued by naming it in `session` later.
+    #[serde(default)]
+    mode: Mode,
+    /// Continues the conversation of a child that was started with mode session.
+    #[serde(default)]
+    session: Option<String>,
+    /// What becomes of it when it has ended.
+    #[serde(default)]
+    cleanup: Cleanup,
+    /// Whether you get a message when it has ended and you do not wait for it.
+    #[serde(default)]
+    notify: Notify,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    #[default]
+    Run,
+    Session,
+}
+
+/// A child that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Child {
+    run: RunId,
+    task: TaskId,
+    session: String,
+}
+
+pub(super) fn tool() -> Result<FnTool, SpecError> {
+    let tool = tool_fn("spawn_task", DESCRIPTION, spawn)?;
+    Ok(tool.with_spec(|spec| spec.effect(EffectClass::Transactional)))
+}
+
+async fn spawn(cx: ToolCx, spawn: Spawn) -> Result<Value, ToolError> {
+    let (family, transactional) = (cx.dep::<Family>()?, cx.dep::<Transactional>()?);
+    let step = family.journal.step_of(cx.effect_key()).ok_or_else(|| {
+        ToolError::failed("this call is in no journal: a child can only be started from a durable run")
+    })?;
+    let spawning = Spawning {
+        lease: Arc::clone(&family.lease),
+        limits: family.limits,
+        env: family.env.clone(),
+        step,
+        call_id: cx.call_id().to_owned(),
+        spawn,
+    };
+    let child = transactional.commit(cx.effect_key(), move |tx| spawning.create(tx)).await?;
+    failpoint!("child.planned");
+    Ok(json!({"run": child.run, "task": child.task, "session": child.session, "status": "accepted"}))
+}
+
+/// Everything the transaction needs that makes the child.
+struct Spawning {
+    lease: Arc<Lease>,
+    limits: ChildLimits,
+    env: Env,
+    step: u64,
+    call_id: String,
+    spawn: Spawn,
+}
+
+impl Spawning {
+    fn create(&self, tx: &mut Tx<'_>) -> Result<Child, EngineError> {
+        let id = child_run_id(self.lease.run, self.step);
+        if let Some(known) = run::get(tx, id)? {
+            return Ok(Child { run: id, task: known.task_id, session: known.session_id });
+        }
+        let parent = run::get(tx, self.lease.run)?;
+        let mut parent = parent.ok_or_else(|| EngineError::not_found("run", self.lease.run))?;
+        self.check_limits(tx, &parent)?;
+        let namespace: Namespace = word(&parent.namespace)?;
+        let command = self.command(tx, &parent, id)?;
+        command.validate()?;
+        let ids = NewTask {
+            task: child_task_id(parent.id, self.step),
+            run: id,
+            parent: Some(Parent {
+                task: parent.task_id,
+                run: parent.id,
+                step: self.step,
+                depth: parent.depth,
+                policy: policy(&parent)?,
+            }),
+        };
+        let key = format!("spawn:{}:{}", parent.id, self.step);
+        let said = Said::new(&command, &key, &self.env);
+        let accepted = accept::create_task(tx, &namespace, &said, &ids)?;
+        if let Some(mut row) = run::get(tx, id)? {
+            let terms = Terms { notify: self.spawn.notify, cleanup: self.spawn.cleanup };
+            row.spawn = Some(serde_json::to_string(&terms)?);
+            row.update(tx)?;
+        }
+        let body = json!({"run": id, "task": accepted.task, "label": self.spawn.label, "step": self.step});
+        event::push(tx, &mut parent, "child_started", body)?;
+        parent.update(tx)?;
+        Ok(Child { run: id, task: accepted.task, session: accepted.session })
+    }
+
+    fn check_limits(&self, tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
+        if parent.depth >= self.limits.depth {
+            let problem = format!("{} levels below the first run are allowed", self.limits.depth);
+            return Err(WorkError::invalid("depth", problem, "do it yourself").into());
+        }
+        let active = run::active_children(tx, &parent.namespace, &parent.session_id)?;
+        if active >= self.limits.active {
+            let cap = usize::try_from(self.limits.active).unwrap_or(usize::MAX);
+            return Err(WorkError::Full { what: "the number of children at work", cap }.into());
+        }
+        Ok(())
+    }
+
+    fn command(
+        &self,
+        tx: &mut Tx<'_>,
+        parent: &RunRow,
+        id: RunId,
+    ) -> Result<AgentCommand, EngineError> {
+        let Spawn { message, agent, label, timeout_s, mode, session, .. } = &self.spawn;
+        let session: SessionName = match session {
+            Some(session) => continued(tx, parent, session)?,
+            None => {
+                let kind = if *mode == Mode::Session { "talk" } else { "ses" };
+                word(&id.to_string().replacen("run", kind, 1))?
+            }
+        };
+        Ok(AgentCommand {
+            message: vec![Part::text(message)],
+            agent: Some(agent.clone().unwrap_or_else(|| parent.agent.clone())),
+            session_id: Some(session),
+            timeout_ms: timeout_s.map(|seconds| seconds.saturating_mul(1000)),
+            label: label.clone(),
+            spawned_by: Some(format!("run:{}", parent.id)),
+            input_provenance: Some(InputProvenance {
+                kind: ProvenanceKind::InterSession,
+                source: Some(parent.session_id.clone()),
+                tool_call_id: Some(self.call_id.clone()),
+                correlation_id: Some(parent.id.to_string()),
+                ..InputProvenance::default()
+            }),
+            new_task: true,
+            ..AgentCommand::default()
+        })
+    }
+}
+
+/// The conversation of an earlier child of the same session, if it was started to be continued.
+fn continued(
+    tx: &mut Tx<'_>,
+    parent: &RunRow,
+    session: &str,
+) -> Result<SessionName, EngineError> {
+    let unknown = || EngineError::not_found("session of a child", session);
+    let newest = task::newest_of_session(tx, &parent.namespace, session)?.ok_or_else(unknown)?;
+    let above = newest.parent_task_id.map(|id| task::get(tx, id)).transpose()?.flatten();
+    let mine = above.is_some_and(|task| task.session_id == parent.session_id);
+    if !mine || !session.starts_with("talk_") {
+        return Err(unknown());
+    }
+    word(session)
+}

@@ -1,0 +1,182 @@
+//! Claiming: a worker takes runs, each under a new epoch.
+
+use std::time::Duration;
+
+use provost_core::work::{
+    AttemptStatus, OutcomeCode, RetryClass, RunEvent, RunStatus, Strategy, TaskEvent,
+};
+use provost_core::{Env, RunId, Timestamp, WorkerId};
+use provost_failpoint::failpoint;
+use provost_store::Tx;
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::{attempt, exec_class, input, session, task, timer};
+use serde_json::json;
+
+use crate::end::DEADLINE;
+use crate::error::EngineError;
+use crate::focus::Focus;
+use crate::lease::Lease;
+use crate::state::{move_run, move_task, word};
+use crate::{budget, class, event, queue};
+
+/// The format of steps that this build writes and reads.
+pub const BUILD: u64 = 1;
+
+/// Turns that fit into one millisecond; so many claims of one transaction keep their order.
+const TURNS_PER_MILLI: u64 = 1024;
+
+/// Who claims, and what.
+#[derive(Debug, Clone)]
+pub(crate) struct Claimer {
+    pub(crate) worker: WorkerId,
+    pub(crate) pool: String,
+    /// The sessions it serves, if not all.
+    pub(crate) focus: Option<Focus>,
+    /// How long a lease lasts without a word.
+    pub(crate) ttl: Duration,
+    pub(crate) env: Env,
+    /// Nothing is claimed before this moment of the database's clock: the service has just crashed too often.
+    pub(crate) not_before: Option<Timestamp>,
+}
+
+/// Takes up to `max` runs, but none of `except`.
+pub(crate) fn claim(
+    tx: &mut Tx<'_>,
+    claimer: &Claimer,
+    max: usize,
+    except: &[RunId],
+) -> Result<Vec<Lease>, EngineError> {
+    let mut leases = Vec::new();
+    if claimer.not_before.is_some_and(|until| tx.now() < until) {
+        return Ok(leases);
+    }
+    while leases.len() < max {
+        let Some((id, class_key)) = claimer.next_ready(tx, except)? else { break };
+        let missing = || EngineError::Unreadable(format!("{id} or its class is missing"));
+        let row = run::get(tx, id)?.ok_or_else(missing)?;
+        let holder = run::holder(tx, &row.namespace, &row.session_id)?;
+        if holder.is_some_and(|holder| holder.id != id) {
+            // Somebody changed rows by hand. One wrong mark must not keep everybody from their work.
+            queue::refresh(tx, &row.namespace, &row.session_id)?;
+            continue;
+        }
+        let class = exec_class::get(tx, &class_key)?.ok_or_else(missing)?;
+        let turn = turn(tx.now(), leases.len());
+        if !class::take_slot(tx, &row, class, turn)? {
+            break;
+        }
+        leases.push(take(tx, claimer, row)?);
+    }
+    failpoint!("claim.before_commit");
+    Ok(leases)
+}
+
+/// True if there is something to claim; it may be gone when somebody tries.
+pub(crate) fn is_waiting(
+    tx: &mut Tx<'_>,
+    claimer: &Claimer,
+    except: &[RunId],
+) -> Result<bool, EngineError> {
+    if claimer.not_before.is_some_and(|until| tx.now() < until) {
+        return Ok(false);
+    }
+    Ok(claimer.next_ready(tx, except)?.is_some())
+}
+
+/// When a class was served, in an order that holds within one transaction too.
+fn turn(now: Timestamp, claims_before: usize) -> u64 {
+    let millis = u64::try_from(now.as_millis()).unwrap_or_default();
+    millis.saturating_mul(TURNS_PER_MILLI).saturating_add(claims_before as u64)
+}
+
+fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, EngineError> {
+    let now = tx.now();
+    let strategy = strategy(tx, &run)?;
+    begin(tx, &mut run)?;
+    move_run(&mut run, RunEvent::Claimed)?;
+    run.ready = false;
+    run.epoch += 1;
+    run.attempt_no += 1;
+    run.claim_count += 1;
+    run.lease_owner = Some(claimer.worker);
+    run.lease_until = Some(now.after(claimer.ttl));
+    if run.started.is_none() {
+        run.started = Some(now);
+        timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
+    }
+    let lease = Lease {
+        run: run.id,
+        task: run.task_id,
+        namespace: run.namespace.clone(),
+        session: run.session_id.clone(),
+        epoch: run.epoch,
+        attempt: run.attempt_no,
+        worker: claimer.worker,
+        execution: claimer.env.id(),
+        budgets: budget::scopes(tx, &run)?,
+    };
+    let attempt = attempt::AttemptRow {
+        run_id: run.id,
+        attempt_no: run.attempt_no,
+        strategy: strategy.as_str().to_owned(),
+        status: AttemptStatus::Running.as_str().to_owned(),
+        epoch: run.epoch,
+        provider: None,
+        model: None,
+        execution_id: lease.execution,
+        worker_id: claimer.worker,
+        started: now,
+        ended: None,
+        outcome_code: None,
+        detail: None,
+    };
+    attempt.insert(tx)?;
+    hold_session(tx, &run)?;
+    let body = json!({"attempt": run.attempt_no, "strategy": strategy, "worker": claimer.worker});
+    event::push(tx, &mut run, "attempt_started", body)?;
+    run.update(tx)?;
+    if let Some(mut task) = task::get(tx, run.task_id)? {
+        move_task(tx, &mut task, TaskEvent::Dispatched)?;
+    }
+    Ok(lease)
+}
+
+/// What a claim means for what was said to a run: the first one begins with it, and each one takes up what interrupted the
+/// attempt before. The time that a run has counts from its start, and anew from each new beginning.
+fn begin(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+    run.interrupt_requested = None;
+    // A fork has begun before: what is said to it comes behind what it shares.
+    if run.attempt_no == 0 && run.forked_from.is_none() {
+        input::begin_with(tx, run.id)?;
+    }
+    if let (RunStatus::Accepted, Some(timeout_ms)) = (word(&run.status)?, run.timeout_ms) {
+        let task_deadline = task::get(tx, run.task_id)?.and_then(|task| task.deadline);
+        let own = tx.now().after(Duration::from_millis(timeout_ms));
+        let deadline = task_deadline.map_or(own, |deadline| deadline.min(own));
+        run.deadline = Some(deadline);
+        timer::set(tx, DEADLINE, &run.id.to_string(), deadline)?;
+    }
+    Ok(())
+}
+
+/// Why there is one more attempt: what ended the one before says so.
+fn strategy(tx: &mut Tx<'_>, run: &RunRow) -> Result<Strategy, EngineError> {
+    let Some(before) = attempt::get(tx, run.id, run.attempt_no)? else {
+        return Ok(Strategy::Primary);
+    };
+    let code = before.outcome_code.as_deref().map(word::<OutcomeCode>).transpose()?;
+    Ok(match code {
+        None | Some(OutcomeCode::CancelledByInterrupt) => Strategy::Resume,
+        Some(code) if code.retry_class() == RetryClass::Resume => Strategy::Resume,
+        Some(_) => Strategy::Retry,
+    })
+}
+
+fn hold_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
+    let missing = || EngineError::Unreadable(format!("session {} is missing", run.session_id));
+    let mut session = session::get(tx, &run.namespace, &run.session_id)?.ok_or_else(missing)?;
+    session.fence += 1;
+    session.holder_run_id = Some(run.id);
+    session.update(tx)?;
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Scheduling classes and ceilings: how many runs may work at once, and the breaker that stops a class that cannot run.
+//!
+//! Invariant: counters change only in the transaction that claims or lets go of a run, so that no commit shows more runs at
+//! work than a claim was allowed to start.
+
+use provost_core::work::{Admission, Breaker, ClassKey, Namespace, OutcomeCode, WorkError};
+use provost_core::{RunId, Timestamp};
+use provost_store::row::exec_class::{self, ExecClassRow};
+use provost_store::row::run::RunRow;
+use provost_store::row::{attempt, ceiling};
+use provost_store::{Hint, Tx};
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+
+/// The most runs of one class, namespace or pool that anybody may ask for.
+const TARGET_MAX: u64 = 100_000;
+
+/// What a ceiling limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ceiling {
+    /// The runs of a namespace.
+    Namespace(Namespace),
+    /// The runs of a pool of workers.
+    Pool(String),
+}
+
+impl Ceiling {
+    fn scope(&self) -> String {
+        match self {
+            Self::Namespace(namespace) => format!("namespace:{namespace}"),
+            Self::Pool(pool) => format!("pool:{pool}"),
+        }
+    }
+}
+
+impl Engine {
+    /// Sets how many runs of a class may work at once. Zero pauses it: nothing more starts, what works goes on.
+    pub async fn set_class_target(
+        &self,
+        namespace: &Namespace,
+        class: &ClassKey,
+        target: u64,
+    ) -> Result<(), EngineError> {
+        check_target(target)?;
+        let (namespace, key) = (namespace.clone(), class.clone());
+        let write = self.store().write(move |tx| {
+            let mut class = exec_class::find(tx, namespace.as_str(), key.as_str())?
+                .ok_or_else(|| EngineError::not_found("class", &key))?;
+            class.desired = target;
+            class.updated = tx.now();
+            class.update(tx)?;
+            tx.hint(Hint::RunReady);
+            Ok::<_, EngineError>(())
+        });
+        write.await
+    }
+
+    /// The classes of a namespace, by key, after the key `after`.
+    pub async fn classes(
+        &self,
+        namespace: &Namespace,
+        after: &str,
+        limit: u64,
+    ) -> Result<Vec<ExecClassRow>, EngineError> {
+        let (namespace, after) = (namespace.clone(), after.to_owned());
+        let read = self.store().read(move |tx| {
+            Ok::<_, EngineError>(exec_class::list(tx, namespace.as_str(), &after, limit)?)
+        });
+        read.await
+    }
+
+    /// Sets how many runs may work at once below a ceiling, whatever their classes allow; `None` takes the ceiling away.
+    pub async fn set_ceiling(
+        &self,
+        ceiling: &Ceiling,
+        target: Option<u64>,
+    ) -> Result<(), EngineError> {
+        check_target(target.unwrap_or(0))?;
+        let scope = ceiling.scope();
+        let write = self.store().write(move |tx| {
+            match target {
+                Some(target) => {
+                    ceiling::set(tx, &scope, target)?;
+                    // What works already counts from now on.
+                    ceiling::recount(tx)?;
+                }
+                None => drop(ceiling::remove(tx, &scope)?),
+            }
+            tx.hint(Hint::RunReady);
+            Ok::<_, EngineError>(())
+        });
+        write.await
+    }
+}
+
+fn check_target(target: u64) -> Result<(), EngineError> {
+    if target <= TARGET_MAX {
+        return Ok(());
+    }
+    let problem = format!("{target} runs at once are too many");
+    let fix = format!("use 0 to {TARGET_MAX}; 0 pauses");
+    Err(WorkError::invalid("target", problem, fix).into())
+}
+
+/// Takes a place for a run that is about to be claimed; false if there is none after all.
+pub(crate) fn take_slot(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    mut class: ExecClassRow,
+    turn: u64,
+) -> Result<bool, EngineError> {
+    let now = tx.now();
+    match breaker(&class)?.admit(count(class.desired), count(class.running), now) {
+        Admission::Admit => {}
+        Admission::Probe(probing) => set_breaker(&mut class, &probing, now)?,
+        Admission::Paused | Admission::Full | Admission::Open { .. } => return Ok(false),
+    }
+    class.running += 1;
+    class.turn = turn;
+    class.updated = now;
+    class.update(tx)?;
+    for scope in ceilings(run) {
+        // A scope without a ceiling takes everything, and a full one was not picked.
+        ceiling::take(tx, &scope)?;
+    }
+    Ok(true)
+}
+
+fn count(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Gives the place of a run back, and tells the breaker how its attempt ended.
+pub(crate) fn give_slot(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    code: Option<OutcomeCode>,
+) -> Result<(), EngineError> {
+    let now = tx.now();
+    let started = started(tx, run.id, run.attempt_no)?.unwrap_or(now);
+    if let Some(mut class) = exec_class::get(tx, &run.class_key)? {
+        let settled = breaker(&class)?.settled(started, code, now);
+        set_breaker(&mut class, &settled, now)?;
+        class.running = class.running.saturating_sub(1);
+        class.updated = now;
+        class.update(tx)?;
+    }
+    for scope in ceilings(run) {
+        ceiling::release(tx, &scope)?;
+    }
+    // Somebody may have waited for the place.
+    tx.hint(Hint::RunReady);
+    Ok(())
+}
+
+fn started(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    attempt_no: u64,
+) -> Result<Option<Timestamp>, EngineError> {
+    Ok(attempt::get(tx, run, attempt_no)?.map(|attempt| attempt.started))
+}
+
+/// The ceilings a run counts for.
+fn ceilings(run: &RunRow) -> [String; 2] {
+    [format!("namespace:{}", run.namespace), format!("pool:{}", run.pool)]
+}
+
+/// The breaker of a class.
+fn breaker(class: &ExecClassRow) -> Result<Breaker, EngineError> {
+    let failures: Vec<Timestamp> = serde_json::from_str(&class.failures)?;
+    Ok(Breaker::from_row(failures, class.probe_at))
+}
+
+/// Puts a breaker into the row of its class.
+fn set_breaker(
+    class: &mut ExecClassRow,
+    breaker: &Breaker,
+    now: Timestamp,
+) -> Result<(), EngineError> {
+    class.failures = serde_json::to_string(breaker.failures())?;
+    class.probe_at = breaker.probe_at();
+    class.health = breaker.health(now).as_str().to_owned();
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! Appending lifecycle events to a run whose row is at hand.
+
+use provost_core::MessageId;
+use provost_store::row::journal;
+use provost_store::row::run::RunRow;
+use provost_store::{Hint, Tx};
+use serde_json::Value;
+
+use crate::error::EngineError;
+
+/// Appends an event and moves the row's counter; the caller stores the row in the same transaction.
+pub(crate) fn push(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    kind: &str,
+    body: Value,
+) -> Result<(), EngineError> {
+    push_with(tx, run, kind, body, None)
+}
+
+/// Like [`push`], about a message.
+pub(crate) fn push_with(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    kind: &str,
+    body: Value,
+    message_id: Option<MessageId>,
+) -> Result<(), EngineError> {
+    let place = journal::EventPlace {
+        run: run.id,
+        epoch: run.epoch,
+        attempt: run.attempt_no,
+        seq: run.next_seq,
+    };
+    let body = body.to_string();
+    journal::append_event(tx, place, &journal::NewEvent { kind, body: &body, message_id })?;
+    run.next_seq += 1;
+    tx.hint(Hint::Events(run.id));
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Watching a run live: every event of the attempt that is under way in this process, from its beginning.
+//!
+//! This is a view and not the truth: another process may have the run, and then only its durable events can be read.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use provost_core::work::{Namespace, RunPhase};
+use provost_core::{Event, RunId};
+use tokio::sync::broadcast;
+
+use crate::attempt::Live;
+use crate::engine::{Engine, Shared};
+use crate::error::EngineError;
+use crate::state::word;
+
+/// Events of an attempt that are kept for those who come late.
+const KEPT_MAX: usize = 4096;
+/// Events that a slow watcher may be behind by before it is told so.
+const BEHIND_MAX: usize = 1024;
+
+/// The events of one attempt.
+pub(crate) struct Show {
+    kept: Mutex<VecDeque<Event>>,
+    sender: broadcast::Sender<Event>,
+}
+
+impl Default for Show {
+    fn default() -> Self {
+        Self { kept: Mutex::default(), sender: broadcast::Sender::new(BEHIND_MAX) }
+    }
+}
+
+impl Show {
+    pub(crate) fn publish(&self, event: Event) {
+        let mut kept = self.lock();
+        if kept.len() == KEPT_MAX {
+            kept.pop_front();
+        }
+        kept.push_back(event.clone());
+        // Under the lock, so that whoever joins gets each event once. Nobody may be watching.
+        drop(self.sender.send(event));
+    }
+
+    fn join(&self) -> (VecDeque<Event>, broadcast::Receiver<Event>) {
+        let kept = self.lock();
+        (kept.clone(), self.sender.subscribe())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Event>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A watcher of one run.
+pub struct Follow {
+    shared: Arc<Shared>,
+    namespace: Namespace,
+    run: RunId,
+    epoch: u64,
+    kept: VecDeque<Event>,
+    live: Option<(Arc<Live>, broadcast::Receiver<Event>)>,
+}
+
+impl Engine {
+    /// Watches a run, through all its attempts in this process.
+    pub fn follow(&self, namespace: &Namespace, run: RunId) -> Follow {
+        Follow {
+            shared: Arc::clone(&self.shared),
+            namespace: namespace.clone(),
+            run,
+            epoch: 0,
+            kept: VecDeque::new(),
+            live: None,
+        }
+    }
+}
+
+impl Follow {
+    /// The epoch of the attempt that is watched or was watched last; zero before the first.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The next event; `None` once the run has ended or waits for somebody.
+    pub async fn next(&mut self) -> Result<Option<Event>, EngineError> {
+        loop {
+            if let Some(event) = self.kept.pop_front() {
+                return Ok(Some(event));
+            }
+            if let Some((live, events)) = &mut self.live {
+                tokio::select! {
+                    biased;
+                    event = events.recv() => match event {
+                        Ok(event) => return Ok(Some(event)),
+                        // A slow watcher misses some; what ends something carries the whole of it.
+                        Err(broadcast::error::RecvError::Lagged(_)) => {}
+                        Err(broadcast::error::RecvError::Closed) => self.leave(),
+                    },
+                    () = live.ended() => self.leave(),
+                }
+                continue;
+            }
+            if self.enter() {
+                continue;
+            }
+            let engine = Engine { shared: Arc::clone(&self.shared) };
+            let mut hints = self.shared.store.hints();
+            let row = engine.run(&self.namespace, self.run).await?;
+            if matches!(word(&row.phase)?, RunPhase::Done | RunPhase::Parked) {
+                return Ok(None);
+            }
+            if !self.enter() {
+                drop(tokio::time::timeout(self.shared.options.poll, hints.recv()).await);
+            }
+        }
+    }
+
+    /// Joins the attempt that is under way, if it is not the one that was watched last.
+    fn enter(&mut self) -> bool {
+        let live = self.shared.live().get(&self.run).cloned();
+        let Some(live) = live.filter(|live| live.lease.epoch > self.epoch) else { return false };
+        let (kept, events) = live.show.join();
+        self.epoch = live.lease.epoch;
+        self.kept = kept;
+        self.live = Some((live, events));
+        true
+    }
+
+    /// The attempt is over; what it said last is still told.
+    fn leave(&mut self) {
+        if let Some((_, mut events)) = self.live.take() {
+            while let Ok(event) = events.try_recv() {
+                self.kept.push_back(event);
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What is said to a task: stored first, then delivered once and in order.
+//!
+//! A message belongs to a run from the moment it is accepted: to the one it steers, to the one it begins, or to the one it
+//! becomes a part of. Where that run ends first, the message gets a run of its own in the transaction that ends it.
+
+mod collect;
+mod deliver;
+mod ended;
+mod interrupt;
+mod overflow;
+mod take;
+mod withdraw;
+
+use provost_core::work::{
+    AgentCommand, DeliveryOutcome, InputProvenance, InputState, Namespace, QueueMode,
+    QueueOverride, QueueSettings, RoutingContext, WorkError, body_hash,
+};
+use provost_core::{Env, InputId, Message, Part, Role, RunId, TaskId};
+use provost_failpoint::failpoint;
+use provost_store::Tx;
+use provost_store::row::input::InputRow;
+use provost_store::row::run;
+use provost_store::row::task::TaskRow;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::deliver::deliver;
+pub(crate) use self::ended::run_ended;
+pub(crate) use self::take::{interrupts, take};
+pub(crate) use self::withdraw::{retract, withdraw_all};
+use crate::accept::{self, Memory};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::message;
+use crate::state::run_state;
+
+/// An input that is a message.
+const MESSAGE: &str = "message";
+/// An input that stands for messages that were dropped.
+const SUMMARY: &str = "summary";
+
+/// Whom a message is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputTarget {
+    /// A task, whatever its run is at the moment.
+    Task(TaskId),
+    /// A run; if it has ended, its task.
+    Run(RunId),
+}
+
+impl From<TaskId> for InputTarget {
+    fn from(task: TaskId) -> Self {
+        Self::Task(task)
+    }
+}
+
+impl From<RunId> for InputTarget {
+    fn from(run: RunId) -> Self {
+        Self::Run(run)
+    }
+}
+
+/// A message for a task.
+#[derive(Debug, Clone, Default)]
+pub struct InputRequest {
+    /// What is said: text, pictures, documents.
+    pub message: Vec<Part>,
+    /// What this call says about how it waits, if it must; stronger than session and agent.
+    pub queue: QueueOverride,
+    /// What counts where nobody says anything: [`QueueSettings::chat`] for those who chat.
+    pub defaults: QueueSettings,
+    /// Makes a repeat harmless, within the task.
+    pub idempotency_key: Option<String>,
+    /// Where it came from.
+    pub provenance: InputProvenance,
+    /// Where it came in and where the answer goes.
+    pub routing: RoutingContext,
+}
+
+impl InputRequest {
+    /// A message of some text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { message: vec![Part::text(text)], ..Self::default() }
+    }
+
+    /// The same, with a mode.
+    #[must_use]
+    pub fn mode(mut self, mode: QueueMode) -> Self {
+        self.queue.mode = Some(mode);
+        self
+    }
+
+    /// The same, with a key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// What a repeat under the same key must have in common with this.
+    fn hash(&self) -> Result<String, EngineError> {
+        Ok(body_hash(&(&self.message, self.queue, &self.provenance, &self.routing))?)
+    }
+
+    /// As a command to the task: the message is the call's, the rest is the task's.
+    fn command(&self, task: &AgentCommand) -> AgentCommand {
+        AgentCommand {
+            message: self.message.clone(),
+            routing: self.routing.clone(),
+            input_provenance: Some(self.provenance.clone()),
+            idempotency_key: self.idempotency_key.clone(),
+            queue_mode: self.queue.mode,
+            timeout_ms: task.timeout_ms,
+            queue_timeout_ms: task.queue_timeout_ms,
+            deliver: task.deliver,
+            priority: task.priority,
+            lane: task.lane.clone(),
+            ..AgentCommand::default()
+        }
+    }
+
+    fn validate(&self) -> Result<(), WorkError> {
+        self.defaults.with(&[self.queue]).validate()?;
+        let place = |path: String| path.replacen("command", "input", 1);
+        match self.command(&AgentCommand::default()).validate() {
+            Err(WorkError::Invalid { path, problem, fix }) => {
+                Err(WorkError::Invalid { path: place(path), problem, fix })
+            }
+            Err(WorkError::TooLarge { path, bytes, max }) => {
+                Err(WorkError::TooLarge { path: place(path), bytes, max })
+            }
+            other => other,
+        }
+    }
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputReceipt {
+    /// The message.
+    pub input: InputId,
+    /// The task that has it.
+    pub task: TaskId,
+    /// The run that answers it.
+    pub run: RunId,
+    /// What happens to it.
+    pub outcome: DeliveryOutcome,
+    /// True if it was here before.
+    #[serde(default, skip_serializing)]
+    pub deduped: bool,
+}
+
+impl Engine {
+    /// Says something to a task. When it returns, nothing can lose the message.
+    pub async fn input(
+        &self,
+        namespace: &Namespace,
+        target: impl Into<InputTarget>,
+        request: InputRequest,
+    ) -> Result<InputReceipt, EngineError> {
+        request.validate()?;
+        let (namespace, env) = (namespace.clone(), self.shared.env.clone());
+        let target = target.into();
+        failpoint!("input.before");
+        let write = self.shared.store.write(move |tx| say(tx, &namespace, target, &request, &env));
+        let receipt = write.await;
+        failpoint!("input.committed");
+        receipt
+    }
+}
+
+fn say(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    target: InputTarget,
+    request: &InputRequest,
+    env: &Env,
+) -> Result<InputReceipt, EngineError> {
+    let (task, run) = find(tx, namespace, target)?;
+    let key = request.idempotency_key.as_deref();
+    let memory = Memory::of_input(namespace, task.id, key, request.hash()?);
+    if let Some(known) = memory.recall::<InputReceipt>(tx)? {
+        return Ok(InputReceipt {
+            outcome: DeliveryOutcome::Duplicate,
+            deduped: true,
+            ..known?
+        });
+    }
+    let key = memory.input_key(env);
+    let command = request.command(&serde_json::from_str(&task.command)?);
+    let said = Said {
+        command: &command,
+        key: &key,
+        env,
+        queue: request.queue,
+        defaults: request.defaults,
+    };
+    let receipt = deliver(tx, task, run, &said)?;
+    memory.keep(tx, &receipt)?;
+    failpoint!("input.before_commit");
+    Ok(receipt)
+}
+
+/// The task a message is for, and the run if one was named that has not ended.
+fn find(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    target: InputTarget,
+) -> Result<(TaskRow, Option<run::RunRow>), EngineError> {
+    match target {
+        InputTarget::Task(id) => Ok((accept::find_task(tx, namespace, id)?, None)),
+        InputTarget::Run(id) => {
+            let row = run::find(tx, namespace.as_str(), id)?;
+            let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
+            let task = accept::find_task(tx, namespace, row.task_id)?;
+            let ended = run_state(&row)?.is_terminal();
+            Ok((task, (!ended).then_some(row)))
+        }
+    }
+}
+
+/// A message on its way in.
+pub(crate) struct Said<'a> {
+    /// What is said, and what the run needs that begins with it.
+    pub(crate) command: &'a AgentCommand,
+    /// Unique within the task.
+    pub(crate) key: &'a str,
+    pub(crate) env: &'a Env,
+    /// What the call says about how it waits.
+    pub(crate) queue: QueueOverride,
+    /// What counts where nobody says anything.
+    pub(crate) defaults: QueueSettings,
+}
+
+impl<'a> Said<'a> {
+    /// A command.
+    pub(crate) fn new(command: &'a AgentCommand, key: &'a str, env: &'a Env) -> Self {
+        let queue = QueueOverride { mode: command.queue_mode, ..QueueOverride::default() };
+        Self { command, key, env, queue, defaults: QueueSettings::default() }
+    }
+
+    fn origin(&self) -> Origin {
+        Origin {
+            provenance: self.command.input_provenance.clone().unwrap_or_default(),
+            routing: self.command.routing.clone(),
+        }
+    }
+}
+
+/// Where a message came from and where its answer goes, as it is stored.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    #[serde(default)]
+    pub(crate) provenance: InputProvenance,
+    #[serde(default)]
+    pub(crate) routing: RoutingContext,
+}
+
+impl Origin {
+    pub(crate) fn of(row: &InputRow) -> Result<Self, EngineError> {
+        Ok(serde_json::from_str(&row.provenance)?)
+    }
+
+    /// May two waiting messages become one turn?
+    pub(crate) fn can_merge(&self, other: &Self) -> bool {
+        self.provenance.can_merge(&other.provenance) && self.routing.can_merge(&other.routing)
+    }
+}
+
+/// Stores a message as the task's next input. The caller gives it to a run and stores the task.
+pub(crate) fn insert(
+    tx: &mut Tx<'_>,
+    task: &mut TaskRow,
+    said: &Said<'_>,
+    mode: QueueMode,
+    outcome: DeliveryOutcome,
+) -> Result<InputRow, EngineError> {
+    let now = tx.now();
+    let command = said.command;
+    let parts: Vec<Part> = command.message.iter().chain(&command.attachments).cloned().collect();
+    let hash = body_hash(&parts)?;
+    let message_id = said.env.id();
+    let message = Message::new(Role::User, parts, now);
+    message::put(tx, &task.namespace, message_id, &serde_json::to_string(&message)?)?;
+    let row = InputRow {
+        id: said.env.id(),
+        namespace: task.namespace.clone(),
+        task_id: task.id,
+        run_id: None,
+        seq: task.next_input,
+        mode: mode.as_str().to_owned(),
+        kind: MESSAGE.to_owned(),
+        message_id,
+        provenance: serde_json::to_string(&said.origin())?,
+        request_hash: hash,
+        idem_key: said.key.to_owned(),
+        state: InputState::Pending.as_str().to_owned(),
+        outcome: outcome.as_str().to_owned(),
+        claimed_epoch: None,
+        due: now,
+        created: now,
+        updated: now,
+    };
+    row.insert(tx)?;
+    task.next_input += 1;
+    Ok(row)
+}
+
+/// Gives an input to a run: to read it, or to begin with it.
+pub(crate) fn assign(
+    tx: &mut Tx<'_>,
+    input: &InputRow,
+    run: RunId,
+) -> Result<(), EngineError> {
+    let row = InputRow { run_id: Some(run), updated: tx.now(), ..input.clone() };
+    row.update(tx)?;
+    Ok(())
+}
+
+/// The routing of what a run answers: where its answer goes.
+pub(crate) fn routing_of_run(
+    tx: &mut Tx<'_>,
+    run: RunId,
+) -> Result<RoutingContext, EngineError> {
+    let first = provost_store::row::input::first_of_run(tx, run)?;
+    let message = first.iter().find(|row| row.kind != SUMMARY);
+    Ok(message.map(Origin::of).transpose()?.map(|origin| origin.routing).unwrap_or_default())
+}

@@ -1,0 +1,53 @@
+//! Messages that become one turn: each one more makes all of them wait for another quiet while.
+
+use provost_core::work::{DeliveryOutcome, QueueMode};
+use provost_store::Tx;
+use provost_store::row::input;
+use provost_store::row::run::{self, RunRow};
+
+use super::deliver::Arrival;
+use super::{InputReceipt, Origin, SUMMARY};
+use crate::error::EngineError;
+use crate::followup::{self, Footing};
+use crate::queue;
+
+/// Joins the last waiting turn if that is collected in the same way, else begins one.
+pub(super) fn collect(
+    tx: &mut Tx<'_>,
+    arrival: &mut Arrival<'_>,
+    footing: &Footing,
+) -> Result<InputReceipt, EngineError> {
+    let outcome = DeliveryOutcome::Collected;
+    let due = arrival.settings.due(QueueMode::Collect, tx.now());
+    if let Some(mut run) = joinable(tx, arrival)? {
+        let row = arrival.insert(tx, outcome, Some(run.id))?;
+        queue::schedule(tx, &mut run, due)?;
+        run.update(tx)?;
+        queue::refresh(tx, &run.namespace, &run.session_id)?;
+        return Ok(arrival.receipt(&row, run.id, outcome));
+    }
+    let row = arrival.insert(tx, outcome, None)?;
+    let command = arrival.said.command;
+    let start = followup::Start {
+        id: command.run_id.unwrap_or_else(|| arrival.said.env.id()),
+        not_before: due,
+        command,
+        rank: None,
+    };
+    let run = followup::start(tx, &mut arrival.task, footing, &start, &[row.clone()])?;
+    Ok(arrival.receipt(&row, run, outcome))
+}
+
+/// Only the last one in the queue: joining an earlier one would overtake what came in between.
+fn joinable(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<Option<RunRow>, EngineError> {
+    let live = run::live_of_task(tx, arrival.task.id)?;
+    let Some(last) = live.into_iter().rfind(|run| run.attempt_no == 0) else { return Ok(None) };
+    let origin = arrival.said.origin();
+    for row in input::waiting_for_run(tx, last.id)? {
+        let collected = row.outcome == DeliveryOutcome::Collected.as_str();
+        if row.kind != SUMMARY && !(collected && Origin::of(&row)?.can_merge(&origin)) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(last))
+}

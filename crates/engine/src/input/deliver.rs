@@ -1,0 +1,257 @@
+//! Where a message goes: the decision table of queue modes, carried out.
+
+use provost_core::RunId;
+use provost_core::work::{
+    DeliveryOutcome, InputAction, InputState, Namespace, QueueMode, QueueOverride, QueueSettings, RunEvent,
+    Situation, TaskEvent, WorkError,
+};
+use provost_store::row::input::InputRow;
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::task::TaskRow;
+use provost_store::row::{agent, input as input_row, session};
+use provost_store::{Hint, Tx};
+use serde_json::json;
+
+use super::{InputReceipt, Said, collect, insert, interrupt, overflow};
+use crate::accept::{self, NewTask};
+use crate::agent::AgentConfig;
+use crate::error::EngineError;
+use crate::state::{move_run, move_task, run_state, word};
+use crate::{approval, event, followup, message, queue};
+
+/// A message that has reached its task.
+pub(super) struct Arrival<'a> {
+    pub(super) task: TaskRow,
+    pub(super) said: &'a Said<'a>,
+    pub(super) mode: QueueMode,
+    pub(super) settings: QueueSettings,
+}
+
+impl Arrival<'_> {
+    /// Stores the message for a run.
+    pub(super) fn insert(
+        &mut self,
+        tx: &mut Tx<'_>,
+        outcome: DeliveryOutcome,
+        run: Option<RunId>,
+    ) -> Result<InputRow, EngineError> {
+        let row = insert(tx, &mut self.task, self.said, self.mode, outcome)?;
+        let row = InputRow { run_id: run, ..row };
+        if run.is_some() {
+            row.update(tx)?;
+            self.task.updated = tx.now();
+            self.task.update(tx)?;
+        }
+        Ok(row)
+    }
+
+    pub(super) fn receipt(
+        &self,
+        input: &InputRow,
+        run: RunId,
+        outcome: DeliveryOutcome,
+    ) -> InputReceipt {
+        InputReceipt { input: input.id, task: self.task.id, run, outcome, deduped: false }
+    }
+}
+
+/// Brings a message where its mode says. `target` is the run that was named, if it has not ended.
+pub(crate) fn deliver(
+    tx: &mut Tx<'_>,
+    task: TaskRow,
+    target: Option<RunRow>,
+    said: &Said<'_>,
+) -> Result<InputReceipt, EngineError> {
+    let settings = settings(tx, &task, said)?;
+    let active = match target {
+        Some(run) => Some(run),
+        None => run::live_of_task(tx, task.id)?.into_iter().next(),
+    };
+    let situation = match &active {
+        Some(run) => situation(tx, run)?,
+        None => Situation::Closed,
+    };
+    let action = settings.mode.route(situation);
+    let mut arrival = Arrival { task, said, mode: settings.mode, settings };
+    let Some(active) = active else { return restart(tx, &mut arrival) };
+    match action {
+        InputAction::Reject => {
+            let what = format!("task {}", arrival.task.id);
+            Err(WorkError::Busy { what, until: None }.into())
+        }
+        InputAction::Restart => restart(tx, &mut arrival),
+        InputAction::Deliver => direct(tx, &mut arrival, active),
+        InputAction::QueueNewTask => queue_new_task(tx, &arrival),
+        InputAction::Interrupt => interrupt::interrupt(tx, &mut arrival, active),
+        InputAction::Rollback => interrupt::roll_back(tx, &mut arrival, active),
+        InputAction::Steer
+        | InputAction::Collect
+        | InputAction::QueueSameTask
+        | InputAction::QueueAsFallback => wait(tx, &mut arrival, &active, action),
+    }
+}
+
+/// The message waits for its time; too many of them and some give way.
+fn wait(
+    tx: &mut Tx<'_>,
+    arrival: &mut Arrival<'_>,
+    active: &RunRow,
+    action: InputAction,
+) -> Result<InputReceipt, EngineError> {
+    // What can refuse comes before what is written.
+    let footing = followup::footing(tx, &arrival.task, arrival.said.command.policy.as_ref())?;
+    let dropped = overflow::make_room(tx, arrival, active)?;
+    let receipt = match action {
+        InputAction::Steer => steer(tx, arrival, active.id)?,
+        InputAction::Collect => collect::collect(tx, arrival, &footing)?,
+        _ => {
+            let receipt = follow(tx, arrival, &footing, action.outcome())?;
+            if action == InputAction::QueueAsFallback {
+                let body = json!({"input": receipt.input, "run": receipt.run});
+                tell(tx, active.id, "steer_fallback", body)?;
+            }
+            receipt
+        }
+    };
+    overflow::summarize(tx, &mut arrival.task, dropped, arrival.said.env)?;
+    Ok(receipt)
+}
+
+/// How a message is treated: what the call says, else its session, else its agent.
+fn settings(
+    tx: &mut Tx<'_>,
+    task: &TaskRow,
+    said: &Said<'_>,
+) -> Result<QueueSettings, EngineError> {
+    let agent = match agent::latest(tx, &task.namespace, &task.agent)? {
+        Some(row) => serde_json::from_str::<AgentConfig>(&row.config)?.queue,
+        None => QueueOverride::default(),
+    };
+    let session = session::get(tx, &task.namespace, &task.session_id)?.and_then(|row| row.queue);
+    let session: QueueOverride =
+        session.map(|text| serde_json::from_str(&text)).transpose()?.unwrap_or_default();
+    let settings = said.defaults.with(&[agent, session, said.queue]);
+    settings.validate()?;
+    Ok(settings)
+}
+
+/// What a message finds at a run.
+fn situation(tx: &mut Tx<'_>, run: &RunRow) -> Result<Situation, EngineError> {
+    let waiting = usize::from(input_row::waits_for_run(tx, run.id)?);
+    let takes_steering = run.cancel_requested.is_none();
+    Ok(Situation::of(run_state(run)?, waiting, takes_steering))
+}
+
+/// Appends an event to a run that is not at hand.
+pub(super) fn tell(
+    tx: &mut Tx<'_>,
+    id: RunId,
+    kind: &str,
+    body: serde_json::Value,
+) -> Result<(), EngineError> {
+    // Its row may have changed since it was last read.
+    if let Some(mut row) = run::get(tx, id)?
+        && !run_state(&row)?.is_terminal()
+    {
+        event::push(tx, &mut row, kind, body)?;
+        row.update(tx)?;
+    }
+    Ok(())
+}
+
+/// The run had ended: a new one of the same task begins with the message.
+fn restart(tx: &mut Tx<'_>, arrival: &mut Arrival<'_>) -> Result<InputReceipt, EngineError> {
+    let footing = followup::footing(tx, &arrival.task, arrival.said.command.policy.as_ref())?;
+    arrival.task.archived = None;
+    follow(tx, arrival, &footing, DeliveryOutcome::Restarted)
+}
+
+/// A run of its own for the message, behind what is being done.
+pub(super) fn follow(
+    tx: &mut Tx<'_>,
+    arrival: &mut Arrival<'_>,
+    footing: &followup::Footing,
+    outcome: DeliveryOutcome,
+) -> Result<InputReceipt, EngineError> {
+    let row = arrival.insert(tx, outcome, None)?;
+    let command = arrival.said.command;
+    if command.deadline.is_some() {
+        arrival.task.deadline = command.deadline;
+    }
+    accept::set_budget(tx, &arrival.task, command)?;
+    let start = followup::Start {
+        id: command.run_id.unwrap_or_else(|| arrival.said.env.id()),
+        not_before: tx.now().after(command.delay()),
+        command,
+        rank: None,
+    };
+    let run = followup::start(tx, &mut arrival.task, footing, &start, &[row.clone()])?;
+    Ok(arrival.receipt(&row, run, outcome))
+}
+
+/// Into the running turn, at its next boundary.
+fn steer(
+    tx: &mut Tx<'_>,
+    arrival: &mut Arrival<'_>,
+    run: RunId,
+) -> Result<InputReceipt, EngineError> {
+    let outcome = DeliveryOutcome::Steered;
+    let row = arrival.insert(tx, outcome, Some(run))?;
+    tell(tx, run, "input_steered", json!({ "input": row.id }))?;
+    tx.hint(Hint::Input(run));
+    Ok(arrival.receipt(&row, run, outcome))
+}
+
+/// The run waits for exactly this.
+fn direct(
+    tx: &mut Tx<'_>,
+    arrival: &mut Arrival<'_>,
+    mut run: RunRow,
+) -> Result<InputReceipt, EngineError> {
+    let outcome = DeliveryOutcome::Direct;
+    let mut row = arrival.insert(tx, outcome, Some(run.id))?;
+    let message = message::get(tx, row.message_id)?;
+    if approval::answer_in_words(tx, &run, &message.text(), "input")? {
+        // The words are the answer; whatever else came with them is read at the next boundary.
+        if message.parts.iter().all(|part| part.as_text().is_some()) {
+            row.state = InputState::Consumed.as_str().to_owned();
+            row.update(tx)?;
+        }
+        return Ok(arrival.receipt(&row, run.id, outcome));
+    }
+    move_run(&mut run, RunEvent::Woken)?;
+    let now = tx.now();
+    queue::schedule(tx, &mut run, now)?;
+    event::push(tx, &mut run, "input_received", json!({ "input": row.id }))?;
+    run.update(tx)?;
+    arrival.task.waiting_for = None;
+    move_task(tx, &mut arrival.task, TaskEvent::InputDelivered)?;
+    queue::refresh(tx, &run.namespace, &run.session_id)?;
+    Ok(arrival.receipt(&row, run.id, outcome))
+}
+
+/// A task of its own in the same session, behind the running one.
+fn queue_new_task(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<InputReceipt, EngineError> {
+    let Arrival { task, said, .. } = arrival;
+    let namespace: Namespace = word(&task.namespace)?;
+    let command = provost_core::work::AgentCommand {
+        agent: Some(task.agent.clone()),
+        session_id: Some(word(&task.session_id)?),
+        session_key: None,
+        ..said.command.clone()
+    };
+    let new = NewTask {
+        task: said.env.id(),
+        run: command.run_id.unwrap_or_else(|| said.env.id()),
+        parent: None,
+    };
+    let said = Said { command: &command, ..**said };
+    let accepted = accept::create_task(tx, &namespace, &said, &new)?;
+    Ok(InputReceipt {
+        input: accepted.input,
+        task: accepted.task,
+        run: accepted.run,
+        outcome: DeliveryOutcome::Queued,
+        deduped: false,
+    })
+}

@@ -1,0 +1,108 @@
+//! Messages that take the place of what is being done: beside it (interrupt) or as if it had never been (rollback).
+
+use provost_core::InputId;
+use provost_core::work::{DeliveryOutcome, InputEvent, OutcomeCode, RunEvent, TaskEvent};
+use provost_store::row::input;
+use provost_store::row::run::{self, RunRow};
+use provost_store::{Hint, Tx};
+use serde_json::json;
+
+use super::InputReceipt;
+use super::deliver::{Arrival, tell};
+use super::withdraw::remove;
+use crate::error::EngineError;
+use crate::state::{move_run, move_task};
+use crate::{accept, approval, cancel, child, event, followup, queue};
+
+/// What is asked of a run that is at work: stop, and go on with the message once everything has settled.
+pub(super) fn interrupt(
+    tx: &mut Tx<'_>,
+    arrival: &mut Arrival<'_>,
+    active: RunRow,
+) -> Result<InputReceipt, EngineError> {
+    let outcome = DeliveryOutcome::Interrupted;
+    let superseded = supersede(tx, arrival, &active)?;
+    let input = arrival.insert(tx, outcome, Some(active.id))?;
+    // What was superseded may have changed its row.
+    let mut row = run::get(tx, active.id)?.unwrap_or(active);
+    let body = json!({"input": input.id, "superseded": superseded});
+    if row.attempt_no == 0 {
+        begin_now(tx, &mut row, body)?;
+    } else if row.phase == "leased" {
+        event::push(tx, &mut row, "interrupt_requested", body)?;
+        row.interrupt_requested = Some(tx.now());
+        row.update(tx)?;
+        tx.hint(Hint::Cancel(row.id));
+    } else {
+        event::push(tx, &mut row, "interrupt_requested", body)?;
+        begin_again(tx, &mut row)?;
+        move_task(tx, &mut arrival.task, TaskEvent::Requeued)?;
+    }
+    Ok(arrival.receipt(&input, row.id, outcome))
+}
+
+/// The run ends, what it said leaves the session, and a new run begins with the message from the session as it was.
+pub(super) fn roll_back(
+    tx: &mut Tx<'_>,
+    arrival: &mut Arrival<'_>,
+    active: RunRow,
+) -> Result<InputReceipt, EngineError> {
+    let footing = followup::footing(tx, &arrival.task, arrival.said.command.policy.as_ref())?;
+    if active.attempt_no == 0 {
+        // Nothing of it has been said yet.
+        return interrupt(tx, arrival, active);
+    }
+    let outcome = DeliveryOutcome::Interrupted;
+    let superseded = supersede(tx, arrival, &active)?;
+    let receipt = super::deliver::follow(tx, arrival, &footing, outcome)?;
+    let body = json!({"input": receipt.input, "run": receipt.run, "superseded": superseded});
+    tell(tx, active.id, "rollback_requested", body)?;
+    let mut row = run::get(tx, active.id)?.unwrap_or(active);
+    // The code tells whoever ends the run that its words go with it.
+    let code = OutcomeCode::CancelledByInterrupt;
+    row.cancel_code = Some(code.as_str().to_owned());
+    row.update(tx)?;
+    cancel::cancel(tx, row, code)?;
+    Ok(receipt)
+}
+
+/// Older messages that nobody has read give way to this one.
+fn supersede(
+    tx: &mut Tx<'_>,
+    arrival: &mut Arrival<'_>,
+    active: &RunRow,
+) -> Result<Vec<InputId>, EngineError> {
+    let waiting = input::pending(tx, arrival.task.id, u64::from(u32::MAX))?;
+    let ids = waiting.iter().map(|row| row.id).collect();
+    remove(tx, waiting, InputEvent::Superseded, Some(active.id))?;
+    // Runs that lost everything have ended, and with that the task may have moved.
+    let namespace = crate::state::word(&arrival.task.namespace)?;
+    arrival.task = accept::find_task(tx, &namespace, arrival.task.id)?;
+    Ok(ids)
+}
+
+/// A run that nobody had begun starts with the message, without a further wait.
+fn begin_now(
+    tx: &mut Tx<'_>,
+    row: &mut RunRow,
+    body: serde_json::Value,
+) -> Result<(), EngineError> {
+    event::push(tx, row, "interrupted", body)?;
+    let now = tx.now();
+    queue::schedule(tx, row, now)?;
+    row.update(tx)?;
+    queue::refresh(tx, &row.namespace, &row.session_id)
+}
+
+/// A run that no worker has goes on with what interrupted it; what it waited for does not matter any more.
+fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
+    approval::close_open(tx, row)?;
+    child::cancel_children(tx, row)?;
+    move_run(row, RunEvent::Interrupted)?;
+    row.waits = None;
+    let now = tx.now();
+    queue::schedule(tx, row, now)?;
+    event::push(tx, row, "interrupted", json!({ "attempt": row.attempt_no }))?;
+    row.update(tx)?;
+    queue::refresh(tx, &row.namespace, &row.session_id)
+}

@@ -1,0 +1,148 @@
+//! Too many messages wait: which give way, and what stays of them.
+
+use provost_core::work::{InputEvent, InputState, Overflow, WorkError};
+use provost_core::{Env, Message, Part, Role};
+use provost_store::Tx;
+use provost_store::row::input::{self, InputRow};
+use provost_store::row::run::RunRow;
+use provost_store::row::task::TaskRow;
+use serde_json::json;
+
+use super::deliver::{Arrival, tell};
+use super::withdraw::remove;
+use super::{Origin, SUMMARY};
+use crate::error::EngineError;
+use crate::{accept, message};
+
+/// The words above a summary.
+const HEADING: &str = "Too many messages were waiting; these were left out:";
+/// What stands for the lines that a summary has no room for.
+const MORE: &str = "- (earlier ones are not listed)";
+/// Lines of a summary; older ones go first.
+const LINES_MAX: usize = 50;
+/// Characters of a line of a summary.
+const LINE_CHARS_MAX: usize = 160;
+
+/// Makes room for one more message. Returns the lines that stand for what was dropped.
+pub(super) fn make_room(
+    tx: &mut Tx<'_>,
+    arrival: &mut Arrival<'_>,
+    active: &RunRow,
+) -> Result<Vec<String>, EngineError> {
+    // What the next run begins with is not one too many: it is what the others wait for.
+    let counts = |row: &InputRow| {
+        row.kind != SUMMARY && !(active.attempt_no == 0 && row.run_id == Some(active.id))
+    };
+    let waiting = input::pending(tx, arrival.task.id, u64::from(u32::MAX))?;
+    let waiting: Vec<InputRow> = waiting.into_iter().filter(counts).collect();
+    let (count, summarized) = match arrival.settings.overflow(waiting.len()) {
+        Overflow::Fits => return Ok(Vec::new()),
+        Overflow::Reject => {
+            let cap = arrival.settings.cap;
+            return Err(WorkError::Full { what: "the queue of messages", cap }.into());
+        }
+        Overflow::DropOldest { count, summarize } => (count, summarize),
+    };
+    let dropped: Vec<InputRow> = waiting.into_iter().take(count).collect();
+    let mut lines = Vec::new();
+    for row in &dropped {
+        lines.push(line(&*message::get(tx, row.message_id)?));
+    }
+    let ids: Vec<_> = dropped.iter().map(|row| row.id).collect();
+    let orphaned = remove(tx, dropped, InputEvent::Superseded, Some(active.id))?;
+    let mut older = Vec::new();
+    for summary in orphaned {
+        older.extend(lines_of(&*message::get(tx, summary.message_id)?));
+    }
+    older.append(&mut lines);
+    let body = json!({
+        "inputs": ids, "policy": arrival.settings.drop, "cap": arrival.settings.cap,
+    });
+    tell(tx, active.id, "inputs_dropped", body)?;
+    let namespace = crate::state::word(&arrival.task.namespace)?;
+    arrival.task = accept::find_task(tx, &namespace, arrival.task.id)?;
+    Ok(if summarized { older } else { Vec::new() })
+}
+
+/// Puts a summary of what was dropped before the oldest message that still waits.
+pub(super) fn summarize(
+    tx: &mut Tx<'_>,
+    task: &mut TaskRow,
+    dropped: Vec<String>,
+    env: &Env,
+) -> Result<(), EngineError> {
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    let waiting = input::pending(tx, task.id, u64::from(u32::MAX))?;
+    let Some(next) = waiting.iter().find(|row| row.kind != SUMMARY) else { return Ok(()) };
+    let known = waiting.iter().find(|row| row.kind == SUMMARY && row.run_id == next.run_id);
+    let mut lines = match known {
+        Some(row) => lines_of(&*message::get(tx, row.message_id)?),
+        None => Vec::new(),
+    };
+    lines.extend(dropped);
+    let now = tx.now();
+    let message = Message::new(Role::User, vec![Part::text(text_of(lines))], now);
+    let message_id = env.id();
+    message::put(tx, &task.namespace, message_id, &serde_json::to_string(&message)?)?;
+    if let Some(row) = known {
+        InputRow { message_id, updated: now, ..row.clone() }.update(tx)?;
+        return Ok(());
+    }
+    let id: provost_core::InputId = env.id();
+    let row = InputRow {
+        id,
+        seq: task.next_input,
+        kind: SUMMARY.to_owned(),
+        message_id,
+        provenance: serde_json::to_string(&Origin::of(next)?)?,
+        request_hash: String::new(),
+        idem_key: id.to_string(),
+        state: InputState::Pending.as_str().to_owned(),
+        claimed_epoch: None,
+        created: now,
+        updated: now,
+        ..next.clone()
+    };
+    row.insert(tx)?;
+    task.next_input += 1;
+    task.update(tx)?;
+    Ok(())
+}
+
+/// One message as one line.
+fn line(message: &Message) -> String {
+    let text = message.text();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    let mut short: String = text.chars().take(LINE_CHARS_MAX).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    if short.is_empty() {
+        short.push_str("(no text)");
+    }
+    format!("- {short}")
+}
+
+/// The lines of a summary.
+fn lines_of(summary: &Message) -> Vec<String> {
+    summary.text().lines().filter(|line| line.starts_with("- ")).map(str::to_owned).collect()
+}
+
+fn text_of(mut lines: Vec<String>) -> String {
+    let cut = lines.len() > LINES_MAX;
+    lines.retain(|line| line != MORE);
+    let first = lines.len().saturating_sub(LINES_MAX);
+    let mut text = HEADING.to_owned();
+    if cut || first > 0 {
+        text.push('\n');
+        text.push_str(MORE);
+    }
+    for line in &lines[first..] {
+        text.push('\n');
+        text.push_str(line);
+    }
+    text
+}

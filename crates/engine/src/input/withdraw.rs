@@ -1,0 +1,127 @@
+//! Messages that nobody reads any more: taken back, or given way to others.
+
+use provost_core::work::{
+    DeliveryOutcome, Illegal, InputEvent, InputState, Namespace, OutcomeCode, WorkError,
+};
+use provost_core::{InputId, RunId, TaskId};
+use provost_store::Tx;
+use provost_store::row::input::{self, InputRow};
+use provost_store::row::run;
+
+use super::SUMMARY;
+use crate::end::{self, Ending};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::state::{run_state, word};
+
+impl Engine {
+    /// Takes a message back that nobody has read yet. What was read is not taken back: cancel the run that read it.
+    pub async fn withdraw_input(
+        &self,
+        namespace: &Namespace,
+        id: InputId,
+    ) -> Result<InputState, EngineError> {
+        let namespace = namespace.clone();
+        self.shared.store.write(move |tx| withdraw(tx, &namespace, id)).await
+    }
+}
+
+pub(crate) fn withdraw(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    id: InputId,
+) -> Result<InputState, EngineError> {
+    let row = input::find(tx, namespace.as_str(), id)?;
+    let row = row.ok_or_else(|| EngineError::not_found("input", id))?;
+    let state: InputState = word(&row.state)?;
+    if state == InputState::Cancelled {
+        return Ok(state);
+    }
+    if is_taken(tx, &row)? {
+        // What interrupts has had its effect, and what an attempt has taken it is about to write down.
+        return Err(WorkError::from(Illegal {
+            machine: "message",
+            from: InputState::Claimed.as_str(),
+            event: InputEvent::Cancelled.as_str(),
+            terminal: false,
+        })
+        .into());
+    }
+    state.next(InputEvent::Cancelled)?;
+    remove(tx, vec![row], InputEvent::Cancelled, None)?;
+    Ok(InputState::Cancelled)
+}
+
+/// Is a waiting message in the hands of an attempt, though that has not written it down yet?
+fn is_taken(tx: &mut Tx<'_>, row: &InputRow) -> Result<bool, EngineError> {
+    let Some(run) = row.run_id.map(|id| run::get(tx, id)).transpose()?.flatten() else {
+        return Ok(false);
+    };
+    if run.attempt_no == 0 || row.state != InputState::Pending.as_str() {
+        return Ok(false);
+    }
+    let interrupts = row.outcome == DeliveryOutcome::Interrupted.as_str();
+    let held = run.phase == "leased" && row.claimed_epoch == Some(run.epoch);
+    Ok(interrupts || held)
+}
+
+/// Takes back a message that something else has made needless.
+pub(crate) fn retract(tx: &mut Tx<'_>, row: InputRow) -> Result<(), EngineError> {
+    remove(tx, vec![row], InputEvent::Superseded, None).map(drop)
+}
+
+/// Takes back everything that waits for a task.
+pub(crate) fn withdraw_all(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineError> {
+    let waiting = input::pending(tx, task, u64::from(u32::MAX))?;
+    remove(tx, waiting, InputEvent::Cancelled, None).map(drop)
+}
+
+/// Nobody reads these any more. A run that would have begun with them and has nothing else ends, except `spared`. Returns the
+/// summaries that ended with such runs.
+pub(super) fn remove(
+    tx: &mut Tx<'_>,
+    rows: Vec<InputRow>,
+    event: InputEvent,
+    spared: Option<RunId>,
+) -> Result<Vec<InputRow>, EngineError> {
+    let mut runs: Vec<RunId> = Vec::new();
+    for row in rows {
+        leave(tx, &row, event)?;
+        if let Some(run) = row.run_id
+            && !runs.contains(&run)
+        {
+            runs.push(run);
+        }
+    }
+    let mut orphaned = Vec::new();
+    for id in runs {
+        let waiting = input::waiting_for_run(tx, id)?;
+        if waiting.iter().any(|row| row.kind != SUMMARY) {
+            continue;
+        }
+        let Some(mut row) = run::get(tx, id)? else { continue };
+        let begun = row.attempt_no > 0 || run_state(&row)?.is_terminal();
+        if !begun || spared == Some(id) {
+            for summary in waiting {
+                leave(tx, &summary, event)?;
+                orphaned.push(summary);
+            }
+        }
+        if begun || spared == Some(id) {
+            continue;
+        }
+        let (code, detail) = match event {
+            InputEvent::Cancelled => (OutcomeCode::CancelledByUser, "its message was taken back"),
+            _ => (OutcomeCode::CancelledByInterrupt, "its message gave way to a newer one"),
+        };
+        end::end_run(tx, &mut row, &Ending::because(code, detail))?;
+    }
+    Ok(orphaned)
+}
+
+fn leave(tx: &mut Tx<'_>, row: &InputRow, event: InputEvent) -> Result<(), EngineError> {
+    let state = word::<InputState>(&row.state)?.next(event)?;
+    let row = InputRow { state: state.as_str().to_owned(), updated: tx.now(), ..row.clone() };
+    row.update(tx)?;
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! One attempt's pen: the driver's effects, feeds and transcript, written down under the attempt's lease.
+//!
+//! Every write is fenced by the run's epoch. A feed is enqueued without waiting; the writer keeps the order and commits what
+//! waits in one group, so the outcome of a step and the beginning of the next one share a commit.
+
+mod effect;
+mod event;
+mod state;
+mod transcript;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use provost_agent::journal::{Begun, Effect, Journal, JournalError, JournalFuture};
+use provost_agent::run::{Beginning, Feed, Run};
+use provost_core::work::{EffectKey, OnUnknown};
+use provost_core::{ErrorInfo, Message};
+use provost_failpoint::failpoint;
+use provost_store::{Pending, Store};
+
+pub(crate) use self::effect::UNKNOWN_HINT;
+pub(crate) use self::state::{JournalState, OpenStep, StoredMessage};
+use crate::error::EngineError;
+use crate::lease::Lease;
+use crate::snapshot::{self, Snapshot};
+use crate::transactional::{Transactional, Works};
+use crate::{input, record, write};
+
+/// Where an attempt writes.
+pub(crate) struct RunJournal {
+    store: Store,
+    lease: Arc<Lease>,
+    on_unknown: OnUnknown,
+    budgeted: bool,
+    state: Mutex<JournalState>,
+    /// Writes whose end nobody has waited for yet.
+    unconfirmed: Mutex<Vec<Pending<(), EngineError>>>,
+    /// True if something may have been said to the run.
+    may_have_inputs: AtomicBool,
+    /// True once the attempt was given up: nothing more is written, whatever still runs.
+    closed: AtomicBool,
+    /// The step that was committed last; what follows is written only if that is on disk.
+    last_step: AtomicU64,
+    /// What calls want to have done in the transactions that commit their results.
+    transactional: Arc<Transactional>,
+}
+
+impl RunJournal {
+    pub(crate) fn new(
+        store: Store,
+        lease: Arc<Lease>,
+        state: JournalState,
+        on_unknown: OnUnknown,
+        budgeted: bool,
+    ) -> Self {
+        Self {
+            transactional: Arc::new(Transactional::new(store.clone())),
+            last_step: AtomicU64::new(0),
+            store,
+            lease,
+            on_unknown,
+            budgeted,
+            state: Mutex::new(state),
+            unconfirmed: Mutex::default(),
+            may_have_inputs: AtomicBool::new(true),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Writes nothing more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// A value that, when it goes, closes the journal: nothing more is written.
+    pub(crate) fn closing(&self) -> Closing<'_> {
+        Closing(self)
+    }
+
+    /// Looks for inputs at the next boundary.
+    pub(crate) fn hint_input(&self) {
+        self.may_have_inputs.store(true, Ordering::Release);
+    }
+
+    /// Waits until everything recorded so far is on disk.
+    pub(crate) async fn confirm(&self) -> Result<(), EngineError> {
+        let waiting = std::mem::take(&mut *lock(&self.unconfirmed));
+        for write in waiting {
+            write.await?;
+        }
+        Ok(())
+    }
+
+    /// The first step number that is free.
+    pub(crate) fn next_step(&self) -> u64 {
+        self.lock().next_step
+    }
+
+    /// Where calls leave what is done in the transactions that commit their results.
+    pub(crate) fn transactional(&self) -> Arc<Transactional> {
+        Arc::clone(&self.transactional)
+    }
+
+    /// The step of a call that is under way.
+    pub(crate) fn step_of(&self, key: &EffectKey) -> Option<u64> {
+        self.lock().open.iter().find(|open| open.key.as_ref() == Some(key)).map(|open| open.step)
+    }
+
+    /// What a call that has its result wants to have done with it; nothing, if it failed.
+    fn works_of(&self, feed: &Feed) -> Works {
+        let Feed::ToolFinished { result, .. } = feed else { return Works::default() };
+        let of_call = |open: &&OpenStep| open.call_id.as_ref() == Some(&result.call_id);
+        let key = self.lock().open.iter().find(of_call).and_then(|open| open.key.clone());
+        let works = key.map(|key| self.transactional.take(&key)).unwrap_or_default();
+        if result.is_error { Works::default() } else { Works(works) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, JournalState> {
+        lock(&self.state)
+    }
+
+    fn enqueue(&self, mut write: write::StepWrite) -> Result<(), EngineError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(EngineError::Stopping);
+        }
+        write.after = self.last_step.load(Ordering::Acquire);
+        if write.fed.is_some() {
+            self.last_step.store(write.step, Ordering::Release);
+        }
+        let lease = Arc::clone(&self.lease);
+        let pending = self.store.write(move |tx| write::step(tx, &lease, &write));
+        lock(&self.unconfirmed).push(pending);
+        Ok(())
+    }
+
+    async fn write(&self, write: write::StepWrite) -> Result<(), EngineError> {
+        self.enqueue(write)?;
+        self.confirm().await
+    }
+}
+
+/// Closes the journal when it goes.
+pub(crate) struct Closing<'a>(&'a RunJournal);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Journal for RunJournal {
+    fn began<'a>(&'a self, beginning: &'a Beginning) -> JournalFuture<'a, ()> {
+        async move {
+            let record = record::beginning(beginning).map_err(EngineError::from)?;
+            let mut write = self.lock().commit(record, /*feed*/ None);
+            write.base_revision = Some(self.lock().revision);
+            self.write(write).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn begin(&self, effect: Effect) -> JournalFuture<'_, Begun> {
+        async move { Ok(self.begin_effect(effect).await?) }.boxed()
+    }
+
+    fn record(&self, feed: &Feed) -> Result<(), JournalError> {
+        // The transcript commits this one together with what it stands for.
+        if matches!(feed, Feed::Saved) {
+            return Ok(());
+        }
+        let record = record::feed(feed).map_err(EngineError::from)?;
+        let works = self.works_of(feed);
+        let mut write = self.lock().commit(record, Some(feed));
+        write.works = works;
+        mark_outcome(feed);
+        self.enqueue(write)?;
+        Ok(())
+    }
+
+    fn is_budgeted(&self) -> bool {
+        self.budgeted
+    }
+
+    fn settled(&self, run: &Run) {
+        let fed = {
+            let mut state = self.lock();
+            let fed = state.next_fed.saturating_sub(1);
+            if !snapshot::is_due(fed, state.snapshot_fed) {
+                return;
+            }
+            state.snapshot_fed = fed;
+            fed
+        };
+        let lease = Arc::clone(&self.lease);
+        match Snapshot::new(run, fed, self.last_step.load(Ordering::Acquire)) {
+            // Whether it is stored does not matter to the run.
+            Ok(snapshot) => self.store.write(move |tx| snapshot.put(tx, &lease)).detach(),
+            Err(error) => tracing::warn!(run = %self.lease.run, %error, "a snapshot could not be made"),
+        }
+    }
+
+    fn inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>> {
+        async move {
+            if !self.may_have_inputs.swap(false, Ordering::AcqRel) {
+                return Ok(Vec::new());
+            }
+            // What was taken in before must be seen as taken in.
+            self.confirm().await?;
+            let lease = Arc::clone(&self.lease);
+            let waiting = input::take(&self.store, lease).await?;
+            let mut state = self.lock();
+            let mut messages = Vec::with_capacity(waiting.len());
+            for (input, message_id, message) in waiting {
+                state.expect_input(input, message_id, Arc::clone(&message));
+                messages.push(message);
+            }
+            Ok(messages)
+        }
+        .boxed()
+    }
+}
+
+impl From<EngineError> for JournalError {
+    fn from(error: EngineError) -> Self {
+        Self(ErrorInfo::new(error.kind(), error.code(), error.to_string()))
+    }
+}
+
+/// The places between an effect and its record.
+fn mark_outcome(feed: &Feed) {
+    match feed {
+        Feed::ModelAnswered { .. } => failpoint!("model.answered"),
+        Feed::ToolFinished { .. } => failpoint!("tool.finished"),
+        Feed::ContextFitted { .. } => failpoint!("compaction.fitted"),
+        Feed::UserSaid { .. } => failpoint!("input.taken"),
+        _ => {}
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

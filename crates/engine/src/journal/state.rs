@@ -1,0 +1,153 @@
+//! What an attempt knows about its run's journal; only it writes there, so it counts in memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use provost_agent::run::Feed;
+use provost_core::work::{EffectClass, EffectKey, StepKind};
+use provost_core::{Env, InputId, Message, MessageId};
+
+use super::event;
+use crate::record::Record;
+use crate::write::{NewMessage, StepWrite};
+
+/// A step that was begun and has no outcome.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OpenStep {
+    pub(crate) step: u64,
+    pub(crate) kind: StepKind,
+    pub(crate) key: Option<EffectKey>,
+    pub(crate) class: Option<EffectClass>,
+    pub(crate) call_id: Option<String>,
+    /// How often it was begun.
+    pub(crate) tries: u64,
+    /// True if another attempt began it, so that nobody knows what came of it.
+    pub(crate) lost: bool,
+    /// Money set aside for it.
+    pub(crate) reserved_micros: i64,
+}
+
+/// A message that has a row.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredMessage {
+    pub(crate) id: MessageId,
+    pub(crate) message: Arc<Message>,
+}
+
+/// Counters, open steps, and what the session does not have yet.
+#[derive(Debug)]
+pub(crate) struct JournalState {
+    pub(crate) env: Env,
+    pub(crate) next_step: u64,
+    pub(crate) next_fed: u64,
+    pub(crate) turn: u32,
+    pub(crate) open: Vec<OpenStep>,
+    /// Tools whose repetition does harm are refused until a person has spoken.
+    pub(crate) restricted: bool,
+    /// Messages since the last commit of the session, by their stored form.
+    pub(crate) recent: HashMap<String, MessageId>,
+    /// Results since the last commit of the session, by their call.
+    pub(crate) results: HashMap<String, u64>,
+    /// Inputs that were given to the driver and not yet taken in.
+    expected: VecDeque<(InputId, StoredMessage)>,
+    /// Where the session stands.
+    pub(crate) revision: u64,
+    /// The last feed that is in a snapshot.
+    pub(crate) snapshot_fed: u64,
+    /// The message that the run answers, which was stored when it was accepted.
+    pub(crate) first_message: Option<StoredMessage>,
+}
+
+impl JournalState {
+    pub(crate) fn new(env: Env) -> Self {
+        Self {
+            env,
+            next_step: 1,
+            next_fed: 1,
+            turn: 0,
+            open: Vec::new(),
+            restricted: false,
+            recent: HashMap::new(),
+            results: HashMap::new(),
+            expected: VecDeque::new(),
+            revision: 0,
+            snapshot_fed: 0,
+            first_message: None,
+        }
+    }
+
+    pub(crate) fn expect_input(&mut self, input: InputId, id: MessageId, message: Arc<Message>) {
+        self.expected.push_back((input, StoredMessage { id, message }));
+    }
+
+    /// The number of a new step.
+    pub(crate) fn take_step(&mut self) -> u64 {
+        self.next_step += 1;
+        self.next_step - 1
+    }
+
+    /// Prepares the write that commits a feed.
+    pub(crate) fn commit(&mut self, record: Record, feed: Option<&Feed>) -> StepWrite {
+        let call = match feed {
+            Some(Feed::ToolFinished { result, .. }) => Some(result),
+            _ => None,
+        };
+        let open = self.open.iter().position(|open| match call {
+            Some(result) => open.call_id.as_deref() == Some(result.call_id.as_str()),
+            None => open.kind == record.kind && open.call_id.is_none(),
+        });
+        let open = open.map(|place| self.open.remove(place));
+        let step = open.as_ref().map_or_else(|| self.take_step(), |open| open.step);
+        let fed = self.next_fed;
+        self.next_fed += 1;
+        let mut write = StepWrite::commit(step, record.kind, fed, record.body);
+        write.released_micros = open.map_or(0, |open| open.reserved_micros);
+        if let Some(Feed::Stopped { .. }) = feed {
+            // The machine has closed everything that was under way.
+            write.released_micros += self.open.drain(..).map(|open| open.reserved_micros).sum::<i64>();
+            write.closes_open = true;
+        }
+        if let Some(message) = record.message {
+            write.message = Some(self.store_message(message, feed, &mut write.claimed_input));
+        }
+        if let Some(result) = call {
+            write.call_id = Some(result.call_id.clone());
+            write.name = Some(result.name.clone());
+            self.results.insert(result.call_id.clone(), step);
+        }
+        if let Some(Feed::UserSaid { .. }) = feed {
+            // A person has spoken since the outcome became unknown.
+            self.restricted = false;
+        }
+        write.restricted = self.restricted;
+        write.consumes_inputs = matches!(feed, Some(Feed::ModelAnswered { .. }));
+        // A call whose cost never becomes known counts with what was set aside for it.
+        write.cost_micros = event::cost_of(feed).unwrap_or(write.released_micros);
+        event::of_feed(feed, self.turn, step, &mut write.events);
+        write.next_step = self.next_step;
+        write
+    }
+
+    /// A message that came from a row keeps that row, unless a hook has changed it.
+    fn store_message(
+        &mut self,
+        message: Arc<Message>,
+        feed: Option<&Feed>,
+        claimed: &mut Option<InputId>,
+    ) -> NewMessage {
+        let stored = match feed {
+            None => self.first_message.take(),
+            Some(Feed::UserSaid { .. }) => {
+                let (input, stored) = self.expected.pop_front().unzip();
+                *claimed = input;
+                stored
+            }
+            _ => None,
+        };
+        let stored = stored.filter(|stored| stored.message.parts == message.parts);
+        let id = stored.as_ref().map_or_else(|| self.env.id(), |stored| stored.id);
+        let body = serde_json::to_string(&*message).unwrap_or_default();
+        self.recent.insert(body.clone(), id);
+        NewMessage { id, body, known: stored.is_some() }
+    }
+}

@@ -1,0 +1,84 @@
+//! The session as its one writer sees it: loaded at the start, committed turn by turn, each commit in one transaction with
+//! the step that says so.
+
+use futures::FutureExt;
+use provost_agent::session::{
+    Change, SessionError, SessionFuture, SessionInfo, SessionStore, Transcript,
+};
+use provost_core::Role;
+use provost_core::work::StepKind;
+
+use super::RunJournal;
+use crate::error::EngineError;
+use crate::message;
+use crate::write::{Entry, NewMessage, SessionWrite, StepWrite};
+use crate::{transcript, write};
+
+impl SessionStore for RunJournal {
+    fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {
+        async move {
+            let (namespace, session) = (self.lease.namespace.clone(), id.to_owned());
+            let loaded = self.store.read(move |tx| transcript::load(tx, &namespace, &session, None));
+            let loaded = loaded.await.map_err(|error| refused(id, error))?;
+            if let Some(transcript) = &loaded {
+                self.lock().revision = transcript.revision;
+            }
+            Ok(loaded)
+        }
+        .boxed()
+    }
+
+    fn commit<'a>(&'a self, id: &'a str, change: Change) -> SessionFuture<'a, u64> {
+        async move {
+            let revision = change.base + 1;
+            let write = self.session_write(change).map_err(|error| refused(id, error))?;
+            self.enqueue(write).map_err(|error| refused(id, error))?;
+            Ok(revision)
+        }
+        .boxed()
+    }
+
+    fn delete<'a>(&'a self, id: &'a str) -> SessionFuture<'a, bool> {
+        async move { Err(refused(id, EngineError::bug("a run does not delete its session"))) }
+            .boxed()
+    }
+
+    fn list(&self) -> SessionFuture<'_, Vec<SessionInfo>> {
+        async move { Err(refused("", EngineError::bug("a run does not list sessions"))) }.boxed()
+    }
+}
+
+impl RunJournal {
+    /// What is stored already is named; the rest is stored now.
+    fn session_write(&self, change: Change) -> Result<StepWrite, EngineError> {
+        let mut state = self.lock();
+        let mut entries = Vec::with_capacity(change.add.len());
+        for message in &change.add {
+            let body = match message.role {
+                Role::Tool => message::with_named_results(message, self.lease.run, &state.results)?,
+                _ => serde_json::to_string(&**message)?,
+            };
+            entries.push(match state.recent.get(&body) {
+                Some(id) => Entry::Known(*id),
+                None => Entry::New(NewMessage { id: state.env.id(), body, known: false }),
+            });
+        }
+        state.recent.clear();
+        state.results.clear();
+        state.revision = change.base + 1;
+        let (step, fed) = (state.take_step(), state.next_fed);
+        state.next_fed += 1;
+        let mut write = StepWrite::commit(step, StepKind::Note, fed, write::SAVED.to_owned());
+        write.session = Some(SessionWrite { base: change.base, pop: change.pop, entries });
+        write.restricted = state.restricted;
+        write.next_step = state.next_step;
+        Ok(write)
+    }
+}
+
+fn refused(id: &str, error: EngineError) -> SessionError {
+    SessionError::Storage {
+        message: format!("session `{id}`"),
+        source: std::io::Error::other(error.to_string()),
+    }
+}

@@ -1,0 +1,26 @@
+//! One attempt's hold on a run.
+
+use provost_core::{ExecutionId, RunId, TaskId, WorkerId};
+
+/// What a worker needs to write to a run it has claimed. Every write carries the epoch and fails once another counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The run.
+    pub run: RunId,
+    /// Its task.
+    pub task: TaskId,
+    /// The tenancy boundary.
+    pub namespace: String,
+    /// The session it writes to.
+    pub session: String,
+    /// The fencing token.
+    pub epoch: u64,
+    /// The number of the attempt.
+    pub attempt: u64,
+    /// Who works.
+    pub worker: WorkerId,
+    /// The place where this attempt runs.
+    pub execution: ExecutionId,
+    /// The budgets its model calls are paid from.
+    pub budgets: Vec<String>,
+}

@@ -1,0 +1,84 @@
+//! Durable tasks and runs: accept once, survive anything.
+//!
+//! [`Engine`] takes work in and answers for it; a [`Worker`] carries it out. Between them is a database and nothing else:
+//! every change of state and its event commit together, every write of a worker carries the epoch of its claim, and every
+//! effect is written down before it happens. Wake-ups are hints: without them everything still happens, only later.
+
+mod accept;
+mod agent;
+mod approval;
+mod attempt;
+mod budget;
+mod cancel;
+mod child;
+mod claim;
+mod class;
+mod clock;
+mod conversation;
+mod delivery;
+mod end;
+mod engine;
+mod error;
+mod event;
+mod focus;
+mod follow;
+mod followup;
+mod fork;
+mod input;
+mod interaction;
+mod journal;
+mod keeper;
+mod lease;
+mod load;
+mod message;
+mod operator;
+mod outbox;
+mod outside;
+mod question;
+mod queue;
+mod record;
+mod replay;
+mod retention;
+mod schedule;
+mod settle;
+mod snapshot;
+mod state;
+mod task;
+mod transactional;
+mod transcript;
+mod verdict;
+mod view;
+mod worker;
+mod workspace;
+mod write;
+
+pub use accept::{Accepted, CLASS_DESIRED_DEFAULT};
+pub use agent::{AgentConfig, AgentProfile, DEFAULT_AGENT, RUNNER};
+pub use approval::Answered;
+pub use cancel::Cancelled;
+pub use claim::BUILD;
+pub use class::Ceiling;
+pub use clock::Clocks;
+pub use conversation::Conversation;
+pub use engine::{Agents, Engine, EngineOptions};
+pub use error::EngineError;
+pub use focus::Focus;
+pub use follow::Follow;
+pub use input::{InputReceipt, InputRequest, InputTarget};
+pub use interaction::{PendingInput, QueuePosition, RunInteraction};
+pub use keeper::BootGuard;
+pub use lease::Lease;
+pub use question::{ASK_USER, ask_user};
+pub use retention::{Removed, Retention};
+pub use task::Page;
+pub use view::{Question, RunView, Told};
+pub use worker::Worker;
+pub use budget::{Budget, BudgetPeriod, BudgetScope, BudgetState};
+pub use child::{ChildLimits, child_tools};
+pub use delivery::{DeliveryAdapter, Receipt, SendError, Target};
+pub use fork::{ForkEdit, Forked};
+pub use outbox::{DELIVERY_SETTLED, Notice, Publisher, RUN_ENDED};
+pub use replay::ReplayReport;
+pub use schedule::{CatchUp, Overlap, Schedule, ScheduleState, Timing};
+pub use transactional::Transactional;
+pub use workspace::Workspaces;

@@ -1,0 +1,130 @@
+//! `ask_user`: the tool with which an agent asks a person and waits, without holding anything, for the answer.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use provost_core::ApprovalRequest;
+use provost_core::work::EffectClass;
+use provost_tool::{FnTool, SpecError, ToolError, ToolSpec};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The name of the tool.
+pub const ASK_USER: &str = "ask_user";
+/// What the agent is told when nobody answered in time.
+pub(crate) const NO_ANSWER: &str = "no_answer: nobody answered in time. Go on without the answer, or say what you need.";
+
+/// Questions of one call.
+const QUESTIONS_MAX: usize = 3;
+/// Options of one question.
+const OPTIONS: std::ops::RangeInclusive<usize> = 2..=4;
+/// Seconds a question may stay open.
+const TIMEOUT_S: std::ops::RangeInclusive<u64> = 30..=3600;
+
+const DESCRIPTION: &str = "Asks the user and waits for the answer. Use it when you cannot go on without something that only the \
+     user knows or may decide. The user can always answer in own words.";
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    questions: Vec<Question>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timeout_s: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    question: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    options: Vec<String>,
+}
+
+/// The tool `ask_user`, for agents that may ask. The run is parked until somebody answers, or until the time is over.
+pub fn ask_user() -> Result<FnTool, SpecError> {
+    let spec = ToolSpec::new(ASK_USER, DESCRIPTION, schema())?.effect(EffectClass::Pure);
+    Ok(FnTool::new(spec, |permit, _cx| {
+        let asked = permit.parse::<Arguments>().and_then(|arguments| arguments.ask());
+        // The answer is the call's result; the tool itself never goes on.
+        std::future::ready(Err(asked.unwrap_or_else(|error| error))).boxed()
+    }))
+}
+
+fn schema() -> Value {
+    let options = json!({
+        "type": "array", "items": {"type": "string"}, "maxItems": OPTIONS.end(),
+        "description": "2 to 4 answers to choose from; leave it out for an open question",
+    });
+    let question = json!({
+        "type": "object", "additionalProperties": false, "required": ["question"],
+        "properties": {"question": {"type": "string"}, "options": options},
+    });
+    json!({
+        "type": "object", "additionalProperties": false, "required": ["questions"],
+        "properties": {
+            "questions": {"type": "array", "items": question, "minItems": 1, "maxItems": QUESTIONS_MAX},
+            "timeout_s": {"type": "integer", "minimum": TIMEOUT_S.start(), "maximum": TIMEOUT_S.end()},
+        },
+    })
+}
+
+impl Arguments {
+    fn ask(self) -> Result<ToolError, ToolError> {
+        let wrong = |question: &&Question| {
+            !question.options.is_empty() && !OPTIONS.contains(&question.options.len())
+        };
+        if let Some(question) = self.questions.iter().find(wrong) {
+            let count = question.options.len();
+            return Err(ToolError::retry(format!("{count} options: give 2 to 4, or none")));
+        }
+        let texts: Vec<&str> = self.questions.iter().map(|asked| asked.question.as_str()).collect();
+        let hint = texts.join("\n");
+        Ok(ToolError::NeedsApproval { hint, payload: Some(json!(self)) })
+    }
+}
+
+/// How long a question stays open, if it says so.
+pub(crate) fn patience(request: &ApprovalRequest) -> Option<Duration> {
+    let asked = request.payload.as_ref()?.get("timeout_s")?.as_u64()?;
+    Some(Duration::from_secs(asked.clamp(*TIMEOUT_S.start(), *TIMEOUT_S.end())))
+}
+
+/// What the agent is told when the person does not want to answer.
+pub(crate) fn refusal(reason: &str) -> String {
+    match reason {
+        "" => "The user did not want to answer.".to_owned(),
+        reason => format!("The user did not want to answer: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(value: Value) -> Result<ToolError, ToolError> {
+        serde_json::from_value::<Arguments>(value).unwrap().ask()
+    }
+
+    #[test]
+    fn a_question_is_shown_with_its_options() {
+        let question = json!({"question": "Which colour?", "options": ["red", "blue"]});
+        let Ok(ToolError::NeedsApproval { hint, payload }) = asked(json!({"questions": [question]}))
+        else {
+            panic!("it asks")
+        };
+        assert_eq!(hint, "Which colour?");
+        assert_eq!(payload.unwrap()["questions"][0]["options"][1], "blue");
+    }
+
+    #[test]
+    fn one_option_is_no_choice() {
+        let question = json!({"question": "Which colour?", "options": ["red"]});
+        let refused = asked(json!({"questions": [question]})).unwrap_err();
+        assert!(refused.to_string().contains("2 to 4"), "{refused}");
+    }
+
+    #[test]
+    fn the_tool_can_be_defined() {
+        ask_user().unwrap();
+    }
+}

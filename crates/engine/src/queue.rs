@@ -1,0 +1,70 @@
+//! Which run may be claimed next.
+//!
+//! Invariant: of the runs of a session at most one is ready, and it is the holder if there is one. Whoever frees a session,
+//! adds a run to it or lets one become due calls [`refresh`].
+
+use provost_core::Timestamp;
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::{agent, timer};
+use provost_store::{Hint, Tx};
+
+use crate::agent::AgentProfile;
+use crate::clock::Clocks;
+use crate::error::EngineError;
+
+/// The timer that makes a run due.
+pub(crate) const DUE: &str = "run_due";
+/// The timer that ends a run that nobody started in time.
+pub(crate) const QUEUE_DEADLINE: &str = "run_queue_deadline";
+
+/// The place of a run in its class: one step of priority counts like a minute of waiting.
+pub(crate) fn rank(queued: Timestamp, priority: i64) -> i64 {
+    queued.as_millis().saturating_sub(priority.saturating_mul(60_000))
+}
+
+/// Makes the run ready that is next in a session, and no other.
+pub(crate) fn refresh(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    session: &str,
+) -> Result<(), EngineError> {
+    let next = match run::holder(tx, namespace, session)? {
+        Some(holder) => (holder.phase == "queued" && holder.not_before <= tx.now()).then_some(holder),
+        None => run::first_due(tx, namespace, session)?,
+    };
+    let next = next.map(|run| run.id);
+    if run::set_ready(tx, namespace, session, next)? {
+        tx.hint(Hint::RunReady);
+    }
+    Ok(())
+}
+
+/// Sets when a queued run may be claimed. The caller stores the row and then calls [`refresh`].
+pub(crate) fn schedule(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    not_before: Timestamp,
+) -> Result<(), EngineError> {
+    run.not_before = not_before;
+    run.ready = false;
+    if not_before > tx.now() {
+        timer::set(tx, DUE, &run.id.to_string(), not_before)?;
+        tx.hint(Hint::Timer);
+    } else {
+        timer::clear(tx, DUE, &run.id.to_string())?;
+    }
+    Ok(())
+}
+
+/// Starts the clock of a new run that ends it if nobody begins it in time. The caller stores the row.
+pub(crate) fn start_clock(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+    let profile = agent::get(tx, &run.namespace, &run.agent, run.agent_revision)?;
+    let Some(profile) = profile.map(AgentProfile::read).transpose()? else { return Ok(()) };
+    let Some(patience) = Clocks::of(&profile.config)?.queue() else { return Ok(()) };
+    // A run that is to begin later has not been waiting until then.
+    let deadline = run.not_before.max(tx.now()).after(patience);
+    run.queue_deadline = Some(deadline);
+    timer::set(tx, QUEUE_DEADLINE, &run.id.to_string(), deadline)?;
+    tx.hint(Hint::Timer);
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! How a feed is stored: its small part as a step's body, and the message it brought in the one place for messages.
+
+use std::sync::Arc;
+
+use provost_agent::run::{BeginWith, Beginning, Feed, RunConfig};
+use provost_core::work::StepKind;
+use provost_core::{Message, Money, StopReason, Timestamp, Usage};
+use provost_model::ModelResponse;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::child::is_wait;
+
+/// A feed, taken apart.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Record {
+    pub(crate) kind: StepKind,
+    pub(crate) body: String,
+    pub(crate) message: Option<Arc<Message>>,
+}
+
+/// Everything of a model's answer but its message.
+#[derive(Serialize, Deserialize)]
+struct Answer {
+    usage: Usage,
+    usage_known: bool,
+    stop: StopReason,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    metadata: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cost: Option<Money>,
+    at: Timestamp,
+}
+
+/// Everything of a beginning but its message.
+#[derive(Serialize, Deserialize)]
+struct Begun {
+    agent: Arc<str>,
+    config: RunConfig,
+    mirrors_session: bool,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    state: Map<String, Value>,
+    /// `None` if it began with the message that is stored beside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    with: Option<BeginWith>,
+    at: Timestamp,
+}
+
+/// A body that its step's kind does not explain.
+#[derive(Debug, thiserror::Error)]
+#[error("a {kind} step cannot be read: {problem}")]
+pub(crate) struct Unreadable {
+    kind: StepKind,
+    problem: String,
+}
+
+pub(crate) fn beginning(beginning: &Beginning) -> Result<Record, serde_json::Error> {
+    let Beginning { agent, config, mirrors_session, state, with, at } = beginning;
+    let (message, with) = match with {
+        BeginWith::Message { message } => (Some(Arc::clone(message)), None),
+        other => (None, Some(other.clone())),
+    };
+    let begun = Begun {
+        agent: Arc::clone(agent),
+        config: config.clone(),
+        mirrors_session: *mirrors_session,
+        state: state.clone(),
+        with,
+        at: *at,
+    };
+    Ok(Record { kind: StepKind::Checkpoint, body: serde_json::to_string(&begun)?, message })
+}
+
+pub(crate) fn read_beginning(
+    body: &str,
+    message: Option<Arc<Message>>,
+) -> Result<Beginning, Unreadable> {
+    let unreadable = |problem: String| Unreadable { kind: StepKind::Checkpoint, problem };
+    let begun: Begun = serde_json::from_str(body).map_err(|error| unreadable(error.to_string()))?;
+    let with = match (begun.with, message) {
+        (Some(with), _) => with,
+        (None, Some(message)) => BeginWith::Message { message },
+        (None, None) => return Err(unreadable("its message is missing".to_owned())),
+    };
+    let Begun { agent, config, mirrors_session, state, at, .. } = begun;
+    Ok(Beginning { agent, config, mirrors_session, state, with, at })
+}
+
+pub(crate) fn feed(feed: &Feed) -> Result<Record, serde_json::Error> {
+    let kind = kind_of(feed);
+    let (body, message) = match feed {
+        Feed::ModelAnswered { response, cost, at } => {
+            let ModelResponse { message, usage, usage_known, stop, response_id, metadata } =
+                &**response;
+            let answer = Answer {
+                usage: *usage,
+                usage_known: *usage_known,
+                stop: *stop,
+                response_id: response_id.clone(),
+                metadata: metadata.clone(),
+                cost: *cost,
+                at: *at,
+            };
+            (serde_json::to_string(&answer)?, Some(Arc::new(message.clone())))
+        }
+        Feed::UserSaid { message } => (String::from("{}"), Some(Arc::clone(message))),
+        other => (serde_json::to_string(other)?, None),
+    };
+    Ok(Record { kind, body, message })
+}
+
+pub(crate) fn read_feed(
+    kind: StepKind,
+    body: &str,
+    message: Option<Arc<Message>>,
+) -> Result<Feed, Unreadable> {
+    let unreadable = |problem: String| Unreadable { kind, problem };
+    let missing = || unreadable("its message is missing".to_owned());
+    match kind {
+        StepKind::ModelCall => {
+            let answer: Answer =
+                serde_json::from_str(body).map_err(|error| unreadable(error.to_string()))?;
+            let message = Arc::unwrap_or_clone(message.ok_or_else(missing)?);
+            let Answer { usage, usage_known, stop, response_id, metadata, cost, at } = answer;
+            let response =
+                ModelResponse { message, usage, usage_known, stop, response_id, metadata };
+            Ok(Feed::ModelAnswered { response: Box::new(response), cost, at })
+        }
+        StepKind::DrainInput => Ok(Feed::UserSaid { message: message.ok_or_else(missing)? }),
+        _ => serde_json::from_str(body).map_err(|error| unreadable(error.to_string())),
+    }
+}
+
+/// The kind of step that a feed commits.
+fn kind_of(feed: &Feed) -> StepKind {
+    match feed {
+        Feed::ModelAnswered { .. } => StepKind::ModelCall,
+        Feed::ToolFinished { .. } => StepKind::ToolCall,
+        Feed::ApprovalNeeded { request, .. } if is_wait(request) => StepKind::AwaitChild,
+        Feed::ApprovalNeeded { .. } | Feed::ApprovalDecided { .. } => StepKind::Approval,
+        Feed::UserSaid { .. } => StepKind::DrainInput,
+        Feed::ContextFitted { .. } => StepKind::Compact,
+        Feed::ContextChanged { .. }
+        | Feed::LimitFound { .. }
+        | Feed::LimitDecided { .. }
+        | Feed::OutputChecked { .. }
+        | Feed::Saved
+        | Feed::Noted { .. }
+        | Feed::Suspended { .. }
+        | Feed::Resumed { .. } => StepKind::Note,
+        Feed::Stopped { .. } => StepKind::Finish,
+    }
+}

@@ -1,0 +1,102 @@
+//! Effects in our own database: they commit together with the step of the call that caused them, so they happen exactly once.
+//!
+//! A tool of the class [`Transactional`](provost_core::work::EffectClass::Transactional) does not change rows while it runs.
+//! It hands its work to [`Transactional::commit`], and the transaction that records its result does the work. If the call
+//! fails, or the process dies before, nothing has happened.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use provost_core::work::EffectKey;
+use provost_store::{Store, StoreError, Tx};
+
+use crate::error::EngineError;
+
+/// Work for a transaction. It may be run more than once, but only one run of it stays.
+pub(crate) type TxWork = Arc<dyn Fn(&mut Tx<'_>) -> Result<(), EngineError> + Send + Sync>;
+
+/// The work of the calls of one run; a tool gets it with [`ToolCx::dep`](provost_tool::ToolCx::dep).
+pub struct Transactional {
+    store: Store,
+    works: Mutex<HashMap<EffectKey, Vec<TxWork>>>,
+}
+
+impl Transactional {
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store, works: Mutex::default() }
+    }
+
+    /// Keeps work for the transaction that commits this call's result, and gives what it would give now.
+    ///
+    /// It is tried first and taken back at once, so that what cannot be done is an error of the tool and not of the run.
+    /// `key` is the call's [`effect_key`](provost_tool::ToolCx::effect_key). Work that was kept before for the same call goes
+    /// first.
+    pub async fn commit<T: Send + 'static>(
+        &self,
+        key: &EffectKey,
+        work: impl Fn(&mut Tx<'_>) -> Result<T, EngineError> + Send + Sync + 'static,
+    ) -> Result<T, EngineError> {
+        let before = self.lock().get(key).cloned().unwrap_or_default();
+        let work = Arc::new(work);
+        let trial = Arc::clone(&work);
+        let tried = self.store.write(move |tx| {
+            for work in &before {
+                work(tx)?;
+            }
+            // An error takes everything back.
+            Err::<(), _>(Trial::Worked(trial(tx)?))
+        });
+        let value = match tried.await {
+            Err(Trial::Worked(value)) => value,
+            Err(Trial::Failed(error)) => return Err(error),
+            Ok(()) => return Err(EngineError::bug("a trial was kept")),
+        };
+        let work: TxWork = Arc::new(move |tx| work(tx).map(drop));
+        self.lock().entry(key.clone()).or_default().push(work);
+        Ok(value)
+    }
+
+    /// Takes the work of a call.
+    pub(crate) fn take(&self, key: &EffectKey) -> Vec<TxWork> {
+        self.lock().remove(key).unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<EffectKey, Vec<TxWork>>> {
+        self.works.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Transactional {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transactional").field("calls", &self.lock().len()).finish_non_exhaustive()
+    }
+}
+
+/// How a trial ends: always with an error, so that nothing of it stays.
+enum Trial<T> {
+    Worked(T),
+    Failed(EngineError),
+}
+
+impl<T> From<EngineError> for Trial<T> {
+    fn from(error: EngineError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<T> From<StoreError> for Trial<T> {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// The work of one call, on its way into its transaction.
+#[derive(Clone, Default)]
+pub(crate) struct Works(pub(crate) Vec<TxWork>);
+
+impl fmt::Debug for Works {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Works({})", self.0.len())
+    }
+}

@@ -1,0 +1,299 @@
+//! What an attempt writes, as values, and the one transaction that writes them.
+
+use provost_core::work::{EffectClass, Epoch, StepKind, WorkError};
+use provost_core::{Currency, InputId, MessageId};
+use provost_failpoint::failpoint;
+use provost_store::row::{journal, session, session_entry};
+use provost_store::{Body, Hint, Tx};
+use serde_json::Value;
+
+use crate::budget::{self, Reservation};
+use crate::error::EngineError;
+use crate::lease::Lease;
+use crate::message;
+use crate::transactional::Works;
+
+/// The body of a step that says that the session has everything.
+pub(crate) const SAVED: &str = r#"{"feed":"saved"}"#;
+
+/// An event to append.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NewEvent {
+    pub(crate) kind: &'static str,
+    pub(crate) body: Value,
+    /// True if it is about the message of the same write.
+    pub(crate) has_message: bool,
+}
+
+impl NewEvent {
+    pub(crate) fn new(kind: &'static str, body: Value) -> Self {
+        Self { kind, body, has_message: false }
+    }
+
+    pub(crate) fn with_message(kind: &'static str, body: Value) -> Self {
+        Self { kind, body, has_message: true }
+    }
+}
+
+/// A message of a write.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NewMessage {
+    pub(crate) id: MessageId,
+    pub(crate) body: String,
+    /// True if its row was there before.
+    pub(crate) known: bool,
+}
+
+/// A message that a session gets.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Entry {
+    Known(MessageId),
+    New(NewMessage),
+}
+
+/// A change of the session.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SessionWrite {
+    pub(crate) base: u64,
+    pub(crate) pop: usize,
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// One step begun or committed, with everything that belongs to it.
+#[derive(Debug, Clone)]
+pub(crate) struct StepWrite {
+    pub(crate) step: u64,
+    pub(crate) kind: StepKind,
+    /// The place in the order of feeding, if it is committed; else it begins.
+    pub(crate) fed: Option<u64>,
+    pub(crate) body: String,
+    pub(crate) message: Option<NewMessage>,
+    pub(crate) effect_key: Option<String>,
+    pub(crate) effect_class: Option<EffectClass>,
+    pub(crate) input_hash: Option<String>,
+    pub(crate) call_id: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) reserved_micros: i64,
+    pub(crate) released_micros: i64,
+    /// What the reservation is in; nothing, if nobody knows what the call may cost.
+    pub(crate) currency: Option<Currency>,
+    pub(crate) cost_micros: i64,
+    pub(crate) claimed_input: Option<InputId>,
+    pub(crate) consumes_inputs: bool,
+    /// True if nothing that was begun before it goes on.
+    pub(crate) closes_open: bool,
+    pub(crate) session: Option<SessionWrite>,
+    pub(crate) restricted: bool,
+    /// The revision of the session that the run starts from, if it begins with this.
+    pub(crate) base_revision: Option<u64>,
+    pub(crate) events: Vec<NewEvent>,
+    pub(crate) next_step: u64,
+    /// What a call wants to have done in the transaction that commits its result.
+    pub(crate) works: Works,
+    /// The step that must be on disk before this, or 0.
+    pub(crate) after: u64,
+}
+
+impl StepWrite {
+    pub(crate) fn begin(step: u64, kind: StepKind) -> Self {
+        Self {
+            step,
+            kind,
+            fed: None,
+            body: String::new(),
+            message: None,
+            effect_key: None,
+            effect_class: None,
+            input_hash: None,
+            call_id: None,
+            name: None,
+            reserved_micros: 0,
+            released_micros: 0,
+            currency: None,
+            cost_micros: 0,
+            claimed_input: None,
+            consumes_inputs: false,
+            closes_open: false,
+            session: None,
+            restricted: false,
+            base_revision: None,
+            events: Vec::new(),
+            next_step: 0,
+            works: Works::default(),
+            after: 0,
+        }
+    }
+
+    pub(crate) fn commit(step: u64, kind: StepKind, fed: u64, body: String) -> Self {
+        Self { fed: Some(fed), body, ..Self::begin(step, kind) }
+    }
+
+    pub(crate) fn event(&mut self, kind: &'static str, body: Value) {
+        self.events.push(NewEvent::new(kind, body));
+    }
+}
+
+/// Begins or commits a step: T1 or T2, fenced.
+pub(crate) fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
+    failpoint!("step.before");
+    let seq = journal::advance(
+        tx,
+        journal::Advance {
+            run: lease.run,
+            epoch: lease.epoch,
+            events: write.events.len() as u64,
+            next_step: write.next_step,
+            // A note that every attempt writes again is no progress.
+            progress: write.fed.is_some() && write.kind != StepKind::Note,
+            restricted: write.restricted,
+            cost_micros: write.cost_micros,
+        },
+    )?;
+    let Some(seq) = seq else { return Err(fenced(tx, lease)?) };
+    if write.after != 0 && !journal::is_committed(tx, lease.run, write.after)? {
+        // The attempt hears the error of that write first.
+        return Err(EngineError::bug("a write before this one was lost"));
+    }
+    let message_id = write.message.as_ref().map(|message| message.id);
+    if let Some(new) = write.message.as_ref().filter(|message| !message.known) {
+        message::put(tx, &lease.namespace, new.id, &new.body)?;
+    }
+    // First, so that what a lost try had set aside can be set aside again.
+    budget::settle(tx, lease, write.released_micros, write.cost_micros)?;
+    match write.fed {
+        None => begin(tx, lease, write)?,
+        Some(fed) => {
+            let (body, blob) = Body::new(&write.body)?.store(tx)?;
+            let commit = journal::StepCommit {
+                run: lease.run,
+                step: write.step,
+                kind: write.kind.as_str(),
+                epoch: lease.epoch,
+                fed,
+                call_id: write.call_id.as_deref(),
+                name: write.name.as_deref(),
+                message_id,
+                body: body.as_deref(),
+                blob: blob.as_deref(),
+            };
+            journal::commit_step(tx, &commit)?;
+            for work in &write.works.0 {
+                work(tx)?;
+            }
+        }
+    }
+    if let Some(revision) = write.base_revision {
+        journal::set_base_revision(tx, lease.run, revision)?;
+    }
+    if let Some(change) = &write.session {
+        commit_session(tx, lease, change)?;
+    }
+    if let Some(input) = write.claimed_input {
+        journal::claim_input(tx, input, lease.run, lease.epoch)?;
+    }
+    if write.closes_open {
+        journal::fail_open_steps(tx, lease.run)?;
+    }
+    if write.consumes_inputs {
+        journal::consume_inputs(tx, lease.run)?;
+    }
+    append(tx, lease, seq, &write.events, message_id)?;
+    failpoint!("step.after");
+    Ok(())
+}
+
+fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
+    if write.kind == StepKind::ModelCall {
+        let currency = write.currency.as_ref().map(Currency::as_str);
+        budget::reserve(tx, lease, Reservation { micros: write.reserved_micros, currency })?;
+    }
+    let begin = journal::StepBegin {
+        run: lease.run,
+        step: write.step,
+        kind: write.kind.as_str(),
+        epoch: lease.epoch,
+        effect_key: write.effect_key.as_deref(),
+        effect_class: write.effect_class.map(EffectClass::as_str),
+        input_hash: write.input_hash.as_deref(),
+        call_id: write.call_id.as_deref(),
+        name: write.name.as_deref(),
+        reserved_micros: write.reserved_micros,
+    };
+    journal::begin_step(tx, &begin)?;
+    Ok(())
+}
+
+fn commit_session(
+    tx: &mut Tx<'_>,
+    lease: &Lease,
+    change: &SessionWrite,
+) -> Result<(), EngineError> {
+    let missing = || EngineError::Unreadable(format!("session {} is missing", lease.session));
+    let mut row = session::get(tx, &lease.namespace, &lease.session)?.ok_or_else(missing)?;
+    if row.revision != change.base {
+        return Err(EngineError::bug(format!(
+            "session {} is at revision {}, not {}",
+            row.id, row.revision, change.base
+        )));
+    }
+    row.revision += 1;
+    if change.pop > 0 {
+        journal::pop_entries(tx, &row, change.pop as u64)?;
+    }
+    for entry in &change.entries {
+        let message_id = match entry {
+            Entry::Known(id) => *id,
+            Entry::New(new) => {
+                message::put(tx, &lease.namespace, new.id, &new.body)?;
+                new.id
+            }
+        };
+        let entry = session_entry::SessionEntryRow {
+            namespace: row.namespace.clone(),
+            session_id: row.id.clone(),
+            entry: row.next_entry,
+            message_id,
+            run_id: lease.run,
+            added: row.revision,
+            gone: None,
+        };
+        entry.insert(tx)?;
+        row.next_entry += 1;
+    }
+    row.updated = tx.now();
+    row.update(tx)?;
+    Ok(())
+}
+
+/// Appends events from a sequence number on that was taken before.
+fn append(
+    tx: &mut Tx<'_>,
+    lease: &Lease,
+    first: u64,
+    events: &[NewEvent],
+    message_id: Option<MessageId>,
+) -> Result<(), EngineError> {
+    for (seq, event) in (first..).zip(events) {
+        let place = journal::EventPlace {
+            run: lease.run,
+            epoch: lease.epoch,
+            attempt: lease.attempt,
+            seq,
+        };
+        let body = event.body.to_string();
+        let message_id = message_id.filter(|_| event.has_message);
+        let event = journal::NewEvent { kind: event.kind, body: &body, message_id };
+        journal::append_event(tx, place, &event)?;
+    }
+    if !events.is_empty() {
+        tx.hint(Hint::Events(lease.run));
+    }
+    Ok(())
+}
+
+/// The error of a writer that another has replaced.
+pub(crate) fn fenced(tx: &mut Tx<'_>, lease: &Lease) -> Result<EngineError, EngineError> {
+    let current = journal::current_epoch(tx, lease.run)?.unwrap_or_default();
+    let (held, current) = (Epoch::new(lease.epoch), Epoch::new(current));
+    Ok(WorkError::Fenced { held, current }.into())
+}

@@ -1,0 +1,340 @@
+//! Runs that start other runs and wait for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use provost_agent::Agent;
+use provost_core::work::{AgentCommand, EffectClass};
+use provost_core::{Env, Role, RunId};
+use provost_engine::{ChildLimits, EngineOptions, Transactional, child_tools};
+use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
+use provost_store::params;
+use provost_store::row::run::RunRow;
+use provost_tool::{Tool, ToolCx, ToolError, tool_fn};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::stage::{Stage, command, options, text};
+
+/// What the user's side said first in the request.
+pub(crate) fn first_words(request: &ChatRequest) -> String {
+    let first = request.messages.iter().find(|message| message.role == Role::User);
+    first.map(|message| message.text()).unwrap_or_default()
+}
+
+/// The results of the calls since the user's side last spoke, as JSON where they are.
+pub(crate) fn results(request: &ChatRequest) -> Vec<Value> {
+    let said = request.messages.iter().rposition(|message| message.role == Role::User).unwrap_or(0);
+    let results = request.messages[said..].iter().flat_map(|message| message.tool_results());
+    let read = |result: &provost_core::ToolResult| {
+        let text = result.to_text();
+        serde_json::from_str(&text).unwrap_or(Value::String(text))
+    };
+    results.map(read).collect()
+}
+
+/// A stage whose agents have the tools for children and one transactional tool that adds a row.
+pub(crate) async fn crew(
+    options: EngineOptions,
+    env: Env,
+    answer: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static,
+) -> Stage {
+    let answer = Arc::new(answer);
+    let stage = Stage::of(options, env, move |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
+        let answer = Arc::clone(&answer);
+        let model = ScriptedModel::answering(move |request, _| answer(request));
+        let tools = child_tools()?.into_iter().chain([note_tool()]);
+        Ok(Agent::builder("default", model).tools(tools).build().unwrap())
+    })
+    .await;
+    create_notes(&stage).await;
+    stage
+}
+
+async fn create_notes(stage: &Stage) {
+    let created = stage.engine.store().write(|tx| {
+        tx.execute("CREATE TABLE IF NOT EXISTS note (text TEXT NOT NULL UNIQUE)", params![])
+    });
+    created.await.unwrap();
+}
+
+/// A tool whose effect is a row in our own database.
+pub(crate) fn note_tool() -> Arc<dyn Tool> {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Note {
+        text: String,
+        #[serde(default)]
+        fails: bool,
+    }
+    let note = |cx: ToolCx, note: Note| async move {
+        let transactional = cx.dep::<Transactional>()?;
+        let text = note.text.clone();
+        let kept = transactional.commit(cx.effect_key(), move |tx| {
+            tx.execute("INSERT INTO note (text) VALUES (?1)", params![text])?;
+            Ok(tx.one::<u64>("SELECT count(*) FROM note", params![])?)
+        });
+        let count = kept.await?;
+        match note.fails {
+            true => Err(ToolError::failed("it failed after all")),
+            false => Ok(format!("{count} notes")),
+        }
+    };
+    let tool = tool_fn("note", "Keeps a note", note).unwrap();
+    Arc::new(tool.with_spec(|spec| spec.effect(EffectClass::Transactional)))
+}
+
+pub(crate) async fn count(stage: &Stage, table: &'static str) -> u64 {
+    let sql = format!("SELECT count(*) FROM {table}");
+    let read = stage.engine.store().read(move |tx| tx.one::<u64>(&sql, params![]));
+    read.await.unwrap()
+}
+
+async fn children_of(stage: &Stage, parent: RunId) -> Vec<RunRow> {
+    let read = stage.engine.store().read(move |tx| provost_store::row::run::children(tx, parent));
+    read.await.unwrap()
+}
+
+/// Waits until a run is in a phase, driven by what is told of it.
+pub(crate) async fn until_phase(stage: &Stage, run: RunId, phase: &str) -> RunRow {
+    let looking = async {
+        let mut hints = stage.engine.store().hints();
+        loop {
+            let row = stage.engine.run(&stage.namespace, run).await.unwrap();
+            if row.phase == phase {
+                return row;
+            }
+            drop(tokio::time::timeout(Duration::from_millis(50), hints.recv()).await);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), looking).await.expect("it comes to the phase")
+}
+
+/// Every run of the stage folds to what its row and events say.
+pub(crate) async fn replay_all(stage: &Stage) {
+    let ids = stage.engine.store().read(|tx| tx.all::<RunId>("SELECT id FROM run ORDER BY id", params![]));
+    for id in ids.await.unwrap() {
+        let report = stage.engine.replay(&stage.namespace, id).await.unwrap();
+        assert!(report.is_consistent(), "{id}: {:#?}", report.differences);
+    }
+}
+
+/// Starts children with these messages, waits for all of them, and says what they said.
+fn lead(request: &ChatRequest, messages: &[&str]) -> Turn {
+    let results = results(request);
+    match results.len() {
+        0 => scripted::calls(messages.iter().map(|text| ("spawn_task", json!({"message": text, "label": text})))),
+        n if n == messages.len() => {
+            let runs: Vec<_> = results.iter().map(|child| child["run"].clone()).collect();
+            scripted::call("await_tasks", json!({ "runs": runs }))
+        }
+        _ => {
+            let tasks = results.last().unwrap()["tasks"].as_array().unwrap().clone();
+            let said = tasks.iter().map(|task| task["result"].as_str().unwrap_or("nothing"));
+            scripted::text(said.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g51_a_parent_waits_without_a_worker_and_gets_each_result_once() {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&gate);
+    let stage = crew(options(), Env::system(), move |request| match first_words(request).as_str() {
+        "lead" => lead(request, &["red", "blue"]),
+        // A model that answers only when it may.
+        word if held.try_acquire().is_ok() => scripted::text(format!("{word} done")),
+        _ => scripted::fail(provost_model::ModelErrorClass::RateLimited, "later"),
+    })
+    .await;
+    let worker = stage.worker().await;
+    let accepted = stage.say("chat", "lead").await;
+    let parked = until_phase(&stage, accepted.run, "parked").await;
+    assert_eq!(parked.parked_for.as_deref(), Some("child"));
+    assert!(parked.lease_owner.is_none() && parked.holds_session, "no worker, and its session");
+    let children = children_of(&stage, accepted.run).await;
+    assert_eq!(children.len(), 2);
+    assert!(children.iter().all(|child| child.depth == 1 && child.policy == parked.policy));
+    // The parent is dead while they end: nothing but the database knows it.
+    drop(worker);
+    gate.add_permits(1000);
+    let _second = stage.worker().await;
+    let run = stage.wait(accepted.run).await;
+    assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "red done, blue done"));
+    let told = stage.engine.store().read(|tx| {
+        tx.one::<u64>("SELECT count(*) FROM input WHERE kind = 'child_result'", params![])
+    });
+    assert_eq!(told.await.unwrap(), 0, "what was waited for is not told again");
+    replay_all(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g51_a_child_that_nobody_waits_for_is_told_in_a_message_once() {
+    let stage = crew(options(), Env::system(), |request| {
+        let told = request.messages.iter().filter(|m| m.text().contains("has ended: ok")).count();
+        match (first_words(request).as_str(), results(request).len(), told) {
+            ("work", ..) => scripted::text("forty-two"),
+            (_, 0, 0) => scripted::call("spawn_task", json!({"message": "work"})),
+            (_, _, 0) => scripted::text("started"),
+            (_, _, n) => scripted::text(format!("told {n} times")),
+        }
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "lead").await;
+    let first = stage.wait(accepted.run).await;
+    // The child may end before the parent or after it: then the parent's task has one more turn.
+    let child = children_of(&stage, accepted.run).await.remove(0);
+    stage.wait(child.id).await;
+    let mut answers = vec![text(&first)];
+    let runs = stage.engine.store().read(move |tx| provost_store::row::run::of_task(tx, accepted.task));
+    for run in runs.await.unwrap().into_iter().skip(1) {
+        answers.push(text(&stage.wait(run.id).await));
+    }
+    assert_eq!(answers.last().map(String::as_str), Some("told 1 times"), "{answers:?}");
+    replay_all(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g51_a_message_that_was_not_read_gives_way_to_the_call_that_waits() {
+    let stage = crew(options(), Env::system(), |request| {
+        let told = request.messages.iter().any(|m| m.role == Role::User && m.text().contains("has ended"));
+        let results = results(request);
+        match (first_words(request).as_str(), results.len()) {
+            ("work", _) => scripted::text("forty-two"),
+            (_, 0) => scripted::call("spawn_task", json!({"message": "work"})),
+            // While this answer is on its way, the child ends.
+            (_, 1) => scripted::call("await_tasks", json!({"runs": [results[0]["run"]]}))
+                .delay(Duration::from_millis(300)),
+            _ => scripted::text(format!("{} {told}", results[1]["tasks"][0]["result"])),
+        }
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "lead").await;
+    let run = stage.wait(accepted.run).await;
+    assert_eq!(text(&run), "\"forty-two\" false", "by the call, not by a message: {:?}", run.detail);
+    assert_eq!(count(&stage, "run").await, 2, "no turn for the message either");
+    replay_all(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g38_a_stopped_parent_takes_its_children_with_it() {
+    let stage = crew(options(), Env::system(), |request| match first_words(request).as_str() {
+        "lead" => lead(request, &["slow"]),
+        _ => scripted::text("never").delay(Duration::from_secs(3600)),
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "lead").await;
+    until_phase(&stage, accepted.run, "parked").await;
+    let child = children_of(&stage, accepted.run).await.remove(0);
+    until_phase(&stage, child.id, "leased").await;
+    stage.engine.cancel_run(&stage.namespace, accepted.run).await.unwrap();
+    let child = stage.wait(child.id).await;
+    assert_eq!(child.outcome_code.as_deref(), Some("cancelled_by_parent"));
+    assert_eq!(stage.wait(accepted.run).await.status, "cancelled");
+    assert_eq!(count(&stage, "run").await, 2, "the end of the child starts nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_are_bounded_in_depth_and_number() {
+    let limits = EngineOptions { children: ChildLimits { depth: 1, active: 2 }, ..options() };
+    let stage = crew(limits, Env::system(), |request| {
+        let results = results(request);
+        let spawn = |text: &str| ("spawn_task", json!({"message": text}));
+        match (first_words(request).as_str(), results.len()) {
+            ("lead", 0) => scripted::calls([spawn("one"), spawn("two"), spawn("three")]),
+            ("lead", _) => scripted::text(results.iter().map(Value::to_string).collect::<Vec<_>>().join("\n")),
+            (_, 0) => scripted::call("spawn_task", json!({"message": "below"})),
+            (_, _) => scripted::text(results[0].to_string()),
+        }
+    })
+    .await;
+    // Without a worker for the children they all stay active.
+    let worker = stage.worker().await;
+    let accepted = stage.say("chat", "lead").await;
+    let run = stage.wait(accepted.run).await;
+    let said = text(&run);
+    assert_eq!(said.matches("\"status\":\"accepted\"").count(), 2, "{said}");
+    assert!(said.contains("is full, 2 are allowed"), "{said}");
+    let children = children_of(&stage, accepted.run).await;
+    let below = stage.wait(children[0].id).await;
+    assert!(text(&below).contains("1 levels below"), "{}", text(&below));
+    worker.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_ends_when_its_time_is_over() {
+    let env = Env::simulated(7);
+    let stage = crew(options(), env.clone(), |request| {
+        let results = results(request);
+        match (first_words(request).as_str(), results.len()) {
+            ("lead", 0) => scripted::call("spawn_task", json!({"message": "slow"})),
+            ("lead", 1) => {
+                scripted::call("await_tasks", json!({"runs": [results[0]["run"]], "timeout_s": 60}))
+            }
+            ("lead", _) => scripted::text(results[1]["tasks"][0]["status"].as_str().unwrap()),
+            _ => scripted::text("never").delay(Duration::from_secs(3600)),
+        }
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "lead").await;
+    until_phase(&stage, accepted.run, "parked").await;
+    let child = children_of(&stage, accepted.run).await.remove(0);
+    until_phase(&stage, child.id, "leased").await;
+    env.advance(Duration::from_secs(61));
+    let run = stage.wait(accepted.run).await;
+    assert_eq!(text(&run), "running");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transactional_effect_commits_with_its_step_or_not_at_all() {
+    let stage = crew(options(), Env::system(), |request| {
+        let results = results(request);
+        match results.len() {
+            0 => scripted::calls([
+                ("note", json!({"text": "a"})),
+                ("note", json!({"text": "b", "fails": true})),
+            ]),
+            2 => scripted::call("note", json!({"text": "a"})),
+            _ => scripted::text(results.iter().map(Value::to_string).collect::<Vec<_>>().join("|")),
+        }
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let accepted = stage.engine.accept(&stage.namespace, command("chat", "go")).await.unwrap();
+    let run = stage.wait(accepted.run).await;
+    let said = text(&run);
+    assert!(said.contains("it failed after all"), "{said}");
+    assert!(said.to_lowercase().contains("unique"), "what cannot be done is the tool's error: {said}");
+    assert_eq!(count(&stage, "note").await, 1, "the first one, once");
+    replay_all(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_may_do_less_than_its_parent_and_never_more() {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let inside = Arc::clone(&seen);
+    let stage = crew(options(), Env::system(), move |request| match first_words(request).as_str() {
+        "lead" => lead(request, &["red"]),
+        _ => {
+            inside.fetch_add(1, Ordering::SeqCst);
+            scripted::text("done")
+        }
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let tight = AgentCommand {
+        policy: Some(crate::stage::patch(json!({"interactive": false}))),
+        ..command("chat", "lead")
+    };
+    let accepted = stage.engine.accept(&stage.namespace, tight).await.unwrap();
+    let run = stage.wait(accepted.run).await;
+    assert_eq!(text(&run), "done");
+    let child = children_of(&stage, accepted.run).await.remove(0);
+    let policy: Value = serde_json::from_str(&child.policy).unwrap();
+    assert_eq!(policy["interactive"], false, "the agent would allow more");
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+}

@@ -1,0 +1,160 @@
+//! What is said to a task: stored first, delivered once and in order, by every queue mode.
+
+mod collect;
+mod crash;
+mod interrupt;
+mod overflow;
+mod project;
+mod steer;
+
+use provost_core::work::{QueueMode, QueueOverride, QueueSettings};
+use provost_engine::InputRequest;
+
+use crate::talk::{Talk, text};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn followups_are_one_run_each_in_order() {
+    let talk = Talk::new().await;
+    let _worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    let one = talk.say(first.task, "one", QueueMode::Followup).await;
+    let two = talk.say(first.task, "two", QueueMode::Followup).await;
+    assert_eq!((one.outcome.as_str(), two.outcome.as_str()), ("queued", "queued"));
+    assert_eq!((one.task, two.task), (first.task, first.task));
+    assert!(first.run != one.run && one.run != two.run, "each has a run to wait for");
+    assert_eq!(talk.states(first.task).await, ["consumed", "pending", "pending"]);
+    talk.mind.hold.open();
+    assert_eq!(text(&talk.wait(two.run).await), "re: two");
+    assert_eq!(text(&talk.wait(one.run).await), "re: one");
+    assert_eq!(text(&talk.wait(first.run).await), "done: hold on");
+    assert_eq!(
+        talk.mind.last(),
+        ["hold on", "call hold", "hold: ok", "a: done: hold on", "one", "a: re: one", "two"]
+    );
+    assert_eq!(talk.states(first.task).await, ["consumed"; 3]);
+    let task = talk.task(first.task).await;
+    assert_eq!((task.state.as_str(), task.run_count), ("done", 3));
+    assert_eq!(task.current_run_id, Some(two.run));
+    let rows = [talk.run(first.run).await, talk.run(one.run).await, talk.run(two.run).await];
+    assert!(rows[0].ended <= rows[1].started && rows[1].ended <= rows[2].started);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queue_makes_a_task_behind_the_running_one() {
+    let talk = Talk::new().await;
+    let _worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    let queued = talk.say(first.task, "next please", QueueMode::Queue).await;
+    assert_eq!(queued.outcome.as_str(), "queued");
+    assert_ne!(queued.task, first.task);
+    let task = talk.task(queued.task).await;
+    assert_eq!((task.session_id.as_str(), task.state.as_str()), ("chat", "queued"));
+    let place = talk.engine.queue_position(&talk.namespace, queued.run).await.unwrap().unwrap();
+    assert_eq!((place.ahead_in_session, place.ahead_in_class), (1, 0));
+    talk.mind.hold.open();
+    assert_eq!(text(&talk.wait(queued.run).await), "re: next please");
+    assert_eq!(talk.task(first.task).await.state, "done");
+    assert_eq!(talk.task(queued.task).await.state, "done");
+    assert_eq!(talk.mind.last()[0], "hold on", "it is the same conversation");
+    let nothing = talk.engine.queue_position(&talk.namespace, queued.run).await.unwrap();
+    assert_eq!(nothing, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reject_is_refused_while_something_is_done_and_stores_nothing() {
+    let talk = Talk::new().await;
+    let _worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    let request = InputRequest::text("me too").mode(QueueMode::Reject).key("k");
+    let rows = (talk.count("input").await, talk.count("message").await, talk.count("idem").await);
+    let refused = talk.engine.input(&talk.namespace, first.task, request.clone()).await;
+    assert_eq!(refused.unwrap_err().code(), "busy");
+    let refused = talk.accept_mode("chat", "me too", QueueMode::Reject).await;
+    assert_eq!(refused.unwrap_err().code(), "busy");
+    let now = (talk.count("input").await, talk.count("message").await, talk.count("idem").await);
+    assert_eq!(rows, now, "nothing half-written, nothing remembered");
+    talk.mind.hold.open();
+    talk.wait(first.run).await;
+    let receipt = talk.engine.input(&talk.namespace, first.task, request).await.unwrap();
+    assert_eq!((receipt.outcome.as_str(), receipt.deduped), ("restarted", false));
+    assert_eq!(text(&talk.wait(receipt.run).await), "re: me too");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_to_an_ended_or_archived_task_restarts_it() {
+    let talk = Talk::new().await;
+    let _worker = talk.worker().await;
+    let first = talk.accept("chat", "hello").await;
+    talk.wait(first.run).await;
+    for (number, mode) in QueueMode::ALL.iter().enumerate() {
+        talk.engine.archive_task(&talk.namespace, first.task).await.unwrap();
+        let said = format!("again {number}");
+        let receipt = match number % 2 {
+            0 => talk.say(first.task, &said, *mode).await,
+            _ => {
+                let request = InputRequest::text(said.as_str()).mode(*mode);
+                talk.engine.input(&talk.namespace, first.run, request).await.unwrap()
+            }
+        };
+        assert_eq!(receipt.outcome.as_str(), "restarted", "{mode}");
+        assert_eq!(receipt.task, first.task);
+        assert_eq!(text(&talk.wait(receipt.run).await), format!("re: {said}"));
+        let task = talk.task(first.task).await;
+        assert_eq!((task.state.as_str(), task.archived), ("done", None));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g25_a16_09_a_repeated_input_is_one_row_and_told_so() {
+    let talk = Talk::new().await;
+    let _worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    let request = || InputRequest::text("more").mode(QueueMode::Followup).key("k1");
+    let once = talk.engine.input(&talk.namespace, first.task, request()).await.unwrap();
+    let other = talk.another();
+    let again = other.input(&talk.namespace, first.run, request()).await.unwrap();
+    assert_eq!((again.outcome.as_str(), again.deduped), ("duplicate", true));
+    assert_eq!((again.input, again.task, again.run), (once.input, once.task, once.run));
+    let changed = InputRequest::text("less").mode(QueueMode::Followup).key("k1");
+    let refused = talk.engine.input(&talk.namespace, first.task, changed).await.unwrap_err();
+    assert_eq!(refused.code(), "idempotency_mismatch");
+    let queued = InputRequest::text("apart").mode(QueueMode::Queue).key("k2");
+    let once = talk.engine.input(&talk.namespace, first.task, queued.clone()).await.unwrap();
+    let again = talk.engine.input(&talk.namespace, first.task, queued).await.unwrap();
+    assert_eq!((again.task, again.deduped), (once.task, true), "also where it made a task");
+    assert_eq!(talk.inputs(first.task).await.len(), 2);
+    talk.mind.hold.open();
+    talk.wait(once.run).await;
+    assert_eq!(talk.mind.told(), ["hold on", "hold: ok", "more", "apart"]);
+    let late = talk.engine.input(&talk.namespace, first.task, request()).await.unwrap();
+    assert!(late.deduped, "as long as the task is there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_mode_comes_from_the_call_the_session_the_agent_and_the_caller_in_this_order() {
+    let talk = Talk::new().await;
+    let _worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    let outcome = async |request: InputRequest| {
+        let receipt = talk.engine.input(&talk.namespace, first.task, request).await.unwrap();
+        receipt.outcome.to_string()
+    };
+    let plain = || InputRequest::text("x");
+    let chat = || InputRequest { defaults: QueueSettings::chat(), ..plain() };
+    assert_eq!(outcome(plain()).await, "queued", "programs");
+    assert_eq!(outcome(chat()).await, "steered", "chats");
+    let queue = serde_json::from_str(r#"{"queue": {"mode": "collect"}}"#).unwrap();
+    talk.engine.update_agent(&talk.namespace, "default", queue).await.unwrap();
+    assert_eq!(outcome(chat()).await, "collected", "the agent");
+    let queue = QueueOverride { mode: Some(QueueMode::Steer), ..QueueOverride::default() };
+    talk.engine.set_session_queue(&talk.namespace, "chat", queue).await.unwrap();
+    assert_eq!(outcome(plain()).await, "steered", "the session");
+    assert_eq!(outcome(plain().mode(QueueMode::Followup)).await, "queued", "the call");
+    let unknown = talk.engine.set_session_queue(&talk.namespace, "nobody", queue).await;
+    assert_eq!(unknown.unwrap_err().code(), "not_found");
+}

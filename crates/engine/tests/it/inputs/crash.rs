@@ -1,0 +1,100 @@
+//! Workers that go away while messages are under way. Another engine on the same file takes over, as another process would.
+
+use std::time::Duration;
+
+use provost_core::work::{AgentCommand, QueueMode};
+
+use crate::stage::command;
+use crate::talk::{Talk, text};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g23_a16_06_what_was_committed_is_delivered_once_and_in_order_by_whoever_comes() {
+    let talk = Talk::new().await;
+    let worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    for said in ["one", "two"] {
+        talk.say(first.task, said, QueueMode::Steer).await;
+    }
+    let later = talk.say(first.task, "later", QueueMode::Followup).await;
+    // The worker dies before any of them is read.
+    drop(worker);
+    let second = talk.another();
+    let _worker = second.start().await.unwrap();
+    talk.mind.hold.entered().await;
+    talk.mind.hold.open();
+    talk.mind.hold.open();
+    assert_eq!(text(&talk.wait(later.run).await), "re: later");
+    let told = talk.mind.seen();
+    let answered = told.iter().find(|seen| seen.contains(&"two".to_owned())).unwrap();
+    assert_eq!(answered[..], ["hold on", "call hold", "hold: ok", "one", "two"]);
+    let session = talk.session("chat").await;
+    for said in ["one", "two", "later"] {
+        assert_eq!(session.iter().filter(|line| *line == said).count(), 1, "{session:?}");
+    }
+    assert_eq!(talk.states(first.task).await, ["consumed"; 4]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g24_what_was_read_and_not_answered_is_there_for_the_next_attempt_once() {
+    let talk = Talk::new().await;
+    let worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    talk.say(first.task, "think again", QueueMode::Steer).await;
+    talk.mind.hold.open();
+    // The message is in the conversation, and the model call that contains it is under way.
+    talk.mind.think.entered().await;
+    assert_eq!(talk.states(first.task).await, ["consumed", "claimed"]);
+    drop(worker);
+    let second = talk.another();
+    let _worker = second.start().await.unwrap();
+    talk.mind.think.entered().await;
+    talk.mind.think.open();
+    talk.mind.think.open();
+    assert_eq!(text(&talk.wait(first.run).await), "re: think again");
+    let seen = talk.mind.seen();
+    assert_eq!(seen[1], seen[2], "the same conversation, with the message once");
+    assert_eq!(seen[2][..], ["hold on", "call hold", "hold: ok", "think again"]);
+    assert_eq!(talk.states(first.task).await, ["consumed", "consumed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g30_messages_behind_a_run_whose_time_is_over_are_served_next() {
+    let talk = Talk::simulated().await;
+    let _worker = talk.worker().await;
+    let limited = AgentCommand { timeout_ms: Some(5_000), ..command("chat", "hold on") };
+    let first = talk.engine.accept(&talk.namespace, limited).await.unwrap();
+    talk.mind.hold.entered().await;
+    let steered = talk.say(first.task, "steered", QueueMode::Steer).await;
+    let queued = talk.say(first.task, "queued", QueueMode::Followup).await;
+    talk.env.advance(Duration::from_secs(6));
+    let run = talk.wait(first.run).await;
+    assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("timeout", Some("deadline")));
+    let run = talk.wait(queued.run).await;
+    assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "re: queued"));
+    assert_eq!(talk.mind.told(), ["hold on", "steered", "queued"], "in order");
+    assert_eq!(steered.run, first.run);
+    assert_eq!(talk.states(first.task).await, ["consumed"; 3]);
+    assert_eq!(talk.task(first.task).await.state, "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_failed_run_had_read_is_said_again_and_only_once() {
+    let talk = Talk::new().await;
+    let _worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    talk.say(first.task, "fail now", QueueMode::Steer).await;
+    talk.mind.hold.open();
+    let run = talk.wait(first.run).await;
+    assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("error", Some("provider_bad_request")));
+    let row = talk.inputs(first.task).await.pop().unwrap();
+    let again = row.run_id.unwrap();
+    assert_ne!(again, first.run, "it was not answered, so it begins a run of its own");
+    let run = talk.wait(again).await;
+    assert_eq!(run.status, "error");
+    assert_eq!(talk.mind.last(), ["hold on", "call hold", "hold: ok", "fail now"]);
+    assert_eq!(talk.task(first.task).await.run_count, 2, "and then it is settled");
+    assert_eq!(talk.states(first.task).await, ["consumed", "consumed"]);
+}

@@ -1,0 +1,131 @@
+//! What can be seen and taken back of messages that wait.
+
+use provost_core::work::{AgentCommand, Namespace, QueueMode};
+use provost_core::{Env, Part, RunId, TaskId};
+use provost_engine::InputRequest;
+
+use crate::talk::Talk;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_can_be_taken_back_until_it_is_read() {
+    let talk = Talk::new().await;
+    let _worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    let steered = talk.say(first.task, "one", QueueMode::Steer).await;
+    let queued = talk.say(first.task, "two", QueueMode::Followup).await;
+    let kept = talk.say(first.task, "three", QueueMode::Followup).await;
+    let waiting = talk.engine.pending_inputs(&talk.namespace, first.task).await.unwrap();
+    let said: Vec<String> = waiting.iter().map(|input| input.message.text()).collect();
+    assert_eq!(said, ["one", "two", "three"]);
+    assert_eq!(waiting[1].run, Some(queued.run));
+    let of_run = talk.engine.pending_inputs(&talk.namespace, first.run).await.unwrap();
+    assert_eq!(of_run.len(), 1);
+    for receipt in [&steered, &queued] {
+        for _ in 0..2 {
+            let state = talk.engine.withdraw_input(&talk.namespace, receipt.input).await.unwrap();
+            assert_eq!(state.as_str(), "cancelled");
+        }
+    }
+    let gone = talk.wait(queued.run).await;
+    assert_eq!(gone.outcome_code.as_deref(), Some("cancelled_by_user"));
+    let read = talk.engine.withdraw_input(&talk.namespace, first.input).await.unwrap_err();
+    assert_eq!(read.code(), "already_terminal");
+    talk.mind.hold.open();
+    talk.wait(kept.run).await;
+    assert_eq!(talk.mind.told(), ["hold on", "hold: ok", "three"]);
+    let task = talk.task(first.task).await;
+    assert_eq!((task.state.as_str(), task.current_run_id), ("done", Some(kept.run)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_whose_only_message_is_taken_back_is_cancelled() {
+    let talk = Talk::new().await;
+    let first = talk.accept("chat", "hello").await;
+    talk.engine.withdraw_input(&talk.namespace, first.input).await.unwrap();
+    assert_eq!(talk.run(first.run).await.status, "cancelled");
+    assert_eq!(talk.task(first.task).await.state, "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_a_task_takes_everything_that_waits_with_it() {
+    let talk = Talk::new().await;
+    let _worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    let later = talk.say(first.task, "later", QueueMode::Followup).await;
+    talk.say(first.task, "now", QueueMode::Steer).await;
+    talk.engine.cancel_task(&talk.namespace, first.task).await.unwrap();
+    assert_eq!(talk.wait(first.run).await.status, "cancelled");
+    assert_eq!(talk.wait(later.run).await.status, "cancelled");
+    let task = talk.task(first.task).await;
+    assert_eq!((task.state.as_str(), task.run_count), ("cancelled", 2));
+    assert_eq!(talk.states(first.task).await, ["consumed", "cancelled", "cancelled"]);
+    assert_eq!(talk.mind.seen().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn interaction_follows_the_run() {
+    let talk = Talk::new().await;
+    let first = talk.accept("chat", "hold on").await;
+    let state = async || {
+        let seen = talk.engine.interaction(&talk.namespace, first.run).await.unwrap();
+        (seen.state.to_string(), seen.execution.is_some(), seen.pending.len())
+    };
+    assert_eq!(state().await, ("working".to_owned(), false, 1));
+    let _worker = talk.worker().await;
+    talk.mind.hold.entered().await;
+    assert_eq!(state().await, ("working".to_owned(), true, 0));
+    talk.say(first.task, "more", QueueMode::Steer).await;
+    assert_eq!(state().await, ("working".to_owned(), true, 1));
+    talk.mind.hold.open();
+    talk.wait(first.run).await;
+    assert_eq!(state().await, ("closed".to_owned(), false, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_unknown_foreign_or_too_large_is_refused_with_a_code() {
+    let talk = Talk::new().await;
+    let first = talk.accept("chat", "hello").await;
+    let (own, foreign): (_, Namespace) = (talk.namespace.clone(), "other".parse().unwrap());
+    let env = Env::system();
+    let (no_task, no_run): (TaskId, RunId) = (env.id(), env.id());
+    let engine = &talk.engine;
+    let hi = || InputRequest::text("hi");
+    let rows = talk.count("input").await;
+    let errors = [
+        engine.input(&own, no_task, hi()).await.unwrap_err(),
+        engine.input(&own, no_run, hi()).await.unwrap_err(),
+        engine.input(&foreign, first.task, hi()).await.unwrap_err(),
+        engine.input(&foreign, first.run, hi()).await.unwrap_err(),
+        engine.pending_inputs(&foreign, first.task).await.unwrap_err(),
+        engine.pending_inputs(&foreign, first.run).await.unwrap_err(),
+        engine.withdraw_input(&foreign, first.input).await.unwrap_err(),
+        engine.withdraw_input(&own, env.id()).await.unwrap_err(),
+        engine.interaction(&foreign, first.run).await.unwrap_err(),
+        engine.queue_position(&foreign, first.run).await.unwrap_err(),
+        engine.task(&foreign, first.task).await.unwrap_err(),
+        engine.archive_task(&foreign, first.task).await.unwrap_err(),
+        engine.retry_task(&foreign, first.task).await.unwrap_err(),
+        engine.set_session_queue(&foreign, "chat", Default::default()).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.code(), "not_found", "{error}");
+    }
+    let large = InputRequest::text("x".repeat(1024 * 1024 + 1));
+    let error = engine.input(&own, first.task, large).await.unwrap_err();
+    assert_eq!(error.code(), "payload_too_large");
+    assert!(error.to_string().starts_with("input.message[0]"), "{error}");
+    let many = InputRequest { message: vec![Part::text("x"); 65], ..InputRequest::default() };
+    let empty = InputRequest::text("  ");
+    let mut wild = hi();
+    wild.queue.cap = Some(0);
+    for request in [many, empty, wild] {
+        let error = engine.input(&own, first.task, request).await.unwrap_err();
+        assert_eq!(error.code(), "invalid", "{error}");
+    }
+    let large = AgentCommand::text("x".repeat(1024 * 1024 + 1));
+    let error = engine.accept(&own, large).await.unwrap_err();
+    assert_eq!(error.code(), "payload_too_large");
+    assert_eq!(talk.count("input").await, rows);
+}

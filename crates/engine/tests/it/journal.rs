@@ -1,0 +1,102 @@
+//! What is stored of a conversation, and how a run goes on from it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::Role;
+use provost_engine::EngineError;
+use provost_model as scripted;
+use provost_store::params;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::stage::{Stage, text};
+
+/// How often a text occurs in anything that is stored as text.
+async fn occurrences(stage: &Stage, marker: &str) -> u64 {
+    let pattern = format!("%{marker}%");
+    let columns = [
+        ("message", "body"),
+        ("run_step", "body"),
+        ("run_event", "body"),
+        ("task", "command"),
+        ("run", "result"),
+        ("input", "provenance"),
+        ("idem", "result"),
+        ("outbox", "body"),
+    ];
+    let mut sum = 0;
+    for (table, column) in columns {
+        let sql = format!("SELECT count(*) FROM {table} WHERE {column} LIKE ?1");
+        let pattern = pattern.clone();
+        let count: u64 = stage
+            .engine
+            .store()
+            .read(move |tx| Ok::<_, EngineError>(tx.one::<u64>(&sql, params![pattern])?))
+            .await
+            .unwrap();
+        sum += count;
+    }
+    sum
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_stores_each_message_once() {
+    let stage = Stage::new(|request, _| {
+        let said = request.messages.iter().rposition(|m| m.role == Role::User).unwrap();
+        let turn = request.messages.iter().filter(|m| m.role == Role::User).count();
+        match request.messages[said..].iter().any(|m| m.role == Role::Tool) {
+            false => scripted::call("pure", json!({"mark": format!("argument-{turn}-")})),
+            true => scripted::text(format!("answer-{turn}-")),
+        }
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let turns = 40;
+    for turn in 1..=turns {
+        let accepted = stage.say("chat", &format!("question-{turn}-")).await;
+        let run = stage.wait(accepted.run).await;
+        assert_eq!(text(&run), format!("answer-{turn}-"));
+    }
+    for turn in 1..=turns {
+        assert_eq!(occurrences(&stage, &format!("question-{turn}-")).await, 1);
+        // In the message and in the result of the run, which is kept longer than its steps.
+        let answers = occurrences(&stage, &format!("answer-{turn}-")).await;
+        assert!((1..=3).contains(&answers), "{answers}");
+        // The model's call, and the tool's own words about it.
+        assert!(occurrences(&stage, &format!("argument-{turn}-")).await <= 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g19_a_run_goes_on_where_another_worker_left_it() {
+    let gate = Arc::new((Notify::new(), Notify::new(), AtomicBool::new(false)));
+    let inside = Arc::clone(&gate);
+    let stage = Stage::new(move |request, _| {
+        let results = request.messages.iter().flat_map(|m| m.tool_results()).count();
+        match results {
+            0 => scripted::call("opaque", json!({"n": 1})),
+            1 => scripted::call("keyed", json!({"n": 2})),
+            _ if !inside.2.swap(true, Ordering::SeqCst) => {
+                inside.0.notify_one();
+                scripted::text("never").delay(Duration::from_secs(3600))
+            }
+            _ => scripted::text("done"),
+        }
+    })
+    .await;
+    let worker = stage.worker().await;
+    let accepted = stage.say("chat", "do it").await;
+    gate.0.notified().await;
+    drop(worker);
+    let _second = stage.worker().await;
+    let run = stage.wait(accepted.run).await;
+    assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "done"));
+    assert_eq!((stage.effects.of("opaque"), stage.effects.of("keyed")), (1, 1));
+    assert_eq!(stage.effects.model_calls(), 4, "only the answer that had not come is asked again");
+    let kinds = stage.kinds(accepted.run).await;
+    assert_eq!(kinds.iter().filter(|kind| *kind == "draft_discarded").count(), 1, "{kinds:?}");
+    assert_eq!(kinds.iter().filter(|kind| *kind == "attempt_started").count(), 2);
+    assert_eq!(kinds.last().map(String::as_str), Some("finished"));
+}

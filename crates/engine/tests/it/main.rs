@@ -1,0 +1,11 @@
+//! The engine against a real database.
+
+mod admission;
+mod agents;
+mod basics;
+mod children;
+mod inputs;
+mod journal;
+mod simulation;
+mod stage;
+mod talk;

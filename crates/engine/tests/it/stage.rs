@@ -1,0 +1,153 @@
+//! A database, agents with scripted models and counted tools, and workers that can be taken away.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use provost_agent::Agent;
+use provost_core::Env;
+use provost_core::work::{AgentCommand, EffectClass, Namespace, SessionName};
+use provost_engine::{
+    AgentConfig, AgentProfile, Agents, Engine, EngineError, EngineOptions, Lease, Worker,
+};
+use provost_model::{ChatRequest, ScriptedModel, Turn};
+use provost_store::row::run::RunRow;
+use provost_store::row::run_event::RunEventRow;
+use provost_store::{Store, StoreOptions};
+use provost_tool::{FnTool, ToolCx, ToolError, ToolSpec};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+type Answer = dyn Fn(&ChatRequest, usize) -> Turn + Send + Sync;
+
+/// What the tools of all agents of a stage did, by effect key and by tool.
+#[derive(Default)]
+pub(crate) struct Effects {
+    by_tool: Mutex<HashMap<String, usize>>,
+    pub(crate) model_calls: AtomicUsize,
+}
+
+impl Effects {
+    pub(crate) fn of(&self, tool: &str) -> usize {
+        self.by_tool.lock().unwrap().get(tool).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn model_calls(&self) -> usize {
+        self.model_calls.load(Ordering::SeqCst)
+    }
+}
+
+/// One database with everything around it.
+pub(crate) struct Stage {
+    pub(crate) dir: TempDir,
+    pub(crate) env: Env,
+    pub(crate) engine: Engine,
+    pub(crate) effects: Arc<Effects>,
+    pub(crate) namespace: Namespace,
+}
+
+/// Options with short times, so that tests need not wait.
+pub(crate) fn options() -> EngineOptions {
+    EngineOptions { poll: Duration::from_millis(20), ..EngineOptions::default() }
+}
+
+impl Stage {
+    /// A stage whose agents answer by this function.
+    pub(crate) async fn new(answer: impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + 'static) -> Self {
+        Self::with(options(), answer).await
+    }
+
+    pub(crate) async fn with(
+        options: EngineOptions,
+        answer: impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + 'static,
+    ) -> Self {
+        let effects = Arc::<Effects>::default();
+        let agents = agents(Arc::clone(&effects), Arc::new(answer));
+        let stage = Self::of(options, Env::system(), agents).await;
+        Self { effects, ..stage }
+    }
+
+    /// A stage with agents of its own, on a clock of its own.
+    pub(crate) async fn of(options: EngineOptions, env: Env, agents: impl Agents) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let opened = StoreOptions { env: env.clone(), ..StoreOptions::in_dir(dir.path()) };
+        let store = Store::open(opened).unwrap();
+        let engine = Engine::new(store, agents, options, env.clone());
+        let effects = Arc::default();
+        let namespace = Namespace::default();
+        let config = AgentConfig { policy: patch(json!({"interactive": true})), ..Default::default() };
+        engine.put_agent(&namespace, "default", None, config).await.unwrap();
+        Self { dir, env, engine, effects, namespace }
+    }
+
+    pub(crate) async fn worker(&self) -> Worker {
+        self.engine.start().await.unwrap()
+    }
+
+    pub(crate) async fn say(&self, session: &str, text: &str) -> provost_engine::Accepted {
+        let command = command(session, text);
+        self.engine.accept(&self.namespace, command).await.unwrap()
+    }
+
+    pub(crate) async fn wait(&self, run: provost_core::RunId) -> RunRow {
+        let waiting = self.engine.wait(&self.namespace, run);
+        tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("the run ends").unwrap()
+    }
+
+    pub(crate) async fn events(&self, run: provost_core::RunId) -> Vec<RunEventRow> {
+        self.engine.events(&self.namespace, run, 0, 10_000).await.unwrap()
+    }
+
+    pub(crate) async fn kinds(&self, run: provost_core::RunId) -> Vec<String> {
+        self.events(run).await.into_iter().map(|event| event.kind).collect()
+    }
+}
+
+pub(crate) fn patch(value: Value) -> provost_core::work::PolicyPatch {
+    serde_json::from_value(value).unwrap()
+}
+
+pub(crate) fn command(session: &str, text: &str) -> AgentCommand {
+    let session_id: SessionName = session.parse().unwrap();
+    AgentCommand { session_id: Some(session_id), ..AgentCommand::text(text) }
+}
+
+/// The text a run ended with.
+pub(crate) fn text(run: &RunRow) -> String {
+    let result: Value = serde_json::from_str(run.result.as_deref().unwrap_or("{}")).unwrap();
+    result["text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Agents with one tool of each effect class, named after it.
+fn agents(
+    effects: Arc<Effects>,
+    answer: Arc<Answer>,
+) -> impl Fn(&AgentProfile, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
+    move |_, _| {
+        let (answer, counted) = (Arc::clone(&answer), Arc::clone(&effects));
+        let model = ScriptedModel::answering(move |request, call| {
+            counted.model_calls.fetch_add(1, Ordering::SeqCst);
+            answer(request, call)
+        });
+        let mut builder = Agent::builder("default", model);
+        for class in EffectClass::ALL {
+            builder = builder.tool(tool(*class, &effects));
+        }
+        Ok(builder.build().unwrap())
+    }
+}
+
+fn tool(class: EffectClass, effects: &Arc<Effects>) -> FnTool {
+    let effects = Arc::clone(effects);
+    let schema = json!({"type": "object"});
+    let spec = ToolSpec::new(class.as_str(), "An effect", schema).unwrap().effect(class);
+    FnTool::new(spec, move |permit, _cx: ToolCx| {
+        let effects = Arc::clone(&effects);
+        let arguments = permit.arguments().clone();
+        Box::pin(async move {
+            *effects.by_tool.lock().unwrap().entry(class.as_str().to_owned()).or_default() += 1;
+            Ok::<_, ToolError>(provost_tool::ToolOutput::text(format!("did {arguments}")))
+        })
+    })
+}

@@ -1,0 +1,342 @@
+//! Conversations that a test can hold still: a model that says what it was told, waits at a gate where the message asks for
+//! it, and remembers what it saw.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt, stream};
+use provost_agent::Agent;
+use provost_core::work::{AgentCommand, Namespace, QueueMode};
+use provost_core::{Env, Message, Part, Role, RunId, TaskId};
+use provost_engine::{
+    Accepted, AgentConfig, AgentProfile, Engine, EngineError, EngineOptions, InputReceipt,
+    InputRequest, Lease, Worker, ask_user,
+};
+use provost_model::{
+    self as scripted, ChatModel, ChatRequest, ModelErrorClass, ModelInfo, ModelStream,
+    ScriptedModel, Turn,
+};
+use provost_store::row::input::{self, InputRow};
+use provost_store::row::run::RunRow;
+use provost_store::row::run_event::RunEventRow;
+use provost_store::row::task::TaskRow;
+use provost_store::{Faults, Store, StoreOptions, Tx};
+use provost_tool::{FnTool, ToolError, ToolOutput, ToolSpec};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::Semaphore;
+
+use crate::stage::{command, options, patch};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// A place where those who come wait until somebody lets one of them go on.
+pub(crate) struct Gate {
+    inside: Semaphore,
+    open: Semaphore,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self { inside: Semaphore::new(0), open: Semaphore::new(0) }
+    }
+}
+
+impl Gate {
+    async fn pass(&self) {
+        self.inside.add_permits(1);
+        self.open.acquire().await.unwrap().forget();
+    }
+
+    /// Waits until one more has come.
+    pub(crate) async fn entered(&self) {
+        let waiting = self.inside.acquire();
+        tokio::time::timeout(LONG, waiting).await.expect("somebody comes").unwrap().forget();
+    }
+
+    /// Lets one go on.
+    pub(crate) fn open(&self) {
+        self.open.add_permits(1);
+    }
+}
+
+/// What all models and tools of a test share.
+#[derive(Default)]
+pub(crate) struct Mind {
+    seen: Mutex<Vec<Vec<String>>>,
+    ran: Mutex<Vec<String>>,
+    /// Where the tool `hold` waits.
+    pub(crate) hold: Gate,
+    /// Where an answer to `think …` waits.
+    pub(crate) think: Gate,
+}
+
+impl Mind {
+    /// What the model saw in each of its calls.
+    pub(crate) fn seen(&self) -> Vec<Vec<String>> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// What the model saw in its last call.
+    pub(crate) fn last(&self) -> Vec<String> {
+        self.seen().pop().unwrap()
+    }
+
+    /// The last thing the model was told in each of its calls.
+    pub(crate) fn told(&self) -> Vec<String> {
+        self.seen().iter().map(|seen| seen.last().unwrap().clone()).collect()
+    }
+
+    /// The tools that ran, in order.
+    pub(crate) fn ran(&self) -> Vec<String> {
+        self.ran.lock().unwrap().clone()
+    }
+}
+
+/// A message as a line.
+fn line(message: &Message) -> Vec<String> {
+    match message.role {
+        Role::Assistant => {
+            let calls = message.tool_calls().map(|call| format!("call {}", call.name));
+            let text = message.text();
+            calls.chain((!text.is_empty()).then(|| format!("a: {text}"))).collect()
+        }
+        Role::Tool => message
+            .tool_results()
+            .map(|result| {
+                let text: String = result.content.iter().filter_map(Part::as_text).collect();
+                format!("{}: {text}", result.name)
+            })
+            .collect(),
+        _ => vec![message.text()],
+    }
+}
+
+struct TalkModel {
+    script: ScriptedModel,
+    mind: Arc<Mind>,
+}
+
+impl ChatModel for TalkModel {
+    fn info(&self) -> &ModelInfo {
+        self.script.info()
+    }
+
+    fn stream(&self, request: ChatRequest) -> ModelStream {
+        let lines = request.messages.iter().flat_map(|message| line(message)).collect();
+        self.mind.seen.lock().unwrap().push(lines);
+        let thinks = is_at(&request, "think");
+        let answer = self.script.stream(request);
+        if !thinks {
+            return answer;
+        }
+        let mind = Arc::clone(&self.mind);
+        let gate = async move {
+            mind.think.pass().await;
+            answer
+        };
+        Box::pin(stream::once(gate).flatten())
+    }
+}
+
+fn last_said(request: &ChatRequest) -> (String, bool) {
+    let said = request.messages.iter().rposition(|message| message.role == Role::User).unwrap();
+    let ran = request.messages[said..].iter().any(|message| message.role == Role::Tool);
+    (request.messages[said].text(), ran)
+}
+
+fn is_at(request: &ChatRequest, word: &str) -> bool {
+    let (said, ran) = last_said(request);
+    !ran && said.starts_with(word)
+}
+
+fn answer(request: &ChatRequest, _call: usize) -> Turn {
+    let (said, ran) = last_said(request);
+    if ran {
+        return scripted::text(format!("done: {said}"));
+    }
+    match said.split(' ').next().unwrap() {
+        "hold" => scripted::call("hold", json!({})),
+        "pair" => scripted::calls([("hold", json!({})), ("next", json!({}))]),
+        "ask" => scripted::call("ask_user", json!({"questions": [{"question": "which one?"}]})),
+        "fail" => scripted::fail(ModelErrorClass::InvalidRequest, "it cannot be done"),
+        _ => scripted::text(format!("re: {said}")),
+    }
+}
+
+fn agents(
+    mind: Arc<Mind>,
+) -> impl Fn(&AgentProfile, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
+    move |profile, _| {
+        let model = TalkModel { script: ScriptedModel::answering(answer), mind: Arc::clone(&mind) };
+        let prompt = profile.config.system_prompt.clone().unwrap_or_default();
+        let builder = Agent::builder("talker", model).instructions(prompt);
+        let builder = builder.tool(tool("hold", &mind)).tool(tool("next", &mind));
+        Ok(builder.tool(ask_user().unwrap()).build().unwrap())
+    }
+}
+
+/// Tools that must run alone, so that the second waits for the first.
+fn tool(name: &'static str, mind: &Arc<Mind>) -> FnTool {
+    let mind = Arc::clone(mind);
+    let spec = ToolSpec::new(name, "Waits", json!({"type": "object"})).unwrap();
+    let spec = spec.effect(provost_core::work::EffectClass::Pure).exclusive();
+    FnTool::new(spec, move |_permit, _cx| {
+        let mind = Arc::clone(&mind);
+        async move {
+            mind.ran.lock().unwrap().push(name.to_owned());
+            if name == "hold" {
+                mind.hold.pass().await;
+            }
+            Ok::<_, ToolError>(ToolOutput::text("ok"))
+        }
+        .boxed()
+    })
+}
+
+/// One database with an engine, and more engines on demand.
+pub(crate) struct Talk {
+    pub(crate) dir: TempDir,
+    pub(crate) env: Env,
+    pub(crate) engine: Engine,
+    pub(crate) mind: Arc<Mind>,
+    pub(crate) namespace: Namespace,
+}
+
+impl Talk {
+    pub(crate) async fn new() -> Self {
+        Self::with(Env::system(), None).await
+    }
+
+    /// On a clock that only the test moves.
+    pub(crate) async fn simulated() -> Self {
+        Self::with(Env::simulated(7), None).await
+    }
+
+    pub(crate) async fn with(env: Env, faults: Option<Faults>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mind = Arc::<Mind>::default();
+        let engine = engine(&dir, &env, faults, &mind);
+        let namespace = Namespace::default();
+        let config =
+            AgentConfig { policy: patch(json!({"interactive": true})), ..AgentConfig::default() };
+        engine.put_agent(&namespace, "default", None, config).await.unwrap();
+        Self { dir, env, engine, mind, namespace }
+    }
+
+    /// Another engine on the same file, as another process would have it: no hint goes from one to the other.
+    pub(crate) fn another(&self) -> Engine {
+        engine(&self.dir, &self.env, None, &self.mind)
+    }
+
+    pub(crate) async fn worker(&self) -> Worker {
+        self.engine.start().await.unwrap()
+    }
+
+    pub(crate) async fn accept(&self, session: &str, text: &str) -> Accepted {
+        self.engine.accept(&self.namespace, command(session, text)).await.unwrap()
+    }
+
+    pub(crate) async fn accept_mode(
+        &self,
+        session: &str,
+        text: &str,
+        mode: QueueMode,
+    ) -> Result<Accepted, EngineError> {
+        let command = AgentCommand { queue_mode: Some(mode), ..command(session, text) };
+        self.engine.accept(&self.namespace, command).await
+    }
+
+    pub(crate) async fn say(&self, task: TaskId, text: &str, mode: QueueMode) -> InputReceipt {
+        self.try_say(task, text, mode).await.unwrap()
+    }
+
+    pub(crate) async fn try_say(
+        &self,
+        task: TaskId,
+        text: &str,
+        mode: QueueMode,
+    ) -> Result<InputReceipt, EngineError> {
+        self.engine.input(&self.namespace, task, InputRequest::text(text).mode(mode)).await
+    }
+
+    pub(crate) async fn wait(&self, run: RunId) -> RunRow {
+        let waiting = self.engine.wait(&self.namespace, run);
+        tokio::time::timeout(LONG, waiting).await.expect("the run ends").unwrap()
+    }
+
+    /// Waits until a run is as wanted.
+    pub(crate) async fn until(&self, run: RunId, wanted: impl Fn(&RunRow) -> bool) -> RunRow {
+        let found = async {
+            let mut hints = self.engine.store().hints();
+            loop {
+                let row = self.run(run).await;
+                if wanted(&row) {
+                    return row;
+                }
+                drop(tokio::time::timeout(Duration::from_millis(20), hints.recv()).await);
+            }
+        };
+        tokio::time::timeout(LONG, found).await.expect("the run gets there")
+    }
+
+    pub(crate) async fn run(&self, id: RunId) -> RunRow {
+        self.engine.run(&self.namespace, id).await.unwrap()
+    }
+
+    pub(crate) async fn task(&self, id: TaskId) -> TaskRow {
+        self.engine.task(&self.namespace, id).await.unwrap()
+    }
+
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Tx<'_>) -> T + Send + 'static,
+    ) -> T {
+        self.engine.store().read(move |tx| Ok::<_, EngineError>(job(tx))).await.unwrap()
+    }
+
+    /// The inputs of a task, in order.
+    pub(crate) async fn inputs(&self, task: TaskId) -> Vec<InputRow> {
+        self.read(move |tx| input::of_task(tx, task, 0, 1000).unwrap()).await
+    }
+
+    /// The states of the inputs of a task, in order.
+    pub(crate) async fn states(&self, task: TaskId) -> Vec<String> {
+        self.inputs(task).await.into_iter().map(|row| row.state).collect()
+    }
+
+    pub(crate) async fn events(&self, run: RunId) -> Vec<RunEventRow> {
+        self.engine.events(&self.namespace, run, 0, 10_000).await.unwrap()
+    }
+
+    /// The body of the first event of a kind.
+    pub(crate) async fn event(&self, run: RunId, kind: &str) -> Option<Value> {
+        let events = self.events(run).await;
+        let found = events.into_iter().find(|event| event.kind == kind)?;
+        Some(serde_json::from_str(&found.body.unwrap()).unwrap())
+    }
+
+    /// What a session consists of now, as lines.
+    pub(crate) async fn session(&self, id: &str) -> Vec<String> {
+        let found = self.engine.conversation(&self.namespace, id).await.unwrap();
+        found.messages.iter().flat_map(|message| line(message)).collect()
+    }
+
+    /// How many rows a table has.
+    pub(crate) async fn count(&self, table: &'static str) -> u64 {
+        let sql = format!("SELECT count(*) FROM {table}");
+        self.read(move |tx| tx.one::<u64>(&sql, provost_store::params![]).unwrap()).await
+    }
+}
+
+fn engine(dir: &TempDir, env: &Env, faults: Option<Faults>, mind: &Arc<Mind>) -> Engine {
+    let store = StoreOptions { env: env.clone(), faults, ..StoreOptions::in_dir(dir.path()) };
+    let store = Store::open(store).unwrap();
+    let options = EngineOptions { heartbeat: Duration::from_millis(100), ..options() };
+    Engine::new(store, agents(Arc::clone(mind)), options, env.clone())
+}
+
+/// The text a run ended with.
+pub(crate) fn text(run: &RunRow) -> String {
+    crate::stage::text(run)
+}

@@ -1,0 +1,47 @@
+//! What a node does once, and what it prints.
+
+use std::error::Error;
+
+use provost_core::ApprovalDecision;
+use provost_core::work::{AgentCommand, Namespace};
+use provost_engine::Engine;
+use provost_store::Store;
+use serde_json::json;
+
+use crate::options::{Command, Options};
+use crate::{agent, say, work};
+
+/// Whatever went wrong; it is only printed.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// Opens the database and does what the options say.
+pub(crate) async fn run(options: Options) -> Result<(), Failure> {
+    let store = Store::open(options.store())?;
+    let agents = agent::agents(&options.model_url, &options.ledger_url);
+    let engine = Engine::new(store.clone(), agents, options.engine(), options.env());
+    let namespace = Namespace::default();
+    match options.command {
+        Command::Work { patience_ms } => work::work(&engine, patience_ms).await?,
+        Command::Accept { command } => {
+            let command: AgentCommand = serde_json::from_str(&command)?;
+            let accepted = engine.accept(&namespace, command).await?;
+            let deduped = accepted.deduped;
+            say(json!({"accepted": accepted, "deduped": deduped}));
+        }
+        Command::Cancel { run } => {
+            let cancelled = engine.cancel_run(&namespace, run.parse()?).await?;
+            say(json!({ "cancelled": format!("{cancelled:?}") }));
+        }
+        Command::Answer { approval, decision } => {
+            let decision = match decision.as_str() {
+                "approve" => ApprovalDecision::Approve,
+                reason => ApprovalDecision::Deny { reason: reason.to_owned() },
+            };
+            let id = approval.parse()?;
+            let answered = engine.answer(&namespace, id, decision, "a test").await?;
+            say(json!({"state": answered.state.as_str(), "counted": answered.counted}));
+        }
+    }
+    store.close().await;
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! Waiting for people: through the end of every process, and through days.
+
+use crate::stage::{Stage, in_session};
+
+/// Three days, in milliseconds.
+const LATER: &str = "259200000";
+
+#[tokio::test]
+async fn g31_a_question_outlives_every_process_and_three_days() {
+    let stage = Stage::new().await;
+    let run = stage.accept(in_session("s", "do ask:a; say done")).await.run;
+    let worker = stage.worker().await;
+    stage.until(run, |row| row.phase == "parked").await;
+    worker.kill().await.unwrap();
+    let row = stage.row(run).await;
+    assert_eq!((row.lease_owner, row.lease_until), (None, None), "nobody waits with it");
+    assert_eq!(stage.one("SELECT SUM(running) FROM exec_class").await, 0, "no slot is held");
+    let question = stage.question(run).await;
+    let later = ["--database-clock-ms", LATER];
+    let worker = stage.worker_with(&later, "").await;
+    let answer = ["--database-clock-ms", LATER, "answer", &question, "approve"];
+    let answered = stage.once(&answer, "").await.unwrap();
+    assert_eq!(answered["counted"], true, "{answered}");
+    assert_eq!(stage.answer(run).await, "done", "{worker:?}");
+    assert_eq!((stage.ledger.calls("a"), stage.provider.request_count()), (1, 2));
+    assert_eq!(stage.attempts(run).await.len(), 2);
+    let again = stage.once(&answer, "").await.unwrap();
+    assert_eq!(again["counted"], false, "the first answer counts");
+}
+
+#[tokio::test]
+async fn g31_a_kill_around_the_parking_asks_once() {
+    for place in ["attempt.before_settle", "attempt.settled"] {
+        let stage = Stage::new().await;
+        let run = stage.accept(in_session("s", "do ask:a; say done")).await.run;
+        stage.worker_dies_at(place).await;
+        let _worker = stage.worker().await;
+        stage.until(run, |row| row.phase == "parked").await;
+        let question = stage.question(run).await;
+        stage.once(&["answer", &question, "approve"], "").await.unwrap();
+        assert_eq!(stage.answer(run).await, "done", "{place}");
+        assert_eq!((stage.ledger.calls("a"), stage.provider.request_count()), (1, 2), "{place}");
+        assert_eq!(stage.rows("approval").await, 1, "{place}");
+    }
+}

@@ -1,0 +1,196 @@
+//! Tool calls that a kill cuts off: what happens next depends on what a repeat would do, and on nothing else.
+
+use provost_core::RunId;
+use provost_testkit::EffectPath;
+use serde_json::{Value, json};
+
+use crate::plan;
+use crate::stage::Stage;
+
+const CLASSES: [&str; 5] = ["pure", "idempotent", "keyed", "provable", "opaque"];
+
+/// What the model was told about calls, in the last request: `call id: text`.
+fn results(stage: &Stage) -> Vec<(String, String)> {
+    let bodies = stage.provider.bodies();
+    let messages = bodies.last().unwrap()["messages"].as_array().unwrap().clone();
+    let tool = |message: &&Value| message["role"] == "tool";
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let result = |message: &Value| (text(&message["tool_call_id"]), text(&message["content"]));
+    messages.iter().filter(tool).map(result).collect()
+}
+
+/// A run whose worker was killed after the effect of its only call, and before that was written down.
+async fn killed_after_the_effect(stage: &Stage, class: &str) -> RunId {
+    let run = stage.say(&format!("do {class}:a; say done")).await;
+    let path = match class {
+        "pure" => EffectPath::Pure,
+        "idempotent" => EffectPath::Idempotent,
+        "keyed" => EffectPath::Keyed,
+        "provable" => EffectPath::Provable,
+        _ => EffectPath::Opaque,
+    };
+    stage.ledger.hold(path);
+    let worker = stage.worker().await;
+    stage.ledger.wait_for_calls(1).await;
+    worker.kill().await.unwrap();
+    stage.ledger.release();
+    run
+}
+
+#[tokio::test]
+async fn g13_a_kill_before_the_call_is_written_down_means_that_it_was_not_made() {
+    for class in CLASSES {
+        let stage = Stage::new().await;
+        let run = stage.say(&format!("do {class}:a; say done")).await;
+        stage.worker_dies_at("tool.before_begin").await;
+        assert_eq!(stage.ledger.calls("a"), 0, "{class}");
+        let _worker = stage.worker().await;
+        assert_eq!(stage.answer(run).await, "done");
+        assert_eq!(stage.ledger.calls("a"), 1, "{class} runs once");
+    }
+}
+
+#[tokio::test]
+async fn g14_a_kill_before_the_dispatch_leaves_one_call_or_an_opaque_question() {
+    for class in CLASSES {
+        let stage = Stage::new().await;
+        let run = stage.say(&format!("do {class}:a; say done")).await;
+        stage.worker_dies_at("tool.begun").await;
+        assert_eq!(stage.ledger.calls("a"), 0, "{class}");
+        let _worker = stage.worker().await;
+        assert_eq!(stage.answer(run).await, "done");
+        if class == "opaque" {
+            assert_eq!(stage.ledger.calls("a"), 0, "nobody knows that it was not made");
+            assert!(results(&stage)[0].1.contains("unknown"), "{:?}", results(&stage));
+        } else {
+            assert_eq!(stage.ledger.calls("a"), 1, "{class} runs once");
+        }
+    }
+}
+
+#[tokio::test]
+async fn g15_a_pure_idempotent_or_keyed_call_is_made_again_with_one_effect() {
+    for class in ["pure", "idempotent", "keyed"] {
+        let stage = Stage::new().await;
+        let run = killed_after_the_effect(&stage, class).await;
+        let _worker = stage.worker().await;
+        assert_eq!(stage.answer(run).await, "done");
+        let log = stage.ledger.log();
+        assert_eq!(log.len(), 2, "{class}");
+        assert_eq!(log[0].idempotency_key, log[1].idempotency_key, "{class}: the same effect key");
+        assert_eq!(log[0].arguments, log[1].arguments, "{class}: the same arguments");
+        assert_eq!(stage.ledger.effects("a"), u64::from(class != "pure"), "{class}");
+    }
+}
+
+#[tokio::test]
+async fn g15_a_provable_call_is_asked_about_and_its_result_recovered() {
+    let stage = Stage::new().await;
+    let run = killed_after_the_effect(&stage, "provable").await;
+    let _worker = stage.worker().await;
+    assert_eq!(stage.answer(run).await, "done");
+    assert_eq!((stage.ledger.calls("a"), stage.ledger.effects("a")), (1, 1));
+    assert!(results(&stage)[0].1.contains(r#""receipt":1"#), "{:?}", results(&stage));
+}
+
+#[tokio::test]
+async fn g15_a_provable_call_of_which_nothing_is_known_counts_as_opaque() {
+    let stage = Stage::new().await;
+    let run = killed_after_the_effect(&stage, "provable").await;
+    let key = stage.ledger.log()[0].idempotency_key.clone().unwrap();
+    stage.ledger.doubt(&key);
+    let _worker = stage.worker().await;
+    assert_eq!(stage.answer(run).await, "done");
+    assert_eq!((stage.ledger.calls("a"), stage.ledger.effects("a")), (1, 1));
+    assert!(results(&stage)[0].1.contains("unknown"), "{:?}", results(&stage));
+}
+
+#[tokio::test]
+async fn g15_an_opaque_call_is_never_repeated_and_the_turn_may_only_look() {
+    let stage = Stage::new().await;
+    stage.ledger.hold(EffectPath::Opaque);
+    let run = stage.say("do opaque:a; keyed:b, pure:c; opaque:a; say done").await;
+    let worker = stage.worker().await;
+    stage.ledger.wait_for_calls(1).await;
+    worker.kill().await.unwrap();
+    stage.ledger.release();
+    let _worker = stage.worker().await;
+    assert_eq!(stage.answer(run).await, "done");
+    assert_eq!((stage.ledger.calls("a"), stage.ledger.effects("a")), (1, 1));
+    assert_eq!((stage.ledger.calls("b"), stage.ledger.calls("c")), (0, 1), "it may only look");
+    let results = results(&stage);
+    assert_eq!(results.len(), 4, "{results:?}");
+    assert!(results[0].1.contains("unknown"), "{results:?}");
+}
+
+#[tokio::test]
+async fn g15_an_opaque_call_can_end_the_run_instead() {
+    let stage = Stage::new().await;
+    let run = killed_after_the_effect(&stage, "opaque").await;
+    let _worker = stage.worker_with(&["--on-unknown", "fail"], "").await;
+    let row = stage.wait(run).await;
+    assert_eq!((row.status.as_str(), row.outcome_code.as_deref()), ("error", Some("tool_error")));
+    assert_eq!((stage.ledger.calls("a"), stage.provider.request_count()), (1, 1));
+    stage.assert_history(&[run]).await;
+}
+
+#[tokio::test]
+async fn g15_a_person_can_be_asked_about_an_opaque_call() {
+    for (decision, calls) in [("approve", 2), ("leave it", 1)] {
+        let stage = Stage::new().await;
+        let run = killed_after_the_effect(&stage, "opaque").await;
+        let _worker = stage.worker_with(&["--on-unknown", "park"], "").await;
+        stage.until(run, |row| row.phase == "parked").await;
+        assert_eq!(stage.ledger.calls("a"), 1, "nothing happens before the answer");
+        let approval = stage.question(run).await;
+        let answered = stage.once(&["answer", &approval, decision], "").await.unwrap();
+        assert_eq!(answered["counted"], true);
+        assert_eq!(stage.answer(run).await, "done");
+        assert_eq!(stage.ledger.calls("a"), calls, "{decision}");
+    }
+}
+
+#[tokio::test]
+async fn g17_a_kill_in_the_middle_of_a_batch_keeps_what_is_done() {
+    let stage = Stage::with(plan::provider().await, json!({"parallel_tools": 1})).await;
+    stage.ledger.hold(EffectPath::Idempotent);
+    let run = stage.say("do keyed:a, provable:b, idempotent:c, opaque:d, pure:e; say done").await;
+    let worker = stage.worker().await;
+    stage.ledger.wait_for_calls(3).await;
+    worker.kill().await.unwrap();
+    stage.ledger.release();
+    let _worker = stage.worker().await;
+    assert_eq!(stage.answer(run).await, "done");
+    let calls = ["a", "b", "c", "d", "e"].map(|key| stage.ledger.calls(key));
+    assert_eq!(calls, [1, 1, 2, 1, 1]);
+    let effects = ["a", "b", "c", "d", "e"].map(|key| stage.ledger.effects(key));
+    assert_eq!(effects, [1, 1, 1, 1, 0]);
+    let ids: Vec<String> = results(&stage).into_iter().map(|(id, _)| id).collect();
+    let expected: Vec<String> = ["a", "b", "c", "d", "e"]
+        .iter()
+        .enumerate()
+        .map(|(n, key)| format!("call_0_{n}_{key}"))
+        .collect();
+    assert_eq!(ids, expected, "each call has one result, in the order of the calls");
+    assert_eq!(stage.count(run, "tool_finished").await, 5);
+}
+
+#[tokio::test]
+async fn g17_a_batch_that_runs_at_once_ends_each_call_once() {
+    let stage = Stage::new().await;
+    stage.ledger.hold(EffectPath::Opaque);
+    stage.ledger.hold(EffectPath::Keyed);
+    let run = stage.say("do keyed:a, provable:b, idempotent:c, opaque:d, pure:e; say done").await;
+    let worker = stage.worker().await;
+    stage.ledger.wait_for_calls(5).await;
+    worker.wait_for_lines("tool_finished", 3, crate::stage::LONG).await.unwrap();
+    worker.kill().await.unwrap();
+    stage.ledger.release();
+    let _worker = stage.worker().await;
+    assert_eq!(stage.answer(run).await, "done");
+    let calls = ["a", "b", "c", "d", "e"].map(|key| stage.ledger.calls(key));
+    assert_eq!(calls, [2, 1, 1, 1, 1]);
+    let effects = ["a", "b", "c", "d", "e"].map(|key| stage.ledger.effects(key));
+    assert_eq!(effects, [1, 1, 1, 1, 0]);
+    assert_eq!(results(&stage).len(), 5);
+}

@@ -1,0 +1,118 @@
+//! What is said to a run that is at work: delivered once, in order, whoever dies.
+
+use provost_core::work::{AgentCommand, QueueMode};
+use provost_testkit::EffectPath;
+
+use crate::plan::messages;
+use crate::stage::{Stage, in_session};
+
+fn said(mode: QueueMode, text: &str) -> AgentCommand {
+    AgentCommand { queue_mode: Some(mode), ..in_session("s", text) }
+}
+
+/// What people said, in the last request.
+fn user_messages(stage: &Stage) -> Vec<String> {
+    let requests = stage.provider.requests();
+    let messages = messages(requests.last().unwrap()).into_iter();
+    messages.filter(|(role, _)| role == "user").map(|(_, text)| text).collect()
+}
+
+#[tokio::test]
+async fn g23_an_input_that_was_stored_is_delivered_once_and_in_order() {
+    let stage = Stage::new().await;
+    stage.ledger.hold(EffectPath::Keyed);
+    let run = stage.accept(in_session("s", "do keyed:a; say done")).await.run;
+    let worker = stage.worker().await;
+    stage.ledger.wait_for_calls(1).await;
+    for text in ["first", "second"] {
+        let accepted = stage.accept(said(QueueMode::Steer, text)).await;
+        assert_eq!(accepted.run, run, "it goes into the run that is at work");
+    }
+    worker.kill().await.unwrap();
+    stage.ledger.release();
+    let _worker = stage.worker().await;
+    assert_eq!(stage.answer(run).await, "done");
+    assert_eq!(user_messages(&stage), ["do keyed:a; say done", "first", "second"]);
+    assert_eq!(stage.rows("input WHERE state = 'consumed'").await, 3);
+    assert_eq!((stage.ledger.effects("a"), stage.rows("run").await), (1, 1));
+}
+
+#[tokio::test]
+async fn g23_a_follow_up_is_answered_after_a_kill_and_only_once() {
+    let stage = Stage::new().await;
+    stage.ledger.hold(EffectPath::Keyed);
+    let first = stage.accept(said(QueueMode::Followup, "do keyed:a; say one")).await;
+    let worker = stage.worker().await;
+    stage.ledger.wait_for_calls(1).await;
+    stage.accept(said(QueueMode::Followup, "do keyed:b; say two")).await;
+    stage.accept(said(QueueMode::Followup, "do keyed:c; say three")).await;
+    worker.kill().await.unwrap();
+    stage.ledger.release();
+    let _worker = stage.worker().await;
+    assert_eq!(stage.answer(first.run).await, "one");
+    let runs = stage.runs_of(first.task, 3).await;
+    for (run, said) in runs.iter().zip(["one", "two", "three"]) {
+        assert_eq!(stage.answer(*run).await, said);
+    }
+    assert_eq!(["a", "b", "c"].map(|key| stage.ledger.effects(key)), [1, 1, 1]);
+    assert_eq!(stage.rows("run").await, 3);
+}
+
+#[tokio::test]
+async fn g24_an_input_that_was_read_and_not_answered_is_read_again_once() {
+    let stage = Stage::new().await;
+    stage.ledger.hold(EffectPath::Keyed);
+    let run = stage.accept(in_session("s", "do keyed:a; silent say done")).await.run;
+    let worker = stage.worker().await;
+    stage.ledger.wait_for_calls(1).await;
+    stage.accept(said(QueueMode::Steer, "by the way")).await;
+    stage.ledger.release();
+    stage.provider.wait_for_requests(2).await;
+    assert_eq!(user_messages(&stage), ["do keyed:a; silent say done", "by the way"]);
+    worker.kill().await.unwrap();
+    assert_eq!(stage.rows("input WHERE state = 'claimed'").await, 1, "nobody has answered it");
+    let _worker = stage.worker().await;
+    assert_eq!(stage.answer(run).await, "done");
+    assert_eq!(user_messages(&stage), ["do keyed:a; silent say done", "by the way"]);
+    assert_eq!(stage.rows("input WHERE state = 'consumed'").await, 2);
+}
+
+#[tokio::test]
+async fn g24_a_kill_while_an_input_enters_the_run_loses_nothing() {
+    let stage = Stage::new().await;
+    stage.ledger.hold(EffectPath::Keyed);
+    let run = stage.accept(in_session("s", "do keyed:a; say done")).await.run;
+    let worker = stage.worker_until("input.taken=kill").await;
+    stage.ledger.wait_for_calls(1).await;
+    stage.accept(said(QueueMode::Steer, "by the way")).await;
+    stage.ledger.release();
+    worker.wait(crate::stage::LONG).await.unwrap();
+    let _worker = stage.worker().await;
+    assert_eq!(stage.answer(run).await, "done");
+    assert_eq!(user_messages(&stage), ["do keyed:a; say done", "by the way"]);
+}
+
+#[tokio::test]
+async fn g27_an_interrupt_settles_the_old_attempt_before_the_new_one_starts() {
+    let stage = Stage::new().await;
+    stage.ledger.hold(EffectPath::Opaque);
+    let first = stage.accept(in_session("s", "do opaque:a; say old")).await;
+    let _worker = stage.worker().await;
+    stage.ledger.wait_for_calls(1).await;
+    let second = stage.accept(said(QueueMode::Interrupt, "do say new")).await;
+    let row = stage.wait(second.run).await;
+    assert_eq!(crate::stage::text(&row), "new");
+    stage.ledger_holds(0).await;
+    stage.ledger.release();
+    let mut attempts = stage.attempts(first.run).await;
+    if second.run != first.run {
+        attempts.extend(stage.attempts(second.run).await);
+    }
+    assert!(attempts.len() >= 2, "{attempts:?}");
+    for pair in attempts.windows(2) {
+        assert!(pair[0].ended.unwrap() <= pair[1].started, "{attempts:?}");
+    }
+    stage.wait(first.run).await;
+    stage.assert_history(&[first.run, second.run]).await;
+    assert_eq!(stage.ledger.calls("a"), 1);
+}

@@ -1,0 +1,223 @@
+//! `kill -9` at random moments, under load: nothing lost, nothing doubled, no gap, every run ends.
+//!
+//! Twenty kills in the test command; `scripts/soak` does more. The seed decides the work and the moments, as far as a machine
+//! that does other things at the same time lets it.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use provost_core::work::AgentCommand;
+use provost_core::{Env, RunId};
+use provost_testkit::{EffectPath, Process, history};
+
+use crate::stage::{Stage, in_session};
+
+/// Runs at work at once.
+const IN_FLIGHT: usize = 32;
+/// Classes the runs belong to; each works on eight at once.
+const LANES: u64 = 4;
+/// Kills unless the environment says otherwise.
+const KILLS: usize = 20;
+
+/// Numbers that a seed decides.
+struct Chance(Env);
+
+impl Chance {
+    fn below(&self, bound: u64) -> u64 {
+        self.0.random() % bound
+    }
+}
+
+fn setting(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// What was handed in: the runs, and the key of everything that must be done once.
+#[derive(Default)]
+struct Work {
+    runs: Vec<RunId>,
+    open: Vec<RunId>,
+    sure: Vec<String>,
+    opaque: Vec<String>,
+    turns: usize,
+}
+
+impl Work {
+    /// Hands in work until enough is under way.
+    async fn fill(&mut self, stage: &Stage, chance: &Chance) {
+        let mut open = Vec::new();
+        for run in self.open.drain(..) {
+            if stage.row(run).await.ended.is_none() {
+                open.push(run);
+            }
+        }
+        self.open = open;
+        while self.open.len() < IN_FLIGHT {
+            let run = self.hand_in(stage, chance).await;
+            self.runs.push(run);
+            self.open.push(run);
+        }
+    }
+
+    /// One to three turns of one to three calls; a call that is never repeated can only be in the last, because whatever
+    /// follows it may only look.
+    async fn hand_in(&mut self, stage: &Stage, chance: &Chance) -> RunId {
+        let number = self.runs.len();
+        let mut turns = Vec::new();
+        let last = chance.below(3);
+        for turn in 0..=last {
+            let mut calls = Vec::new();
+            for call in 0..=chance.below(3) {
+                let key = format!("{number}-{turn}-{call}");
+                let kinds: &[&str] = &["keyed", "idempotent", "provable", "pure", "opaque"];
+                let kinds = if turn == last { kinds } else { &kinds[..4] };
+                let kind = kinds[chance.below(kinds.len() as u64) as usize];
+                calls.push(format!("{kind}:{key}"));
+                match kind {
+                    "opaque" => self.opaque.push(key),
+                    "pure" => {}
+                    _ => self.sure.push(key),
+                }
+            }
+            turns.push(calls.join(", "));
+        }
+        self.turns += turns.len() + 1;
+        let plan = format!("do {}; say {number}", turns.join("; "));
+        let command = match chance.below(4) {
+            0 => AgentCommand {
+                new_task: true,
+                ..in_session(&format!("s{}", chance.below(4)), &plan)
+            },
+            _ => AgentCommand::text(plan),
+        };
+        let lane = format!("lane-{}", chance.below(LANES));
+        stage.accept(AgentCommand { lane: Some(lane), ..command }).await.run
+    }
+}
+
+/// Waits for a moment that the seed has chosen: after so many requests, so many calls, or so much time.
+async fn moment(stage: &Stage, chance: &Chance) {
+    let some = 4 + chance.below(60) as usize;
+    match chance.below(3) {
+        0 => stage.provider.wait_for_requests(stage.provider.request_count() + some).await,
+        1 => stage.ledger.wait_for_calls(stage.ledger.call_count() + some).await,
+        _ => tokio::time::sleep(Duration::from_millis(60 + chance.below(400))).await,
+    }
+}
+
+/// What came of it.
+struct Summary {
+    seed: u64,
+    kills: usize,
+    runs: usize,
+    turns: usize,
+    requests: usize,
+    effects: u64,
+    lost: Vec<String>,
+    doubled: Vec<String>,
+    missing: Vec<String>,
+    gaps: Vec<String>,
+    failed: Vec<String>,
+    took: Duration,
+}
+
+impl Summary {
+    fn is_clean(&self) -> bool {
+        [&self.lost, &self.doubled, &self.missing, &self.gaps, &self.failed]
+            .iter()
+            .all(|list| list.is_empty())
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, kills, runs, turns, requests, effects, took, .. } = self;
+        let repeated = requests.saturating_sub(*turns);
+        writeln!(
+            f,
+            "seed {seed}: {kills} kills, {runs} runs, {effects} effects, {:.1} s",
+            took.as_secs_f64()
+        )?;
+        writeln!(
+            f,
+            "model calls: {turns} needed, {requests} made, {repeated} of them again after a kill"
+        )?;
+        let lists = [
+            ("lost runs", &self.lost),
+            ("runs that did not end well", &self.failed),
+            ("doubled effects", &self.doubled),
+            ("missing effects", &self.missing),
+            ("violations of the history (gaps, ends, epochs)", &self.gaps),
+        ];
+        for (what, list) in lists {
+            writeln!(f, "{what}: {}", list.len())?;
+            for line in list.iter().take(20) {
+                writeln!(f, "  {line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn judge(stage: &Stage, work: &Work, seed: u64, kills: usize, started: Instant) -> Summary {
+    let mut failed = Vec::new();
+    for run in &work.runs {
+        let row = stage.wait(*run).await;
+        if row.status != "ok" {
+            failed.push(format!("{run}: {} {:?} {:?}", row.status, row.outcome_code, row.detail));
+        }
+    }
+    let records = stage.records(&work.runs).await;
+    let accepted: Vec<String> = work.runs.iter().map(ToString::to_string).collect();
+    let lost = history::lost(&records, accepted.iter().map(String::as_str));
+    let gaps = history::check(&records, crate::stage::is_terminal);
+    let all = work.sure.iter().chain(&work.opaque);
+    let effects = |key: &&String| stage.ledger.effects(key);
+    let known: BTreeSet<&str> = all.clone().map(String::as_str).collect();
+    assert_eq!(known.len(), work.sure.len() + work.opaque.len(), "keys are used once");
+    Summary {
+        seed,
+        kills,
+        runs: work.runs.len(),
+        turns: work.turns,
+        requests: stage.provider.request_count(),
+        effects: all.clone().map(|key| stage.ledger.effects(key)).sum(),
+        lost: lost.iter().map(ToString::to_string).collect(),
+        doubled: all.filter(|key| effects(key) > 1).cloned().collect(),
+        missing: work.sure.iter().filter(|key| effects(key) == 0).cloned().collect(),
+        gaps: gaps.iter().map(ToString::to_string).collect(),
+        failed,
+        took: started.elapsed(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn g43_killed_at_random_moments_under_load_nothing_is_lost_or_doubled() {
+    let kills = setting("PROVOST_SOAK_KILLS").map_or(KILLS, |kills| kills as usize);
+    let seed = setting("PROVOST_SOAK_SEED").unwrap_or_else(|| Env::system().random() % 1_000_000);
+    let chance = Chance(Env::simulated(seed));
+    let started = Instant::now();
+    let stage = Stage::new().await;
+    stage.provider.forget_requests();
+    let mut work = Work::default();
+    work.fill(&stage, &chance).await;
+    let mut workers: Vec<Process> = vec![stage.worker().await];
+    for _ in 0..kills {
+        moment(&stage, &chance).await;
+        let victim = workers.swap_remove(chance.below(workers.len() as u64) as usize);
+        victim.kill().await.unwrap();
+        work.fill(&stage, &chance).await;
+        // Now and then two share the work, and one of them sees the other die.
+        while workers.is_empty() || (workers.len() < 2 && chance.below(4) == 0) {
+            workers.push(stage.worker().await);
+        }
+    }
+    let summary = judge(&stage, &work, seed, kills, started).await;
+    eprintln!("{summary}");
+    assert!(summary.is_clean(), "again: scripts/soak --kills {kills} --seed {seed}\n{summary}");
+    let probes = stage.ledger.log().iter().filter(|call| call.path == EffectPath::Probe).count();
+    eprintln!("questions about effects that a kill cut off: {probes}");
+    assert_eq!(stage.one("SELECT SUM(running) FROM exec_class").await, 0, "no slot is left taken");
+}

@@ -1,0 +1,15 @@
+//! The guarantees, tried on real processes: each test is named by the number of what it holds.
+
+mod admission;
+mod approval;
+mod cancel;
+mod compaction;
+mod disk;
+mod effect;
+mod event;
+mod input;
+mod kill;
+mod lease;
+mod plan;
+mod stage;
+mod step;

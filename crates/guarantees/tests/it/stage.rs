@@ -1,0 +1,311 @@
+//! One database file, a counted model, a counted tool server, and nodes that come and go.
+//!
+//! The test itself holds an engine that never works: it accepts, answers, cancels, waits and reads.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use provost_core::work::{AgentCommand, Namespace, PolicyPatch, SessionName};
+use provost_core::{Env, RunId, TaskId};
+use provost_engine::{
+    Accepted, AgentConfig, AgentProfile, Engine, EngineError, EngineOptions, Lease,
+};
+use provost_store::row::approval;
+use provost_store::row::attempt::{self, AttemptRow};
+use provost_store::row::run::{self, RunFilter, RunRow};
+use provost_store::row::run_event::RunEventRow;
+use provost_store::row::run_step::{self, RunStepRow};
+use provost_store::{Store, StoreOptions, params};
+use provost_testkit::history::{self, Record};
+use provost_testkit::{FakeProvider, LedgerServer, Process};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use crate::plan;
+
+/// Long enough for a loaded machine; nothing waits for so long when all is well.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// A lease so short that a test can wait for its end, and long enough to be renewed on a loaded machine.
+pub(crate) const SHORT_LEASE: [&str; 4] = ["--lease-ms", "900", "--heartbeat-ms", "100"];
+
+pub(crate) struct Stage {
+    pub(crate) dir: TempDir,
+    pub(crate) provider: FakeProvider,
+    pub(crate) ledger: LedgerServer,
+    pub(crate) engine: Engine,
+    pub(crate) namespace: Namespace,
+}
+
+impl Stage {
+    /// A stage whose model follows plans.
+    pub(crate) async fn new() -> Self {
+        Self::with(plan::provider().await, json!({})).await
+    }
+
+    /// A stage whose agent has this configuration.
+    pub(crate) async fn with(provider: FakeProvider, config: Value) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
+        let options = EngineOptions { poll: Duration::from_millis(20), ..EngineOptions::default() };
+        let engine = Engine::new(store, no_agents, options, Env::system());
+        let stage = Self {
+            dir,
+            provider,
+            ledger: LedgerServer::start().await,
+            engine,
+            namespace: Namespace::default(),
+        };
+        stage.configure(config).await;
+        stage
+    }
+
+    /// Gives the agent a configuration; runs that are there keep theirs.
+    pub(crate) async fn configure(&self, config: Value) {
+        let more: Map<String, Value> = serde_json::from_value(config).unwrap();
+        let policy: PolicyPatch = serde_json::from_value(json!({"interactive": true})).unwrap();
+        let config = AgentConfig { policy, more, ..AgentConfig::default() };
+        self.engine.put_agent(&self.namespace, "default", None, config).await.unwrap();
+    }
+
+    /// The command line of a node.
+    pub(crate) fn node(&self, arguments: &[&str], failpoints: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provost-node"));
+        command.arg("--db").arg(self.engine.store().path());
+        command.args([
+            "--model-url",
+            &self.provider.base_url(),
+            "--ledger-url",
+            &self.ledger.url(),
+        ]);
+        command.args(arguments).env("PROVOST_FAILPOINTS", failpoints);
+        command
+    }
+
+    /// A worker that is ready.
+    pub(crate) async fn worker(&self) -> Process {
+        self.worker_with(&[], "").await
+    }
+
+    /// A worker that stops at a place.
+    pub(crate) async fn worker_until(&self, failpoints: &str) -> Process {
+        self.worker_with(&[], failpoints).await
+    }
+
+    /// A worker with options of its own.
+    pub(crate) async fn worker_with(&self, options: &[&str], failpoints: &str) -> Process {
+        let arguments: Vec<&str> = options.iter().copied().chain(["work"]).collect();
+        let worker = Process::start_with_input(self.node(&arguments, failpoints)).unwrap();
+        worker.wait_for_line("ready ", LONG).await.unwrap();
+        worker
+    }
+
+    /// Starts a worker that is expected to die at a place, and waits until it has.
+    pub(crate) async fn worker_dies_at(&self, place: &str) {
+        self.worker_dies_with(&[], &format!("{place}=kill")).await;
+    }
+
+    /// Like [`worker_dies_at`](Self::worker_dies_at), with options and rules of its own.
+    pub(crate) async fn worker_dies_with(&self, options: &[&str], failpoints: &str) {
+        let arguments: Vec<&str> = options.iter().copied().chain(["work"]).collect();
+        let worker = Process::start_with_input(self.node(&arguments, failpoints)).unwrap();
+        let ended = worker.wait(LONG).await.unwrap();
+        assert!(was_killed(ended), "it was not killed at {failpoints}: {worker:?}");
+    }
+
+    /// Runs a node that does one thing; its line as JSON, if it had the time to say it.
+    pub(crate) async fn once(&self, arguments: &[&str], failpoints: &str) -> Option<Value> {
+        let node = Process::start(self.node(arguments, failpoints)).unwrap();
+        let ended = node.wait(LONG).await.unwrap();
+        if was_killed(ended) {
+            assert!(node.lines().is_empty(), "{node:?}");
+            return None;
+        }
+        assert!(ended.success(), "{node:?}");
+        // The output may be read after the end is seen.
+        let line = node.wait_for_line("{", LONG).await.unwrap();
+        Some(serde_json::from_str(&line).unwrap())
+    }
+
+    pub(crate) async fn accept(&self, command: AgentCommand) -> Accepted {
+        self.engine.accept(&self.namespace, command).await.unwrap()
+    }
+
+    /// Says something in a session of its own.
+    pub(crate) async fn say(&self, text: &str) -> RunId {
+        self.accept(AgentCommand::text(text)).await.run
+    }
+
+    /// Waits for the end of a run.
+    pub(crate) async fn wait(&self, run: RunId) -> RunRow {
+        let waiting = self.engine.wait(&self.namespace, run);
+        match tokio::time::timeout(LONG, waiting).await {
+            Ok(row) => row.unwrap(),
+            Err(_) => {
+                panic!("{run} does not end: {:#?} {:?}", self.row(run).await, self.kinds(run).await)
+            }
+        }
+    }
+
+    /// Waits for the end of a run, and for all that must hold of its history; the text it ended with.
+    pub(crate) async fn answer(&self, run: RunId) -> String {
+        let row = self.wait(run).await;
+        assert_eq!(row.status, "ok", "{:?}: {:?}", row.outcome_code, row.detail);
+        self.assert_history(&[run]).await;
+        text(&row)
+    }
+
+    pub(crate) async fn row(&self, run: RunId) -> RunRow {
+        self.engine.run(&self.namespace, run).await.unwrap()
+    }
+
+    /// Waits until a run is as it is wanted to be.
+    pub(crate) async fn until(&self, run: RunId, wanted: impl Fn(&RunRow) -> bool) -> RunRow {
+        let mut looks = tokio::time::interval(Duration::from_millis(5));
+        let looking = async {
+            loop {
+                looks.tick().await;
+                let row = self.row(run).await;
+                if wanted(&row) {
+                    return row;
+                }
+            }
+        };
+        match tokio::time::timeout(LONG, looking).await {
+            Ok(row) => row,
+            Err(_) => panic!(
+                "{run} does not get there: {:#?} {:?}",
+                self.row(run).await,
+                self.kinds(run).await
+            ),
+        }
+    }
+
+    pub(crate) async fn events(&self, run: RunId) -> Vec<RunEventRow> {
+        self.engine.events(&self.namespace, run, 0, 100_000).await.unwrap()
+    }
+
+    pub(crate) async fn kinds(&self, run: RunId) -> Vec<String> {
+        self.events(run).await.into_iter().map(|event| event.kind).collect()
+    }
+
+    /// How many events of a kind a run has.
+    pub(crate) async fn count(&self, run: RunId, kind: &str) -> usize {
+        self.kinds(run).await.iter().filter(|found| *found == kind).count()
+    }
+
+    pub(crate) async fn attempts(&self, run: RunId) -> Vec<AttemptRow> {
+        let read = self.engine.store().read(move |tx| attempt::of_run(tx, run));
+        read.await.unwrap()
+    }
+
+    pub(crate) async fn steps(&self, run: RunId) -> Vec<RunStepRow> {
+        let read = self.engine.store().read(move |tx| run_step::after(tx, run, 0, 100_000));
+        read.await.unwrap()
+    }
+
+    /// How many rows a table has.
+    pub(crate) async fn rows(&self, table: &str) -> i64 {
+        let sql = format!("SELECT COUNT(*) FROM {table}");
+        self.engine.store().read(move |tx| tx.one(&sql, params![])).await.unwrap()
+    }
+
+    /// The first column of the first row.
+    pub(crate) async fn one(&self, sql: &'static str) -> i64 {
+        self.engine.store().read(move |tx| tx.one(sql, params![])).await.unwrap()
+    }
+
+    pub(crate) async fn all_runs(&self) -> Vec<RunRow> {
+        let read = self.engine.store().read(|tx| {
+            run::list(tx, Namespace::default().as_str(), &RunFilter::default(), 100_000)
+        });
+        read.await.unwrap()
+    }
+
+    /// The runs of a task, once there are so many.
+    pub(crate) async fn runs_of(&self, task: TaskId, wanted: usize) -> Vec<RunId> {
+        let mut looks = tokio::time::interval(Duration::from_millis(5));
+        let looking = async {
+            loop {
+                looks.tick().await;
+                let runs =
+                    self.engine.store().read(move |tx| run::of_task(tx, task)).await.unwrap();
+                if runs.len() >= wanted {
+                    return runs.iter().map(|run| run.id).collect();
+                }
+            }
+        };
+        tokio::time::timeout(LONG, looking).await.expect("the task gets its runs")
+    }
+
+    /// The id of the one question of a run that is open.
+    pub(crate) async fn question(&self, run: RunId) -> String {
+        let read = self.engine.store().read(move |tx| approval::open_of_run(tx, run));
+        let open = read.await.unwrap();
+        assert_eq!(open.len(), 1, "{open:?}");
+        open[0].id.to_string()
+    }
+
+    /// Waits until so many answers of the ledger are held.
+    pub(crate) async fn ledger_holds(&self, wanted: usize) {
+        let mut looks = tokio::time::interval(Duration::from_millis(5));
+        let looking = async {
+            while self.ledger.held() != wanted {
+                looks.tick().await;
+            }
+        };
+        tokio::time::timeout(LONG, looking).await.expect("somebody else waits for the ledger");
+    }
+
+    pub(crate) async fn records(&self, runs: &[RunId]) -> Vec<Record> {
+        let mut records = Vec::new();
+        for run in runs {
+            records.extend(self.events(*run).await.into_iter().map(|event| Record {
+                run: run.to_string(),
+                seq: event.seq,
+                epoch: event.epoch,
+                kind: event.kind,
+                at: event.at.as_millis(),
+            }));
+        }
+        records
+    }
+
+    /// G43, G46: numbers without gaps, epochs that only grow, one end that is the last.
+    pub(crate) async fn assert_history(&self, runs: &[RunId]) {
+        history::assert_holds(&history::check(&self.records(runs).await, is_terminal));
+    }
+
+    /// A file that is not there yet, for a place to wait for.
+    pub(crate) fn gate(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+fn no_agents(_: &AgentProfile, _: &Lease) -> Result<provost_agent::Agent, EngineError> {
+    Err(EngineError::Agent {
+        agent: "default".to_owned(),
+        problem: "a test does not work".to_owned(),
+    })
+}
+
+pub(crate) fn is_terminal(kind: &str) -> bool {
+    matches!(kind, "finished" | "failed" | "cancelled" | "timed_out")
+}
+
+/// A command in a session.
+pub(crate) fn in_session(session: &str, text: &str) -> AgentCommand {
+    let session_id: SessionName = session.parse().unwrap();
+    AgentCommand { session_id: Some(session_id), ..AgentCommand::text(text) }
+}
+
+/// The text a run ended with.
+pub(crate) fn text(run: &RunRow) -> String {
+    let result: Value = serde_json::from_str(run.result.as_deref().unwrap_or("{}")).unwrap();
+    result["text"].as_str().unwrap_or_default().to_owned()
+}
+
+fn was_killed(ended: std::process::ExitStatus) -> bool {
+    std::os::unix::process::ExitStatusExt::signal(&ended) == Some(9)
+}
