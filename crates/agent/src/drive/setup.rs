@@ -47,8 +47,8 @@ pub(crate) struct Cx {
 }
 
 /// Joins what the agent and the run give.
-pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
-    let Prepared { core, run_id, begin, mut options, queue, control } = prepared;
+pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
+    let Prepared { core, run_id, begin, mut options, queue, control } = *prepared;
     let mut values = match &begin {
         Begin::Resume(suspended) => suspended.run.state().clone(),
         _ => core.state.clone(),
