@@ -82,7 +82,7 @@ pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
             // The terminal event of this life comes before the first of the next.
             suspended.next_seq = cx.queue.next_seq() + 1;
         }
-        cx.queue.emit(terminal_event(&outcome));
+        cx.queue.emit_with(|| terminal_event(&outcome));
         outcome
     }
     .instrument(span)

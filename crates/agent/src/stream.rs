@@ -77,9 +77,17 @@ impl EventQueue {
     }
 
     pub(crate) fn emit(&self, kind: EventKind) {
-        if self.is_unread {
-            return;
+        self.emit_with(|| kind);
+    }
+
+    /// The same for an event that costs something to make.
+    pub(crate) fn emit_with(&self, make: impl FnOnce() -> EventKind) {
+        if !self.is_unread {
+            self.put(make());
         }
+    }
+
+    fn put(&self, kind: EventKind) {
         let at = self.env.now();
         let mut waiting = self.lock();
         if waiting.abandoned {

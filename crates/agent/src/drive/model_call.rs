@@ -179,10 +179,13 @@ impl Driver {
         let message = self.run.model_answered(response, cost, self.now())?;
         for call in message.tool_calls() {
             if !announced.contains(&call.id) {
-                let (call_id, name) = (call.id.clone(), call.name.clone());
-                self.cx.queue.emit(EventKind::ToolCallStarted { call_id, name });
+                self.cx.queue.emit_with(|| EventKind::ToolCallStarted {
+                    call_id: call.id.clone(),
+                    name: call.name.clone(),
+                });
             }
-            self.cx.queue.emit(EventKind::ToolCallReady { call: Box::new(call.clone()) });
+            let ready = || EventKind::ToolCallReady { call: Box::new(call.clone()) };
+            self.cx.queue.emit_with(ready);
         }
         self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop, usage });
         self.tell_refused(produced);

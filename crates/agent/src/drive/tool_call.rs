@@ -123,8 +123,10 @@ impl Cx {
         ticket: &CallTicket,
     ) -> CallOutcome {
         let retries_left = retries_left(tool, ticket);
-        self.queue
-            .emit(EventKind::ToolStarted { call_id: call.id.clone(), name: call.name.clone() });
+        self.queue.emit_with(|| EventKind::ToolStarted {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+        });
         // Set when the call ends, however it does: what the tool started stops with it.
         let cancel = self.control.cancel.child_token();
         let _ends_with_the_call = cancel.clone().drop_guard();
@@ -251,7 +253,8 @@ impl Cx {
     ) -> CallOutcome {
         self.hooks.post_tool_use(&call, &mut output, duration).await;
         let result = output.into_result(&call);
-        self.queue.emit(EventKind::ToolFinished { result: Box::new(result.clone()), duration });
+        self.queue
+            .emit_with(|| EventKind::ToolFinished { result: Box::new(result.clone()), duration });
         CallOutcome { effective: call, fault, end: CallEnd::Result(result) }
     }
 }
