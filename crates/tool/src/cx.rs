@@ -36,7 +36,7 @@ pub struct ToolCx(Arc<Inner>);
 
 struct Inner {
     parts: ToolCxParts,
-    asking: Arc<Asking>,
+    asking: Asking,
 }
 
 /// The parts of a [`ToolCx`]; whoever drives a run fills them in.
@@ -68,7 +68,7 @@ pub struct ToolCxParts {
 impl ToolCx {
     /// From its parts.
     pub fn new(parts: ToolCxParts) -> Self {
-        Self(Arc::new(Inner { parts, asking: Arc::default() }))
+        Self(Arc::new(Inner { parts, asking: Asking::default() }))
     }
 
     /// The run.
@@ -154,7 +154,7 @@ impl ToolCx {
     }
 
     /// How long this call has waited for people.
-    pub(crate) fn asking(&self) -> &Arc<Asking> {
+    pub(crate) fn asking(&self) -> &Asking {
         &self.0.asking
     }
 

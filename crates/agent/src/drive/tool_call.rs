@@ -50,6 +50,7 @@ enum Cleared {
     Suspend(ApprovalRequest),
 }
 
+/// Ways that few calls take are boxed: the common call is a small future.
 impl Cx {
     /// Takes one call to its end.
     pub(crate) async fn call(
@@ -68,14 +69,14 @@ impl Cx {
         let Some(tool) = toolbox.find(&call.name) else {
             let text =
                 format!("there is no tool `{}`; the tools are: {}", call.name, toolbox.names());
-            return self.failed(call, text, Duration::ZERO, /*fault*/ false).await;
+            return Box::pin(self.failed(call, text, Duration::ZERO, /*fault*/ false)).await;
         };
         match self.clear(tool, &call, ticket.decision()).await {
             Cleared::Run(permit) => self.run_permitted(tool, permit, call, &ticket).await,
             Cleared::Refused(text) => self.refused(call, text),
             Cleared::Wrong(text) => {
                 let text = budget_text(text, retries_left(tool, &ticket));
-                self.failed(call, text, Duration::ZERO, /*fault*/ true).await
+                Box::pin(self.failed(call, text, Duration::ZERO, /*fault*/ true)).await
             }
             Cleared::Suspend(request) => {
                 CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
@@ -99,7 +100,7 @@ impl Cx {
             Verdict::Deny(reason) => Cleared::Refused(reason),
             Verdict::Invalid(problem) => Cleared::Wrong(problem),
             Verdict::Ask => {
-                match self.ask_person(call, None, None).await {
+                match Box::pin(self.ask_person(call, None, None)).await {
                     Ok(ApprovalDecision::Approve) => {
                         match self.core.guard.check(tool, call, /*approved*/ true) {
                             Verdict::Allow(permit) => Cleared::Run(permit),
@@ -150,21 +151,23 @@ impl Cx {
         span::close_tool(&span, &ran);
         match ran {
             Ok(output) if output.is_error => {
-                self.failed_with(call, output, duration, /*fault*/ false).await
+                Box::pin(self.failed_with(call, output, duration, /*fault*/ false)).await
             }
             Ok(output) => self.finished(call, output, duration, /*fault*/ false).await,
             Err(ToolError::Fatal(error)) => {
                 CallOutcome { effective: call, fault: false, end: CallEnd::Fatal(error) }
             }
             Err(ToolError::NeedsApproval { hint, payload }) => {
-                self.ask_again(tool, call, Question { hint, payload }, ticket).await
+                let question = Question { hint, payload };
+                Box::pin(self.ask_again(tool, call, question, ticket)).await
             }
             Err(ToolError::Retry(text)) => {
                 let text = budget_text(text, retries_left);
-                self.failed(call, text, duration, /*fault*/ true).await
+                Box::pin(self.failed(call, text, duration, /*fault*/ true)).await
             }
             Err(error) => {
-                self.failed(call, error.to_string(), duration, /*fault*/ false).await
+                let text = error.to_string();
+                Box::pin(self.failed(call, text, duration, /*fault*/ false)).await
             }
         }
     }
@@ -203,7 +206,7 @@ impl Cx {
                         decided
                             .answers
                             .push(Answer { request, decision: ApprovalDecision::Approve });
-                        Box::pin(self.run_permitted(tool, permit, call, &decided)).await
+                        self.run_permitted(tool, permit, call, &decided).await
                     }
                     _ => self.refused(call, "the call was not allowed".to_owned()),
                 }

@@ -34,7 +34,7 @@ const BODY_BYTES_MAX: usize = 4 * RESPONSE_BYTES_MAX;
 pub(super) struct Call {
     endpoint: Arc<Endpoint>,
     /// The request until it is encoded.
-    request: Option<ChatRequest>,
+    request: Option<Box<ChatRequest>>,
     body: Bytes,
     deadline: Option<Instant>,
     retries: u32,
@@ -82,7 +82,7 @@ impl Call {
     pub(super) fn new(endpoint: Arc<Endpoint>, request: ChatRequest) -> Self {
         Self {
             endpoint,
-            request: Some(request),
+            request: Some(Box::new(request)),
             body: Bytes::new(),
             deadline: None,
             retries: 0,
