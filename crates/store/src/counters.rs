@@ -1,0 +1,57 @@
+//! What the store did since it was opened, for measurements.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the store did since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Jobs that were answered by the writer.
+    pub jobs: u64,
+    /// Commits; `jobs / commits` is the mean size of a group.
+    pub commits: u64,
+    /// Groups that failed as a whole.
+    pub groups_failed: u64,
+    /// The most jobs in one commit.
+    pub group_jobs_max: u64,
+    /// Jobs that wait now.
+    pub waiting: u64,
+    /// Reads.
+    pub reads: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    jobs: AtomicU64,
+    commits: AtomicU64,
+    groups_failed: AtomicU64,
+    group_jobs_max: AtomicU64,
+    reads: AtomicU64,
+}
+
+impl Counters {
+    /// Counts a group of `jobs` that was answered.
+    pub(crate) fn answered(&self, jobs: usize, committed: bool, failed: bool) {
+        let jobs = u64::try_from(jobs).unwrap_or(u64::MAX);
+        self.jobs.fetch_add(jobs, Ordering::Relaxed);
+        self.commits.fetch_add(u64::from(committed), Ordering::Relaxed);
+        self.groups_failed.fetch_add(u64::from(failed), Ordering::Relaxed);
+        if committed {
+            self.group_jobs_max.fetch_max(jobs, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn read(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stats(&self, waiting: usize) -> Stats {
+        Stats {
+            jobs: self.jobs.load(Ordering::Relaxed),
+            commits: self.commits.load(Ordering::Relaxed),
+            groups_failed: self.groups_failed.load(Ordering::Relaxed),
+            group_jobs_max: self.group_jobs_max.load(Ordering::Relaxed),
+            waiting: u64::try_from(waiting).unwrap_or(u64::MAX),
+            reads: self.reads.load(Ordering::Relaxed),
+        }
+    }
+}

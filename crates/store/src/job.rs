@@ -1,0 +1,123 @@
+//! A unit of writing, and the future that waits for its outcome.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+use crate::{StoreError, Tx};
+
+/// A write that was enqueued. Resolves once its commit is on disk.
+///
+/// Dropping it does not take the job back.
+#[must_use = "await it to know that the change is on disk, or `detach` it"]
+pub struct Pending<T, E> {
+    outcome: oneshot::Receiver<Result<T, E>>,
+}
+
+impl<T, E> Pending<T, E> {
+    /// Lets the job run without waiting; its outcome is not heard.
+    pub fn detach(self) {}
+}
+
+impl<T, E: From<StoreError>> Pending<T, E> {
+    /// Waits on the current thread. Not for use inside an async runtime.
+    pub fn wait(self) -> Result<T, E> {
+        self.outcome.blocking_recv().unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+}
+
+impl<T, E: From<StoreError>> Future for Pending<T, E> {
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.outcome)
+            .poll(context)
+            .map(|outcome| outcome.unwrap_or_else(|_| Err(StoreError::Closed.into())))
+    }
+}
+
+impl<T, E> fmt::Debug for Pending<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pending")
+    }
+}
+
+/// What to do with the changes of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Keep,
+    Discard,
+}
+
+/// A job whose types are hidden, so that a queue can hold it.
+pub(crate) trait Job: Send {
+    /// Applies it and keeps its result until the answer.
+    fn run(&mut self, tx: &mut Tx<'_>) -> Verdict;
+
+    /// Answers with its result, or with the error that its group met.
+    fn answer(self: Box<Self>, group: Result<(), StoreError>);
+}
+
+/// Hides the types of `work`.
+pub(crate) fn job<T, E>(
+    work: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+) -> (Box<dyn Job>, Pending<T, E>)
+where
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    let (reply, outcome) = oneshot::channel();
+    (Box::new(Typed { work, result: None, reply }), Pending { outcome })
+}
+
+struct Typed<F, T, E> {
+    work: F,
+    result: Option<Result<T, E>>,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Job for Typed<F, T, E>
+where
+    F: Fn(&mut Tx<'_>) -> Result<T, E> + Send,
+    T: Send,
+    E: From<StoreError> + Send,
+{
+    fn run(&mut self, tx: &mut Tx<'_>) -> Verdict {
+        let result = caught(|| (self.work)(tx));
+        let verdict = if result.is_ok() { Verdict::Keep } else { Verdict::Discard };
+        self.result = Some(result);
+        verdict
+    }
+
+    fn answer(self: Box<Self>, group: Result<(), StoreError>) {
+        let Self { result, reply, .. } = *self;
+        let answer = match group {
+            Ok(()) => result.unwrap_or_else(|| {
+                Err(StoreError::bug("a job was answered before it was run").into())
+            }),
+            Err(error) => Err(error.into()),
+        };
+        // Whoever asked may have stopped waiting.
+        drop(reply.send(answer));
+    }
+}
+
+/// Turns a panic into an error: one bad job must not end the thread that serves all.
+pub(crate) fn caught<T, E: From<StoreError>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        Err(StoreError::bug(format!("a job panicked: {}", panic_text(payload.as_ref()))).into())
+    })
+}
+
+fn panic_text(payload: &(dyn Any + Send)) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no text")
+}

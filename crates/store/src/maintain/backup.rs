@@ -1,0 +1,50 @@
+//! A copy of the database, taken while it is in use.
+
+use std::path::{Path, PathBuf};
+
+use super::copy::{self, CopyProgress};
+use crate::sqlite::{self, Role};
+use crate::{Store, StoreError, StoreOptions};
+
+/// What a backup holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl Store {
+    /// Copies everything that is committed now to the new file `to`; writers go on meanwhile.
+    ///
+    /// The file appears under its name only when it is complete. One that is there already is never replaced.
+    pub async fn backup(
+        &self,
+        to: impl Into<PathBuf>,
+        mut progress: impl FnMut(CopyProgress) + Send + 'static,
+    ) -> Result<BackupReport, StoreError> {
+        let to = to.into();
+        self.blocking(move |options| backup(options, &to, &mut progress)).await
+    }
+}
+
+fn backup(
+    options: &StoreOptions,
+    to: &Path,
+    progress: &mut dyn FnMut(CopyProgress),
+) -> Result<BackupReport, StoreError> {
+    if to.exists() {
+        return Err(StoreError::Exists { path: to.to_owned() });
+    }
+    let partial = copy::beside(to, ".partial");
+    let copied = sqlite::connect(options, Role::Reader)
+        .and_then(|mut source| copy::copy(&mut source, &partial, progress))
+        .and_then(|()| copy::rename(&partial, to));
+    if let Err(error) = copied {
+        copy::remove(&partial)?;
+        return Err(error);
+    }
+    let bytes = std::fs::metadata(to).map_err(|error| StoreError::file(to, &error))?.len();
+    Ok(BackupReport { path: to.to_owned(), bytes })
+}

@@ -1,0 +1,156 @@
+//! The line in front of the writer: bounded, in order, with a short lane for what must not wait behind work.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::StoreError;
+use crate::job::Job;
+
+/// How many jobs may wait. More than that means the disk cannot follow: callers must hear it.
+const QUEUE_JOBS_MAX: usize = 4096;
+
+/// How many urgent jobs may wait besides: there is one renewal per worker at a time.
+const QUEUE_URGENT_MAX: usize = 256;
+
+/// Which lane a job takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Urgent,
+    Normal,
+}
+
+/// What the writer finds when it looks.
+pub(crate) enum Taken {
+    Jobs(Vec<Box<dyn Job>>),
+    /// Nothing came for the given time.
+    Idle,
+    /// Closed, and nothing is left.
+    Closed,
+}
+
+struct Waiting {
+    job: Box<dyn Job>,
+    since: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    urgent: VecDeque<Waiting>,
+    normal: VecDeque<Waiting>,
+    closed: bool,
+}
+
+impl State {
+    fn len(&self) -> usize {
+        self.urgent.len() + self.normal.len()
+    }
+
+    /// The lane, and how many jobs it holds at most.
+    fn lane(&mut self, lane: Lane) -> (&mut VecDeque<Waiting>, usize) {
+        match lane {
+            Lane::Urgent => (&mut self.urgent, QUEUE_URGENT_MAX),
+            Lane::Normal => (&mut self.normal, QUEUE_JOBS_MAX),
+        }
+    }
+
+    fn take(&mut self, room: usize) -> Vec<Box<dyn Job>> {
+        let urgent = self.urgent.len().min(room);
+        let normal = self.normal.len().min(room - urgent);
+        let jobs = self.urgent.drain(..urgent).chain(self.normal.drain(..normal));
+        jobs.map(|waiting| waiting.job).collect()
+    }
+}
+
+/// The jobs that wait for the writer.
+#[derive(Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Queue {
+    /// Appends a job to its lane, or answers it at once if it cannot wait here.
+    pub(crate) fn push(&self, job: Box<dyn Job>, lane: Lane) {
+        let mut state = self.state();
+        if state.closed {
+            drop(state);
+            return job.answer(Err(StoreError::Closed));
+        }
+        let (waiting, most) = state.lane(lane);
+        if waiting.len() >= most {
+            drop(state);
+            return job.answer(Err(StoreError::Busy { detail: format!("{most} changes wait") }));
+        }
+        waiting.push_back(Waiting { job, since: Instant::now() });
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Waits for jobs, at most for `patience`, and takes up to `room` of them.
+    pub(crate) fn wait(&self, room: usize, patience: Option<Duration>) -> Taken {
+        let mut state = self.state();
+        loop {
+            let jobs = state.take(room);
+            if !jobs.is_empty() {
+                return Taken::Jobs(jobs);
+            }
+            if state.closed {
+                return Taken::Closed;
+            }
+            let Some(patience) = patience else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let (next, timeout) =
+                self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+            state = next;
+            if timeout.timed_out() && state.len() == 0 && !state.closed {
+                return Taken::Idle;
+            }
+        }
+    }
+
+    /// Takes up to `room` of what waits now.
+    pub(crate) fn take(&self, room: usize) -> Vec<Box<dyn Job>> {
+        self.state().take(room)
+    }
+
+    /// Takes every job that has waited for at least `patience`.
+    pub(crate) fn expired(&self, patience: Duration) -> Vec<Box<dyn Job>> {
+        let mut state = self.state();
+        let State { urgent, normal, .. } = &mut *state;
+        let mut expired = Vec::new();
+        for lane in [urgent, normal] {
+            while let Some(waiting) =
+                lane.pop_front_if(|waiting| waiting.since.elapsed() >= patience)
+            {
+                expired.push(waiting.job);
+            }
+        }
+        expired
+    }
+
+    /// Takes no more jobs; those that wait are still done.
+    pub(crate) fn close(&self) {
+        self.state().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Closes and answers what waits: there is no writer any more.
+    pub(crate) fn abandon(&self) {
+        self.close();
+        for job in self.take(usize::MAX) {
+            job.answer(Err(StoreError::Closed));
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.state().len()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No job runs under this lock, so a panic cannot leave it half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,52 @@
+//! Attempts: one try of a run by one worker, under one epoch.
+
+use provost_core::{ExecutionId, RunId, Timestamp, WorkerId};
+
+use crate::{StoreError, Tx, params};
+
+table! {
+    /// One try of a run.
+    AttemptRow in "attempt" {
+        /// The run.
+        run_id: RunId,
+        /// Counts up from one.
+        attempt_no: u64,
+        /// Why it was started: first, resumed, retried.
+        strategy: String,
+        /// Where it stands.
+        status: String,
+        /// The epoch under which it writes.
+        epoch: u64,
+        /// The model's provider.
+        provider: Option<String>,
+        /// The model.
+        model: Option<String>,
+        /// The place where it runs.
+        execution_id: ExecutionId,
+        /// Who runs it.
+        worker_id: WorkerId,
+        /// When it was started.
+        started: Timestamp,
+        /// When it ended.
+        ended: Option<Timestamp>,
+        /// How it ended.
+        outcome_code: Option<String>,
+        /// What to say about it.
+        detail: Option<String>,
+    }
+}
+
+/// The attempt of a run with the number.
+pub fn get(
+    tx: &mut Tx<'_>,
+    run_id: RunId,
+    attempt_no: u64,
+) -> Result<Option<AttemptRow>, StoreError> {
+    let sql = AttemptRow::select("WHERE run_id = ?1 AND attempt_no = ?2");
+    tx.optional(&sql, params![run_id, attempt_no])
+}
+
+/// The attempts of a run, in order.
+pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<AttemptRow>, StoreError> {
+    tx.all(&AttemptRow::select("WHERE run_id = ?1 ORDER BY attempt_no"), params![run_id])
+}

@@ -1,0 +1,81 @@
+//! Execution classes: runs that look the same to the scheduler share one budget of concurrency.
+
+use provost_core::Timestamp;
+
+use crate::{StoreError, Tx, params};
+
+table! {
+    /// One class.
+    ExecClassRow in "exec_class" {
+        /// The key, made of everything that tells classes apart.
+        key: String,
+        /// The tenancy boundary.
+        namespace: String,
+        /// The agent, if it has a class of its own.
+        agent: Option<String>,
+        /// The lane within the agent.
+        lane: Option<String>,
+        /// The workers that serve it.
+        pool: String,
+        /// How many runs may work at once.
+        desired: u64,
+        /// How many work now.
+        running: u64,
+        /// What the breaker says.
+        health: String,
+        /// The recent failures, as JSON.
+        failures: String,
+        /// When an open breaker lets one attempt through.
+        probe_at: Option<Timestamp>,
+        /// When the class was served last; the one that waited longest is next.
+        turn: u64,
+        /// When it last changed.
+        updated: Timestamp,
+    }
+}
+
+/// The class with the key.
+pub fn get(tx: &mut Tx<'_>, key: &str) -> Result<Option<ExecClassRow>, StoreError> {
+    tx.optional(&ExecClassRow::select("WHERE key = ?1"), params![key])
+}
+
+/// The class as it is stored; the given one if there was none.
+pub fn ensure(tx: &mut Tx<'_>, class: &ExecClassRow) -> Result<ExecClassRow, StoreError> {
+    if let Some(stored) = get(tx, &class.key)? {
+        return Ok(stored);
+    }
+    class.insert(tx)?;
+    Ok(class.clone())
+}
+
+/// The classes of a namespace, by key, after the key `after`.
+pub fn list(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    after: &str,
+    limit: u64,
+) -> Result<Vec<ExecClassRow>, StoreError> {
+    let sql = ExecClassRow::select("WHERE namespace = ?1 AND key > ?2 ORDER BY key LIMIT ?3");
+    tx.all(&sql, params![namespace, after, limit])
+}
+
+/// The class with the key, if it belongs to the namespace.
+pub fn find(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    key: &str,
+) -> Result<Option<ExecClassRow>, StoreError> {
+    tx.optional(&ExecClassRow::select("WHERE key = ?2 AND namespace = ?1"), params![namespace, key])
+}
+
+/// Counts again how many runs of each class work; true if a counter was wrong.
+pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
+    let changed = tx.execute(
+        "UPDATE exec_class SET running = (
+           SELECT count(*) FROM run WHERE run.class_key = exec_class.key AND run.phase = 'leased')
+          WHERE running <> (
+           SELECT count(*) FROM run WHERE run.class_key = exec_class.key AND run.phase = 'leased')",
+        params![],
+    )?;
+    Ok(changed > 0)
+}

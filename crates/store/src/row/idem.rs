@@ -1,0 +1,45 @@
+//! Answers kept under the caller's key, so that a call that is repeated is answered once.
+
+use provost_core::Timestamp;
+
+use crate::{StoreError, Tx, params};
+
+table! {
+    /// One answered call.
+    IdemRow in "idem" {
+        /// The tenancy boundary.
+        namespace: String,
+        /// Who called what.
+        scope: String,
+        /// The caller's key.
+        idem_key: String,
+        /// The hash of the request: another one under the same key is a conflict.
+        request_hash: String,
+        /// The answer, as JSON.
+        result: String,
+        /// When it was answered.
+        created: Timestamp,
+        /// When the key may be forgotten; never, if there is nothing here.
+        expires: Option<Timestamp>,
+    }
+}
+
+/// The answer under the key.
+pub fn get(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    scope: &str,
+    idem_key: &str,
+) -> Result<Option<IdemRow>, StoreError> {
+    let sql = IdemRow::select("WHERE namespace = ?1 AND scope = ?2 AND idem_key = ?3");
+    tx.optional(&sql, params![namespace, scope, idem_key])
+}
+
+/// Forgets up to `limit` keys whose time has come.
+pub fn expire(tx: &mut Tx<'_>, limit: u64) -> Result<u64, StoreError> {
+    tx.execute(
+        "DELETE FROM idem WHERE (namespace, scope, idem_key) IN (
+           SELECT namespace, scope, idem_key FROM idem WHERE expires <= ?1 ORDER BY expires LIMIT ?2)",
+        params![tx.now(), limit],
+    )
+}

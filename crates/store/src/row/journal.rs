@@ -1,0 +1,253 @@
+//! The hot path: what a worker writes while a run is under way. Each write moves the run's counters forward first, and that
+//! statement is the fence: it finds nothing if another attempt has taken the run.
+
+use provost_core::{InputId, MessageId, RunId};
+
+use super::session::SessionRow;
+use crate::body::Body;
+use crate::{StoreError, Tx, params};
+
+/// What one write of a worker does to its run.
+#[derive(Debug, Clone, Copy)]
+pub struct Advance {
+    /// The run.
+    pub run: RunId,
+    /// The epoch of the attempt that writes.
+    pub epoch: u64,
+    /// How many events follow.
+    pub events: u64,
+    /// The first step number that is free afterwards.
+    pub next_step: u64,
+    /// True if a step is committed: the run is not crashing in one place.
+    pub progress: bool,
+    /// True while only tools without effects may run.
+    pub restricted: bool,
+    /// What was spent.
+    pub cost_micros: i64,
+}
+
+/// Moves the run's counters and returns the sequence number of the first event; `None` if the run was taken away.
+pub fn advance(tx: &mut Tx<'_>, advance: Advance) -> Result<Option<u64>, StoreError> {
+    let Advance { run, epoch, events, next_step, progress, restricted, cost_micros } = advance;
+    let sql = "UPDATE run SET next_seq = next_seq + ?3, next_step = ?4, restricted = ?6, \
+               cost_micros = cost_micros + ?7, \
+               crash_count = CASE WHEN ?5 = 1 THEN 0 ELSE crash_count END \
+               WHERE id = ?1 AND epoch = ?2 AND phase = 'leased' RETURNING next_seq - ?3";
+    tx.optional(sql, params![run, epoch, events, next_step, progress, restricted, cost_micros])
+}
+
+/// A step that begins: T1 of an effect.
+#[derive(Debug, Clone, Copy)]
+pub struct StepBegin<'a> {
+    /// The run.
+    pub run: RunId,
+    /// Its number.
+    pub step: u64,
+    /// Its kind.
+    pub kind: &'a str,
+    /// The epoch of the attempt that begins it.
+    pub epoch: u64,
+    /// What is the same whenever the effect is repeated.
+    pub effect_key: Option<&'a str>,
+    /// What a repetition would do.
+    pub effect_class: Option<&'a str>,
+    /// The hash of what goes in.
+    pub input_hash: Option<&'a str>,
+    /// The tool call.
+    pub call_id: Option<&'a str>,
+    /// The tool or the model.
+    pub name: Option<&'a str>,
+    /// Money set aside for it.
+    pub reserved_micros: i64,
+}
+
+/// Writes down that an effect is about to happen; once more if it was begun before.
+pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreError> {
+    let sql = "INSERT INTO run_step (run_id, step, kind, state, effect_key, effect_class, input_hash, call_id, name, \
+               epoch, reserved_micros, started) VALUES (?1, ?2, ?3, 'started', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+               ON CONFLICT (run_id, step) DO UPDATE SET state = 'started', epoch = excluded.epoch, \
+               tries = run_step.tries + 1, reserved_micros = excluded.reserved_micros, started = excluded.started";
+    let now = tx.now();
+    let StepBegin { run, step, kind, epoch, effect_key, effect_class, .. } = *begin;
+    let StepBegin { input_hash, call_id, name, reserved_micros, .. } = *begin;
+    tx.execute(
+        sql,
+        params![
+            run,
+            step,
+            kind,
+            effect_key,
+            effect_class,
+            input_hash,
+            call_id,
+            name,
+            epoch,
+            reserved_micros,
+            now
+        ],
+    )?;
+    Ok(())
+}
+
+/// A step that is over: T2 of an effect, or something that was only noted.
+#[derive(Debug, Clone, Copy)]
+pub struct StepCommit<'a> {
+    /// The run.
+    pub run: RunId,
+    /// Its number.
+    pub step: u64,
+    /// Its kind.
+    pub kind: &'a str,
+    /// The epoch of the attempt that commits it.
+    pub epoch: u64,
+    /// Its place in the order of feeding.
+    pub fed: u64,
+    /// The tool call.
+    pub call_id: Option<&'a str>,
+    /// The tool.
+    pub name: Option<&'a str>,
+    /// The message it brought.
+    pub message_id: Option<MessageId>,
+    /// What was fed, without the message, if it is small.
+    pub body: Option<&'a str>,
+    /// Where that is, if it is large.
+    pub blob: Option<&'a str>,
+}
+
+/// Writes down what came of a step.
+pub fn commit_step(tx: &mut Tx<'_>, commit: &StepCommit<'_>) -> Result<(), StoreError> {
+    let sql = "INSERT INTO run_step (run_id, step, kind, state, epoch, fed, call_id, name, message_id, body, blob, \
+               started, ended) VALUES (?1, ?2, ?3, 'committed', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11) \
+               ON CONFLICT (run_id, step) DO UPDATE SET state = 'committed', epoch = excluded.epoch, fed = excluded.fed, \
+               message_id = excluded.message_id, body = excluded.body, blob = excluded.blob, \
+               reserved_micros = 0, ended = excluded.ended";
+    let now = tx.now();
+    let StepCommit { run, step, kind, epoch, fed, call_id, name, message_id, body, blob } = *commit;
+    tx.execute(
+        sql,
+        params![run, step, kind, epoch, fed, call_id, name, message_id, body, blob, now],
+    )?;
+    Ok(())
+}
+
+/// Something that happened in a run, as it is stored.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEvent<'a> {
+    /// Its kind.
+    pub kind: &'a str,
+    /// Its body, without the message.
+    pub body: &'a str,
+    /// The message it tells about.
+    pub message_id: Option<MessageId>,
+}
+
+/// Who writes events, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct EventPlace {
+    /// The run.
+    pub run: RunId,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Its attempt.
+    pub attempt: u64,
+    /// The number of the event.
+    pub seq: u64,
+}
+
+/// Appends one event.
+pub fn append_event(
+    tx: &mut Tx<'_>,
+    place: EventPlace,
+    event: &NewEvent<'_>,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO run_event (run_id, seq, epoch, attempt_no, kind, at, message_id, body, blob) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let now = tx.now();
+    let EventPlace { run, epoch, attempt, seq } = place;
+    let (body, blob) = Body::new(event.body)?.store(tx)?;
+    tx.execute(
+        sql,
+        params![run, seq, epoch, attempt, event.kind, now, event.message_id, body, blob],
+    )?;
+    Ok(())
+}
+
+/// An input enters the run that reads it.
+pub fn claim_input(
+    tx: &mut Tx<'_>,
+    input: InputId,
+    run: RunId,
+    epoch: u64,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE input SET state = 'claimed', run_id = ?2, claimed_epoch = ?3, updated = ?4 \
+               WHERE id = ?1 AND state = 'pending'";
+    let now = tx.now();
+    tx.execute(sql, params![input, run, epoch, now]).map(drop)
+}
+
+/// The model has answered what the run has read.
+pub fn consume_inputs(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
+    let sql =
+        "UPDATE input SET state = 'consumed', updated = ?2 WHERE run_id = ?1 AND state = 'claimed'";
+    let now = tx.now();
+    tx.execute(sql, params![run, now]).map(drop)
+}
+
+/// The epoch that counts for a run; nothing if the run is not held by any worker.
+pub fn current_epoch(tx: &mut Tx<'_>, run: RunId) -> Result<Option<u64>, StoreError> {
+    tx.optional("SELECT epoch FROM run WHERE id = ?1", params![run])
+}
+
+/// The next place in a run's order of feeding.
+pub fn next_fed(tx: &mut Tx<'_>, run: RunId) -> Result<u64, StoreError> {
+    tx.one("SELECT COALESCE(MAX(fed), 0) + 1 FROM run_step WHERE run_id = ?1", params![run])
+}
+
+/// Steps without an outcome get none any more: their run has ended.
+pub fn fail_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
+    let sql = "UPDATE run_step SET state = 'failed', ended = ?2 \
+               WHERE run_id = ?1 AND state IN ('planned', 'started', 'unknown')";
+    let now = tx.now();
+    tx.execute(sql, params![run, now]).map(drop)
+}
+
+/// Nobody knows what came of the steps that a lost worker had started.
+pub fn lose_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
+    let sql = "UPDATE run_step SET state = 'unknown' WHERE run_id = ?1 AND state = 'started'";
+    tx.execute(sql, params![run]).map(drop)
+}
+
+/// A call that asked a person before it did anything is not begun any more: it is begun again after the answer.
+pub fn replan_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), StoreError> {
+    let sql = "UPDATE run_step SET state = 'planned' \
+               WHERE run_id = ?1 AND call_id = ?2 AND state = 'started'";
+    tx.execute(sql, params![run, call_id]).map(drop)
+}
+
+/// The step of a call that has no outcome yet.
+pub fn open_step_of(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<Option<u64>, StoreError> {
+    let sql = "SELECT step FROM run_step WHERE run_id = ?1 AND call_id = ?2 \
+               AND state IN ('planned', 'started', 'unknown') ORDER BY step LIMIT 1";
+    tx.optional(sql, params![run, call_id])
+}
+
+/// The money set aside for steps that have no outcome.
+pub fn reserved_of_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<i64, StoreError> {
+    let sql = "SELECT COALESCE(SUM(reserved_micros), 0) FROM run_step \
+               WHERE run_id = ?1 AND state IN ('planned', 'started', 'unknown')";
+    tx.one(sql, params![run])
+}
+
+/// The revision of its session that a run starts from.
+pub fn set_base_revision(tx: &mut Tx<'_>, run: RunId, revision: u64) -> Result<(), StoreError> {
+    tx.execute("UPDATE run SET base_revision = ?2 WHERE id = ?1", params![run, revision]).map(drop)
+}
+
+/// Ends the newest `count` entries of a session that are there, with the revision that the row has now.
+pub fn pop_entries(tx: &mut Tx<'_>, session: &SessionRow, count: u64) -> Result<(), StoreError> {
+    let sql = "UPDATE session_entry SET gone = ?3 WHERE namespace = ?1 AND session_id = ?2 AND entry IN (\
+               SELECT entry FROM session_entry WHERE namespace = ?1 AND session_id = ?2 AND gone IS NULL \
+               ORDER BY entry DESC LIMIT ?4)";
+    let SessionRow { namespace, id, revision, .. } = session;
+    tx.execute(sql, params![namespace, id, revision, count]).map(drop)
+}

@@ -1,0 +1,168 @@
+//! What a session consists of, at each of its revisions.
+//!
+//! Nothing is taken out: an entry is there from revision `added` until before revision `gone`.
+
+use provost_core::{MessageId, RunId};
+
+use crate::body::load_body;
+use crate::{StoreError, Tx, params};
+
+table! {
+    /// One message of a session.
+    SessionEntryRow in "session_entry" {
+        /// The tenancy boundary.
+        namespace: String,
+        /// The session.
+        session_id: String,
+        /// Its place.
+        entry: u64,
+        /// The message.
+        message_id: MessageId,
+        /// The run that added it.
+        run_id: RunId,
+        /// The first revision that has it.
+        added: u64,
+        /// The first revision that does not have it any more.
+        gone: Option<u64>,
+    }
+}
+
+/// A message of a session with its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionMessage {
+    /// Its place in the session.
+    pub entry: u64,
+    /// The message.
+    pub id: MessageId,
+    /// The message as JSON.
+    pub text: String,
+}
+
+/// The entry at the place.
+pub fn get(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    session_id: &str,
+    entry: u64,
+) -> Result<Option<SessionEntryRow>, StoreError> {
+    let sql = SessionEntryRow::select("WHERE namespace = ?1 AND session_id = ?2 AND entry = ?3");
+    tx.optional(&sql, params![namespace, session_id, entry])
+}
+
+/// What the session consists of at a revision, in order.
+pub fn at_revision(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    session_id: &str,
+    revision: u64,
+) -> Result<Vec<SessionEntryRow>, StoreError> {
+    let sql = SessionEntryRow::select(
+        "WHERE namespace = ?1 AND session_id = ?2 AND added <= ?3 AND (gone IS NULL OR gone > ?3)
+         ORDER BY entry",
+    );
+    tx.all(&sql, params![namespace, session_id, revision])
+}
+
+/// The messages of the session at a revision, in order, with their texts.
+pub fn messages_at(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    session_id: &str,
+    revision: u64,
+) -> Result<Vec<SessionMessage>, StoreError> {
+    type Joined = (u64, MessageId, Option<String>, Option<String>);
+    let rows: Vec<Joined> = tx.all(
+        "SELECT e.entry, m.id, m.body, m.blob FROM session_entry e JOIN message m ON m.id = e.message_id
+          WHERE e.namespace = ?1 AND e.session_id = ?2 AND e.added <= ?3 AND (e.gone IS NULL OR e.gone > ?3)
+          ORDER BY e.entry",
+        params![namespace, session_id, revision],
+    )?;
+    let load = |(entry, id, body, blob): Joined| {
+        let text = load_body(tx, body, blob.as_deref())?.ok_or_else(|| StoreError::Damaged {
+            detail: format!("message {id} has neither a body nor a blob"),
+        })?;
+        Ok(SessionMessage { entry, id, text })
+    };
+    rows.into_iter().map(load).collect()
+}
+
+/// Ends the entries from `first` to `last` with the revision `gone`: from it on they are not there any more.
+pub fn retire(
+    tx: &mut Tx<'_>,
+    (namespace, session_id): (&str, &str),
+    (first, last): (u64, u64),
+    gone: u64,
+) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE session_entry SET gone = ?5
+          WHERE namespace = ?1 AND session_id = ?2 AND entry BETWEEN ?3 AND ?4 AND gone IS NULL",
+        params![namespace, session_id, first, last, gone],
+    )
+}
+
+/// The revisions in which a run has added to a session, in order.
+pub fn revisions_of(
+    tx: &mut Tx<'_>,
+    (namespace, session_id): (&str, &str),
+    run_id: RunId,
+) -> Result<Vec<u64>, StoreError> {
+    tx.all(
+        "SELECT DISTINCT added FROM session_entry WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3
+          ORDER BY added",
+        params![namespace, session_id, run_id],
+    )
+}
+
+/// True if another run has added to a session after the revision `since`.
+pub fn added_by_others(
+    tx: &mut Tx<'_>,
+    (namespace, session_id): (&str, &str),
+    run_id: RunId,
+    since: u64,
+) -> Result<bool, StoreError> {
+    tx.exists(
+        "SELECT 1 FROM session_entry
+          WHERE namespace = ?1 AND session_id = ?2 AND added > ?4 AND run_id <> ?3 LIMIT 1",
+        params![namespace, session_id, run_id, since],
+    )
+}
+
+/// Takes what a run added out of a session, with the revision `gone`.
+pub fn retire_of_run(
+    tx: &mut Tx<'_>,
+    (namespace, session_id): (&str, &str),
+    run_id: RunId,
+    gone: u64,
+) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE session_entry SET gone = ?4
+          WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3 AND gone IS NULL",
+        params![namespace, session_id, run_id, gone],
+    )
+}
+
+/// Takes one message that a run added out of a session, with the revision `gone`.
+pub fn retire_message(
+    tx: &mut Tx<'_>,
+    (namespace, session_id): (&str, &str),
+    (run_id, message_id): (RunId, MessageId),
+    gone: u64,
+) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE session_entry SET gone = ?5
+          WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3 AND message_id = ?4 AND gone IS NULL",
+        params![namespace, session_id, run_id, message_id, gone],
+    )
+}
+
+/// What was in a session at the revision `base` and has gone since, in order.
+pub fn gone_since(
+    tx: &mut Tx<'_>,
+    (namespace, session_id): (&str, &str),
+    base: u64,
+) -> Result<Vec<SessionEntryRow>, StoreError> {
+    let sql = SessionEntryRow::select(
+        "WHERE namespace = ?1 AND session_id = ?2 AND added <= ?3 AND gone > ?3 ORDER BY entry",
+    );
+    tx.all(&sql, params![namespace, session_id, base])
+}

@@ -1,0 +1,55 @@
+//! Timers: everything that happens by itself at its time.
+
+use provost_core::Timestamp;
+
+use crate::{StoreError, Tx, params};
+
+table! {
+    /// One timer. It is removed by whoever lets it fire, in the same transaction.
+    TimerRow in "timer" {
+        /// What happens.
+        kind: String,
+        /// To what.
+        subject as "ref": String,
+        /// When.
+        fire_at: Timestamp,
+        /// When it was set.
+        created: Timestamp,
+    }
+}
+
+/// The timer of the kind for the subject.
+pub fn get(tx: &mut Tx<'_>, kind: &str, subject: &str) -> Result<Option<TimerRow>, StoreError> {
+    tx.optional(&TimerRow::select("WHERE kind = ?1 AND ref = ?2"), params![kind, subject])
+}
+
+/// Sets the timer, or moves it if it was set.
+pub fn set(
+    tx: &mut Tx<'_>,
+    kind: &str,
+    subject: &str,
+    fire_at: Timestamp,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO timer (kind, ref, fire_at, created) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (kind, ref) DO UPDATE SET fire_at = excluded.fire_at",
+        params![kind, subject, fire_at, tx.now()],
+    )
+    .map(drop)
+}
+
+/// Removes the timer; false if it was not set.
+pub fn clear(tx: &mut Tx<'_>, kind: &str, subject: &str) -> Result<bool, StoreError> {
+    Ok(tx.execute("DELETE FROM timer WHERE kind = ?1 AND ref = ?2", params![kind, subject])? == 1)
+}
+
+/// Timers whose time has come, the longest due first.
+pub fn due(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<TimerRow>, StoreError> {
+    let sql = TimerRow::select("WHERE fire_at <= ?1 ORDER BY fire_at, kind, ref LIMIT ?2");
+    tx.all(&sql, params![tx.now(), limit])
+}
+
+/// When the next timer fires.
+pub fn next(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
+    tx.one("SELECT min(fire_at) FROM timer", params![])
+}

@@ -1,0 +1,222 @@
+//! SQLite: one connection and its transactions.
+//!
+//! Nothing above this module knows which database it is.
+
+mod error;
+mod migrate;
+mod open;
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection};
+
+use crate::StoreError;
+use crate::sql::Sql;
+use crate::value::{Cells, Flow, Row, Value};
+
+pub use migrate::SCHEMA_VERSION;
+
+pub(crate) use open::{
+    APPLICATION_ID, Identity, Role, connect, create_file, identify, open_plain, open_read_only,
+    prepare,
+};
+
+/// One connection.
+pub(crate) struct Sqlite {
+    connection: Connection,
+    path: PathBuf,
+    /// The last failure, kept because SQLite may roll back a whole transaction by itself and a job may hide why.
+    failure: Option<StoreError>,
+}
+
+impl Sqlite {
+    pub(crate) fn new(connection: Connection, path: PathBuf) -> Self {
+        Self { connection, path, failure: None }
+    }
+
+    /// The connection itself, for what only SQLite can do.
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The connection itself, as the target of a copy.
+    pub(crate) fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// Starts a transaction that writes. Waits for other processes as long as the busy timeout says.
+    pub(crate) fn begin_write(&mut self) -> Result<(), StoreError> {
+        self.failure = None;
+        if !self.connection.is_autocommit() {
+            // A rollback failed before. Nothing may be built on what it left.
+            self.run("ROLLBACK")?;
+        }
+        self.run("BEGIN IMMEDIATE")
+    }
+
+    /// Starts a transaction that reads one state of the database.
+    pub(crate) fn begin_read(&mut self) -> Result<(), StoreError> {
+        self.run("BEGIN")
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<(), StoreError> {
+        self.run("COMMIT")
+    }
+
+    pub(crate) fn rollback(&mut self) -> Result<(), StoreError> {
+        if self.connection.is_autocommit() { Ok(()) } else { self.run("ROLLBACK") }
+    }
+
+    pub(crate) fn savepoint(&mut self) -> Result<(), StoreError> {
+        self.run("SAVEPOINT job")
+    }
+
+    pub(crate) fn release(&mut self) -> Result<(), StoreError> {
+        self.run("RELEASE job")
+    }
+
+    pub(crate) fn rollback_to_savepoint(&mut self) -> Result<(), StoreError> {
+        self.run("ROLLBACK TO job")?;
+        self.release()
+    }
+
+    /// Why the transaction is gone, if SQLite has rolled it back by itself.
+    pub(crate) fn lost_transaction(&mut self) -> Option<StoreError> {
+        self.connection.is_autocommit().then(|| {
+            self.failure.take().unwrap_or_else(|| StoreError::bug("a transaction ended by itself"))
+        })
+    }
+
+    /// Moves what was committed from the log to the database file, as far as nobody is in the way.
+    pub(crate) fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.query("PRAGMA wal_checkpoint(PASSIVE)", &[], &mut |_| Ok(ControlFlow::Break(())))
+    }
+
+    /// Runs a statement without parameters.
+    pub(crate) fn run(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.execute(sql, &[]).map(drop)
+    }
+
+    /// Runs several statements once.
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.connection.execute_batch(sql).map_err(|error| self.fault(error))
+    }
+
+    /// The number that a pragma or a query answers.
+    pub(crate) fn number(&mut self, sql: &str) -> Result<i64, StoreError> {
+        self.connection.query_row(sql, [], |row| row.get(0)).map_err(|error| self.fault(error))
+    }
+
+    /// The text that a pragma or a query answers.
+    pub(crate) fn text(&mut self, sql: &str) -> Result<String, StoreError> {
+        self.connection.query_row(sql, [], |row| row.get(0)).map_err(|error| self.fault(error))
+    }
+
+    pub(crate) fn fault(&self, error: rusqlite::Error) -> StoreError {
+        error::translate(error, &self.path)
+    }
+
+    fn remember<T>(
+        &mut self,
+        result: rusqlite::Result<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match result {
+            Ok(result) => result,
+            Err(error) => {
+                let error = self.fault(error);
+                self.failure = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Sql for Sqlite {
+    fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
+        let result = bound(&self.connection, sql, params).and_then(|statement| match statement {
+            Ok(mut statement) => Ok(Ok(statement.raw_execute()? as u64)),
+            Err(error) => Ok(Err(error)),
+        });
+        self.remember(result)
+    }
+
+    fn query(
+        &mut self,
+        sql: &str,
+        params: &[Value<'_>],
+        each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+    ) -> Result<(), StoreError> {
+        let result = bound(&self.connection, sql, params).and_then(|statement| match statement {
+            Ok(mut statement) => walk(&mut statement, each),
+            Err(error) => Ok(Err(error)),
+        });
+        self.remember(result)
+    }
+}
+
+/// The statement with its parameters bound. The inner error is a defect of the caller.
+fn bound<'a>(
+    connection: &'a Connection,
+    sql: &str,
+    params: &[Value<'_>],
+) -> rusqlite::Result<Result<CachedStatement<'a>, StoreError>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    if statement.parameter_count() != params.len() {
+        let (wanted, given) = (statement.parameter_count(), params.len());
+        let detail = format!("`{sql}` takes {wanted} parameters, {given} were given");
+        return Ok(Err(StoreError::bug(detail)));
+    }
+    for (index, param) in params.iter().enumerate() {
+        statement.raw_bind_parameter(index + 1, param)?;
+    }
+    Ok(Ok(statement))
+}
+
+fn walk(
+    statement: &mut CachedStatement<'_>,
+    each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+) -> rusqlite::Result<Result<(), StoreError>> {
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        match each(&mut Row::new(row)) {
+            Ok(ControlFlow::Continue(())) => {}
+            Ok(ControlFlow::Break(())) => break,
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(()))
+}
+
+impl Cells for rusqlite::Row<'_> {
+    fn cell(&self, index: usize) -> Result<Value<'_>, StoreError> {
+        let value = self.get_ref(index).map_err(|error| StoreError::bug(error.to_string()))?;
+        Ok(match value {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(number) => Value::Int(number),
+            ValueRef::Text(text) => Value::Text(Cow::Borrowed(utf8(text)?)),
+            ValueRef::Blob(bytes) => Value::Bytes(Cow::Borrowed(bytes)),
+            ValueRef::Real(number) => {
+                return Err(StoreError::bug(format!("an answer holds the fraction {number}")));
+            }
+        })
+    }
+}
+
+fn utf8(text: &[u8]) -> Result<&str, StoreError> {
+    std::str::from_utf8(text)
+        .map_err(|error| StoreError::Damaged { detail: format!("a text is not UTF-8: {error}") })
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}

@@ -1,0 +1,174 @@
+//! Opening a database file: who may be what, and every setting that durability depends on.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{SCHEMA_VERSION, Sqlite, error, migrate};
+use crate::StoreError;
+use crate::options::{Durability, StoreOptions};
+
+/// Marks a file as ours: the letters `PRVS`.
+pub(crate) const APPLICATION_ID: i64 = 0x5052_5653;
+
+/// Prepared statements kept per connection: more than there are distinct statements.
+const STATEMENTS_MAX: usize = 256;
+
+/// After this many pages in the log, a commit moves them to the database file.
+const CHECKPOINT_PAGES: u32 = 2000;
+
+/// A log that a large transaction made longer than this is cut afterwards.
+const LOG_BYTES_MAX: u32 = 64 << 20;
+
+/// How often a change of the journal mode is tried while somebody else opens the file; SQLite does not wait there by itself.
+const JOURNAL_RETRY: Duration = Duration::from_millis(5);
+
+/// One opening at a time per process. Closing any handle of a file drops all of a process's POSIX locks on it, so the
+/// moment in which the file is created must not meet another connection's first lock.
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Writer,
+    Reader,
+}
+
+/// What a file turns out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// Nothing is in it yet.
+    Empty,
+    /// A database of Provost with this schema version.
+    Ours(u32),
+}
+
+/// Opens the database for writing; creates and migrates it as needed.
+pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
+    let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    create_file(&options.path)?;
+    let mut db = open_file(&options.path, options.busy_timeout)?;
+    // Before anything is set: a file that is refused must stay as it is.
+    if let Identity::Ours(found) = identify(&mut db)?
+        && found > SCHEMA_VERSION
+    {
+        return Err(StoreError::NewerSchema { found, known: SCHEMA_VERSION });
+    }
+    use_write_ahead_log(&mut db, options.busy_timeout)?;
+    configure(&mut db, Role::Writer, options)?;
+    migrate::migrate(&mut db)?;
+    Ok(db)
+}
+
+/// Opens one more connection to a database that was prepared.
+pub(crate) fn connect(options: &StoreOptions, role: Role) -> Result<Sqlite, StoreError> {
+    let mut db = open_file(&options.path, options.busy_timeout)?;
+    configure(&mut db, role, options)?;
+    Ok(db)
+}
+
+/// Says what the file is, from one consistent look at it.
+pub(crate) fn identify(db: &mut Sqlite) -> Result<Identity, StoreError> {
+    db.begin_read()?;
+    let looked = look(db);
+    db.rollback()?;
+    let (application, version, tables) = looked?;
+    match (application, u32::try_from(version)) {
+        (APPLICATION_ID, Ok(version)) => Ok(Identity::Ours(version)),
+        (0, Ok(0)) if tables == 0 => Ok(Identity::Empty),
+        _ => Err(StoreError::NotADatabase {
+            path: db.path.clone(),
+            detail: "it is a SQLite database of another program".into(),
+        }),
+    }
+}
+
+fn look(db: &mut Sqlite) -> Result<(i64, i64, i64), StoreError> {
+    let tables = db.number("SELECT count(*) FROM sqlite_schema")?;
+    Ok((db.number("PRAGMA application_id")?, db.number("PRAGMA user_version")?, tables))
+}
+
+/// Creates the directory and an empty file that only its owner can read.
+pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(|error| StoreError::file(dir, &error))?;
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(StoreError::file(path, &error)),
+    }
+}
+
+/// Opens a file that nobody else uses, without any setting.
+pub(crate) fn open_plain(path: &Path) -> Result<Sqlite, StoreError> {
+    open_file(path, Duration::ZERO)
+}
+
+/// Opens a file that must stay as it is.
+pub(crate) fn open_read_only(path: &Path) -> Result<Sqlite, StoreError> {
+    open_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+}
+
+fn open_file(path: &Path, busy_timeout: Duration) -> Result<Sqlite, StoreError> {
+    let db = open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    db.connection().busy_timeout(busy_timeout).map_err(|cause| db.fault(cause))?;
+    db.connection().set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(db)
+}
+
+fn open_with(path: &Path, flags: OpenFlags) -> Result<Sqlite, StoreError> {
+    Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map(|connection| Sqlite::new(connection, path.to_owned()))
+        .map_err(|cause| error::translate(cause, path))
+}
+
+fn use_write_ahead_log(db: &mut Sqlite, patience: Duration) -> Result<(), StoreError> {
+    let started = Instant::now();
+    loop {
+        match db.text("PRAGMA journal_mode = WAL") {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                let detail = format!("the file system allows only the journal mode `{mode}`");
+                return Err(StoreError::Io { detail });
+            }
+            Err(StoreError::Busy { .. }) if started.elapsed() < patience => {
+                thread::sleep(JOURNAL_RETRY);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Memory-mapped reading stays off: a damaged disk would end the process instead of failing a statement.
+fn configure(db: &mut Sqlite, role: Role, options: &StoreOptions) -> Result<(), StoreError> {
+    let synchronous = match options.durability {
+        Durability::PowerLoss => "FULL",
+        Durability::ProcessExit => "OFF",
+    };
+    let (query_only, cache_kib) = match role {
+        Role::Writer => ("OFF", 16 << 10),
+        Role::Reader => ("ON", 4 << 10),
+    };
+    db.batch(&format!(
+        "PRAGMA synchronous = {synchronous}; PRAGMA fullfsync = ON; PRAGMA foreign_keys = ON;
+         PRAGMA query_only = {query_only}; PRAGMA cache_size = -{cache_kib}; PRAGMA temp_store = MEMORY;
+         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;
+         PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA journal_size_limit = {LOG_BYTES_MAX};"
+    ))?;
+    if let Some(bytes_max) = options.bytes_max {
+        let page_bytes = u64::try_from(db.number("PRAGMA page_size")?).unwrap_or(1).max(1);
+        db.batch(&format!("PRAGMA max_page_count = {}", (bytes_max / page_bytes).max(1)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! The handle through which everybody reads and writes.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::sync::{broadcast, watch};
+
+use crate::counters::{Counters, Stats};
+use crate::job::{self, Job, Pending};
+use crate::lock::{DatabaseLock, lock_dir};
+use crate::options::{StoreOptions, Threads};
+use crate::queue::{Lane, Queue};
+use crate::reader::{self, Readers};
+use crate::sqlite;
+use crate::writer::Writer;
+use crate::{Hint, StoreError, Tx};
+
+/// Hints that a slow listener may be behind by; it then learns that it missed some.
+const HINTS_MAX: usize = 1024;
+
+/// The database, open. Clones share it.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: StoreOptions,
+    writing: Writing,
+    readers: Arc<Readers>,
+    hints: broadcast::Sender<Hint>,
+    counters: Arc<Counters>,
+    lock: Mutex<Option<DatabaseLock>>,
+}
+
+enum Writing {
+    /// The writer's own thread, and the signal that it has ended.
+    Thread { queue: Arc<Queue>, ended: watch::Receiver<bool> },
+    /// The thread of whoever calls.
+    Caller(Box<Mutex<Option<Writer>>>),
+}
+
+impl Store {
+    /// Opens the database; creates it and brings its schema up to date as needed.
+    ///
+    /// Several processes may have it open. A file that is no database, is damaged or comes from a newer program is
+    /// refused and left as it is.
+    pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
+        let lock = DatabaseLock::shared(&options.path)?;
+        let db = sqlite::prepare(&options)?;
+        let (hints, _) = broadcast::channel(HINTS_MAX);
+        let counters = Arc::<Counters>::default();
+        let writer = Writer {
+            db,
+            env: options.env.clone(),
+            hints: hints.clone(),
+            counters: Arc::clone(&counters),
+            faults: options.faults.clone(),
+        };
+        let writing = match options.threads {
+            Threads::Own => start(writer, &options)?,
+            Threads::Caller => Writing::Caller(Box::new(Mutex::new(Some(writer)))),
+        };
+        let readers = Arc::new(Readers::new(options.clone(), Arc::clone(&counters)));
+        let lock = Mutex::new(Some(lock));
+        let shared = Shared { options, writing, readers, hints, counters, lock };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Enqueues the job now; jobs are applied in the order of these calls. Resolves once the commit is on disk.
+    ///
+    /// A job that fails leaves nothing behind and the others of its group are kept. Only where the database gives up the
+    /// whole transaction (no room, a broken disk), everybody in the group hears that error.
+    ///
+    /// One that meets [`StoreError::Io`] at the commit left nothing either, but if the machine stops right after, the disk
+    /// may turn out to have it: whoever tries again must carry a key.
+    pub fn write<T, E>(
+        &self,
+        job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Pending<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.enqueue(job, Lane::Normal)
+    }
+
+    /// Like [`Store::write`], but before everything that waits: for lease renewals, which must never wait behind work.
+    pub fn write_urgent<T, E>(
+        &self,
+        job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Pending<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.enqueue(job, Lane::Urgent)
+    }
+
+    /// Reads one state of the database: everything that was committed before the call, and nothing half done.
+    pub async fn read<T, E>(
+        &self,
+        job: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        Arc::clone(&self.shared.readers).read(job).await
+    }
+
+    /// Wake-ups of this process. They come after the commit, may be lost and are never the truth.
+    pub fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.shared.hints.subscribe()
+    }
+
+    /// What the store did since it was opened.
+    pub fn stats(&self) -> Stats {
+        let waiting = match &self.shared.writing {
+            Writing::Thread { queue, .. } => queue.len(),
+            Writing::Caller(_) => 0,
+        };
+        self.shared.counters.stats(waiting)
+    }
+
+    /// The database file.
+    pub fn path(&self) -> &Path {
+        &self.shared.options.path
+    }
+
+    /// The directory for the locks of running nodes, see [`NodeLock`](crate::NodeLock).
+    pub fn lock_dir(&self) -> PathBuf {
+        lock_dir(self.path())
+    }
+
+    /// Finishes what was enqueued, then closes the database for all clones. Later calls fail with [`StoreError::Closed`].
+    pub async fn close(&self) {
+        match &self.shared.writing {
+            Writing::Thread { queue, ended } => {
+                queue.close();
+                // An error means that the thread is gone, which is what is waited for.
+                ended.clone().wait_for(|ended| *ended).await.ok();
+            }
+            Writing::Caller(writer) => {
+                writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            }
+        }
+        self.shared.readers.close();
+        self.shared.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Runs work on connections of its own, where it may block.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&StoreOptions) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if self.shared.readers.is_closed() {
+            return Err(StoreError::Closed);
+        }
+        let options = self.shared.options.clone();
+        reader::blocking(options.threads, move || job::caught(|| work(&options))).await
+    }
+
+    fn enqueue<T, E>(
+        &self,
+        work: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        lane: Lane,
+    ) -> Pending<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (job, pending) = job::job(work);
+        match &self.shared.writing {
+            Writing::Thread { queue, .. } => queue.push(job, lane),
+            Writing::Caller(writer) => write_here(writer, job),
+        }
+        pending
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Writing::Thread { queue, .. } = &self.writing {
+            queue.close();
+        }
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+/// Starts the writer's thread.
+fn start(writer: Writer, options: &StoreOptions) -> Result<Writing, StoreError> {
+    let queue = Arc::<Queue>::default();
+    let (end, ended) = watch::channel(false);
+    let busy_timeout = options.busy_timeout;
+    let guard = EndGuard { queue: Arc::clone(&queue), end };
+    thread::Builder::new()
+        .name("provost-store".into())
+        .spawn(move || writer.serve(&guard.queue, busy_timeout))
+        .map_err(|error| StoreError::Io { detail: format!("starting a thread: {error}") })?;
+    Ok(Writing::Thread { queue, ended })
+}
+
+/// Tells everybody when the writer's thread ends, even if it ends by a defect.
+struct EndGuard {
+    queue: Arc<Queue>,
+    end: watch::Sender<bool>,
+}
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        self.queue.abandon();
+        self.end.send_replace(true);
+    }
+}
+
+fn write_here(writer: &Mutex<Option<Writer>>, job: Box<dyn Job>) {
+    match &mut *writer.lock().unwrap_or_else(PoisonError::into_inner) {
+        // The job was told itself if no transaction could be started.
+        Some(writer) => writer.write(vec![job], &mut |_| Vec::new()).unwrap_or(()),
+        None => job.answer(Err(StoreError::Closed)),
+    }
+}

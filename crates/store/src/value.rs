@@ -1,0 +1,247 @@
+//! Values on their way into and out of the database, borrowed where possible.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+use provost_core::{
+    ApprovalId, DeliveryId, ExecutionId, InputId, MessageId, RunId, TaskId, Timestamp, WorkerId,
+};
+
+use crate::StoreError;
+
+/// One value of a row or one parameter of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// Nothing.
+    Null,
+    /// A whole number; also a truth value (0 or 1) and a time (milliseconds).
+    Int(i64),
+    /// Text; also an id.
+    Text(Cow<'a, str>),
+    /// Bytes.
+    Bytes(Cow<'a, [u8]>),
+}
+
+impl Value<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Int(_) => "a number",
+            Self::Text(_) => "text",
+            Self::Bytes(_) => "bytes",
+        }
+    }
+}
+
+/// What can be stored in a column.
+pub trait ToColumn {
+    /// The value to store.
+    fn to_value(&self) -> Value<'_>;
+}
+
+/// What can be read from a column.
+pub trait FromColumn: Sized {
+    /// Reads the value; an error names what was found instead.
+    fn from_value(value: Value<'_>) -> Result<Self, String>;
+}
+
+/// What can be read from a row: a column, a tuple of columns, or a table's struct.
+pub trait FromRow: Sized {
+    /// Reads the next columns of the row.
+    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError>;
+}
+
+/// The columns of the row that a query stands on.
+pub trait Cells {
+    /// The value of the column, counted from zero.
+    fn cell(&self, index: usize) -> Result<Value<'_>, StoreError>;
+}
+
+/// What a query does after a row.
+pub type Flow = Result<ControlFlow<()>, StoreError>;
+
+/// One row of an answer; its columns are taken from left to right.
+pub struct Row<'a> {
+    cells: &'a dyn Cells,
+    next: usize,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn new(cells: &'a dyn Cells) -> Self {
+        Self { cells, next: 0 }
+    }
+
+    /// Takes the next column.
+    pub fn take<T: FromColumn>(&mut self) -> Result<T, StoreError> {
+        let index = self.next;
+        self.next += 1;
+        T::from_value(self.cells.cell(index)?)
+            .map_err(|found| StoreError::bug(format!("column {} of an answer {found}", index + 1)))
+    }
+}
+
+impl<T: FromColumn> FromRow for T {
+    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
+        row.take()
+    }
+}
+
+macro_rules! tuple_rows {
+    ($(($($name:ident),+))*) => {$(
+        impl<$($name: FromColumn),+> FromRow for ($($name,)+) {
+            fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
+                Ok(($(row.take::<$name>()?,)+))
+            }
+        }
+    )*};
+}
+tuple_rows! { (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
+
+/// Parameters of a statement: `params![id, now]`. Each must implement [`ToColumn`].
+#[macro_export]
+macro_rules! params {
+    ($($param:expr),* $(,)?) => {
+        &[$($crate::ToColumn::to_value(&$param)),*]
+    };
+}
+
+impl<T: ToColumn + ?Sized> ToColumn for &T {
+    fn to_value(&self) -> Value<'_> {
+        (**self).to_value()
+    }
+}
+
+impl<T: ToColumn> ToColumn for Option<T> {
+    fn to_value(&self) -> Value<'_> {
+        self.as_ref().map_or(Value::Null, ToColumn::to_value)
+    }
+}
+
+impl<T: FromColumn> FromColumn for Option<T> {
+    fn from_value(value: Value<'_>) -> Result<Self, String> {
+        match value {
+            Value::Null => Ok(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+}
+
+impl ToColumn for i64 {
+    fn to_value(&self) -> Value<'_> {
+        Value::Int(*self)
+    }
+}
+
+impl FromColumn for i64 {
+    fn from_value(value: Value<'_>) -> Result<Self, String> {
+        match value {
+            Value::Int(number) => Ok(number),
+            other => Err(format!("is {}, not a number", other.name())),
+        }
+    }
+}
+
+impl ToColumn for u64 {
+    /// Numbers beyond what a column holds are stored as its largest: counters never get there.
+    fn to_value(&self) -> Value<'_> {
+        Value::Int(i64::try_from(*self).unwrap_or(i64::MAX))
+    }
+}
+
+impl FromColumn for u64 {
+    fn from_value(value: Value<'_>) -> Result<Self, String> {
+        let number = i64::from_value(value)?;
+        Self::try_from(number).map_err(|error| format!("is {number}: {error}"))
+    }
+}
+
+impl ToColumn for bool {
+    fn to_value(&self) -> Value<'_> {
+        Value::Int(i64::from(*self))
+    }
+}
+
+impl FromColumn for bool {
+    fn from_value(value: Value<'_>) -> Result<Self, String> {
+        match i64::from_value(value)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(format!("is {other}, neither 0 nor 1")),
+        }
+    }
+}
+
+impl ToColumn for Timestamp {
+    fn to_value(&self) -> Value<'_> {
+        Value::Int(self.as_millis())
+    }
+}
+
+impl FromColumn for Timestamp {
+    fn from_value(value: Value<'_>) -> Result<Self, String> {
+        i64::from_value(value).map(Self::from_millis)
+    }
+}
+
+impl ToColumn for str {
+    fn to_value(&self) -> Value<'_> {
+        Value::Text(Cow::Borrowed(self))
+    }
+}
+
+impl ToColumn for String {
+    fn to_value(&self) -> Value<'_> {
+        self.as_str().to_value()
+    }
+}
+
+impl FromColumn for String {
+    fn from_value(value: Value<'_>) -> Result<Self, String> {
+        match value {
+            Value::Text(text) => Ok(text.into_owned()),
+            other => Err(format!("is {}, not text", other.name())),
+        }
+    }
+}
+
+impl ToColumn for [u8] {
+    fn to_value(&self) -> Value<'_> {
+        Value::Bytes(Cow::Borrowed(self))
+    }
+}
+
+impl ToColumn for Vec<u8> {
+    fn to_value(&self) -> Value<'_> {
+        self.as_slice().to_value()
+    }
+}
+
+impl FromColumn for Vec<u8> {
+    fn from_value(value: Value<'_>) -> Result<Self, String> {
+        match value {
+            Value::Bytes(bytes) => Ok(bytes.into_owned()),
+            other => Err(format!("is {}, not bytes", other.name())),
+        }
+    }
+}
+
+/// Stores a type by its text form.
+macro_rules! text_columns {
+    ($($name:ty),* $(,)?) => {$(
+        impl ToColumn for $name {
+            fn to_value(&self) -> Value<'_> {
+                Value::Text(Cow::Owned(self.to_string()))
+            }
+        }
+
+        impl FromColumn for $name {
+            fn from_value(value: Value<'_>) -> Result<Self, String> {
+                match value {
+                    Value::Text(text) => text.parse().map_err(|error| format!("is wrong: {error}")),
+                    other => Err(format!("is {}, not text", other.name())),
+                }
+            }
+        }
+    )*};
+}
+text_columns!(ApprovalId, DeliveryId, ExecutionId, InputId, MessageId, RunId, TaskId, WorkerId);

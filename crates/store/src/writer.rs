@@ -1,0 +1,195 @@
+//! The one writer of this process: many jobs, one commit.
+//!
+//! Each job runs behind a savepoint, so one that fails leaves nothing and the others are kept.
+//! Nobody is answered before the commit: what a job saw of the jobs before it is true only then.
+
+use std::collections::{HashSet, VecDeque};
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use provost_core::Env;
+use tokio::sync::broadcast;
+
+use crate::counters::Counters;
+use crate::job::{Job, Verdict};
+use crate::options::{FaultPoint, Faults};
+use crate::queue::{Queue, Taken};
+use crate::sqlite::Sqlite;
+use crate::{Hint, StoreError, Tx};
+
+/// The most jobs in one commit: bounds how long the first of them waits.
+const GROUP_JOBS_MAX: usize = 512;
+
+/// A group that has taken this long to apply takes no more jobs.
+const GROUP_TIME_MAX: Duration = Duration::from_millis(20);
+
+/// After this long without work, the log is moved to the database file.
+const IDLE_BEFORE_CHECKPOINT: Duration = Duration::from_secs(1);
+
+pub(crate) struct Writer {
+    pub(crate) db: Sqlite,
+    pub(crate) env: Env,
+    pub(crate) hints: broadcast::Sender<Hint>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) faults: Option<Faults>,
+}
+
+/// The jobs that share a commit.
+#[derive(Default)]
+struct Group {
+    jobs: Vec<Box<dyn Job>>,
+    hints: Vec<Hint>,
+    /// A transaction is under way.
+    open: bool,
+    /// How many jobs the transaction holds changes of.
+    kept: usize,
+}
+
+impl Group {
+    fn answer(self, counters: &Counters, outcome: &Result<(), StoreError>) {
+        counters.answered(self.jobs.len(), outcome.is_ok() && self.kept > 0, outcome.is_err());
+        for job in self.jobs {
+            job.answer(outcome.clone());
+        }
+    }
+}
+
+impl Writer {
+    /// Serves the queue until it is closed and empty.
+    pub(crate) fn serve(mut self, queue: &Queue, busy_timeout: Duration) {
+        let mut changed = false;
+        loop {
+            match queue.wait(GROUP_JOBS_MAX, changed.then_some(IDLE_BEFORE_CHECKPOINT)) {
+                Taken::Jobs(jobs) => {
+                    changed = true;
+                    if let Err(error) = self.write(jobs, &mut |room| queue.take(room)) {
+                        // They have waited just as long for the same thing.
+                        for job in queue.expired(busy_timeout) {
+                            job.answer(Err(error.clone()));
+                        }
+                    }
+                }
+                Taken::Idle => {
+                    changed = false;
+                    self.checkpoint();
+                }
+                Taken::Closed => return,
+            }
+        }
+    }
+
+    /// Applies the jobs, and those that `more` brings meanwhile, commits, and answers them all.
+    ///
+    /// An error means that no transaction could be started; the jobs have been told.
+    pub(crate) fn write(
+        &mut self,
+        jobs: Vec<Box<dyn Job>>,
+        more: &mut dyn FnMut(usize) -> Vec<Box<dyn Job>>,
+    ) -> Result<(), StoreError> {
+        let started = Instant::now();
+        let mut waiting = VecDeque::from(jobs);
+        let mut group = Group::default();
+        loop {
+            if waiting.is_empty() && started.elapsed() < GROUP_TIME_MAX {
+                waiting.extend(more(GROUP_JOBS_MAX.saturating_sub(group.jobs.len())));
+            }
+            let Some(job) = waiting.pop_front() else { break };
+            if !group.open {
+                if let Err(error) = self.begin() {
+                    // Without a transaction nothing was kept, so what these jobs answered stands.
+                    group.answer(&self.counters, &Ok(()));
+                    let jobs = std::iter::once(job).chain(waiting).collect();
+                    Group { jobs, ..Group::default() }.answer(&self.counters, &Err(error.clone()));
+                    return Err(error);
+                }
+                group.open = true;
+            }
+            if let Err(error) = self.apply(&mut group, job) {
+                self.undo();
+                mem::take(&mut group).answer(&self.counters, &Err(error));
+            }
+        }
+        self.finish(group);
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), StoreError> {
+        Faults::at(self.faults.as_ref(), FaultPoint::Begin)?;
+        self.db.begin_write()
+    }
+
+    /// Runs one job. An error means that the whole transaction is lost.
+    fn apply(&mut self, group: &mut Group, mut job: Box<dyn Job>) -> Result<(), StoreError> {
+        // The first job needs no savepoint: rolling back everything is rolling back it.
+        let nested = group.kept > 0;
+        if nested && let Err(error) = self.db.savepoint() {
+            group.jobs.push(job);
+            return Err(error);
+        }
+        let hints_before = group.hints.len();
+        let verdict = job.run(&mut Tx::new(&mut self.db, self.env.now(), &mut group.hints));
+        group.jobs.push(job);
+        if let Some(error) = self.db.lost_transaction() {
+            return Err(error);
+        }
+        match verdict {
+            Verdict::Keep => {
+                group.kept += 1;
+                if nested { self.db.release() } else { Ok(()) }
+            }
+            Verdict::Discard => {
+                group.hints.truncate(hints_before);
+                if nested {
+                    self.db.rollback_to_savepoint()
+                } else {
+                    group.open = false;
+                    self.db.rollback()
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, mut group: Group) {
+        let outcome = if group.open { self.commit() } else { Ok(()) };
+        let hints = mem::take(&mut group.hints);
+        let told = outcome.is_ok();
+        group.answer(&self.counters, &outcome);
+        if told {
+            self.send(hints);
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        let committed =
+            Faults::at(self.faults.as_ref(), FaultPoint::Commit).and_then(|()| self.db.commit());
+        if committed.is_err() {
+            self.undo();
+            return committed;
+        }
+        Faults::at(self.faults.as_ref(), FaultPoint::Answer)
+    }
+
+    /// Rolls back what is left of a transaction. If even that fails, the next start of one tries again.
+    fn undo(&mut self) {
+        if let Err(error) = self.db.rollback() {
+            tracing::warn!(%error, "store: rolling back a transaction did not work");
+        }
+    }
+
+    fn send(&self, hints: Vec<Hint>) {
+        let mut sent = HashSet::new();
+        for hint in hints {
+            // An error means that nobody listens.
+            if sent.insert(hint) && self.hints.send(hint).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        if let Err(error) = self.db.checkpoint() {
+            tracing::warn!(%error, "store: moving the log into the database file did not work");
+        }
+    }
+}

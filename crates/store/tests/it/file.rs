@@ -1,0 +1,249 @@
+//! The database file: what is refused, what is set, what happens when the disk or another process is in the way.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use provost_store::{Durability, SCHEMA_VERSION, Store, StoreError, StoreOptions, Threads, params};
+use rusqlite::Connection;
+
+use crate::child::Process;
+use crate::fixture::{Fixture, Gate, Outcome, ids, put};
+
+#[tokio::test]
+async fn only_the_owner_can_read_it() {
+    let fixture = Fixture::sqlite();
+    let path = fixture.dir.path().join("deep/er/provost.db");
+    let store = Store::open(StoreOptions::new(&path)).unwrap();
+    store.write(|tx| put(tx, "x")).await.unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    assert_eq!(mode(path.parent().unwrap().parent().unwrap()), 0o700);
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(&path.with_extension("db-wal")), 0o600);
+    assert_eq!(mode(&store.lock_dir()), 0o700);
+}
+
+#[tokio::test]
+async fn the_settings_that_durability_rests_on_are_set() {
+    let fixture = Fixture::sqlite();
+    let options = StoreOptions { durability: Durability::PowerLoss, ..fixture.options() };
+    let store = Store::open(options).unwrap();
+    let settings = store.write(|tx| {
+        let number = |tx: &mut provost_store::Tx<'_>, name: &str| -> Outcome<u64> {
+            tx.one(&format!("PRAGMA {name}"), params![])
+        };
+        let journal: String = tx.one("PRAGMA journal_mode", params![])?;
+        assert_eq!(journal, "wal");
+        assert_eq!(number(tx, "foreign_keys")?, 1);
+        assert_eq!(number(tx, "user_version")?, u64::from(SCHEMA_VERSION));
+        number(tx, "synchronous")
+    });
+    assert_eq!(settings.await.unwrap(), 2, "FULL");
+}
+
+/// The whole file, to see that it was not touched.
+fn bytes(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap()
+}
+
+/// Opening is refused with the code, and the file stays as it is.
+fn refused(options: &StoreOptions, code: &str) -> StoreError {
+    let before = bytes(&options.path);
+    let error = Store::open(options.clone()).unwrap_err();
+    assert_eq!(error.code(), code, "{error}");
+    assert!(bytes(&options.path) == before, "it was touched");
+    error
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_refused_untouched() {
+    let fixture = Fixture::sqlite();
+    fixture.open().close().await;
+    let options = fixture.options();
+    let raw = Connection::open(&options.path).unwrap();
+    raw.pragma_update(None, "user_version", SCHEMA_VERSION + 1).unwrap();
+    raw.close().unwrap();
+    let error = refused(&options, "store_newer_schema");
+    assert_eq!(error, StoreError::NewerSchema { found: SCHEMA_VERSION + 1, known: SCHEMA_VERSION });
+    assert!(error.to_string().contains("use a newer program"), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_of_an_older_version_is_brought_up_to_date() {
+    let fixture = Fixture::sqlite();
+    let options = fixture.options();
+    let raw = Connection::open(&options.path).unwrap();
+    raw.execute_batch(include_str!("../../migrations/sqlite/0001_engine.sql")).unwrap();
+    raw.execute_batch(
+        "PRAGMA application_id = 0x50525653; PRAGMA user_version = 1;
+         INSERT INTO boot (id, started) VALUES ('old', 1)",
+    )
+    .unwrap();
+    raw.close().unwrap();
+    let store = fixture.open();
+    assert_eq!(ids(&store).await, ["old"]);
+    assert_eq!(store.size().await.unwrap().schema_version, u64::from(SCHEMA_VERSION));
+    assert!(store.check().await.unwrap().is_ok());
+}
+
+#[test]
+fn what_is_not_a_database_of_ours_is_refused_untouched() {
+    let fixture = Fixture::sqlite();
+    let options = fixture.options();
+    fs::write(&options.path, "these are not the bytes of a database, ".repeat(100)).unwrap();
+    refused(&options, "store_not_a_database");
+
+    fs::remove_file(&options.path).unwrap();
+    let foreign = Connection::open(&options.path).unwrap();
+    foreign.execute_batch("CREATE TABLE address (name TEXT)").unwrap();
+    foreign.close().unwrap();
+    let error = refused(&options, "store_not_a_database");
+    assert!(error.to_string().contains("another program"), "{error}");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused_or_found_out() {
+    let fixture = Fixture::sqlite();
+    let store = fixture.open();
+    for number in 0..200 {
+        store.write(move |tx| put(tx, &format!("{number:0200}"))).await.unwrap();
+    }
+    store.close().await;
+    let options = fixture.options();
+    let whole = bytes(&options.path);
+
+    // Cut in the middle.
+    fs::write(&options.path, &whole[..whole.len() / 2]).unwrap();
+    refused(&options, "store_damaged");
+
+    // The schema overwritten, behind a header that looks right.
+    let mut broken = whole.clone();
+    broken[100..4096].fill(0xa5);
+    fs::write(&options.path, &broken).unwrap();
+    refused(&options, "store_damaged");
+
+    // Some page of a table overwritten: opening does not look there, using it does.
+    let mut broken = whole;
+    let last = broken.len() - 4096;
+    broken[last..].fill(0xa5);
+    fs::write(&options.path, &broken).unwrap();
+    let store = fixture.open();
+    let report = store.check().await.unwrap();
+    assert!(report.problems.iter().any(|problem| problem.code == "damaged"), "{report:?}");
+    let count = store.read(|tx| tx.all::<String>("SELECT id FROM boot", params![])).await;
+    assert_eq!(count.unwrap_err().code(), "store_damaged");
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named() {
+    let fixture = Fixture::sqlite();
+    let dir = fixture.dir.path();
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o555)).unwrap();
+    let mut process = Process::start_unprivileged("open", dir);
+    assert_eq!(process.hear().as_deref(), Some("store_read_only"));
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[tokio::test]
+async fn another_process_that_writes_is_waited_for_and_then_named() {
+    let fixture = Fixture::sqlite();
+    let options = StoreOptions { busy_timeout: Duration::from_millis(200), ..fixture.options() };
+    let store = Store::open(options).unwrap();
+    store.write(|tx| put(tx, "before")).await.unwrap();
+    let mut process = Process::start("hold-write-lock", fixture.dir.path());
+    process.hear().unwrap();
+    let started = std::time::Instant::now();
+    let refused = [store.write(|tx| put(tx, "one")), store.write(|tx| put(tx, "two"))];
+    for pending in refused {
+        assert_eq!(pending.await.unwrap_err().code(), "store_busy");
+    }
+    assert!(started.elapsed() >= Duration::from_millis(200), "it was waited for");
+    assert_eq!(ids(&store).await, ["before"], "readers are not in the way");
+    process.finish();
+    store.write(|tx| put(tx, "after")).await.unwrap();
+    assert_eq!(ids(&store).await, ["after", "before"]);
+}
+
+#[tokio::test]
+async fn g56_a_full_database_keeps_what_it_has_and_goes_on_when_there_is_room() {
+    let fixture = Fixture::sqlite();
+    let store = fixture.open();
+    let size = store.size().await.unwrap();
+    store.close().await;
+    let bytes_max = Some(size.bytes + 16 * size.page_bytes);
+    let store = Store::open(StoreOptions { bytes_max, ..fixture.options() }).unwrap();
+    let mut written = 0;
+    let error = loop {
+        let row = store.write(move |tx| {
+            tx.execute(
+                "INSERT INTO meta (key, value) VALUES (?1, ?2)",
+                params![format!("fill {written}"), "x".repeat(3000)],
+            )
+        });
+        match row.await {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code(), "store_full");
+    assert!(error.to_string().contains("free space"), "{error}");
+    // The one that finds no room takes its group along, and everybody in it hears why.
+    let gate = Gate::close(&store);
+    let large = store.write(|tx| put(tx, &"x".repeat(100_000)));
+    let small =
+        store.write(|tx| tx.execute("UPDATE meta SET value = '' WHERE key = 'fill 0'", params![]));
+    gate.open().await.ok();
+    assert_eq!(large.await.unwrap_err().code(), "store_full");
+    small.await.unwrap();
+    let count = |store: &Store| {
+        let store = store.clone();
+        async move {
+            let sql = "SELECT count(*) FROM meta WHERE key LIKE 'fill%'";
+            store.read(move |tx| tx.one::<u64>(sql, params![])).await.unwrap()
+        }
+    };
+    assert!(written > 0);
+    assert_eq!(count(&store).await, written, "what was acknowledged is there");
+    store.write(|tx| tx.execute("DELETE FROM meta WHERE key = 'fill 0'", params![])).await.unwrap();
+    store.write(|tx| put(tx, "fits again")).await.unwrap();
+    assert!(store.check().await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn g56_a_disk_that_refuses_a_commit_loses_nothing_that_was_acknowledged() {
+    let fixture = Fixture::sqlite();
+    fixture.open().close().await;
+    // The log beside the database meets the limit, inside a commit.
+    let mut process = Process::start_limited("fill", fixture.dir.path(), 2000);
+    let written: u64 = process.hear().unwrap().parse().unwrap();
+    let code = process.hear().unwrap();
+    assert!(code == "store_io" || code == "store_full", "{code}");
+    let rows: u64 = process.hear().unwrap().parse().unwrap();
+    assert!(written > 10);
+    assert_eq!(rows, written + 1, "its own facts and one");
+    process.finish();
+    let store = fixture.open();
+    let left: u64 = store.read(|tx| tx.one("SELECT count(*) FROM meta", params![])).await.unwrap();
+    assert_eq!(left, written + 1);
+    assert!(store.check().await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_the_callers_thread_a_write_is_done_when_the_call_returns() {
+    let fixture = Fixture::sqlite();
+    let store =
+        Store::open(StoreOptions { threads: Threads::Caller, ..fixture.options() }).unwrap();
+    let started = tokio::time::Instant::now();
+    store.write(|tx| put(tx, "done")).detach();
+    let failed = store.write(|tx| {
+        put(tx, "undone")?;
+        Err::<(), _>(StoreError::Closed)
+    });
+    assert_eq!(ids(&store).await, ["done"]);
+    assert_eq!(failed.await.unwrap_err(), StoreError::Closed);
+    assert_eq!(started.elapsed(), Duration::ZERO, "paused time did not run away");
+    store.close().await;
+    assert_eq!(store.write(|tx| put(tx, "late")).await.unwrap_err(), StoreError::Closed);
+}
