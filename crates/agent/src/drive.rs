@@ -17,6 +17,7 @@ mod tool_round;
 mod toolbox;
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ pub(crate) struct Prepared {
 }
 
 /// Drives a run to its end. Ends with exactly one terminal event and, if it began, exactly one `after_run`.
-pub(crate) async fn drive(prepared: Prepared) -> Result<Outcome, Error> {
+pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
     let span = span::invoke_agent(&prepared.core, prepared.run_id);
     async move {
         let (begin, cx) = setup::split(prepared);
@@ -83,7 +84,7 @@ pub(crate) async fn drive(prepared: Prepared) -> Result<Outcome, Error> {
             // The terminal event of this life comes before the first of the next.
             suspended.next_seq = cx.queue.next_seq() + 1;
         }
-        cx.queue.emit(terminal_event(&outcome));
+        cx.queue.emit_with(|| terminal_event(&outcome));
         outcome
     }
     .instrument(span)
@@ -91,7 +92,10 @@ pub(crate) async fn drive(prepared: Prepared) -> Result<Outcome, Error> {
 }
 
 /// The context of the first model call; commits the user's message only if asked to.
-pub(crate) async fn preview(prepared: Prepared, commit: bool) -> Result<ContextPreview, Error> {
+pub(crate) async fn preview(
+    prepared: Box<Prepared>,
+    commit: bool,
+) -> Result<ContextPreview, Error> {
     let (begin, cx) = setup::split(prepared);
     let mut driver = setup::open(&cx, begin).await?;
     if commit {
@@ -106,14 +110,17 @@ async fn live(cx: &Arc<Cx>, begin: Begin, input: &str) -> Result<Outcome, Error>
     // A suspended run has its own deadline, which is known once it is open.
     let wall = if goes_on { None } else { cx.limits().wall };
     let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
-    let entering = async {
+    // Boxed, because it is large and over long before the run is.
+    let mut entering = Box::pin(async {
         cx.hooks.before_run(input).await;
         enter(cx, begin, input).await
-    };
+    });
     // If a hook, a store or an instruction provider hangs, nothing has happened yet that must be kept.
-    match interruptible(cx, deadline, entering).await {
+    let entered = interruptible(cx, deadline, entering.as_mut()).await;
+    drop(entering);
+    match entered {
         Ok(entered) => match entered? {
-            Entered::Ready(driver) => driver.run().await,
+            Entered::Ready(mut driver) => driver.run().await,
             Entered::Over(outcome) => Ok(*outcome),
         },
         Err(StopReason::Limit) => Err(no_time(wall, "all of it before the first step")),
@@ -249,7 +256,7 @@ enum Next {
 }
 
 impl Driver {
-    async fn run(mut self) -> Result<Outcome, Error> {
+    async fn run(&mut self) -> Result<Outcome, Error> {
         loop {
             if self.cx.control.cancel.is_cancelled() {
                 return self.cancel().await;
@@ -257,7 +264,8 @@ impl Driver {
             // What ends by itself needs no time limit; and the clock must not end it twice.
             let deadline = if self.run.is_done() { None } else { self.deadline() };
             let cx = Arc::clone(&self.cx);
-            match interruptible(&cx, deadline, self.perform()).await {
+            let performed = interruptible(&cx, deadline, pin!(self.perform())).await;
+            match performed {
                 Ok(next) => match next? {
                     Next::GoOn => {}
                     Next::Suspend => return self.suspend(),
@@ -352,8 +360,9 @@ impl Driver {
         }
         // A run whose time was over is still shown to the hooks; others share the time that is left.
         let deadline = self.deadline().filter(|deadline| *deadline > Instant::now());
-        let seen = self.cx.hooks.after_agent(&mut summary);
-        match interruptible(&self.cx, deadline, seen).await {
+        let hooks = &self.cx.hooks;
+        let seen = interruptible(&self.cx, deadline, pin!(hooks.after_agent(&mut summary))).await;
+        match seen {
             Ok(done) => done.map_err(hook_error("after_agent"))?,
             Err(StopReason::Limit) => {
                 return Err(no_time(self.run.config().limits.wall, "all of it"));

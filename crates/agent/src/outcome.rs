@@ -62,6 +62,26 @@ impl<O> Outcome<O> {
     }
 }
 
+impl Outcome<String> {
+    /// The same with the answer as its type.
+    pub(crate) fn decode<O>(
+        self,
+        decode: fn(&str) -> Result<O, String>,
+    ) -> Result<Outcome<O>, Error> {
+        Ok(match self {
+            Self::Done(result) => {
+                let output = decode(&result.output)
+                    .map_err(|problem| Error::Output { problem, raw: result.output.clone() })?;
+                let RunResult { run_id, summary, messages, state, .. } = result;
+                Outcome::Done(RunResult { output, run_id, summary, messages, state })
+            }
+            Self::Suspended(suspended) => Outcome::Suspended(suspended),
+            Self::Denied { reason } => Outcome::Denied { reason },
+            Self::Cancelled(partial) => Outcome::Cancelled(partial),
+        })
+    }
+}
+
 /// Why stored bytes are not a suspended run.
 #[derive(Debug, thiserror::Error)]
 pub enum SuspendedError {

@@ -3,7 +3,6 @@
 use std::future::IntoFuture;
 use std::sync::Arc;
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::{Limits, Message, RunId, ToolResult};
 use provost_model::{ChatModel, Settings};
@@ -228,37 +227,41 @@ impl<O: Send + 'static> RunBuilder<O> {
         self.start(Reader::Stream)
     }
 
-    fn start(self, reader: Reader) -> RunStream<O> {
-        let (prepared, queue, control) = self.prepare(reader);
-        let decode = prepared.agent.decode;
-        let driving = async move { drive::drive(prepared.erase()).await?.decode(decode) };
-        RunStream::new(driving.boxed(), queue, control)
+    /// Runs to the end; suspension, refusal and cancellation are outcomes, not errors.
+    pub async fn outcome(self) -> Result<Outcome<O>, Error> {
+        self.unwatched().outcome().await
     }
 
-    /// Runs to the end; suspension, refusal and cancellation are outcomes, not errors.
-    pub async fn outcome(mut self) -> Result<Outcome<O>, Error> {
+    /// The run of somebody who wants only what it comes to.
+    fn unwatched(mut self) -> RunStream<O> {
         let on_approval = self.options.on_approval.as_ref().unwrap_or(&self.agent.core.on_approval);
         // Nobody reads the events of this run, so nobody can answer them.
         if matches!(on_approval, OnApproval::Events) {
             self.options.on_approval = Some(OnApproval::Deny);
         }
-        self.start(Reader::Nobody).outcome().await
+        self.start(Reader::Nobody)
+    }
+
+    fn start(self, reader: Reader) -> RunStream<O> {
+        let decode = self.agent.decode;
+        let prepared = self.prepare(reader);
+        let (queue, control) = (Arc::clone(&prepared.queue), Arc::clone(&prepared.control));
+        RunStream::new(Box::pin(drive::drive(prepared)), decode, queue, control)
     }
 
     /// The conversation and instructions the run would start from, without touching session, hooks or model.
     /// It is not made to fit the model's context: that may need a model.
     pub async fn peek(self) -> Result<ContextPreview, Error> {
-        let (prepared, ..) = self.prepare(Reader::Nobody);
-        drive::preview(prepared.erase(), /*commit*/ false).await
+        drive::preview(self.prepare(Reader::Nobody), /*commit*/ false).await
     }
 
     /// Like [`peek`](Self::peek), and adds the user's message to the session.
     pub async fn build_context(self) -> Result<ContextPreview, Error> {
-        let (prepared, ..) = self.prepare(Reader::Nobody);
-        drive::preview(prepared.erase(), /*commit*/ true).await
+        drive::preview(self.prepare(Reader::Nobody), /*commit*/ true).await
     }
 
-    fn prepare(self, reader: Reader) -> (PreparedRun<O>, Arc<EventQueue>, Arc<Control>) {
+    /// Boxed, because it is large and goes through many hands.
+    fn prepare(self, reader: Reader) -> Box<Prepared> {
         let env = self.agent.core.env.clone();
         let (run_id, next_seq): (RunId, u64) = match &self.begin {
             Begin::Resume(suspended) => (suspended.run_id(), suspended.next_seq),
@@ -274,15 +277,14 @@ impl<O: Send + 'static> RunBuilder<O> {
             Reader::Stream => queue,
             Reader::Nobody => queue.unread(),
         });
-        let prepared = PreparedRun {
-            agent: self.agent,
+        Box::new(Prepared {
+            core: self.agent.core,
             run_id,
             begin: self.begin,
             options: self.options,
-            queue: Arc::clone(&queue),
-            control: Arc::clone(&control),
-        };
-        (prepared, queue, control)
+            queue,
+            control,
+        })
     }
 }
 
@@ -291,28 +293,6 @@ impl<O: Send + 'static> RunBuilder<O> {
 enum Reader {
     Stream,
     Nobody,
-}
-
-struct PreparedRun<O: Send + 'static> {
-    agent: Agent<O>,
-    run_id: RunId,
-    begin: Begin,
-    options: RunOptions,
-    queue: Arc<EventQueue>,
-    control: Arc<Control>,
-}
-
-impl<O: Send + 'static> PreparedRun<O> {
-    fn erase(self) -> Prepared {
-        Prepared {
-            core: self.agent.core,
-            run_id: self.run_id,
-            begin: self.begin,
-            options: self.options,
-            queue: self.queue,
-            control: self.control,
-        }
-    }
 }
 
 /// What the first model call of a run would see.
@@ -329,22 +309,9 @@ impl<O: Send + 'static> IntoFuture for RunBuilder<O> {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        async move { self.outcome().await.and_then(Outcome::into_result) }.boxed()
-    }
-}
-
-impl Outcome<String> {
-    fn decode<O>(self, decode: fn(&str) -> Result<O, String>) -> Result<Outcome<O>, Error> {
-        Ok(match self {
-            Self::Done(result) => {
-                let output = decode(&result.output)
-                    .map_err(|problem| Error::Output { problem, raw: result.output.clone() })?;
-                let RunResult { run_id, summary, messages, state, .. } = result;
-                Outcome::Done(RunResult { output, run_id, summary, messages, state })
-            }
-            Self::Suspended(suspended) => Outcome::Suspended(suspended),
-            Self::Denied { reason } => Outcome::Denied { reason },
-            Self::Cancelled(partial) => Outcome::Cancelled(partial),
-        })
+        let mut run = self.unwatched();
+        Box::pin(std::future::poll_fn(move |cx| {
+            run.poll_outcome(cx).map(|outcome| outcome.and_then(Outcome::into_result))
+        }))
     }
 }

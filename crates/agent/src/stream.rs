@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
@@ -77,9 +77,17 @@ impl EventQueue {
     }
 
     pub(crate) fn emit(&self, kind: EventKind) {
-        if self.is_unread {
-            return;
+        self.emit_with(|| kind);
+    }
+
+    /// The same for an event that costs something to make.
+    pub(crate) fn emit_with(&self, make: impl FnOnce() -> EventKind) {
+        if !self.is_unread {
+            self.put(make());
         }
+    }
+
+    fn put(&self, kind: EventKind) {
         let at = self.env.now();
         let mut waiting = self.lock();
         if waiting.abandoned {
@@ -162,7 +170,7 @@ impl Wake for EventQueue {
     }
 }
 
-type Driving<O> = BoxFuture<'static, Result<Outcome<O>, Error>>;
+type Driving = BoxFuture<'static, Result<Outcome, Error>>;
 
 /// The events of a live run, ending with one that [`is_terminal`](EventKind::is_terminal).
 ///
@@ -170,7 +178,9 @@ type Driving<O> = BoxFuture<'static, Result<Outcome<O>, Error>>;
 /// the session is left with a valid history.
 #[must_use = "a run does nothing unless its stream is polled"]
 pub struct RunStream<O: Send + 'static = String> {
-    driving: Option<Driving<O>>,
+    driving: Option<Driving>,
+    /// Makes the answer's type of its text.
+    decode: fn(&str) -> Result<O, String>,
     queue: Arc<EventQueue>,
     /// The queue, as the driver knows it.
     waker: Waker,
@@ -180,9 +190,15 @@ pub struct RunStream<O: Send + 'static = String> {
 }
 
 impl<O: Send + 'static> RunStream<O> {
-    pub(crate) fn new(driving: Driving<O>, queue: Arc<EventQueue>, control: Arc<Control>) -> Self {
+    pub(crate) fn new(
+        driving: Driving,
+        decode: fn(&str) -> Result<O, String>,
+        queue: Arc<EventQueue>,
+        control: Arc<Control>,
+    ) -> Self {
         let waker = Waker::from(Arc::clone(&queue));
-        Self { driving: Some(driving), queue, waker, control, outcome: None, started: false }
+        let driving = Some(driving);
+        Self { driving, decode, queue, waker, control, outcome: None, started: false }
     }
 
     /// A way to steer the run.
@@ -206,8 +222,28 @@ impl<O: Send + 'static> RunStream<O> {
 
     /// Lets the run go on to its end and gives what it came to; events not yet taken are dropped.
     pub async fn outcome(mut self) -> Result<Outcome<O>, Error> {
-        while self.next().await.is_some() {}
-        self.outcome.take().unwrap_or_else(|| Err(Error::Bug("the run ended twice".to_owned())))
+        std::future::poll_fn(|cx| self.poll_outcome(cx)).await
+    }
+
+    pub(crate) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Outcome<O>, Error>> {
+        if self.queue.is_unread() {
+            // Without a reader the queue has no part in this: whoever awaits the run is woken directly.
+            ready!(self.poll_driving(cx));
+        } else {
+            while ready!(self.poll_next_unpin(cx)).is_some() {}
+        }
+        let ended_twice = || Err(Error::Bug("the run ended twice".to_owned()));
+        Poll::Ready(self.outcome.take().unwrap_or_else(ended_twice))
+    }
+
+    /// Lets the driver go on; ready once it is done.
+    fn poll_driving(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(driving) = &mut self.driving else { return Poll::Ready(()) };
+        self.started = true;
+        let outcome = ready!(driving.as_mut().poll(cx));
+        self.driving = None;
+        self.outcome = Some(outcome.and_then(|outcome| outcome.decode(self.decode)));
+        Poll::Ready(())
     }
 }
 
@@ -220,17 +256,12 @@ impl<O: Send + 'static> Stream for RunStream<O> {
         if let Some(event) = self.queue.pop(/*then_polls*/ true) {
             return Poll::Ready(Some(event));
         }
-        let this = &mut *self;
-        if let Some(driving) = &mut this.driving {
+        if self.driving.is_some() {
             // Before anything is looked at, so that nothing happens unnoticed.
-            this.queue.reader.register(cx.waker());
-            if this.queue.is_due.swap(false, Ordering::AcqRel) {
-                this.started = true;
-                let mut cx = Context::from_waker(&this.waker);
-                if let Poll::Ready(outcome) = driving.as_mut().poll(&mut cx) {
-                    this.driving = None;
-                    this.outcome = Some(outcome);
-                }
+            self.queue.reader.register(cx.waker());
+            if self.queue.is_due.swap(false, Ordering::AcqRel) {
+                let waker = self.waker.clone();
+                let _done = self.poll_driving(&mut Context::from_waker(&waker)).is_ready();
             }
         }
         match self.queue.pop(/*then_polls*/ false) {

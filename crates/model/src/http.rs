@@ -2,6 +2,7 @@
 //!
 //! It moves bytes, keeps time and retries. It knows no vendor's JSON, and nothing it says or prints holds the key.
 
+mod alarm;
 mod build;
 mod call;
 mod client;

@@ -59,6 +59,7 @@ pub enum Progress {
 }
 
 /// An answer that is not the vendor's own protocol.
+#[cold]
 pub(crate) fn malformed(what: &str, cause: &serde_json::Error) -> ModelError {
     // The cause names a place, never the content: a provider's bytes may hold a prompt.
     let place = format!("line {} column {}", cause.line(), cause.column());

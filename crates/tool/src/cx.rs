@@ -37,7 +37,7 @@ pub struct ToolCx(Arc<Inner>);
 
 struct Inner {
     parts: ToolCxParts,
-    asking: Arc<Asking>,
+    asking: Asking,
 }
 
 /// The parts of a [`ToolCx`]; whoever drives a run fills them in.
@@ -71,7 +71,7 @@ pub struct ToolCxParts {
 impl ToolCx {
     /// From its parts.
     pub fn new(parts: ToolCxParts) -> Self {
-        Self(Arc::new(Inner { parts, asking: Arc::default() }))
+        Self(Arc::new(Inner { parts, asking: Asking::default() }))
     }
 
     /// The run.
@@ -157,7 +157,7 @@ impl ToolCx {
     }
 
     /// How long this call has waited for people.
-    pub(crate) fn asking(&self) -> &Arc<Asking> {
+    pub(crate) fn asking(&self) -> &Asking {
         &self.0.asking
     }
 

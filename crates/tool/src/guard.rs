@@ -145,14 +145,14 @@ impl Guard {
     pub async fn run(&self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
         let timeout = permit.tool.spec().timeout;
         let tool = Arc::clone(&permit.tool);
-        let asking = Arc::clone(cx.asking());
+        let watched = cx.clone();
         // The call itself may panic before it returns a future, so it too happens inside the task.
         let body = async move { tool.call(permit, cx).await };
         let mut task = Aborting(tokio::spawn(body.instrument(Span::current())));
         let ended = tokio::select! {
             biased;
             ended = &mut task.0 => Some(ended),
-            () = asking.worked_for(timeout) => None,
+            () = watched.asking().worked_for(timeout) => None,
         };
         let result = match ended {
             Some(Ok(result)) => result,

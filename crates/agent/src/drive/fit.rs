@@ -5,6 +5,7 @@ use std::sync::Arc;
 use provost_core::{Compaction, EventKind, ToolDef, Usage};
 
 use super::Driver;
+use crate::agent::ContextPolicy;
 use crate::context::{
     Calibration, ContextError, Estimate, FitInput, Fitted, count_message, count_system,
     count_tools, repair,
@@ -34,6 +35,17 @@ impl TokenLedger {
     }
 }
 
+/// A conversation that is too long.
+struct Excess {
+    policy: ContextPolicy,
+    /// Tokens of what is not conversation.
+    fixed: u64,
+    /// Tokens that all of it may have, by the estimate.
+    budget: u64,
+    /// The provider refused it as it is.
+    too_long: bool,
+}
+
 impl Driver {
     /// Makes the conversation fit if it does not. `too_long` says that the provider refused it as it is.
     pub(super) async fn fit(
@@ -41,13 +53,22 @@ impl Driver {
         tools: &[Arc<ToolDef>],
         too_long: bool,
     ) -> Result<bool, Error> {
-        let Some(policy) = self.cx.core.context.clone() else { return Ok(false) };
+        match self.excess(tools, too_long) {
+            // Boxed, because it is large and rare.
+            Some(excess) => Box::pin(self.shorten(excess)).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Looks whether the conversation is too long.
+    fn excess(&mut self, tools: &[Arc<ToolDef>], too_long: bool) -> Option<Excess> {
+        let policy = self.cx.core.context.clone()?;
         let window = self.cx.model.info().context_window;
         let allowed = policy
             .tokens_max
             .or_else(|| window.map(|window| window.saturating_sub(policy.reserve)));
         if allowed.is_none() && !too_long {
-            return Ok(false);
+            return None;
         }
         self.count();
         let system = self.system.as_deref().unwrap_or_default();
@@ -60,9 +81,11 @@ impl Driver {
         if too_long {
             budget = budget.min((estimate as f64 * TOO_LONG_FACTOR) as u64);
         }
-        if estimate <= budget {
-            return Ok(false);
-        }
+        (estimate > budget).then_some(Excess { policy, fixed, budget, too_long })
+    }
+
+    async fn shorten(&mut self, excess: Excess) -> Result<bool, Error> {
+        let Excess { policy, fixed, budget, too_long } = excess;
         let input = FitInput {
             messages: self.run.context(),
             tokens: &self.ledger.messages,

@@ -1,5 +1,8 @@
 //! Stopping a run where it stands: nothing that it waits for can keep it.
 
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use provost_core::{EventKind, Role, StopReason};
@@ -16,23 +19,33 @@ use crate::run::Feed;
 pub(super) async fn interruptible<T>(
     cx: &Cx,
     deadline: Option<Instant>,
-    work: impl Future<Output = T>,
+    mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Result<T, StopReason> {
-    tokio::select! {
+    let cancel = &cx.control.cancel;
+    let mut cancelled = pin!(cancel.cancelled());
+    let mut over = pin!(deadline.map(tokio::time::sleep_until));
+    // Who is woken at the end. To ask for that anew whenever the work waits would cost more than to look.
+    let mut waker: Option<Waker> = None;
+    poll_fn(|task| {
         // What is ready counts, also when the end comes at the same moment.
-        biased;
-        done = work => Ok(done),
-        () = cx.control.cancel.cancelled() => Err(StopReason::Cancelled),
-        () = sleep_until(deadline) => Err(StopReason::Limit),
-    }
-}
-
-/// Waits for a moment, or for ever if there is none.
-async fn sleep_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
+        if let Poll::Ready(done) = work.as_mut().poll(task) {
+            return Poll::Ready(Ok(done));
+        }
+        let is_over = || over.as_ref().as_pin_ref().is_some_and(|over| over.is_elapsed());
+        if waker.as_ref().is_some_and(|waker| waker.will_wake(task.waker()))
+            && !cancel.is_cancelled()
+            && !is_over()
+        {
+            return Poll::Pending;
+        }
+        waker = Some(task.waker().clone());
+        if cancelled.as_mut().poll(task).is_ready() {
+            return Poll::Ready(Err(StopReason::Cancelled));
+        }
+        let over = over.as_mut().as_pin_mut().map(|over| over.poll(task));
+        over.map_or(Poll::Pending, |over| over.map(|()| Err(StopReason::Limit)))
+    })
+    .await
 }
 
 impl Driver {

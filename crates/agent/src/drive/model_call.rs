@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use provost_core::{EventKind, Money};
 use provost_model::{
-    ChatRequest, Fold, ModelError, ModelErrorClass, ModelEvent, ModelResponse, ToolChoice,
+    ChatRequest, Fold, ModelError, ModelErrorClass, ModelEvent, ModelResponse, ModelStream,
+    ToolChoice,
 };
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -24,18 +25,23 @@ impl Driver {
         let started = Instant::now();
         let mut announced = HashSet::new();
         self.begin_model_call(turn, &request).await?;
-        let mut outcome = self.ask_in_span(request.clone(), &mut announced).await;
+        let mut outcome = self.ask_in_span(&request, &mut announced).await;
         if let Err(error) = &outcome
             && error.class == ModelErrorClass::ContextLength
             && self.fit(&request.tools, /*too_long*/ true).await?
         {
             request.messages = self.run.context().to_vec();
             self.begin_model_call(turn, &request).await?;
-            outcome = self.ask_in_span(request.clone(), &mut announced).await;
+            outcome = self.ask_in_span(&request, &mut announced).await;
         }
         let used = |answer: &ModelResponse| answer.usage_known.then_some(answer.usage);
         self.unseen = outcome.as_ref().ok().map(used);
-        let response = self.post_model_call(&request, outcome, started.elapsed()).await?;
+        let seen = self.cx.hooks.post_model_call(&mut outcome, started.elapsed()).await;
+        seen.map_err(hook_error("post_model_call"))?;
+        let response = match outcome {
+            Ok(response) => response,
+            Err(error) => Box::pin(self.rescue(&request, error)).await?,
+        };
         self.unseen = None;
         self.accept(turn, response, &announced)
     }
@@ -106,25 +112,26 @@ impl Driver {
 
     async fn ask_in_span(
         &mut self,
-        request: ChatRequest,
+        request: &ChatRequest,
         announced: &mut HashSet<String>,
     ) -> Result<ModelResponse, ModelError> {
         let span = span::chat(self.cx.model.info());
-        let outcome = self.ask(request, announced).instrument(span.clone()).await;
+        let answer = span.in_scope(|| self.cx.model.stream(request.clone()));
+        let outcome = self.read(answer, announced).instrument(span.clone()).await;
         span::close_chat(&span, &outcome);
         outcome
     }
 
-    /// Streams one answer; `announced` collects the calls whose beginning was told.
-    async fn ask(
+    /// Reads one answer; `announced` collects the calls whose beginning was told.
+    async fn read(
         &mut self,
-        request: ChatRequest,
+        mut answer: ModelStream,
         announced: &mut HashSet<String>,
     ) -> Result<ModelResponse, ModelError> {
-        let mut stream = self.cx.model.stream(request);
+        let is_watched = !self.cx.queue.is_unread();
         self.fold = Some(Fold::default());
         let outcome = loop {
-            match stream.next().await {
+            match answer.next().await {
                 None => break Ok(()),
                 Some(Err(error)) => break Err(error),
                 Some(Ok(event)) => {
@@ -132,9 +139,11 @@ impl Driver {
                     if let Err(error) = fold.push(&event) {
                         break Err(error);
                     }
-                    self.cx.tell(event, fold, announced);
-                    if self.cx.queue.is_backed_up() {
-                        self.cx.queue.taken().await;
+                    if is_watched {
+                        self.cx.tell(event, fold, announced);
+                        if self.cx.queue.is_backed_up() {
+                            self.cx.queue.taken().await;
+                        }
                     }
                 }
             }
@@ -143,23 +152,15 @@ impl Driver {
         outcome.and_then(|()| fold.finish())
     }
 
-    async fn post_model_call(
-        &mut self,
+    /// Hooks may answer in the place of a model that failed.
+    async fn rescue(
+        &self,
         request: &ChatRequest,
-        mut outcome: Result<ModelResponse, ModelError>,
-        duration: Duration,
+        error: ModelError,
     ) -> Result<ModelResponse, Error> {
-        let hooks = &self.cx.hooks;
-        hooks
-            .post_model_call(&mut outcome, duration)
-            .await
-            .map_err(hook_error("post_model_call"))?;
-        match outcome {
-            Ok(response) => Ok(response),
-            Err(error) => match hooks.on_model_error(request, &error).await {
-                Ok(Some(rescue)) => Ok(rescue),
-                Ok(None) | Err(_) => Err(Error::Model(error)),
-            },
+        match self.cx.hooks.on_model_error(request, &error).await {
+            Ok(Some(rescue)) => Ok(rescue),
+            Ok(None) | Err(_) => Err(Error::Model(error)),
         }
     }
 
@@ -187,10 +188,13 @@ impl Driver {
         };
         for call in message.tool_calls() {
             if !announced.contains(&call.id) {
-                let (call_id, name) = (call.id.clone(), call.name.clone());
-                self.cx.queue.emit(EventKind::ToolCallStarted { call_id, name });
+                self.cx.queue.emit_with(|| EventKind::ToolCallStarted {
+                    call_id: call.id.clone(),
+                    name: call.name.clone(),
+                });
             }
-            self.cx.queue.emit(EventKind::ToolCallReady { call: Box::new(call.clone()) });
+            let ready = || EventKind::ToolCallReady { call: Box::new(call.clone()) };
+            self.cx.queue.emit_with(ready);
         }
         self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop, usage });
         self.tell_refused(produced);
@@ -209,9 +213,6 @@ impl Driver {
 impl Cx {
     /// Passes a delta on to whoever watches.
     fn tell(&self, event: ModelEvent, fold: &Fold, announced: &mut HashSet<String>) {
-        if self.queue.is_unread() {
-            return;
-        }
         let call_id = |index| fold.call_id(index).unwrap_or_default().to_owned();
         let kind = match event {
             ModelEvent::Text(text) => EventKind::TextDelta { text },

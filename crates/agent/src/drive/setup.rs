@@ -49,8 +49,8 @@ pub(crate) struct Cx {
 }
 
 /// Joins what the agent and the run give.
-pub(crate) fn split(prepared: Prepared) -> (Begin, Arc<Cx>) {
-    let Prepared { core, run_id, begin, mut options, queue, control } = prepared;
+pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
+    let Prepared { core, run_id, begin, mut options, queue, control } = *prepared;
     let mut values = begin.going_on().map_or_else(|| core.state.clone(), |run| run.state().clone());
     values.append(&mut options.state);
     let state = State::new(values);

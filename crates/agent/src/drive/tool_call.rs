@@ -53,6 +53,7 @@ enum Cleared {
     Suspend(ApprovalRequest),
 }
 
+/// Ways that few calls take are boxed: the common call is a small future.
 impl Cx {
     /// Takes one call to its end.
     pub(crate) async fn call(
@@ -71,14 +72,14 @@ impl Cx {
         let Some(tool) = toolbox.find(&call.name) else {
             let text =
                 format!("there is no tool `{}`; the tools are: {}", call.name, toolbox.names());
-            return self.failed(call, text, Duration::ZERO, /*fault*/ false).await;
+            return Box::pin(self.failed(call, text, Duration::ZERO, /*fault*/ false)).await;
         };
         match self.clear(tool, &call, ticket.decision()).await {
             Cleared::Run(permit) => self.run_permitted(tool, permit, call, &ticket).await,
             Cleared::Refused(text) => self.refused(call, text),
             Cleared::Wrong(text) => {
                 let text = budget_text(text, retries_left(tool, &ticket));
-                self.failed(call, text, Duration::ZERO, /*fault*/ true).await
+                Box::pin(self.failed(call, text, Duration::ZERO, /*fault*/ true)).await
             }
             Cleared::Suspend(request) => {
                 CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
@@ -102,7 +103,7 @@ impl Cx {
             Verdict::Deny(reason) => Cleared::Refused(reason),
             Verdict::Invalid(problem) => Cleared::Wrong(problem),
             Verdict::Ask => {
-                match self.ask_person(call, None, None).await {
+                match Box::pin(self.ask_person(call, None, None)).await {
                     Ok(ApprovalDecision::Approve) => {
                         match self.core.guard.check(tool, call, /*approved*/ true) {
                             Verdict::Allow(permit) => Cleared::Run(permit),
@@ -129,8 +130,10 @@ impl Cx {
             return ended;
         }
         let retries_left = retries_left(tool, ticket);
-        self.queue
-            .emit(EventKind::ToolStarted { call_id: call.id.clone(), name: call.name.clone() });
+        self.queue.emit_with(|| EventKind::ToolStarted {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+        });
         // Set when the call ends, however it does: what the tool started stops with it.
         let cancel = self.control.cancel.child_token();
         let _ends_with_the_call = cancel.clone().drop_guard();
@@ -155,21 +158,23 @@ impl Cx {
         span::close_tool(&span, &ran);
         match ran {
             Ok(output) if output.is_error => {
-                self.failed_with(call, output, duration, /*fault*/ false).await
+                Box::pin(self.failed_with(call, output, duration, /*fault*/ false)).await
             }
             Ok(output) => self.finished(call, output, duration, /*fault*/ false).await,
             Err(ToolError::Fatal(error)) => {
                 CallOutcome { effective: call, fault: false, end: CallEnd::Fatal(error) }
             }
             Err(ToolError::NeedsApproval { hint, payload }) => {
-                self.ask_again(tool, call, Question { hint, payload }, ticket).await
+                let question = Question { hint, payload };
+                Box::pin(self.ask_again(tool, call, question, ticket)).await
             }
             Err(ToolError::Retry(text)) => {
                 let text = budget_text(text, retries_left);
-                self.failed(call, text, duration, /*fault*/ true).await
+                Box::pin(self.failed(call, text, duration, /*fault*/ true)).await
             }
             Err(error) => {
-                self.failed(call, error.to_string(), duration, /*fault*/ false).await
+                let text = error.to_string();
+                Box::pin(self.failed(call, text, duration, /*fault*/ false)).await
             }
         }
     }
@@ -208,7 +213,7 @@ impl Cx {
                         decided
                             .answers
                             .push(Answer { request, decision: ApprovalDecision::Approve });
-                        Box::pin(self.run_permitted(tool, permit, call, &decided)).await
+                        self.run_permitted(tool, permit, call, &decided).await
                     }
                     _ => self.refused(call, "the call was not allowed".to_owned()),
                 }
@@ -258,7 +263,8 @@ impl Cx {
     ) -> CallOutcome {
         self.hooks.post_tool_use(&call, &mut output, duration).await;
         let result = output.into_result(&call);
-        self.queue.emit(EventKind::ToolFinished { result: Box::new(result.clone()), duration });
+        self.queue
+            .emit_with(|| EventKind::ToolFinished { result: Box::new(result.clone()), duration });
         CallOutcome { effective: call, fault, end: CallEnd::Result(result) }
     }
 }

@@ -78,8 +78,13 @@ impl Driver {
     async fn call_batch(&mut self, batch: Vec<CallTicket>) -> Result<(), Error> {
         let (cx, toolbox) = (Arc::clone(&self.cx), self.toolbox.clone());
         // Boxed, because a call is a large future and is moved three times before it runs.
-        let calls: Vec<_> =
+        let mut calls: Vec<_> =
             batch.into_iter().map(|ticket| cx.call(&toolbox, ticket).boxed()).collect();
+        // Nearly always there is one, and that one needs no crowd.
+        if let [only] = calls.as_mut_slice() {
+            let outcome = only.await;
+            return self.take(outcome);
+        }
         let mut running = stream::iter(calls).buffer_unordered(cx.core.parallel_tools);
         while let Some(outcome) = running.next().await {
             self.take(outcome)?;

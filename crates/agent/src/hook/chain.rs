@@ -189,7 +189,8 @@ impl Hooks {
         if self.hooks.is_empty() {
             return;
         }
-        let mut event = HookEvent::at(point, &self.cx.agent, self.env.now());
+        // Boxed, because every point of a run would have room for one, with or without hooks.
+        let mut event = Box::new(HookEvent::at(point, &self.cx.agent, self.env.now()));
         event.task_id = self.cx.task_id;
         fill(&mut event);
         for hook in &self.hooks {

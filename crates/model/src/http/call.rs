@@ -14,8 +14,9 @@ use http_body::Body as _;
 use provost_core::limits::RESPONSE_BYTES_MAX;
 use tokio::time::{Instant, Sleep};
 
+use super::alarm::Alarm;
 use super::{Endpoint, header, later};
-use crate::http::send::{self, Opened};
+use crate::http::send::{self, Answering, Opened};
 use crate::sse::{SseError, SseParser};
 use crate::wire::{Decoder, Progress};
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent};
@@ -33,7 +34,7 @@ const BODY_BYTES_MAX: usize = 4 * RESPONSE_BYTES_MAX;
 pub(super) struct Call {
     endpoint: Arc<Endpoint>,
     /// The request until it is encoded.
-    request: Option<ChatRequest>,
+    request: Option<Box<ChatRequest>>,
     body: Bytes,
     deadline: Option<Instant>,
     retries: u32,
@@ -43,15 +44,25 @@ pub(super) struct Call {
     /// Decoded events, last one first.
     queue: Vec<ModelEvent>,
     failure: Option<ModelError>,
+    /// For everything that is waited for.
+    alarm: Alarm,
     state: State,
 }
 
 enum State {
     Start,
-    Sending(BoxFuture<'static, Result<Opened, ModelError>>),
+    Sending(Sending),
+    /// The provider said no; this reads why.
+    Refused(BoxFuture<'static, ModelError>),
     Reading(Box<Reading>),
     Waiting(Pin<Box<Sleep>>),
     Done,
+}
+
+struct Sending {
+    answering: Answering,
+    /// When the first byte must be there.
+    first_byte: Instant,
 }
 
 struct Reading {
@@ -64,8 +75,6 @@ struct Reading {
     last_byte: Instant,
     /// How long silence may last now.
     patience: Duration,
-    /// Set once and moved only when it fires: resetting a timer for every token would cost more than the token.
-    timer: Pin<Box<Sleep>>,
     finished: bool,
 }
 
@@ -73,7 +82,7 @@ impl Call {
     pub(super) fn new(endpoint: Arc<Endpoint>, request: ChatRequest) -> Self {
         Self {
             endpoint,
-            request: Some(request),
+            request: Some(Box::new(request)),
             body: Bytes::new(),
             deadline: None,
             retries: 0,
@@ -81,6 +90,7 @@ impl Call {
             stopped: false,
             queue: Vec::new(),
             failure: None,
+            alarm: Alarm::default(),
             state: State::Start,
         }
     }
@@ -94,25 +104,54 @@ impl Call {
             let body = self.endpoint.wire.encode(&request, &self.endpoint.info)?;
             self.body = Bytes::from(body);
         }
-        let opening = send::open(Arc::clone(&self.endpoint), self.body.clone(), self.deadline);
-        self.state = State::Sending(Box::pin(opening));
+        let now = Instant::now();
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            return Err(send::deadline_error());
+        }
+        let first_byte = later(now, self.endpoint.timeouts.first_byte);
+        let answering = send::send(&self.endpoint, self.body.clone())?;
+        self.state = State::Sending(Sending { answering, first_byte });
         Ok(())
     }
 
+    /// Waits for the head of the answer.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ModelError>> {
+        let State::Sending(sending) = &mut self.state else {
+            return Poll::Ready(Ok(()));
+        };
+        match sending.answering.as_mut().poll(cx) {
+            Poll::Ready(Ok(response)) if send::is_refusal(&response) => {
+                let refusal = send::refusal(Arc::clone(&self.endpoint), response, self.deadline);
+                self.state = State::Refused(Box::pin(refusal));
+            }
+            Poll::Ready(Ok(response)) => self.opened(response.into()),
+            Poll::Ready(Err(error)) => {
+                return Poll::Ready(Err(send::transport_error(&self.endpoint, error)));
+            }
+            Poll::Pending => {
+                let first_byte = sending.first_byte;
+                ready!(self.alarm.poll(cx, earlier(first_byte, self.deadline)));
+                return Poll::Ready(Err(match self.deadline {
+                    Some(deadline) if deadline < first_byte => send::deadline_error(),
+                    _ => send::first_byte_error(&self.endpoint),
+                }));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
     fn opened(&mut self, opened: Opened) {
-        header::metadata(&opened.headers, &mut self.queue);
+        let request_id = header::request_id(&opened.headers);
+        header::metadata(&opened.headers, request_id.as_deref(), &mut self.queue);
         self.queue.reverse();
-        let now = Instant::now();
-        let patience = self.endpoint.timeouts.idle;
         self.state = State::Reading(Box::new(Reading {
             body: opened.body,
             sse: SseParser::default(),
             decoder: self.endpoint.wire.decoder(),
-            request_id: header::request_id(&opened.headers),
+            request_id,
             bytes: 0,
-            last_byte: now,
-            patience,
-            timer: Box::pin(tokio::time::sleep_until(wake_at(now, patience, self.deadline))),
+            last_byte: Instant::now(),
+            patience: self.endpoint.timeouts.idle,
             finished: false,
         }));
     }
@@ -147,7 +186,8 @@ impl Call {
                 Poll::Ready(Ok(()))
             }
             Poll::Pending => {
-                ready!(reading.poll_timer(cx, self.deadline));
+                let silent = later(reading.last_byte, reading.patience);
+                ready!(self.alarm.poll(cx, earlier(silent, self.deadline)));
                 let error = reading.timeout_error(self.deadline);
                 Poll::Ready(Err(reading.signed(error)))
             }
@@ -164,15 +204,12 @@ impl Call {
             && self.stopped
         {
             let patience = if reading.finished { CLOSE_TIMEOUT } else { TAIL_TIMEOUT };
-            if patience < reading.patience {
-                reading.patience = patience;
-                let wake = wake_at(reading.last_byte, patience, self.deadline);
-                reading.timer.as_mut().reset(wake);
-            }
+            reading.patience = reading.patience.min(patience);
         }
     }
 
     /// Tries again if nothing was delivered and the policy allows it; else the call has failed.
+    #[cold]
     fn fail(&mut self, error: ModelError) {
         self.state = State::Done;
         if self.stopped {
@@ -217,9 +254,8 @@ impl Stream for Call {
             }
             let step = match &mut call.state {
                 State::Start => call.start(),
-                State::Sending(opening) => {
-                    ready!(opening.as_mut().poll(cx)).map(|opened| call.opened(opened))
-                }
+                State::Sending(_) => ready!(call.poll_send(cx)),
+                State::Refused(refusal) => Err(ready!(refusal.as_mut().poll(cx))),
                 State::Reading(_) => ready!(call.poll_read(cx)),
                 State::Waiting(sleep) => {
                     ready!(sleep.as_mut().poll(cx));
@@ -269,18 +305,6 @@ impl Reading {
         ended.map_err(|error| self.signed(error))
     }
 
-    /// Ready once the silence has lasted too long or the deadline is there.
-    fn poll_timer(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> Poll<()> {
-        loop {
-            ready!(self.timer.as_mut().poll(cx));
-            let wake = wake_at(self.last_byte, self.patience, deadline);
-            if Instant::now() >= wake {
-                return Poll::Ready(());
-            }
-            self.timer.as_mut().reset(wake);
-        }
-    }
-
     fn timeout_error(&self, deadline: Option<Instant>) -> ModelError {
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return send::deadline_error();
@@ -300,9 +324,9 @@ impl Reading {
     }
 }
 
-fn wake_at(last_byte: Instant, patience: Duration, deadline: Option<Instant>) -> Instant {
-    let wake = later(last_byte, patience);
-    deadline.map_or(wake, |deadline| deadline.min(wake))
+/// A moment, or the deadline if that comes first.
+fn earlier(moment: Instant, deadline: Option<Instant>) -> Instant {
+    deadline.map_or(moment, |deadline| deadline.min(moment))
 }
 
 fn is_delta(event: &ModelEvent) -> bool {

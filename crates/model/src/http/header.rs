@@ -37,9 +37,9 @@ fn system_time(now: Timestamp) -> SystemTime {
 }
 
 /// The id and the rate limits of a successful answer as metadata events.
-pub(super) fn metadata(headers: &HeaderMap, out: &mut Vec<ModelEvent>) {
-    if let Some(id) = request_id(headers) {
-        out.push(ModelEvent::Metadata("request_id".to_owned(), Value::String(id)));
+pub(super) fn metadata(headers: &HeaderMap, request_id: Option<&str>, out: &mut Vec<ModelEvent>) {
+    if let Some(id) = request_id {
+        out.push(ModelEvent::Metadata("request_id".to_owned(), id.into()));
     }
     let mut limits = Map::new();
     for (name, value) in headers {

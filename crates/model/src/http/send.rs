@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http_body::Body as _;
 use provost_core::limits::ERROR_BODY_BYTES_MAX;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, Request, Response};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Endpoint, header, later};
+use super::{Endpoint, header};
 use crate::{ModelError, ModelErrorClass};
 
 /// How long the body of an error answer may take.
@@ -26,39 +27,25 @@ pub(super) struct Opened {
     pub(super) body: reqwest::Body,
 }
 
-/// Sends the request and judges the head of the answer.
-pub(super) async fn open(
-    endpoint: Arc<Endpoint>,
-    body: Bytes,
-    deadline: Option<Instant>,
-) -> Result<Opened, ModelError> {
-    if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-        return Err(deadline_error());
-    }
-    let request = request(&endpoint, body)?;
-    let first_byte = later(Instant::now(), endpoint.timeouts.first_byte);
-    let until = deadline.map_or(first_byte, |deadline| deadline.min(first_byte));
-    let response = match timeout_at(until, endpoint.client.execute(request)).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(transport_error(&endpoint, error)),
-        Err(_) if until < first_byte => return Err(deadline_error()),
-        Err(_) => {
-            let waited = endpoint.timeouts.first_byte;
-            return Err(ModelError::new(
-                ModelErrorClass::Timeout,
-                format!(
-                    "the provider did not answer for {waited:?}: raise the first-byte timeout if it needs longer"
-                ),
-            ));
-        }
-    };
-    if response.status().is_success() && !is_page(response.headers()) {
-        let mut response = response;
+impl From<Response> for Opened {
+    fn from(mut response: Response) -> Self {
         let headers = std::mem::take(response.headers_mut());
-        let body = reqwest::Body::from(response);
-        return Ok(Opened { headers, body });
+        Self { headers, body: reqwest::Body::from(response) }
     }
-    Err(refusal(&endpoint, response, deadline).await)
+}
+
+/// The head of an answer that is on its way.
+pub(super) type Answering = BoxFuture<'static, Result<Response, reqwest::Error>>;
+
+/// Sends the request.
+pub(super) fn send(endpoint: &Endpoint, body: Bytes) -> Result<Answering, ModelError> {
+    let request = request(endpoint, body)?;
+    Ok(Box::pin(endpoint.client.execute(request)))
+}
+
+/// True for an answer that is none: [`refusal`] says why.
+pub(super) fn is_refusal(response: &Response) -> bool {
+    !response.status().is_success() || is_page(response.headers())
 }
 
 fn request(endpoint: &Endpoint, body: Bytes) -> Result<Request, ModelError> {
@@ -83,8 +70,9 @@ fn is_page(headers: &HeaderMap) -> bool {
     })
 }
 
-async fn refusal(
-    endpoint: &Endpoint,
+/// Reads why the provider said no.
+pub(super) async fn refusal(
+    endpoint: Arc<Endpoint>,
     mut response: Response,
     deadline: Option<Instant>,
 ) -> ModelError {
@@ -183,6 +171,17 @@ pub(super) fn transport_error(endpoint: &Endpoint, error: reqwest::Error) -> Mod
         }
     };
     ModelError::new(class, message).caused_by(error)
+}
+
+/// The provider took too long to begin.
+pub(super) fn first_byte_error(endpoint: &Endpoint) -> ModelError {
+    let waited = endpoint.timeouts.first_byte;
+    ModelError::new(
+        ModelErrorClass::Timeout,
+        format!(
+            "the provider did not answer for {waited:?}: raise the first-byte timeout if it needs longer"
+        ),
+    )
 }
 
 /// The caller's own deadline passed.

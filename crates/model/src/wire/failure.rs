@@ -25,6 +25,7 @@ struct ErrorBody {
 }
 
 /// Reads an error answer.
+#[cold]
 pub(crate) fn read(status: Option<u16>, body: &[u8]) -> ModelError {
     let words = words(body);
     let status = status.or(words.status);

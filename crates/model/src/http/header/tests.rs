@@ -36,7 +36,7 @@ fn s226_request_id_and_rate_limits_are_kept() {
         ("set-cookie", "secret"),
     ]);
     let mut out = Vec::new();
-    metadata(&headers, &mut out);
+    metadata(&headers, request_id(&headers).as_deref(), &mut out);
     assert_eq!(
         out,
         [

@@ -94,9 +94,14 @@ impl<'a> Chunk<'a> {
         // Looking once whether all of it is text is faster than looking at each string in it.
         match std::str::from_utf8(data) {
             Ok(text) => self.parse(serde_json::Deserializer::from_str(text)),
-            // What is not text may still be in a field that nobody reads, and if not, this says where it is.
-            Err(_) => self.parse(serde_json::Deserializer::from_slice(data)),
+            Err(_) => self.read_bytes(data),
         }
+    }
+
+    /// What is not text may still be in a field that nobody reads, and if not, this says where it is.
+    #[cold]
+    fn read_bytes(&mut self, data: &'a [u8]) -> serde_json::Result<()> {
+        self.parse(serde_json::Deserializer::from_slice(data))
     }
 
     fn parse<R: serde_json::de::Read<'a>>(
@@ -124,12 +129,12 @@ trait Fill<'de> {
 impl<'de> Fill<'de> for Chunk<'de> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
-            "id" => self.id = map.next_value()?,
-            "model" => self.model = map.next_value()?,
+            "id" => self.id = read(map)?,
+            "model" => self.model = read(map)?,
             "choices" => map.next_value_seed(OrNull(List(&mut self.choices)))?,
-            "usage" => self.usage = map.next_value()?,
-            "error" => self.error = map.next_value()?,
-            _ => skip(map)?,
+            "usage" => self.usage = read(map)?,
+            "error" => self.error = read(map)?,
+            _ => drop(read::<IgnoredAny, A>(map)?),
         }
         Ok(())
     }
@@ -138,12 +143,12 @@ impl<'de> Fill<'de> for Chunk<'de> {
 impl<'de> Fill<'de> for Choice<'de> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
-            "index" => self.index = map.next_value()?,
+            "index" => self.index = read(map)?,
             "delta" => map.next_value_seed(OrNull(Place(&mut self.delta)))?,
-            "finish_reason" => self.finish_reason = map.next_value()?,
-            "stop_reason" => self.stop_reason = map.next_value()?,
-            "logprobs" => self.logprobs = map.next_value()?,
-            _ => skip(map)?,
+            "finish_reason" => self.finish_reason = read(map)?,
+            "stop_reason" => self.stop_reason = read(map)?,
+            "logprobs" => self.logprobs = read(map)?,
+            _ => drop(read::<IgnoredAny, A>(map)?),
         }
         Ok(())
     }
@@ -152,21 +157,28 @@ impl<'de> Fill<'de> for Choice<'de> {
 impl<'de> Fill<'de> for Delta<'de> {
     fn field<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         match name {
-            "content" => self.content = map.next_value()?,
-            "refusal" => self.refusal = map.next_value()?,
-            "reasoning_content" => self.reasoning_content = map.next_value()?,
-            "reasoning" => self.reasoning = map.next_value()?,
-            "reasoning_details" => self.reasoning_details = map.next_value()?,
-            "tool_calls" => self.tool_calls = map.next_value()?,
-            _ => skip(map)?,
+            "content" => self.content = read(map)?,
+            "refusal" => self.refusal = read(map)?,
+            "reasoning_content" => self.reasoning_content = read(map)?,
+            "reasoning" => self.reasoning = read(map)?,
+            "reasoning_details" => self.reasoning_details = read(map)?,
+            "tool_calls" => self.tool_calls = read(map)?,
+            _ => drop(read::<IgnoredAny, A>(map)?),
         }
         Ok(())
     }
 }
 
-fn skip<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
-    map.next_value::<IgnoredAny>()?;
-    Ok(())
+/// Reads a value. Not inlined, because many fields share a type, and a chunk is read faster if its code is small.
+#[inline(never)]
+fn read<'de, T: Deserialize<'de>, A: MapAccess<'de>>(map: &mut A) -> Result<T, A::Error> {
+    map.next_value()
+}
+
+/// Reads the name of the next field.
+#[inline(never)]
+fn read_name<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Text<'de>>, A::Error> {
+    map.next_key()
 }
 
 /// Where something is read into.
@@ -188,7 +200,7 @@ impl<'de, T: Fill<'de>> Visitor<'de> for Place<'_, T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key::<Text<'de>>()? {
+        while let Some(name) = read_name(&mut map)? {
             self.0.field(&name.0, &mut map)?;
         }
         Ok(())

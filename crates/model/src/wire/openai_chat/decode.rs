@@ -160,12 +160,14 @@ impl ChatDecoder {
         Ok(())
     }
 
+    #[cold]
     fn other_choice(&mut self, index: u32, choice: &Choice<'_>) {
         if let Some(text) = &choice.delta.content {
             self.other_choices.entry(index).or_default().push_str(text);
         }
     }
 
+    #[cold]
     fn keep_fields(&self, data: &[u8], out: &mut Vec<ModelEvent>) {
         let Ok(Value::Object(mut chunk)) = serde_json::from_slice(data) else {
             return;
@@ -217,6 +219,7 @@ impl Decoder for ChatDecoder {
 }
 
 /// Reasoning as a string, as an object or as a list of pieces.
+#[inline(never)]
 fn reasoning_text(raw: &RawValue) -> Option<String> {
     match serde_json::from_str(raw.get()).ok()? {
         Value::String(text) => Some(text),

@@ -1,0 +1,83 @@
+//! The one timer of a call.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// A timer for a moment that moves with every piece of an answer.
+///
+/// It exists once something is waited for, and it follows the moment only when it fires too early or would fire too late: to
+/// set a timer for every token would cost more than the token.
+#[derive(Default)]
+pub(super) struct Alarm {
+    sleep: Option<Pin<Box<Sleep>>>,
+    /// Who is woken when it fires.
+    waker: Option<Waker>,
+}
+
+impl Alarm {
+    /// Ready once this moment is there.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, moment: Instant) -> Poll<()> {
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(moment)));
+        let is_late = sleep.deadline() > moment;
+        let is_mine = self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        if is_mine && !is_late && !sleep.is_elapsed() {
+            return Poll::Pending;
+        }
+        self.waker = Some(cx.waker().clone());
+        if is_late {
+            sleep.as_mut().reset(moment);
+        }
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            if sleep.deadline() >= moment {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(moment);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_follows_a_moment_that_moves() {
+        let started = Instant::now();
+        let after = |seconds| started + Duration::from_secs(seconds);
+        let mut alarm = Alarm::default();
+        // The moment moves on while the timer stands, so it fires too early once.
+        let mut moments = [after(10), after(30)].into_iter();
+        let mut moment = after(10);
+        poll_fn(|cx| {
+            moment = moments.next().unwrap_or(moment);
+            alarm.poll(cx, moment)
+        })
+        .await;
+        assert_eq!(started.elapsed(), Duration::from_secs(30));
+        // Another wait with the same timer, which comes closer meanwhile.
+        let mut moments = [after(300), after(35)].into_iter();
+        poll_fn(|cx| {
+            moment = moments.next().unwrap_or(moment);
+            cx.waker().wake_by_ref();
+            alarm.poll(cx, moment)
+        })
+        .await;
+        assert_eq!(started.elapsed(), Duration::from_secs(35));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_wakes_whoever_asked_last() {
+        let mut alarm = Alarm::default();
+        let moment = Instant::now() + Duration::from_secs(1);
+        let nobody = &mut Context::from_waker(Waker::noop());
+        assert!(alarm.poll(nobody, moment).is_pending());
+        poll_fn(|cx| alarm.poll(cx, moment)).await;
+        assert_eq!(Instant::now(), moment);
+    }
+}
