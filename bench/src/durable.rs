@@ -5,12 +5,11 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use provost_core::Usage;
 use provost_core::work::AgentCommand;
 use provost_engine::Engine;
-use provost_store::StoreError;
 use provost_store::row::run::RunRow;
 use provost_store::row::run_step;
 use tokio::runtime::Runtime;
@@ -49,10 +48,6 @@ pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     let mut hand = start("hand", server.url(), hand_dir.path())?;
     crowd(plan, &mut ours, &mut hand, table)?;
     alone(plan, &mut ours, &mut hand, table)?;
-    let ([our_group], [hand_group]) = (numbers(&ours.end()?)?, numbers(&hand.end()?)?);
-    let mut groups = Pairs::default();
-    groups.push(our_group, hand_group);
-    table.compare_only("durable tasks: writes in one commit", Unit::Count, &groups);
     Ok(())
 }
 
@@ -63,7 +58,7 @@ fn start(side: &str, url: &str, dir: &Path) -> Result<Side> {
 fn crowd(plan: Plan, ours: &mut Side, hand: &mut Side, table: &mut Table) -> Result<()> {
     let each = plan.pick(4, 1);
     let tasks = (IN_FLIGHT * each) as f64;
-    let (mut speed, mut cpu) = <(Pairs, Pairs)>::default();
+    let (mut speed, mut cpu, mut commits) = <(Pairs, Pairs, Pairs)>::default();
     for wave in 0..=plan.pick(10, 3) {
         let (theirs, ours) = (Wave::of(hand, IN_FLIGHT, each)?, Wave::of(ours, IN_FLIGHT, each)?);
         same_work(&ours, &theirs)?;
@@ -71,28 +66,33 @@ fn crowd(plan: Plan, ours: &mut Side, hand: &mut Side, table: &mut Table) -> Res
         if wave > 0 {
             speed.push(tasks / ours.seconds, tasks / theirs.seconds);
             cpu.push(ours.cpu / tasks, theirs.cpu / tasks);
+            commits.push(ours.commits / tasks, theirs.commits / tasks);
         }
     }
     let what = "64 durable tasks in flight: tasks finished";
     table.ratio_at_least(what, Unit::PerSecond, &speed, SPEED_RATIO_MIN);
     let what = "64 durable tasks in flight: CPU per task";
     table.ratio_at_most(what, Unit::Time, &cpu, CPU_RATIO_MAX);
+    let what = "64 durable tasks in flight: commits per task";
+    table.compare_only(what, Unit::Count, &commits);
     Ok(())
 }
 
 fn alone(plan: Plan, ours: &mut Side, hand: &mut Side, table: &mut Table) -> Result<()> {
-    let (mut time, mut cpu) = <(Pairs, Pairs)>::default();
+    let (mut time, mut cpu, mut commits) = <(Pairs, Pairs, Pairs)>::default();
     for repetition in 0..=plan.pick(60, 10) {
         let (theirs, ours) = (Wave::of(hand, 1, 1)?, Wave::of(ours, 1, 1)?);
         same_work(&ours, &theirs)?;
         if repetition > 0 {
             time.push(ours.seconds / STEPS as f64, theirs.seconds / STEPS as f64);
             cpu.push(ours.cpu / STEPS as f64, theirs.cpu / STEPS as f64);
+            commits.push(ours.commits, theirs.commits);
         }
     }
     let what = "one durable task alone: time per step";
     table.ratio_at_most(what, Unit::Time, &time, STEP_RATIO_MAX);
     table.compare_only("one durable task alone: CPU per step", Unit::Time, &cpu);
+    table.compare_only("one durable task alone: commits", Unit::Count, &commits);
     Ok(())
 }
 
@@ -107,38 +107,35 @@ fn same_work(ours: &Wave, theirs: &Wave) -> Result<()> {
 struct Wave {
     seconds: f64,
     cpu: f64,
+    commits: f64,
     tokens: f64,
 }
 
 impl Wave {
     /// Lets a side do tasks: so many at once, and each of these so often.
     fn of(side: &mut Side, at_once: usize, each: usize) -> Result<Self> {
-        let [seconds, cpu, tokens] = numbers(&side.ask(&format!("{at_once} {each}"))?)?;
-        Ok(Self { seconds, cpu, tokens })
+        let [seconds, cpu, commits, tokens] = numbers(&side.ask(&format!("{at_once} {each}"))?)?;
+        Ok(Self { seconds, cpu, commits, tokens })
     }
 }
 
-/// Does tasks for every line of standard input; then tells how many writes shared a commit.
+/// Does tasks for every line of standard input.
 pub(crate) fn run(side: &str, url: &str, dir: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let group = match side {
-        "ours" => through_engine(&runtime, url, dir)?,
-        _ => {
-            let hand = Hand::open(Path::new(dir), Floor::new(url, TASK_MODEL)?)?;
-            waves(&runtime, || {
-                let hand = hand.clone();
-                async move { hand.run(ours::PROMPT).await }
-            })?;
-            hand.group_size()
-        }
+    if side == "ours" {
+        return through_engine(&runtime, url, dir);
+    }
+    let hand = Hand::open(Path::new(dir), Floor::new(url, TASK_MODEL)?)?;
+    let work = || {
+        let hand = hand.clone();
+        async move { hand.run(ours::PROMPT).await }
     };
-    writeln!(io::stdout(), "{group}")?;
-    Ok(())
+    waves(&runtime, work, || hand.commits())
 }
 
-fn through_engine(runtime: &Runtime, url: &str, dir: &str) -> Result<f64> {
+fn through_engine(runtime: &Runtime, url: &str, dir: &str) -> Result<()> {
     let agent = ours::agent(url, TASK_MODEL)?;
-    let engine = runtime.block_on(async {
+    let (engine, worker) = runtime.block_on(async {
         let engine = engine::open(Path::new(dir), IN_FLIGHT, engine::always(agent)).await?;
         let worker = engine.start().await?;
         // The class is there once it has a run.
@@ -147,23 +144,19 @@ fn through_engine(runtime: &Runtime, url: &str, dir: &str) -> Result<f64> {
         engine::widen(&engine, IN_FLIGHT as u64).await?;
         Ok::<_, crate::Error>((engine, worker))
     })?;
-    let (engine, worker) = engine;
-    let before = engine.store().stats();
-    waves(runtime, || {
+    let work = || {
         let engine = engine.clone();
         async move { tokens(&engine::done(&engine, AgentCommand::text(ours::PROMPT)).await?) }
-    })?;
-    let after = engine.store().stats();
-    let commits = after.commits - before.commits;
-    runtime.block_on(worker.stop(std::time::Duration::ZERO));
-    Ok((after.jobs - before.jobs) as f64 / commits.max(1) as f64)
+    };
+    waves(runtime, work, || engine.store().stats().commits)?;
+    runtime.block_on(worker.stop(Duration::ZERO));
+    Ok(())
 }
 
 /// A task that is not journaled as it should be would be a cheap one.
 async fn check_steps(engine: &Engine, run: &RunRow) -> Result<()> {
     let id = run.id;
-    let read =
-        engine.store().read(move |tx| Ok::<_, StoreError>(run_step::after(tx, id, 0, STEPS_READ)?));
+    let read = engine.store().read(move |tx| run_step::after(tx, id, 0, STEPS_READ));
     let steps = read.await?;
     let count = |kind| steps.iter().filter(|step| step.kind == kind).count();
     let counts = (count("model_call"), count("tool_call"));
@@ -179,13 +172,13 @@ fn tokens(run: &RunRow) -> Result<u64> {
     Ok(serde_json::from_str::<Usage>(usage)?.total())
 }
 
-fn waves<W>(runtime: &Runtime, work: impl Fn() -> W) -> Result<()>
+fn waves<W>(runtime: &Runtime, work: impl Fn() -> W, commits: impl Fn() -> u64) -> Result<()>
 where
     W: Future<Output = Result<u64>> + Send + 'static,
 {
     for line in io::stdin().lines() {
         let [at_once, each] = numbers(&line?)?;
-        let (started, cpu_before) = (Instant::now(), cpu_time());
+        let (started, cpu_before, commits_before) = (Instant::now(), cpu_time(), commits());
         let tokens = runtime.block_on(async {
             let lanes: Vec<_> = (0..at_once as usize)
                 .map(|_| {
@@ -199,8 +192,9 @@ where
             }
             Ok::<_, crate::Error>(tokens)
         })?;
-        let (seconds, cpu) = (started.elapsed(), cpu_time() - cpu_before);
-        writeln!(io::stdout(), "{} {} {tokens}", seconds.as_secs_f64(), cpu.as_secs_f64())?;
+        let seconds = started.elapsed().as_secs_f64();
+        let cpu = (cpu_time() - cpu_before).as_secs_f64();
+        writeln!(io::stdout(), "{seconds} {cpu} {} {tokens}", commits() - commits_before)?;
     }
     Ok(())
 }

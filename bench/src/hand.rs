@@ -29,14 +29,7 @@ pub(crate) struct Hand {
     floor: Floor,
     batches: mpsc::Sender<Batch>,
     tasks: Arc<AtomicI64>,
-    counts: Arc<Counts>,
-}
-
-/// What the writer did so far.
-#[derive(Default)]
-struct Counts {
-    batches: AtomicU64,
-    commits: AtomicU64,
+    commits: Arc<AtomicU64>,
 }
 
 /// What a task writes at once, and who waits for it.
@@ -63,16 +56,15 @@ impl Hand {
         let connection = sqlite::open(&dir.join("hand.db"))?;
         connection.execute_batch(SCHEMA)?;
         let (batches, waiting) = mpsc::channel();
-        let counts = Arc::<Counts>::default();
-        let counted = Arc::clone(&counts);
+        let commits = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&commits);
         thread::spawn(move || serve(connection, &waiting, &counted));
-        Ok(Self { floor, batches, tasks: Arc::default(), counts })
+        Ok(Self { floor, batches, tasks: Arc::default(), commits })
     }
 
-    /// Batches in one commit, on average.
-    pub(crate) fn group_size(&self) -> f64 {
-        let batches = self.counts.batches.load(Ordering::Relaxed);
-        batches as f64 / self.counts.commits.load(Ordering::Relaxed).max(1) as f64
+    /// How often it committed so far.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Does one task. Gives the tokens used.
@@ -144,13 +136,12 @@ impl Pen<'_> {
 }
 
 /// Commits whatever waits, again and again.
-fn serve(mut connection: Connection, waiting: &mpsc::Receiver<Batch>, counts: &Counts) {
+fn serve(mut connection: Connection, waiting: &mpsc::Receiver<Batch>, commits: &AtomicU64) {
     while let Ok(first) = waiting.recv() {
         let more = waiting.try_iter().take(GROUP_MAX - 1);
         let group: Vec<Batch> = std::iter::once(first).chain(more).collect();
         let outcome = commit(&mut connection, &group).map_err(|error| error.to_string());
-        counts.batches.fetch_add(group.len() as u64, Ordering::Relaxed);
-        counts.commits.fetch_add(1, Ordering::Relaxed);
+        commits.fetch_add(1, Ordering::Relaxed);
         for batch in group {
             // Whoever does not wait any more need not be told.
             let _told = batch.done.send(outcome.clone()).is_ok();

@@ -117,6 +117,16 @@ pub(crate) fn time_each(
     Ok(median(times))
 }
 
+/// Waits, but not for ever.
+pub(crate) async fn within<T>(
+    patience: Duration,
+    problem: &str,
+    work: impl Future<Output = T>,
+) -> Result<T> {
+    let late = |elapsed| format!("{problem}: {elapsed} after {} s", patience.as_secs());
+    tokio::time::timeout(patience, work).await.map_err(|elapsed| late(elapsed).into())
+}
+
 /// A runtime on this thread alone, so that its work and its allocations are this thread's.
 pub(crate) fn local_runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::from)

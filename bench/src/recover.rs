@@ -18,6 +18,7 @@ use provost_testkit::{FakeProvider, Reply};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+use crate::measure::within;
 use crate::server::{TASK_MODEL, TASK_MODEL_STEPS, Task, results};
 use crate::side::{Side, numbers};
 use crate::table::{Table, Unit};
@@ -158,8 +159,8 @@ async fn resume(engine: &Engine) -> Result<()> {
     let mut latest = Timestamp::default();
     for id in runs(engine).await? {
         let namespace = Namespace::default();
-        let ended = tokio::time::timeout(PATIENCE, engine.wait(&namespace, id)).await;
-        engine::good(ended.map_err(|_| "a run did not go on")??)?;
+        let ended = within(PATIENCE, "a run did not go on", engine.wait(&namespace, id)).await?;
+        engine::good(ended?)?;
         let events = engine.events(&namespace, id, 0, EVENTS_READ).await?;
         let again = events
             .iter()

@@ -69,5 +69,6 @@ impl Drop for Side {
 /// The numbers of a line.
 pub(crate) fn numbers<const COUNT: usize>(line: &str) -> Result<[f64; COUNT]> {
     let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
-    numbers.try_into().map_err(|_| format!("`{line}` is not {COUNT} numbers").into())
+    let others = |numbers: Vec<f64>| format!("{} numbers, not {COUNT}: `{line}`", numbers.len());
+    numbers.try_into().map_err(|numbers| others(numbers).into())
 }

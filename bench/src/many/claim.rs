@@ -12,7 +12,7 @@ use provost_engine::{AgentProfile, Engine, EngineError, Lease, Worker};
 use provost_model::{ScriptedModel, text};
 use tokio::sync::mpsc;
 
-use crate::measure::{Pairs, median, percentile};
+use crate::measure::{Pairs, median, percentile, within};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result, disk, engine};
 
@@ -104,8 +104,8 @@ impl Valve {
         let namespace = Namespace::default();
         self.engine.set_class_target(&namespace, &self.class, self.open).await?;
         let started = Instant::now();
-        let claimed = tokio::time::timeout(PATIENCE, self.claimed.recv()).await;
-        let claimed = claimed.map_err(|_| "no run was claimed")?.ok_or("the engine is gone")?;
+        let claimed = within(PATIENCE, "no run was claimed", self.claimed.recv()).await?;
+        let claimed = claimed.ok_or("the engine is gone")?;
         Ok(claimed.saturating_duration_since(started).as_secs_f64())
     }
 

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_agent::Agent;
-use provost_core::Role;
 use provost_core::work::{AgentCommand, Namespace};
+use provost_core::{Limits, Role};
 use provost_engine::{AgentProfile, EngineError, Lease};
 use provost_model::{ScriptedModel, call, text};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::ours::{self, add_tool};
+use crate::measure::within;
+use crate::ours::add_tool;
 use crate::table::{Table, Unit};
 use crate::{Plan, Result, disk, engine};
 
@@ -58,7 +59,7 @@ pub(super) async fn fill(dir: &Path, events: usize) -> Result<()> {
     });
     let agent = Agent::builder("adder", model.forgetful())
         .tool(add_tool()?)
-        .limits(provost_core::Limits { turns: None, ..provost_core::Limits::default() })
+        .limits(Limits { turns: None, ..Limits::default() })
         .build()?;
     let engine = engine::open(dir, 1, engine::always(agent)).await?;
     let worker = engine.start().await?;
@@ -90,7 +91,7 @@ pub(super) async fn again(dir: &Path) -> Result<()> {
     };
     let engine = engine::open(dir, 1, agents).await?;
     let worker = engine.start().await?;
-    tokio::time::timeout(PATIENCE, claimed.notified()).await.map_err(|_| "nothing was claimed")?;
+    within(PATIENCE, "nothing was claimed", claimed.notified()).await?;
     super::say("claimed")?;
     worker.stop(Duration::ZERO).await;
     Ok(())

@@ -118,7 +118,7 @@ impl AgentArgs {
 }
 
 /// How long a turn may take to come to an end when the program was told to end. What is not finished then is kept.
-pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs async work on a runtime that is built only now. Threads that still wait for input do not hold the program up.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Problem> {

@@ -228,6 +228,14 @@ pub(crate) async fn drive<O: Write, E: Write>(
                     turn.cancel().await?;
                 }
             },
+            EventKind::ApprovalDecided { id, decision: ApprovalDecision::Deny { .. } }
+                if desk.approver == Approver::Nobody =>
+            {
+                let tool = turn.decided_tool(id).unwrap_or("a tool");
+                desk.printer.aside(&format!(
+                    "· {tool} was not allowed: nobody is there to ask; --yes allows it"
+                ));
+            }
             EventKind::Finished { summary } => return Ok(Ended::Finished(summary)),
             EventKind::Failed { error } => return Ok(Ended::Failed(*error)),
             EventKind::Cancelled => return Ok(Ended::Cancelled),
@@ -267,9 +275,6 @@ async fn decide<O: Write, E: Write>(
         Approver::Leave => return Answer::Gone,
         Approver::Yes => ApprovalDecision::Approve,
         Approver::Nobody => {
-            printer.aside(&format!(
-                "· {name} was not allowed: nobody is there to ask; --yes allows it"
-            ));
             ApprovalDecision::Deny { reason: "nobody was there to approve it".to_owned() }
         }
         Approver::Ask => {

@@ -5,11 +5,13 @@
 //!
 //! Invariant: [`Turn::next`] loses nothing if it is dropped while it waits.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use provost_core::work::{Namespace, RunPhase, RunStatus};
-use provost_core::{ApprovalDecision, ApprovalId, EVENT_VERSION, Env, Event, EventKind, RunId};
+use provost_core::{
+    ApprovalDecision, ApprovalId, EVENT_VERSION, Env, ErrorKind, Event, EventKind, RunId,
+};
 use provost_engine::{Engine, EngineError, Follow, RunView};
 use provost_store::Hint;
 use tokio::sync::broadcast;
@@ -43,7 +45,8 @@ pub(crate) struct Turn {
     /// The attempts that were watched live: their part of the log is known.
     watched: BTreeSet<u64>,
     asked: HashSet<ApprovalId>,
-    decided: HashSet<ApprovalId>,
+    /// Questions that were settled, with the tool they are about.
+    decided: HashMap<ApprovalId, String>,
     is_parked: bool,
     is_over: bool,
     next_seq: u64,
@@ -65,7 +68,7 @@ impl Turn {
             read: 0,
             watched: BTreeSet::new(),
             asked: HashSet::new(),
-            decided: HashSet::new(),
+            decided: HashMap::new(),
             is_parked: false,
             is_over: false,
             next_seq: 0,
@@ -83,14 +86,22 @@ impl Turn {
         self.next().now_or_never().and_then(Result::ok).flatten()
     }
 
+    /// The tool that a settled question is about.
+    pub(crate) fn decided_tool(&self, id: ApprovalId) -> Option<&str> {
+        self.decided.get(&id).map(String::as_str)
+    }
+
     /// Answers a question; the first answer counts, whoever gives it.
     pub(crate) async fn decide(
         &self,
         id: ApprovalId,
         decision: ApprovalDecision,
     ) -> Result<(), Problem> {
-        let answer = self.engine.answer(&self.namespace, id, decision, ANSWERED_BY).await;
-        answer.map(drop).map_err(|error| engine_problem(&error))
+        match self.engine.answer(&self.namespace, id, decision, ANSWERED_BY).await {
+            // Somebody was faster, or it has expired: what counts is told as an event.
+            Err(error) if error.kind() != ErrorKind::Conflict => Err(engine_problem(&error)),
+            _ => Ok(()),
+        }
     }
 
     /// Stops it for good; its last event follows.
@@ -198,9 +209,9 @@ impl Turn {
         for question in &view.questions {
             let id = question.request.id;
             if let Some(decision) = &question.decision
-                && self.asked.contains(&id)
-                && self.decided.insert(id)
+                && !self.decided.contains_key(&id)
             {
+                self.decided.insert(id, question.request.call.name.clone());
                 self.tell(EventKind::ApprovalDecided { id, decision: decision.clone() });
             }
         }

@@ -139,6 +139,12 @@ pub(crate) fn give_slot(
 ) -> Result<(), EngineError> {
     let now = tx.now();
     let started = started(tx, run.id, run.attempt_no)?.unwrap_or(now);
+    let code = match code {
+        // A process that dies takes all its runs with it and says nothing about their class. A run that kills processes is
+        // found by the count of its own crashes.
+        Some(OutcomeCode::WorkerLost) => Some(OutcomeCode::Fenced),
+        code => code,
+    };
     if let Some(mut class) = exec_class::get(tx, &run.class_key)? {
         let settled = breaker(&class)?.settled(started, code, now);
         set_breaker(&mut class, &settled, now)?;

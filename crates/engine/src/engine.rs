@@ -170,7 +170,9 @@ impl Engine {
             self.shared.store.write(move |tx| accept::decide(tx, &namespace, &command, &env));
         let decided = write.await;
         failpoint!("accept.committed");
-        Ok(decided??)
+        let accepted = decided??;
+        self.nudge(accepted.run);
+        Ok(accepted)
     }
 
     /// Answers a question. The first answer counts.

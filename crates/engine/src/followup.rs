@@ -1,7 +1,7 @@
 //! The further runs of a task: one for each thing said after the first, in the order in which it was said.
 
 use provost_core::work::{
-    AgentCommand, DeliveryOutcome, ExecPolicy, InputState, PolicyPatch, TaskEvent,
+    AgentCommand, DeliveryOutcome, ExecPolicy, InputState, PolicyPatch, TaskEvent, TaskState,
 };
 use provost_core::{RunId, Timestamp, TypedId};
 use provost_store::Tx;
@@ -14,8 +14,8 @@ use serde_json::json;
 use crate::accept::{self, NewRun};
 use crate::agent::AgentProfile;
 use crate::error::EngineError;
-use crate::input::Origin;
-use crate::state::{move_task, policy};
+use crate::input::{Origin, has_begun};
+use crate::state::{move_task, policy, word};
 use crate::{event, queue};
 
 /// What a further run of a task stands on.
@@ -82,6 +82,7 @@ pub(crate) fn start(
         timeout,
     };
     task.agent_revision = *revision;
+    close_collected(tx, task)?;
     let mut run = accept::create_run(tx, task, &new, inputs)?;
     accept::limit_queueing(tx, &mut run, start.command.queue_timeout())?;
     if let Some(rank) = start.rank {
@@ -91,6 +92,23 @@ pub(crate) fn start(
     go_on(tx, task)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
     Ok(run.id)
+}
+
+/// Nothing can join a collected turn that is not the last one any more: it need not wait, and what comes must not overtake it.
+fn close_collected(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
+    let now = tx.now();
+    for mut run in run::live_of_task(tx, task.id)? {
+        if has_begun(&run) || run.not_before <= now {
+            continue;
+        }
+        let waiting = input::waiting_for_run(tx, run.id)?;
+        let collected = DeliveryOutcome::Collected.as_str();
+        if !waiting.is_empty() && waiting.iter().all(|row| row.outcome == collected) {
+            queue::schedule(tx, &mut run, now)?;
+            run.update(tx)?;
+        }
+    }
+    Ok(())
 }
 
 /// What follows the end of a run: what it left unanswered gets runs, and the next one answers for the task.
@@ -111,10 +129,16 @@ pub(crate) fn start_next(
 /// Lets the next run answer for the task if the one that did has ended.
 fn go_on(tx: &mut Tx<'_>, task: &mut TaskRow) -> Result<(), EngineError> {
     let live = run::live_of_task(tx, task.id)?;
-    if live.iter().any(|run| task.current_run_id == Some(run.id)) {
+    let Some(next) = live.first() else { return Ok(()) };
+    if let Some(current) = live.iter().find(|run| task.current_run_id == Some(run.id)) {
+        if next.attempt_no == 0 && word::<TaskState>(&task.state)? == TaskState::Running {
+            // What worked for it was another run, and that is over.
+            let asleep = current.not_before > tx.now();
+            let event = if asleep { TaskEvent::FellAsleep } else { TaskEvent::Requeued };
+            move_task(tx, task, event)?;
+        }
         return Ok(());
     }
-    let Some(next) = live.first() else { return Ok(()) };
     task.current_run_id = Some(next.id);
     task.waiting_for = None;
     task.update(tx)?;
@@ -207,7 +231,7 @@ fn fall_back(
 fn in_order(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
     let mut waiting = Vec::new();
     for run in run::live_of_task(tx, task.id)? {
-        if run.attempt_no == 0 {
+        if !has_begun(&run) {
             let first = input::waiting_for_run(tx, run.id)?.iter().map(|row| row.seq).min();
             waiting.push((first.unwrap_or(u64::MAX), run));
         }

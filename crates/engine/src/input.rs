@@ -114,6 +114,8 @@ impl InputRequest {
             deliver: task.deliver,
             priority: task.priority,
             lane: task.lane.clone(),
+            policy: task.policy.clone(),
+            extra_system_prompt: task.extra_system_prompt.clone(),
             ..AgentCommand::default()
         }
     }
@@ -164,7 +166,16 @@ impl Engine {
         let write = self.shared.store.write(move |tx| say(tx, &namespace, target, &request, &env));
         let receipt = write.await;
         failpoint!("input.committed");
-        receipt
+        let receipt = receipt?;
+        self.nudge(receipt.run);
+        Ok(receipt)
+    }
+
+    /// Lets a run that is at work in this process look for messages at its next boundary, whether or not a hint gets there.
+    pub(crate) fn nudge(&self, run: RunId) {
+        if let Some(live) = self.shared.live().get(&run) {
+            live.hint_input();
+        }
     }
 }
 
@@ -314,6 +325,11 @@ pub(crate) fn assign(
     let row = InputRow { run_id: Some(run), updated: tx.now(), ..input.clone() };
     row.update(tx)?;
     Ok(())
+}
+
+/// Has a run begun? Until then what is said to it is what it begins with; a fork has begun before its first attempt.
+pub(crate) fn has_begun(run: &run::RunRow) -> bool {
+    run.attempt_no > 0 || run.forked_from.is_some()
 }
 
 /// The routing of what a run answers: where its answer goes.

@@ -1,6 +1,8 @@
 //! Tasks as people see them: one, many, put away, tried again.
 
-use provost_core::work::{Illegal, Namespace, TaskEvent, TaskState, WorkError};
+use provost_core::work::{
+    DeliveryOutcome, Illegal, InputState, Namespace, TaskEvent, TaskState, WorkError,
+};
 use provost_core::{Env, InputId, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::row::input::{self, InputRow};
@@ -11,6 +13,7 @@ use crate::accept::find_task;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::followup::{self, Start};
+use crate::input::has_begun;
 use crate::state::{set_task_state, word};
 
 /// Rows of one page.
@@ -119,7 +122,7 @@ fn retry(
     let footing = followup::footing(tx, &task, None)?;
     let last = run::last_of_task(tx, task.id)?;
     let told = match &last {
-        Some(run) => input::of_run(tx, run.id)?,
+        Some(run) => told(tx, run)?,
         None => Vec::new(),
     };
     if told.is_empty() {
@@ -134,8 +137,8 @@ fn retry(
             run_id: None,
             seq: task.next_input,
             idem_key: again.to_string(),
-            state: "pending".to_owned(),
-            outcome: "restarted".to_owned(),
+            state: InputState::Pending.as_str().to_owned(),
+            outcome: DeliveryOutcome::Restarted.as_str().to_owned(),
             claimed_epoch: None,
             created: tx.now(),
             updated: tx.now(),
@@ -151,4 +154,13 @@ fn retry(
     let command = serde_json::from_str(&task.command)?;
     let start = Start { id: env.id(), not_before: tx.now(), command: &command, rank: None };
     followup::start(tx, &mut task, &footing, &start, &inputs)
+}
+
+/// What was said to a run and counted: also what it would have begun with, if it never began.
+fn told(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<InputRow>, EngineError> {
+    let counts = |row: &InputRow| match row.state.as_str() {
+        state if state == InputState::Cancelled.as_str() => !has_begun(run),
+        state => state != InputState::Superseded.as_str(),
+    };
+    Ok(input::of_run(tx, run.id)?.into_iter().filter(counts).collect())
 }

@@ -177,9 +177,7 @@ pub(crate) fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<
                 blob: blob.as_deref(),
             };
             journal::commit_step(tx, &commit)?;
-            for work in &write.works.0 {
-                work(tx)?;
-            }
+            write.works.carry_out(tx)?;
         }
     }
     if let Some(revision) = write.base_revision {

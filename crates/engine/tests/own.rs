@@ -4,3 +4,15 @@
 mod children;
 #[path = "it/stage.rs"]
 mod stage;
+#[path = "it/deaths.rs"]
+mod deaths;
+#[path = "it/deliveries.rs"]
+mod deliveries;
+#[path = "it/schedules.rs"]
+mod schedules;
+#[path = "it/budgets.rs"]
+mod budgets;
+#[path = "it/forks.rs"]
+mod forks;
+#[path = "it/snapshots.rs"]
+mod snapshots;

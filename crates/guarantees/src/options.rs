@@ -39,6 +39,9 @@ pub(crate) struct Options {
     /// What is done about an opaque effect whose outcome is unknown.
     #[arg(long, default_value = "surface")]
     on_unknown: OnUnknown,
+    /// How long a person has to decide.
+    #[arg(long)]
+    approval_expiry_ms: Option<u64>,
     /// How wrong the clock of this process is.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     clock_ms: i64,
@@ -78,6 +81,7 @@ impl Options {
             poll: Duration::from_millis(self.poll_ms),
             grace: Duration::from_millis(self.grace_ms),
             on_unknown: self.on_unknown,
+            approval_expiry: self.approval_expiry_ms.map(Duration::from_millis),
             ..EngineOptions::default()
         }
     }

@@ -50,8 +50,8 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
     let has_screen = output.stdout_tty && io::stdin().is_terminal() && !is_dumb;
     if !has_screen {
-        let is_asking = Approver::choose(args.agent.yes, output) == Approver::Ask;
-        let plan = Plan::new(&args.agent, data, Duration::ZERO, is_asking)?;
+        let has_answers = Approver::choose(args.agent.yes, output) != Approver::Nobody;
+        let plan = Plan::new(&args.agent, data, Duration::ZERO, has_answers)?;
         output.dim(&format!("{}: {}", plan.choice.name(), plan.choice.why));
         return block_on(async {
             let mut boot = plan.open().await?;

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     };
     let pace = if output.stdout_tty && !args.json { DEMO_PACE } else { Duration::ZERO };
     let approver = Approver::choose(args.agent.yes, output);
-    let plan = Plan::new(&args.agent, data, pace, approver == Approver::Ask)?;
+    let plan = Plan::new(&args.agent, data, pace, approver != Approver::Nobody)?;
     if !args.json {
         output.dim(&format!("{}: {}", plan.choice.name(), plan.choice.why));
     }

@@ -2,14 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test whose world is broken cannot go on")]
 
+mod db;
+#[cfg(unix)]
+mod durable;
 mod pipe;
 mod provider;
 #[cfg(unix)]
 mod screen;
+#[cfg(unix)]
+mod terminal;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use provost_core::{Event, EventKind};
 
@@ -57,6 +62,13 @@ impl World {
     }
 }
 
+/// Sends a signal by its name.
+#[cfg(unix)]
+pub(crate) fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
 /// What a command did.
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -81,13 +93,43 @@ fn version_and_help_work_and_every_command_has_examples() {
     let version = world.run(&["--version"]);
     assert_eq!(version.code, 0);
     assert!(version.out.starts_with("provost "), "{version:?}");
-    for command in ["", "chat", "run", "doctor", "completions"] {
+    for command in ["", "chat", "run", "db", "doctor", "completions"] {
         let args: Vec<&str> =
             [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
         let help = world.run(&args);
         assert_eq!(help.code, 0);
         assert!(help.out.contains("Examples:"), "{help:?}");
     }
+}
+
+#[test]
+fn what_needs_no_database_makes_none() {
+    let world = World::new();
+    for args in [&["--version"][..], &["--help"], &["completions", "bash"], &["run", ""]] {
+        world.run(args);
+        assert_eq!(std::fs::read_dir(world.path()).unwrap().count(), 0, "{args:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_data_directory_is_where_it_is_wanted_and_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    world.run(&["run", "--data", "flag", "hello"]);
+    let output = world.command(&["run", "hello"]).env("PROVOST_DATA", "variable").output();
+    assert_eq!(Ran::of(&output.unwrap()).code, 0);
+    for dir in ["flag", "variable"] {
+        let dir = world.path().join(dir);
+        assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+        let file = std::fs::metadata(dir.join("provost.db")).unwrap();
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+    }
+    assert!(!world.path().join(".local").exists());
+    std::fs::write(world.path().join("file"), "").unwrap();
+    let ran = world.run(&["run", "--data", "file", "hello"]);
+    assert_eq!(ran.code, 6, "{ran:?}");
+    assert!(ran.err.contains("help: choose another one with --data DIR"), "{ran:?}");
 }
 
 #[test]

@@ -74,20 +74,27 @@ fn what_is_piped_in_must_be_bounded_text() {
     }
 }
 
-#[test]
-fn a_reader_that_goes_away_is_no_error_and_loses_no_turn() {
+#[tokio::test]
+async fn a_reader_that_goes_away_is_no_error_and_loses_no_turn() {
+    let provider = FakeProvider::start().await;
+    provider.replies([Reply::text("Hello!"), Reply::text("Again!")]);
     let world = World::new();
-    let mut child = world.command(&["run", "--session", "e", "hello"]).spawn().unwrap();
+    let url = provider.base_url();
+    let args = ["run", "-m", "m", "--base-url", &url, "--session", "e"];
+    let mut child = world.command(&args).arg("hello").spawn().unwrap();
     drop(child.stdout.take());
-    let ran = Ran::of(&child.wait_with_output().unwrap());
+    let output = tokio::task::spawn_blocking(move || child.wait_with_output());
+    let ran = Ran::of(&output.await.unwrap().unwrap());
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(!ran.err.contains("error"), "{ran:?}");
     assert!(!ran.err.contains("panicked"), "{ran:?}");
-    let session = world.path().join(".local/share/provost/sessions/s-e.jsonl");
-    let kept = std::fs::read_to_string(session).unwrap();
-    assert!(kept.contains("hello"), "{kept}");
-    let next = world.run(&["run", "--session", "e", "what is 6*7?"]);
-    assert_eq!(next.code, 0, "{next:?}");
+    let mut command = world.command(&args);
+    command.arg("still there?");
+    let output = tokio::task::spawn_blocking(move || command.output());
+    let ran = Ran::of(&output.await.unwrap().unwrap());
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Again!\n"), "{ran:?}");
+    let request = provider.requests().pop().unwrap().json();
+    assert!(request["messages"].to_string().contains("hello"), "{request}");
 }
 
 #[tokio::test]

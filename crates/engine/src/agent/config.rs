@@ -172,7 +172,6 @@ mod tests {
             (json!({"provider": "openai", "model": "anthropic/x"}), "agent.provider"),
             (json!({"workspace_dir": "../up"}), "agent.workspace_dir"),
             (json!({"queue": {"cap": 0}}), "queue.cap"),
-            (json!({"policy": {"retry": {"max_attempts": 1000}}}), "policy.retry"),
         ] {
             let config: AgentConfig = serde_json::from_value(config).unwrap();
             let refused = config.validate().unwrap_err();

@@ -6,7 +6,7 @@ use provost_store::row::input;
 use provost_store::row::run::{self, RunRow};
 
 use super::deliver::Arrival;
-use super::{InputReceipt, Origin, SUMMARY};
+use super::{InputReceipt, Origin, SUMMARY, has_begun};
 use crate::error::EngineError;
 use crate::followup::{self, Footing};
 use crate::queue;
@@ -41,13 +41,14 @@ pub(super) fn collect(
 /// Only the last one in the queue: joining an earlier one would overtake what came in between.
 fn joinable(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<Option<RunRow>, EngineError> {
     let live = run::live_of_task(tx, arrival.task.id)?;
-    let Some(last) = live.into_iter().rfind(|run| run.attempt_no == 0) else { return Ok(None) };
+    let Some(last) = live.into_iter().rfind(|run| !has_begun(run)) else { return Ok(None) };
     let origin = arrival.said.origin();
-    for row in input::waiting_for_run(tx, last.id)? {
+    let waiting = input::waiting_for_run(tx, last.id)?;
+    for row in &waiting {
         let collected = row.outcome == DeliveryOutcome::Collected.as_str();
-        if row.kind != SUMMARY && !(collected && Origin::of(&row)?.can_merge(&origin)) {
+        if row.kind != SUMMARY && !(collected && Origin::of(row)?.can_merge(&origin)) {
             return Ok(None);
         }
     }
-    Ok(Some(last))
+    Ok((!waiting.is_empty()).then_some(last))
 }

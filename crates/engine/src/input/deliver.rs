@@ -75,6 +75,10 @@ pub(crate) fn deliver(
     let mut arrival = Arrival { task, said, mode: settings.mode, settings };
     let Some(active) = active else { return restart(tx, &mut arrival) };
     match action {
+        // A task below another one stays one: what it may do is bounded by the run above it.
+        InputAction::QueueNewTask if arrival.task.parent_task_id.is_some() => {
+            wait(tx, &mut arrival, &active, InputAction::QueueSameTask)
+        }
         InputAction::Reject => {
             let what = format!("task {}", arrival.task.id);
             Err(WorkError::Busy { what, until: None }.into())

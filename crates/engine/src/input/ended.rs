@@ -8,6 +8,7 @@ use provost_store::row::session_entry::{self, SessionEntryRow};
 use provost_store::row::session;
 use serde_json::json;
 
+use super::has_begun;
 use crate::error::EngineError;
 use crate::event;
 
@@ -22,7 +23,7 @@ pub(crate) fn run_ended(
     if is_rolled_back(run) {
         return roll_back(tx, run);
     }
-    let unread = run.attempt_no == 0;
+    let unread = !has_begun(run);
     let cancelled =
         matches!(code, Some(OutcomeCode::CancelledByUser | OutcomeCode::CancelledByParent));
     if unread || cancelled {

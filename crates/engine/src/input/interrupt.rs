@@ -2,14 +2,13 @@
 
 use provost_core::InputId;
 use provost_core::work::{DeliveryOutcome, InputEvent, OutcomeCode, RunEvent, TaskEvent};
-use provost_store::row::input;
 use provost_store::row::run::{self, RunRow};
 use provost_store::{Hint, Tx};
 use serde_json::json;
 
-use super::InputReceipt;
+use super::{InputReceipt, has_begun};
 use super::deliver::{Arrival, tell};
-use super::withdraw::remove;
+use super::withdraw::{remove, waiting};
 use crate::error::EngineError;
 use crate::state::{move_run, move_task};
 use crate::{accept, approval, cancel, child, event, followup, queue};
@@ -21,12 +20,18 @@ pub(super) fn interrupt(
     active: RunRow,
 ) -> Result<InputReceipt, EngineError> {
     let outcome = DeliveryOutcome::Interrupted;
+    if active.cancel_requested.is_some() {
+        // It is being stopped for good, with what was said to it: this is for the next one.
+        let footing = followup::footing(tx, &arrival.task, arrival.said.command.policy.as_ref())?;
+        supersede(tx, arrival, &active)?;
+        return super::deliver::follow(tx, arrival, &footing, outcome);
+    }
     let superseded = supersede(tx, arrival, &active)?;
     let input = arrival.insert(tx, outcome, Some(active.id))?;
     // What was superseded may have changed its row.
     let mut row = run::get(tx, active.id)?.unwrap_or(active);
     let body = json!({"input": input.id, "superseded": superseded});
-    if row.attempt_no == 0 {
+    if !has_begun(&row) {
         begin_now(tx, &mut row, body)?;
     } else if row.phase == "leased" {
         event::push(tx, &mut row, "interrupt_requested", body)?;
@@ -48,7 +53,7 @@ pub(super) fn roll_back(
     active: RunRow,
 ) -> Result<InputReceipt, EngineError> {
     let footing = followup::footing(tx, &arrival.task, arrival.said.command.policy.as_ref())?;
-    if active.attempt_no == 0 {
+    if !has_begun(&active) {
         // Nothing of it has been said yet.
         return interrupt(tx, arrival, active);
     }
@@ -72,7 +77,7 @@ fn supersede(
     arrival: &mut Arrival<'_>,
     active: &RunRow,
 ) -> Result<Vec<InputId>, EngineError> {
-    let waiting = input::pending(tx, arrival.task.id, u64::from(u32::MAX))?;
+    let waiting = waiting(tx, arrival.task.id)?;
     let ids = waiting.iter().map(|row| row.id).collect();
     remove(tx, waiting, InputEvent::Superseded, Some(active.id))?;
     // Runs that lost everything have ended, and with that the task may have moved.
@@ -100,6 +105,10 @@ fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
     child::cancel_children(tx, row)?;
     move_run(row, RunEvent::Interrupted)?;
     row.waits = None;
+    // An operator who was to look at it need not any more.
+    row.paused = None;
+    row.outcome_code = None;
+    row.detail = None;
     let now = tx.now();
     queue::schedule(tx, row, now)?;
     event::push(tx, row, "interrupted", json!({ "attempt": row.attempt_no }))?;

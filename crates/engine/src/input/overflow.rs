@@ -9,8 +9,8 @@ use provost_store::row::task::TaskRow;
 use serde_json::json;
 
 use super::deliver::{Arrival, tell};
-use super::withdraw::remove;
-use super::{Origin, SUMMARY};
+use super::withdraw::{remove, waiting};
+use super::{Origin, SUMMARY, has_begun};
 use crate::error::EngineError;
 use crate::{accept, message};
 
@@ -31,9 +31,9 @@ pub(super) fn make_room(
 ) -> Result<Vec<String>, EngineError> {
     // What the next run begins with is not one too many: it is what the others wait for.
     let counts = |row: &InputRow| {
-        row.kind != SUMMARY && !(active.attempt_no == 0 && row.run_id == Some(active.id))
+        row.kind != SUMMARY && (has_begun(active) || row.run_id != Some(active.id))
     };
-    let waiting = input::pending(tx, arrival.task.id, u64::from(u32::MAX))?;
+    let waiting = waiting(tx, arrival.task.id)?;
     let waiting: Vec<InputRow> = waiting.into_iter().filter(counts).collect();
     let (count, summarized) = match arrival.settings.overflow(waiting.len()) {
         Overflow::Fits => return Ok(Vec::new()),

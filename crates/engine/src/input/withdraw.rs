@@ -6,9 +6,9 @@ use provost_core::work::{
 use provost_core::{InputId, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::row::input::{self, InputRow};
-use provost_store::row::run;
+use provost_store::row::run::{self, RunRow};
 
-use super::SUMMARY;
+use super::{SUMMARY, has_begun};
 use crate::end::{self, Ending};
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -57,12 +57,22 @@ fn is_taken(tx: &mut Tx<'_>, row: &InputRow) -> Result<bool, EngineError> {
     let Some(run) = row.run_id.map(|id| run::get(tx, id)).transpose()?.flatten() else {
         return Ok(false);
     };
-    if run.attempt_no == 0 || row.state != InputState::Pending.as_str() {
-        return Ok(false);
-    }
     let interrupts = row.outcome == DeliveryOutcome::Interrupted.as_str();
-    let held = run.phase == "leased" && row.claimed_epoch == Some(run.epoch);
-    Ok(interrupts || held)
+    let waits = row.state == InputState::Pending.as_str() && has_begun(&run);
+    Ok(waits && (interrupts || is_in_hand(row, &run)))
+}
+
+fn is_in_hand(row: &InputRow, run: &RunRow) -> bool {
+    run.phase == "leased" && row.claimed_epoch == Some(run.epoch)
+}
+
+/// What waits for a task and can still give way, in order: what an attempt has in its hands cannot.
+pub(super) fn waiting(tx: &mut Tx<'_>, task: TaskId) -> Result<Vec<InputRow>, EngineError> {
+    let mut waiting = input::pending(tx, task, u64::from(u32::MAX))?;
+    for run in run::live_of_task(tx, task)? {
+        waiting.retain(|row| row.run_id != Some(run.id) || !is_in_hand(row, &run));
+    }
+    Ok(waiting)
 }
 
 /// Takes back a message that something else has made needless.
@@ -72,7 +82,7 @@ pub(crate) fn retract(tx: &mut Tx<'_>, row: InputRow) -> Result<(), EngineError>
 
 /// Takes back everything that waits for a task.
 pub(crate) fn withdraw_all(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineError> {
-    let waiting = input::pending(tx, task, u64::from(u32::MAX))?;
+    let waiting = waiting(tx, task)?;
     remove(tx, waiting, InputEvent::Cancelled, None).map(drop)
 }
 
@@ -100,7 +110,7 @@ pub(super) fn remove(
             continue;
         }
         let Some(mut row) = run::get(tx, id)? else { continue };
-        let begun = row.attempt_no > 0 || run_state(&row)?.is_terminal();
+        let begun = has_begun(&row) || run_state(&row)?.is_terminal();
         if !begun || spared == Some(id) {
             for summary in waiting {
                 leave(tx, &summary, event)?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, stream};
 use provost_agent::Agent;
-use provost_core::work::{AgentCommand, Namespace, QueueMode};
-use provost_core::{Env, Message, Part, Role, RunId, TaskId};
+use provost_core::work::{AgentCommand, EffectClass, Namespace, QueueMode};
+use provost_core::{Env, Message, ResultPart, Role, RunId, TaskId};
 use provost_engine::{
     Accepted, AgentConfig, AgentProfile, Engine, EngineError, EngineOptions, InputReceipt,
     InputRequest, Lease, Worker, ask_user,
@@ -21,7 +21,7 @@ use provost_store::row::run::RunRow;
 use provost_store::row::run_event::RunEventRow;
 use provost_store::row::task::TaskRow;
 use provost_store::{Faults, Store, StoreOptions, Tx};
-use provost_tool::{FnTool, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{Approval, FnTool, ToolError, ToolOutput, ToolSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -104,7 +104,11 @@ fn line(message: &Message) -> Vec<String> {
         Role::Tool => message
             .tool_results()
             .map(|result| {
-                let text: String = result.content.iter().filter_map(Part::as_text).collect();
+                let text = |part: &ResultPart| match part {
+                    ResultPart::Text { text } => Some(text.clone()),
+                    _ => None,
+                };
+                let text: String = result.parts.iter().filter_map(text).collect();
                 format!("{}: {text}", result.name)
             })
             .collect(),
@@ -158,6 +162,7 @@ fn answer(request: &ChatRequest, _call: usize) -> Turn {
     match said.split(' ').next().unwrap() {
         "hold" => scripted::call("hold", json!({})),
         "pair" => scripted::calls([("hold", json!({})), ("next", json!({}))]),
+        "guard" => scripted::call("guarded", json!({})),
         "ask" => scripted::call("ask_user", json!({"questions": [{"question": "which one?"}]})),
         "fail" => scripted::fail(ModelErrorClass::InvalidRequest, "it cannot be done"),
         _ => scripted::text(format!("re: {said}")),
@@ -172,6 +177,7 @@ fn agents(
         let prompt = profile.config.system_prompt.clone().unwrap_or_default();
         let builder = Agent::builder("talker", model).instructions(prompt);
         let builder = builder.tool(tool("hold", &mind)).tool(tool("next", &mind));
+        let builder = builder.tool(tool("guarded", &mind));
         Ok(builder.tool(ask_user().unwrap()).build().unwrap())
     }
 }
@@ -180,7 +186,8 @@ fn agents(
 fn tool(name: &'static str, mind: &Arc<Mind>) -> FnTool {
     let mind = Arc::clone(mind);
     let spec = ToolSpec::new(name, "Waits", json!({"type": "object"})).unwrap();
-    let spec = spec.effect(provost_core::work::EffectClass::Pure).exclusive();
+    let asks = if name == "guarded" { Approval::Always } else { Approval::Never };
+    let spec = spec.effect(EffectClass::Pure).exclusive().approval(asks);
     FnTool::new(spec, move |_permit, _cx| {
         let mind = Arc::clone(&mind);
         async move {

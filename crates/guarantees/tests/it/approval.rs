@@ -1,5 +1,7 @@
 //! Waiting for people: through the end of every process, and through days.
 
+use provost_core::work::AgentCommand;
+
 use crate::stage::{Stage, in_session};
 
 /// Three days, in milliseconds.
@@ -8,8 +10,10 @@ const LATER: &str = "259200000";
 #[tokio::test]
 async fn g31_a_question_outlives_every_process_and_three_days() {
     let stage = Stage::new().await;
-    let run = stage.accept(in_session("s", "do ask:a; say done")).await.run;
-    let worker = stage.worker().await;
+    // Neither the run nor the question has a time that is over by then.
+    let command = AgentCommand { timeout_ms: Some(0), ..in_session("s", "do ask:a; say done") };
+    let run = stage.accept(command).await.run;
+    let worker = stage.worker_with(&["--approval-expiry-ms", "604800000"], "").await;
     stage.until(run, |row| row.phase == "parked").await;
     worker.kill().await.unwrap();
     let row = stage.row(run).await;

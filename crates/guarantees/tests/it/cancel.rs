@@ -1,6 +1,8 @@
 //! Ending runs from outside: by people and by the clock.
 
-use provost_core::RunId;
+use std::time::Duration;
+
+use provost_core::{Env, RunId};
 use provost_core::work::AgentCommand;
 use provost_engine::Cancelled;
 use provost_testkit::EffectPath;
@@ -134,15 +136,16 @@ async fn g39_a_cancel_killed_before_its_commit_is_none() {
 #[tokio::test]
 async fn g40_a_deadline_ends_what_is_queued_or_parked_after_restarts_too() {
     let stage = Stage::new().await;
+    let deadline = Some(Env::system().now().after(Duration::from_secs(2)));
     let timed = |session: &str, text: &str| AgentCommand {
-        timeout_ms: Some(2_000),
+        deadline,
         new_task: true,
         ..in_session(session, text)
     };
-    stage.ledger.hold(EffectPath::Opaque);
+    stage.ledger.hold(EffectPath::Keyed);
     // The first holds its session, so the second is queued; the third waits for a person.
-    let holder = stage.accept(in_session("a", "do opaque:a; say done")).await.run;
-    let queued = stage.accept(timed("a", "do keyed:b; say done")).await.run;
+    let holder = stage.accept(in_session("a", "do keyed:a; say done")).await.run;
+    let queued = stage.accept(timed("a", "do provable:b; say done")).await.run;
     let parked = stage.accept(timed("b", "do ask:c; say done")).await.run;
     let worker = stage.worker().await;
     stage.ledger.wait_for_calls(1).await;
@@ -167,11 +170,11 @@ async fn g40_a_deadline_ends_what_is_queued_or_parked_after_restarts_too() {
 #[tokio::test]
 async fn g40_a_deadline_that_passed_while_nobody_was_there_is_found_at_the_start() {
     let stage = Stage::new().await;
-    let command =
-        AgentCommand { timeout_ms: Some(60_000), ..AgentCommand::text("do keyed:a; say done") };
+    let deadline = Some(Env::system().now().after(Duration::from_secs(60)));
+    let command = AgentCommand { deadline, ..AgentCommand::text("do keyed:a; say done") };
     let run = stage.accept(command).await.run;
     let _worker =
-        stage.worker_with(&["--database-clock-ms", "61000"], "claim.committed=kill").await;
+        stage.worker_with(&["--database-clock-ms", "61000"], "").await;
     let row = stage.wait(run).await;
     assert_eq!((row.status.as_str(), row.outcome_code.as_deref()), ("timeout", Some("deadline")));
     assert_eq!((stage.ledger.calls("a"), row.claim_count), (0, 0), "it never started");

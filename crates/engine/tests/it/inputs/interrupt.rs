@@ -1,7 +1,10 @@
 //! Messages that take the place of what is being done.
 
 use provost_core::work::QueueMode;
-use provost_store::row::attempt;
+use provost_core::{Env, Message};
+use provost_store::Body;
+use provost_store::row::session_entry::SessionEntryRow;
+use provost_store::row::{attempt, message, session, session_entry};
 
 use crate::talk::{Talk, text};
 
@@ -89,17 +92,24 @@ async fn an_interrupt_takes_the_place_of_what_has_not_begun() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupt_ends_the_wait_for_an_answer_nobody_needs_any_more() {
+async fn an_interrupt_ends_the_wait_for_a_decision_nobody_needs_any_more() {
     let talk = Talk::new().await;
     let _worker = talk.worker().await;
-    let agent = r#"{"policy": {"interactive": true}, "tools": "asking"}"#;
-    drop(serde_json::from_str::<serde_json::Value>(agent));
-    let first = talk.accept("chat", "ask me").await;
+    let first = talk.accept("chat", "guard it").await;
     talk.until(first.run, |row| row.phase == "parked").await;
-    // To a run that waits for an answer every message is that answer, unless it names something else to wait for.
-    let receipt = talk.say(first.task, "drop it", QueueMode::Interrupt).await;
-    assert_eq!(receipt.outcome.as_str(), "direct");
-    assert_eq!(text(&talk.wait(first.run).await), "done: ask me");
+    let seen = talk.engine.interaction(&talk.namespace, first.run).await.unwrap();
+    assert_eq!(seen.state.as_str(), "working", "a decision is no message");
+    let steered = talk.say(first.task, "by the way", QueueMode::Steer).await;
+    assert_eq!(steered.outcome.as_str(), "steered", "it is read when the run goes on");
+    let receipt = talk.say(first.task, "leave it", QueueMode::Interrupt).await;
+    assert_eq!((receipt.outcome.as_str(), receipt.run), ("interrupted", first.run));
+    let run = talk.wait(first.run).await;
+    assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "re: leave it"));
+    let question = talk.engine.approval(&talk.namespace, seen.approvals[0]).await.unwrap();
+    assert_eq!(question.state, "cancelled");
+    assert!(talk.mind.ran().is_empty());
+    assert_eq!(talk.states(first.task).await, ["consumed", "superseded", "consumed"]);
+    assert_eq!(talk.task(first.task).await.state, "done");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -149,4 +159,64 @@ async fn a_rollback_of_what_is_done_already_still_takes_it_out() {
     assert_eq!(text(&talk.wait(receipt.run).await), "re: forget that");
     assert_eq!(talk.mind.last(), ["forget that"], "also where the worker is gone");
     assert_eq!(talk.run(first.run).await.status, "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_brings_back_what_the_turn_had_summed_up() {
+    let talk = Talk::new().await;
+    let worker = talk.worker().await;
+    let first = talk.accept("chat", "hello").await;
+    talk.wait(first.run).await;
+    let second = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    drop(worker);
+    // As a turn does whose conversation no longer fits: what was said goes, and a summary comes.
+    let (run, summary) = (second.run, Env::system().id());
+    let squeezed = talk.engine.store().write(move |tx| {
+        let mut row = session::get(tx, "default", "chat")?.unwrap();
+        row.revision += 1;
+        session_entry::retire(tx, ("default", "chat"), (1, row.next_entry), row.revision)?;
+        let message = serde_json::to_string(&Message::summary("they met")).unwrap();
+        message::put(tx, "default", summary, &Body::new(message)?)?;
+        let entry = SessionEntryRow {
+            namespace: "default".to_owned(),
+            session_id: "chat".to_owned(),
+            entry: row.next_entry,
+            message_id: summary,
+            run_id: run,
+            added: row.revision,
+            gone: None,
+        };
+        entry.insert(tx)?;
+        row.next_entry += 1;
+        row.update(tx)
+    });
+    squeezed.await.unwrap();
+    let receipt = talk.say(first.task, "forget that", QueueMode::Rollback).await;
+    let second_engine = talk.another();
+    let _worker = second_engine.start().await.unwrap();
+    talk.wait(receipt.run).await;
+    assert_eq!(talk.mind.last(), ["hello", "a: re: hello", "forget that"]);
+    let event = talk.event(second.run, "rolled_back").await.unwrap();
+    assert_eq!(event["restored"], 2, "{event}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_of_what_is_being_cancelled_is_for_the_next_run() {
+    let talk = Talk::new().await;
+    let worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    drop(worker);
+    talk.engine.cancel_run(&talk.namespace, first.run).await.unwrap();
+    let steered = talk.say(first.task, "wait", QueueMode::Steer).await;
+    assert_eq!(steered.outcome.as_str(), "queued", "it takes nothing more");
+    let receipt = talk.say(first.task, "other thing", QueueMode::Interrupt).await;
+    assert_eq!(receipt.outcome.as_str(), "interrupted");
+    assert_ne!(receipt.run, first.run);
+    let second = talk.another();
+    let _worker = second.start().await.unwrap();
+    assert_eq!(text(&talk.wait(receipt.run).await), "re: other thing");
+    assert_eq!(talk.run(first.run).await.status, "cancelled");
+    assert_eq!(talk.run(steered.run).await.status, "cancelled", "a newer one took its place");
 }

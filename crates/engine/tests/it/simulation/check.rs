@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::RunId;
-use provost_core::work::EffectClass;
-use provost_engine::{Engine, EngineError};
+use provost_core::work::{AgentCommand, EffectClass, Namespace};
+use provost_engine::{Accepted, Engine, EngineError};
 use provost_store::params;
 use provost_testkit::history::{self, Record};
 
@@ -68,26 +67,17 @@ pub(crate) async fn rows(engine: &Engine) -> Vec<String> {
     broken
 }
 
-/// Everything that was accepted is there, once.
-pub(crate) async fn accepted(engine: &Engine, accepted: &BTreeMap<String, RunId>) -> Vec<String> {
+/// Everything that was accepted is there, once: said again, it is known.
+pub(crate) async fn accepted(
+    engine: &Engine,
+    namespace: &Namespace,
+    accepted: &BTreeMap<String, (AgentCommand, Accepted)>,
+) -> Vec<String> {
     let mut broken = Vec::new();
-    for (key, run) in accepted {
-        let (key, run) = (key.clone(), *run);
-        let sql = "SELECT count(*) FROM run WHERE id = ?1";
-        let found: u64 = engine
-            .store()
-            .read(move |tx| -> Answer<u64> { Ok(tx.one(sql, params![run])?) })
-            .await
-            .expect("the database answers");
-        let sql = "SELECT count(*) FROM input WHERE idem_key = ?1";
-        let wanted = key.clone();
-        let inputs: u64 = engine
-            .store()
-            .read(move |tx| -> Answer<u64> { Ok(tx.one(sql, params![wanted])?) })
-            .await
-            .expect("the database answers");
-        if found != 1 || inputs != 1 {
-            broken.push(format!("command {key}: {found} runs, {inputs} inputs"));
+    for (key, (command, first)) in accepted {
+        match engine.accept(namespace, command.clone()).await {
+            Ok(again) if again.deduped && again.task == first.task && again.run == first.run => {}
+            other => broken.push(format!("command {key} was {first:?}, and is now {other:?}")),
         }
     }
     broken

@@ -41,7 +41,7 @@ impl Node {
             heartbeat: Duration::from_secs(1),
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(2),
-            on_unknown: OnUnknown::ALL[(env.random() % 2) as usize],
+            on_unknown: OnUnknown::ALL[(env.random() % 3) as usize],
             ..EngineOptions::default()
         };
         Self { engine: Engine::new(store, agents, options, env.clone()), worker: None, cut_off }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::work::{AgentCommand, EffectClass, EffectKey, Namespace, QueueMode, SessionName};
-use provost_core::{ApprovalDecision, Env, Role, RunId};
-use provost_engine::{AgentConfig, AgentProfile, Engine, EngineError, Lease};
+use provost_core::work::{AgentCommand, ApprovalKind, EffectClass, EffectKey, Namespace, QueueMode, SessionName};
+use provost_core::{ApprovalDecision, Env, Role};
+use provost_engine::{Accepted, AgentConfig, AgentProfile, Engine, EngineError, Lease};
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, Turn};
 use provost_store::row::approval;
 use provost_tool::{Approval, Permit, Probe, Tool, ToolCx, ToolError, ToolFuture, ToolOutput, ToolSpec};
@@ -23,7 +23,7 @@ use crate::stage::patch;
 pub(crate) type Ledger = Arc<Mutex<BTreeMap<String, (EffectClass, u32)>>>;
 
 /// How long things go wrong.
-const TROUBLE: Duration = Duration::from_secs(15);
+const TROUBLE: Duration = Duration::from_secs(8);
 /// How long everything may take to come to its end once nothing goes wrong any more.
 const PEACE: Duration = Duration::from_secs(300);
 /// How the clock moves.
@@ -36,7 +36,7 @@ pub(crate) struct World {
     nodes: Vec<Node>,
     chaos: Arc<AtomicBool>,
     ledger: Ledger,
-    accepted: BTreeMap<String, RunId>,
+    accepted: BTreeMap<String, (AgentCommand, Accepted)>,
     _clock: tokio::task::JoinHandle<()>,
     _dir: TempDir,
 }
@@ -87,7 +87,7 @@ impl World {
         let until = tokio::time::Instant::now() + TROUBLE;
         while tokio::time::Instant::now() < until {
             self.event().await;
-            let pause = Duration::from_millis(self.roll(700));
+            let pause = Duration::from_millis(self.roll(500));
             tokio::time::sleep(pause).await;
         }
     }
@@ -107,7 +107,7 @@ impl World {
 
     /// Somebody says something, perhaps twice because the answer did not come.
     async fn say(&mut self) {
-        if self.accepted.len() >= 14 {
+        if self.accepted.len() >= 10 {
             return;
         }
         let key = format!("k{}", self.accepted.len());
@@ -125,7 +125,7 @@ impl World {
             let engine = self.engine();
             match engine.accept(&namespace, command.clone()).await {
                 Ok(accepted) => {
-                    self.accepted.insert(key, accepted.run);
+                    self.accepted.insert(key, (command, accepted));
                     return;
                 }
                 Err(EngineError::Store(_)) => tokio::time::sleep(TICK).await,
@@ -137,8 +137,8 @@ impl World {
 
     async fn cancel_one(&self) {
         let place = self.roll(self.accepted.len().max(1) as u64) as usize;
-        if let Some(run) = self.accepted.values().nth(place) {
-            drop(self.engine().cancel_run(&self.namespace, *run).await);
+        if let Some((_, accepted)) = self.accepted.values().nth(place) {
+            drop(self.engine().cancel_run(&self.namespace, accepted.run).await);
         }
     }
 
@@ -150,7 +150,10 @@ impl World {
             Ok::<_, EngineError>(approval::open(tx, namespace.as_str(), None, 100)?)
         });
         for row in open.await.unwrap_or_default() {
+            // Whoever lets a call run again that may have happened wants it twice; these people do not.
+            let unknown = row.kind == ApprovalKind::EffectUnknown.as_str();
             let decision = match self.roll(3) {
+                _ if unknown => ApprovalDecision::Deny { reason: "leave it".to_owned() },
                 0 => ApprovalDecision::Deny { reason: "no".to_owned() },
                 _ => ApprovalDecision::Approve,
             };
@@ -177,7 +180,7 @@ impl World {
             open.iter().map(|what| format!("never ends: {what}")).collect();
         broken.extend(check::effects(&self.ledger));
         broken.extend(check::rows(&engine).await);
-        broken.extend(check::accepted(&engine, &self.accepted).await);
+        broken.extend(check::accepted(&engine, &self.namespace, &self.accepted).await);
         broken
     }
 

@@ -1,0 +1,99 @@
+//! Agent profiles: made, changed, deleted, and what that means for runs.
+
+use provost_core::work::{AgentCommand, QueueMode};
+use provost_engine::{AgentConfig, RUNNER};
+use serde_json::{Map, Value, json};
+
+use crate::stage::command;
+use crate::talk::{Talk, text};
+
+fn change(value: Value) -> Map<String, Value> {
+    serde_json::from_value(value).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_made_read_changed_and_deleted() {
+    let talk = Talk::new().await;
+    let (engine, namespace) = (&talk.engine, &talk.namespace);
+    let config = AgentConfig::default_for("lead");
+    assert_eq!(config.runner.as_deref(), Some(RUNNER));
+    let made = engine.create_agent(namespace, "lead", Some("The lead"), config).await.unwrap();
+    assert_eq!((made.revision, made.title.as_deref()), (1, Some("The lead")));
+    let twice = engine.create_agent(namespace, "lead", None, AgentConfig::default()).await;
+    assert_eq!(twice.unwrap_err().code(), "exists");
+    let patch = change(json!({"model": "anthropic/claude-sonnet-4-5", "skills": {"a": true}}));
+    let changed = engine.update_agent(namespace, "lead", patch.clone()).await.unwrap();
+    assert_eq!(changed.revision, 2);
+    assert_eq!(changed.config.system_prompt, made.config.system_prompt, "the rest stays");
+    let same = engine.update_agent(namespace, "lead", patch).await.unwrap();
+    assert_eq!(same.revision, 2, "what changes nothing is no revision");
+    for bad in [json!({"runner": "claude_code"}), json!({"provider": "nobody"})] {
+        let refused = engine.update_agent(namespace, "lead", change(bad)).await.unwrap_err();
+        assert_eq!(refused.code(), "invalid");
+    }
+    let odd = change(json!({"policy": {"security": "sometimes"}}));
+    assert_eq!(engine.update_agent(namespace, "lead", odd).await.unwrap_err().code(), "invalid");
+    assert_eq!(engine.agent(namespace, "lead").await.unwrap(), changed);
+    engine.delete_agent(namespace, "lead").await.unwrap();
+    assert_eq!(engine.agent(namespace, "lead").await.unwrap_err().code(), "not_found");
+    assert_eq!(engine.delete_agent(namespace, "lead").await.unwrap_err().code(), "not_found");
+    let again = engine.create_agent(namespace, "lead", None, AgentConfig::default()).await.unwrap();
+    assert_eq!(again.revision, 3, "a revision is never used twice");
+    let foreign = "other".parse().unwrap();
+    assert_eq!(engine.agent(&foreign, "lead").await.unwrap_err().code(), "not_found");
+    assert_eq!(
+        engine.update_agent(&foreign, "lead", Map::new()).await.unwrap_err().code(),
+        "not_found"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_are_listed_by_name() {
+    let talk = Talk::new().await;
+    for name in ["b", "c", "a"] {
+        let config = AgentConfig::default_for(name);
+        talk.engine.create_agent(&talk.namespace, name, None, config).await.unwrap();
+    }
+    talk.engine.delete_agent(&talk.namespace, "c").await.unwrap();
+    let page = talk.engine.agents(&talk.namespace, None, 2).await.unwrap();
+    let names: Vec<_> = page.items.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    let rest = talk.engine.agents(&talk.namespace, page.next.as_deref(), 2).await.unwrap();
+    let names: Vec<_> = rest.items.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!((names, rest.next), (vec!["default"], None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_never_reaches_a_run_that_was_accepted_before() {
+    let talk = Talk::new().await;
+    let _worker = talk.worker().await;
+    let first = talk.accept("chat", "hold on").await;
+    talk.mind.hold.entered().await;
+    let queued = talk.say(first.task, "queued", QueueMode::Followup).await;
+    let before = talk.engine.agent(&talk.namespace, "default").await.unwrap().revision;
+    let prompt = change(json!({"system_prompt": "other"}));
+    let after = talk.engine.update_agent(&talk.namespace, "default", prompt).await.unwrap();
+    let later = talk.say(first.task, "later", QueueMode::Followup).await;
+    talk.mind.hold.open();
+    talk.wait(later.run).await;
+    let revision = async |run| talk.run(run).await.agent_revision;
+    assert_eq!((revision(first.run).await, revision(queued.run).await), (before, before));
+    assert_eq!(revision(later.run).await, after.revision, "a new run begins with the new one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_agent_leaves_its_tasks() {
+    let talk = Talk::new().await;
+    let config = AgentConfig::default_for("lead");
+    talk.engine.create_agent(&talk.namespace, "lead", None, config).await.unwrap();
+    let to_lead = |text: &str| AgentCommand { agent: Some("lead".to_owned()), ..command("chat", text) };
+    let first = talk.engine.accept(&talk.namespace, to_lead("hello")).await.unwrap();
+    talk.engine.delete_agent(&talk.namespace, "lead").await.unwrap();
+    let _worker = talk.worker().await;
+    assert_eq!(text(&talk.wait(first.run).await), "re: hello");
+    let more = talk.say(first.task, "more", QueueMode::Followup).await;
+    assert_eq!(text(&talk.wait(more.run).await), "re: more");
+    assert_eq!(talk.task(first.task).await.agent, "lead");
+    let new = AgentCommand { new_task: true, ..to_lead("new") };
+    assert_eq!(talk.engine.accept(&talk.namespace, new).await.unwrap_err().code(), "not_found");
+}

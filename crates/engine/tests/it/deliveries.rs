@@ -1,0 +1,364 @@
+//! Answers on their way out.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use provost_core::work::{Abilities, AgentCommand, DeliveryState, RoutingContext, WorkError};
+use provost_core::{DeliveryId, Env, Message, RunId};
+use provost_engine::{
+    DELIVERY_SETTLED, DeliveryAdapter, Engine, EngineError, EngineOptions, Notice, Publisher,
+    RUN_ENDED, Receipt, SendError, Target,
+};
+use provost_model::{self as scripted, ScriptedModel};
+use provost_store::row::delivery::DeliveryRow;
+use provost_store::{Store, StoreOptions, params};
+
+use crate::deaths;
+use crate::stage::{Stage, command, options};
+
+/// A channel that writes what it is sent to a file, one line each: what has happened stays when the sender dies.
+struct FileChannel {
+    path: PathBuf,
+    abilities: Abilities,
+}
+
+impl FileChannel {
+    fn arrived(path: &Path) -> Vec<String> {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+impl DeliveryAdapter for FileChannel {
+    fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    fn send<'a>(
+        &'a self,
+        key: &'a str,
+        target: &'a Target,
+        message: &'a Message,
+    ) -> BoxFuture<'a, Result<Receipt, SendError>> {
+        async move {
+            let mut lines = Self::arrived(&self.path);
+            let line = format!("{key} {} {}", target.to.as_deref().unwrap_or("-"), message.text());
+            if !(self.abilities.accepts_key && lines.contains(&line)) {
+                lines.push(line);
+            }
+            std::fs::write(&self.path, lines.join("\n")).unwrap();
+            Ok(Receipt(format!("message {}", lines.len())))
+        }
+        .boxed()
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        key: &'a str,
+        _target: &'a Target,
+    ) -> BoxFuture<'a, Result<Option<Receipt>, SendError>> {
+        let found = Self::arrived(&self.path).into_iter().position(|line| line.starts_with(key));
+        std::future::ready(Ok(found.map(|place| Receipt(format!("found {place}"))))).boxed()
+    }
+}
+
+/// A channel that answers as it is told.
+#[derive(Clone, Default)]
+struct Fickle {
+    answers: Arc<Mutex<Vec<Result<Receipt, SendError>>>>,
+    keys: Arc<Mutex<Vec<String>>>,
+}
+
+impl DeliveryAdapter for Fickle {
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    fn send<'a>(
+        &'a self,
+        key: &'a str,
+        _target: &'a Target,
+        _message: &'a Message,
+    ) -> BoxFuture<'a, Result<Receipt, SendError>> {
+        self.keys.lock().unwrap().push(key.to_owned());
+        let answer = self.answers.lock().unwrap().pop();
+        std::future::ready(answer.unwrap_or_else(|| Err(not_now()))).boxed()
+    }
+}
+
+fn not_now() -> SendError {
+    SendError::NotNow { problem: "the channel is down".to_owned(), retry_after: None }
+}
+
+fn deliver(text: &str) -> AgentCommand {
+    let routing = RoutingContext {
+        channel: Some("mail".to_owned()),
+        to: Some("ann".to_owned()),
+        ..RoutingContext::default()
+    };
+    AgentCommand { deliver: true, routing, ..command("chat", text) }
+}
+
+async fn accept(stage: &Stage, text: &str) -> RunId {
+    stage.engine.accept(&stage.namespace, deliver(text)).await.unwrap().run
+}
+
+async fn the_delivery(stage: &Stage, run: RunId) -> DeliveryRow {
+    let mut rows = stage.engine.deliveries(&stage.namespace, run).await.unwrap();
+    assert_eq!(rows.len(), 1);
+    rows.remove(0)
+}
+
+/// Waits until the delivery of a run is in a state; the clock of the stage goes on to when it is tried next.
+async fn until_state(stage: &Stage, run: RunId, state: DeliveryState) -> DeliveryRow {
+    let looking = async {
+        loop {
+            let row = the_delivery(stage, run).await;
+            if row.state == state.as_str() {
+                return row;
+            }
+            if row.state == "pending" {
+                stage.env.advance(row.next_at.since(stage.env.now()));
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), looking).await.expect("it comes to the state")
+}
+
+fn echo() -> impl Fn(&provost_model::ChatRequest, usize) -> provost_model::Turn + Send + Sync {
+    |request, _| scripted::text(request.messages.last().unwrap().text())
+}
+
+async fn simulated(seed: u64) -> Stage {
+    let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
+        Ok(provost_agent::Agent::builder("default", ScriptedModel::answering(echo())).build().unwrap())
+    };
+    Stage::of(options(), Env::simulated(seed), agents).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_sent_where_it_came_from() {
+    let stage = Stage::new(echo()).await;
+    let path = stage.dir.path().join("sent");
+    stage.engine.add_channel("mail", FileChannel { path: path.clone(), abilities: Abilities::default() });
+    let _worker = stage.worker().await;
+    let run = accept(&stage, "hello").await;
+    stage.wait(run).await;
+    let sent = until_state(&stage, run, DeliveryState::Delivered).await;
+    assert_eq!(sent.receipt.as_deref(), Some("message 1"));
+    assert_eq!(FileChannel::arrived(&path), [format!("{} ann hello", sent.send_key)]);
+    let quiet = accept(&stage, " NO_REPLY\n").await;
+    stage.wait(quiet).await;
+    assert!(stage.engine.deliveries(&stage.namespace, quiet).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_can_go_nowhere_is_refused_before_it_is_asked_for() {
+    let stage = Stage::new(echo()).await;
+    let _worker = stage.worker().await;
+    let lost = AgentCommand { routing: RoutingContext::default(), ..deliver("hello") };
+    let refused = stage.engine.accept(&stage.namespace, lost.clone()).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Work(WorkError::Invalid { .. })), "{refused}");
+    let tried = AgentCommand { best_effort_deliver: true, ..lost };
+    let accepted = stage.engine.accept(&stage.namespace, tried).await.unwrap();
+    assert_eq!(stage.wait(accepted.run).await.status, "ok");
+    assert!(stage.engine.deliveries(&stage.namespace, accepted.run).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g50_a_run_stays_ok_whatever_becomes_of_its_delivery() {
+    let stage = simulated(1).await;
+    let channel = Fickle::default();
+    stage.engine.add_channel("mail", channel.clone());
+    let _worker = stage.worker().await;
+    let run = accept(&stage, "hello").await;
+    stage.wait(run).await;
+    let began = stage.env.now();
+    let blocked = until_state(&stage, run, DeliveryState::Blocked).await;
+    let tried_for = blocked.updated.since(began);
+    assert!(tried_for <= Duration::from_secs(30 * 60), "{tried_for:?}");
+    // The waits grow from 15 s to 5 min, so in half an hour there are a handful of tries, all with one key.
+    assert!((6..=14).contains(&blocked.tries), "{} tries in {tried_for:?}", blocked.tries);
+    let keys: HashSet<_> = channel.keys.lock().unwrap().iter().cloned().collect();
+    assert_eq!(keys.len(), 1);
+    assert_eq!(stage.engine.run(&stage.namespace, run).await.unwrap().status, "ok");
+    // An operator lets it be sent anew: the result was kept, and the key is another one.
+    channel.answers.lock().unwrap().push(Ok(Receipt("at last".to_owned())));
+    stage.engine.retry_delivery(&stage.namespace, blocked.id).await.unwrap();
+    let sent = until_state(&stage, run, DeliveryState::Delivered).await;
+    assert_eq!((sent.generation, sent.receipt.as_deref()), (2, Some("at last")));
+    assert_ne!(sent.send_key, blocked.send_key);
+    let again = stage.engine.dismiss_delivery(&stage.namespace, blocked.id).await.unwrap_err();
+    assert_eq!(again.code(), "already_terminal", "what has arrived cannot be put away");
+    let unknown: DeliveryId = stage.env.id();
+    let missing = stage.engine.retry_delivery(&stage.namespace, unknown).await.unwrap_err();
+    assert_eq!(missing.code(), "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g50_a_channel_that_refuses_is_not_asked_again() {
+    let stage = simulated(2).await;
+    let channel = Fickle::default();
+    channel.answers.lock().unwrap().push(Err(SendError::Refused("no such address".to_owned())));
+    stage.engine.add_channel("mail", channel.clone());
+    let _worker = stage.worker().await;
+    let run = accept(&stage, "hello").await;
+    stage.wait(run).await;
+    let failed = until_state(&stage, run, DeliveryState::Failed).await;
+    assert_eq!((failed.tries, failed.last_error.as_deref()), (1, Some("no such address")));
+    let listed = stage.engine.deliveries_in(&stage.namespace, DeliveryState::Failed, 9).await.unwrap();
+    assert_eq!(listed.len(), 1);
+    let gone = stage.engine.dismiss_delivery(&stage.namespace, failed.id).await.unwrap();
+    assert_eq!(gone.state, "dismissed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g49_an_answer_nobody_knows_about_is_not_sent_again_by_itself() {
+    let stage = simulated(3).await;
+    let channel = Fickle::default();
+    channel.answers.lock().unwrap().push(Err(SendError::Unsure("the connection ended".to_owned())));
+    stage.engine.add_channel("mail", channel.clone());
+    let _worker = stage.worker().await;
+    let run = accept(&stage, "hello").await;
+    stage.wait(run).await;
+    let unknown = until_state(&stage, run, DeliveryState::Unknown).await;
+    stage.env.advance(Duration::from_secs(3600));
+    // The sender has looked again by the time it sends another one.
+    channel.answers.lock().unwrap().push(Ok(Receipt("1".to_owned())));
+    let other = accept(&stage, "again").await;
+    stage.wait(other).await;
+    until_state(&stage, other, DeliveryState::Delivered).await;
+    assert_eq!(the_delivery(&stage, run).await, unknown);
+    assert_eq!(channel.keys.lock().unwrap().len(), 2);
+}
+
+/// The process that dies while it sends: the place is in its environment, what its channel can do in a file.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by another test in a process of its own"]
+async fn node_that_delivers() {
+    let Some(dir) = deaths::dir() else { return };
+    let (engine, _worker) = open(&dir, Duration::from_secs(30)).await;
+    let namespace = Default::default();
+    let accepted = engine.accept(&namespace, deliver("hello")).await.unwrap();
+    engine.wait(&namespace, accepted.run).await.unwrap();
+    std::fs::write(dir.join("run"), accepted.run.to_string()).unwrap();
+    std::future::pending::<()>().await;
+}
+
+/// An engine on a directory with a channel whose abilities are in a file there.
+async fn open(dir: &Path, lease: Duration) -> (Engine, provost_engine::Worker) {
+    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
+        Ok(provost_agent::Agent::builder("default", ScriptedModel::answering(echo())).build().unwrap())
+    };
+    let options = EngineOptions { lease, ..options() };
+    let engine = Engine::new(store, agents, options, Env::system());
+    engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
+    let word = std::fs::read_to_string(dir.join("abilities")).unwrap();
+    let abilities =
+        Abilities { accepts_key: word == "accepts_key", can_lookup: word == "can_lookup" };
+    engine.add_channel("mail", FileChannel { path: dir.join("sent"), abilities });
+    let worker = engine.start().await.unwrap();
+    (engine, worker)
+}
+
+async fn sender_dies(abilities: &str, place: &str) -> (DeliveryRow, Vec<String>) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("abilities"), abilities).unwrap();
+    deaths::killed_at("node_that_delivers", dir.path(), place).await;
+    // The claim of the dead sender ends with the lease it had.
+    let ended = {
+        let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
+        let ended = store.write(|tx| tx.execute("UPDATE delivery SET claimed_until = 0", params![])).await;
+        store.close().await;
+        ended.unwrap()
+    };
+    assert_eq!(ended, 1, "the delivery is there");
+    let (engine, _worker) = open(dir.path(), Duration::from_secs(5)).await;
+    let looking = async {
+        loop {
+            let read = engine.store().read(|tx| tx.all::<DeliveryId>("SELECT id FROM delivery", params![]));
+            let id = read.await.unwrap()[0];
+            let row = engine.store().read(move |tx| provost_store::row::delivery::get(tx, id)).await;
+            let row = row.unwrap().unwrap();
+            if row.state != "pending" && row.state != "sending" {
+                return row;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let row = tokio::time::timeout(Duration::from_secs(20), looking).await.expect("it is settled");
+    (row, FileChannel::arrived(&dir.path().join("sent")))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g49_a_sender_that_dies_after_the_channel_accepted_does_not_send_twice() {
+    for (abilities, state) in
+        [("accepts_key", "delivered"), ("can_lookup", "delivered"), ("nothing", "unknown")]
+    {
+        let (row, arrived) = sender_dies(abilities, "delivery.sent").await;
+        assert_eq!((row.state.as_str(), arrived.len()), (state, 1), "{abilities}: {arrived:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g49_a_sender_that_dies_before_the_channel_heard_sends_once_or_says_so() {
+    for (abilities, state, sent) in
+        [("accepts_key", "delivered", 1), ("can_lookup", "delivered", 1), ("nothing", "unknown", 0)]
+    {
+        let (row, arrived) = sender_dies(abilities, "delivery.claimed").await;
+        assert_eq!((row.state.as_str(), arrived.len()), (state, sent), "{abilities}: {arrived:?}");
+    }
+}
+
+/// Remembers what it is told, and fails the first time.
+#[derive(Clone, Default)]
+struct Press(Arc<Mutex<Vec<Notice>>>, Arc<Mutex<usize>>);
+
+impl Publisher for Press {
+    fn publish<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), String>> {
+        let mut tries = self.1.lock().unwrap();
+        *tries += 1;
+        let told = if *tries == 1 {
+            Err("no paper".to_owned())
+        } else {
+            self.0.lock().unwrap().push(notice.clone());
+            Ok(())
+        };
+        std::future::ready(told).boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_ended_is_published_at_least_once_with_a_key() {
+    let stage = simulated(4).await;
+    let press = Press::default();
+    stage.engine.set_publisher(press.clone());
+    let channel = Fickle::default();
+    channel.answers.lock().unwrap().push(Ok(Receipt("1".to_owned())));
+    stage.engine.add_channel("mail", channel);
+    let _worker = stage.worker().await;
+    let run = accept(&stage, "hello").await;
+    stage.wait(run).await;
+    let looking = async {
+        while press.0.lock().unwrap().len() < 2 {
+            stage.env.advance(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), looking).await.expect("both are told");
+    let told = press.0.lock().unwrap().clone();
+    let topics: HashSet<_> = told.iter().map(|notice| notice.topic.as_str()).collect();
+    assert_eq!(topics, HashSet::from([RUN_ENDED, DELIVERY_SETTLED]));
+    let ended = told.iter().find(|notice| notice.topic == RUN_ENDED).unwrap();
+    assert_eq!(ended.key, format!("run.ended:{run}"));
+    assert_eq!((ended.body["status"].as_str(), ended.body["run"].as_str()), (Some("ok"), Some(run.to_string().as_str())));
+    // What was told is forgotten after a while, and nothing else is.
+    stage.env.advance(Duration::from_secs(25 * 3600));
+    assert!(stage.engine.tidy().await.unwrap() >= 2);
+}

@@ -1,0 +1,275 @@
+//! Long runs, large outputs, and what a crash in the middle of them leaves.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use provost_agent::Agent;
+use provost_agent::context::Summarize;
+use provost_core::work::EffectClass;
+use provost_core::{Env, Image, Limits, Role, RunId, Source};
+use provost_engine::{Engine, Lease, Workspaces};
+use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
+use provost_store::{Store, StoreOptions, params};
+use provost_tool::{FnTool, ToolError, ToolOutput, ToolSpec};
+use serde_json::json;
+
+use crate::children::{count, replay_all};
+use crate::deaths;
+use crate::stage::{Stage, command, options, text};
+
+/// A tool that gives so many bytes.
+fn sized() -> FnTool {
+    let schema = json!({"type": "object", "properties": {"bytes": {"type": "integer"}}});
+    let spec = ToolSpec::new("sized", "Gives something", schema).unwrap().effect(EffectClass::Pure);
+    FnTool::new(spec, |permit, _| {
+        let bytes = permit.arguments()["bytes"].as_u64().unwrap_or(10);
+        async move { Ok::<_, ToolError>(output(bytes)) }.boxed()
+    })
+}
+
+/// An output of so many bytes that cannot be packed. A long text is cut for the model, a picture is not.
+fn output(bytes: u64) -> ToolOutput {
+    let env = Env::simulated(bytes);
+    let mut data = String::new();
+    while (data.len() as u64) < bytes {
+        data.push_str(&format!("{:016x} ", env.random()));
+    }
+    if bytes < 20_000 {
+        return ToolOutput::text(data);
+    }
+    let source = Source::Base64 { media_type: "image/png".to_owned(), data };
+    ToolOutput::image(Image { source, detail: None })
+}
+
+fn results(request: &ChatRequest) -> usize {
+    request.messages.iter().flat_map(|message| message.tool_results()).count()
+}
+
+/// Calls a tool so many times, then says so.
+fn working(turns: usize) -> impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + Clone {
+    move |request, _| match results(request) {
+        n if n < turns => scripted::call("pure", json!({ "n": n })),
+        n => scripted::text(format!("{n} calls")),
+    }
+}
+
+async fn long_stage(
+    answer: impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + Clone + 'static,
+) -> Stage {
+    Stage::of(options(), Env::system(), move |_: &_, _: &Lease| {
+        let model = ScriptedModel::answering(answer.clone());
+        let tool = |name: &str| {
+            let spec = ToolSpec::new(name, "Does nothing", json!({"type": "object"})).unwrap();
+            FnTool::new(spec.effect(EffectClass::Pure), |_, _| {
+                async { Ok::<_, ToolError>(ToolOutput::text("done")) }.boxed()
+            })
+        };
+        let agent = Agent::builder("default", model).limits(Limits::unlimited());
+        Ok(agent.tool(tool("pure")).tool(sized()).build().unwrap())
+    })
+    .await
+}
+
+async fn snapshots(stage: &Stage, run: RunId) -> Vec<u64> {
+    let sql = "SELECT fed FROM run_snapshot WHERE run_id = ?1 ORDER BY fed";
+    stage.engine.store().read(move |tx| tx.all::<u64>(sql, params![run])).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_run_goes_on_from_its_newest_snapshot_to_the_same_end() {
+    let stopped = Arc::new((AtomicBool::new(false), tokio::sync::Semaphore::new(0)));
+    let inside = Arc::clone(&stopped);
+    let stage = long_stage(move |request, _| match results(request) {
+        // Once, near the end, an answer never comes.
+        390 if !inside.0.swap(true, Ordering::SeqCst) => {
+            inside.1.add_permits(1);
+            scripted::text("never").delay(Duration::from_secs(3600))
+        }
+        n if n < 400 => scripted::call("pure", json!({ "n": n })),
+        n => scripted::text(format!("{n} calls")),
+    })
+    .await;
+    let worker = stage.worker().await;
+    let accepted = stage.say("chat", "go").await;
+    stopped.1.acquire().await.unwrap().forget();
+    let kept = snapshots(&stage, accepted.run).await;
+    assert_eq!(kept.len(), 1, "older ones are removed: {kept:?}");
+    // Three feeds a turn: 257 is due first, then 515, then 1031.
+    assert!((1031..1040).contains(&kept[0]), "{kept:?}");
+    drop(worker);
+    let _second = stage.worker().await;
+    let run = stage.wait(accepted.run).await;
+    assert_eq!(text(&run), "400 calls");
+    // A replay folds the run from its beginning and from its snapshot, and compares both.
+    replay_all(&stage).await;
+    // Without the shortcut it is the same run.
+    let gone = stage.engine.store().write(|tx| tx.execute("DELETE FROM run_snapshot", params![])).await;
+    assert_eq!(gone.unwrap(), 1);
+    replay_all(&stage).await;
+    let blobs = count(&stage, "blob").await;
+    let aged = stage.engine.store().write(|tx| tx.execute("UPDATE blob SET created = 0", params![]));
+    aged.await.unwrap();
+    assert!(stage.engine.tidy().await.unwrap() >= 1, "nothing refers to it any more");
+    assert!(count(&stage, "blob").await < blobs);
+    replay_all(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_does_not_fit_is_found() {
+    let stage = long_stage(working(120)).await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "go").await;
+    let run = stage.wait(accepted.run).await;
+    assert_eq!(snapshots(&stage, run.id).await.len(), 1);
+    replay_all(&stage).await;
+    // The machine of an earlier moment under a later number.
+    let moved = stage.engine.store().write(|tx| tx.execute("UPDATE run_snapshot SET fed = fed + 2", params![]));
+    moved.await.unwrap();
+    let report = stage.engine.replay(&stage.namespace, run.id).await;
+    assert!(report.is_err() || !report.unwrap().is_consistent());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn short_runs_have_no_snapshots() {
+    let stage = long_stage(working(20)).await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "go").await;
+    stage.wait(accepted.run).await;
+    assert_eq!(count(&stage, "run_snapshot").await, 0);
+}
+
+/// An engine on a directory. What is said to it there decides: `large` makes one picture of 5 MB, anything else so much text
+/// that the conversation must be summarised.
+async fn open(dir: &Path) -> (Engine, provost_engine::Worker) {
+    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let large = std::fs::read_to_string(dir.join("say")).unwrap() == "large";
+    let agents = move |_: &provost_engine::AgentProfile, _: &Lease| {
+        let model = ScriptedModel::answering(move |request, _| {
+            let summed = request.messages.iter().any(|m| m.role == Role::Summary);
+            match (large, results(request)) {
+                (true, 0) => scripted::call("sized", json!({"bytes": 5_000_000})),
+                (false, n) if n < 3 && !summed => scripted::call("sized", json!({"bytes": 2_000})),
+                _ => scripted::text(format!("done, summed {summed}")),
+            }
+        });
+        let agent = Agent::builder("default", model).tool(sized());
+        if large {
+            return Ok(agent.build().unwrap());
+        }
+        let summarizer = ScriptedModel::answering(|_, _| scripted::text("it went on"));
+        let agent = agent.context(Summarize::new(summarizer).keep_recent(1));
+        Ok(agent.context_tokens(3_000).context_reserve(0).build().unwrap())
+    };
+    let engine = Engine::new(store, agents, options(), Env::system());
+    engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
+    let worker = engine.start().await.unwrap();
+    (engine, worker)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by another test in a process of its own"]
+async fn node_with_large_outputs() {
+    let Some(dir) = deaths::dir() else { return };
+    let (engine, _worker) = open(&dir).await;
+    let said = std::fs::read_to_string(dir.join("say")).unwrap();
+    let accepted = engine.accept(&Default::default(), command("chat", &said)).await.unwrap();
+    engine.wait(&Default::default(), accepted.run).await.unwrap();
+}
+
+/// Lets a process die at a place, and another one go on; returns what the run came to.
+async fn dies_and_goes_on(said: &str, place: &str) -> (Engine, provost_engine::Worker, RunId, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("say"), said).unwrap();
+    deaths::killed_at("node_with_large_outputs", dir.path(), place).await;
+    {
+        let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
+        let sound = store.check().await.unwrap();
+        assert!(sound.problems.is_empty(), "{place}: {:?}", sound.problems);
+        store.close().await;
+    }
+    let (engine, worker) = open(dir.path()).await;
+    let run = engine.store().read(|tx| tx.one::<RunId>("SELECT id FROM run", params![])).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), engine.wait(&Default::default(), run));
+    let row = ended.await.expect("it ends").unwrap();
+    assert_eq!(row.status, "ok", "{place}: {:?}", row.detail);
+    let report = engine.replay(&Default::default(), run).await.unwrap();
+    assert!(report.is_consistent(), "{place}: {:?}", report.differences);
+    (engine, worker, run, dir)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g21_a_step_with_a_large_output_is_there_whole_or_not_at_all() {
+    // The places before, in and after the transaction of the step, and those of the next ones, with the result in the session.
+    for place in ["tool.finished", "step.before@5", "step.after@5", "step.before@6", "step.after@6"] {
+        let (engine, _worker, run, _dir) = dies_and_goes_on("large", place).await;
+        let read = engine.store().read(move |tx| {
+            let sql = "SELECT b.size FROM run_step s JOIN blob b ON b.hash = s.blob \
+                       WHERE s.run_id = ?1 AND s.kind = 'tool_call'";
+            Ok::<_, provost_store::StoreError>((
+                tx.all::<u64>(sql, params![run])?,
+                tx.one::<u64>("SELECT count(*) FROM blob WHERE size > 4000000", params![])?,
+            ))
+        });
+        let (sizes, large) = read.await.unwrap();
+        assert_eq!((sizes.len(), large), (1, 1), "{place}: one step, one blob, no orphan");
+        assert!(sizes[0] > 5_000_000, "{place}: the whole of it");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g20_a_compaction_that_is_killed_leaves_the_old_context_or_the_new_one() {
+    let around = ["compaction.before_begin", "compaction.begun", "compaction.fitted"];
+    // The transactions around it: its beginning, its end, the session that gets it, the model call after it.
+    let inside = (12..=17).flat_map(|hit| [format!("step.before@{hit}"), format!("step.after@{hit}")]);
+    for place in around.into_iter().map(str::to_owned).chain(inside) {
+        let (engine, _worker, run, _dir) = dies_and_goes_on("small", &place).await;
+        let row = engine.run(&Default::default(), run).await.unwrap();
+        // Old or new: the answer comes after the summary in both cases, and the fold of the feeds was compared before.
+        assert_eq!(text(&row), "done, summed true", "{place}");
+        let compacted = engine.events(&Default::default(), run, 0, 1000).await.unwrap();
+        assert_eq!(compacted.iter().filter(|event| event.kind == "compacted").count(), 1, "{place}");
+    }
+}
+
+/// Says that no workspace ever survives.
+struct Nothing;
+
+impl Workspaces for Nothing {
+    fn survived<'a>(&'a self, _lease: &'a Lease) -> BoxFuture<'a, bool> {
+        std::future::ready(false).boxed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g22_a_run_whose_workspace_is_gone_says_so_when_it_goes_on() {
+    let began = Arc::new((AtomicBool::new(false), tokio::sync::Semaphore::new(0)));
+    let inside = Arc::clone(&began);
+    let stage = Stage::new(move |_, _| match inside.0.swap(true, Ordering::SeqCst) {
+        false => {
+            inside.1.add_permits(1);
+            scripted::text("never").delay(Duration::from_secs(3600))
+        }
+        true => scripted::text("done"),
+    })
+    .await;
+    stage.engine.set_workspaces(Nothing);
+    let worker = stage.worker().await;
+    let accepted = stage.say("chat", "go").await;
+    began.1.acquire().await.unwrap().forget();
+    drop(worker);
+    let _second = stage.worker().await;
+    stage.wait(accepted.run).await;
+    let kinds = stage.kinds(accepted.run).await;
+    let reset = kinds.iter().position(|kind| kind == "workspace_reset").expect("it says so");
+    let again = kinds.iter().rposition(|kind| kind == "attempt_started").unwrap();
+    assert!(reset > again, "{kinds:?}");
+    assert_eq!(kinds.iter().filter(|kind| *kind == "workspace_reset").count(), 1, "not at its first start");
+    let fresh = stage.say("other", "go").await;
+    stage.wait(fresh.run).await;
+    assert!(!stage.kinds(fresh.run).await.contains(&"workspace_reset".to_owned()));
+    replay_all(&stage).await;
+}
