@@ -25,6 +25,8 @@ use crate::{Plan, Result, disk, engine, ours, sqlite};
 /// The hidden command that runs one side.
 pub(crate) const COMMAND: &str = "durable";
 const IN_FLIGHT: usize = 64;
+/// Runs that the engine may carry at once: more than are ever in flight, so that nobody waits for a place.
+const ROOM: usize = 2 * IN_FLIGHT;
 const STEPS: usize = TASK_MODEL_STEPS + TASK_TOOL_STEPS;
 const SPEED_RATIO_MIN: f64 = 0.5;
 const CPU_RATIO_MAX: f64 = 2.5;
@@ -136,12 +138,12 @@ pub(crate) fn run(side: &str, url: &str, dir: &str) -> Result<()> {
 fn through_engine(runtime: &Runtime, url: &str, dir: &str) -> Result<()> {
     let agent = ours::agent(url, TASK_MODEL)?;
     let (engine, worker) = runtime.block_on(async {
-        let engine = engine::open(Path::new(dir), IN_FLIGHT, engine::always(agent)).await?;
+        let engine = engine::open(Path::new(dir), ROOM, engine::always(agent)).await?;
         let worker = engine.start().await?;
         // The class is there once it has a run.
         let first = engine::done(&engine, AgentCommand::text(ours::PROMPT)).await?;
         check_steps(&engine, &first).await?;
-        engine::widen(&engine, IN_FLIGHT as u64).await?;
+        engine::widen(&engine, ROOM as u64).await?;
         Ok::<_, crate::Error>((engine, worker))
     })?;
     let work = || {

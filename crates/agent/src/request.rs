@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_core::{Limits, Message, RunId, ToolResult};
+use provost_core::{Limits, Message, RunId, Timestamp, ToolResult};
 use provost_model::{ChatModel, Settings};
 use provost_tool::{Deps, Tool, ToolCx};
 use serde::Serialize;
@@ -71,6 +71,7 @@ pub(crate) struct RunOptions {
     pub(crate) problem: Option<String>,
     pub(crate) run_id: Option<RunId>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
+    pub(crate) said_at: Option<Timestamp>,
 }
 
 /// The call a child run is started in.
@@ -213,6 +214,12 @@ impl<O: Send + 'static> RunBuilder<O> {
     /// Sets the run's id, for programs that gave it out before.
     pub fn run_id(mut self, id: RunId) -> Self {
         self.options.run_id = Some(id);
+        self
+    }
+
+    /// Sets when the message was said, for programs that took it in before.
+    pub fn said_at(mut self, at: Timestamp) -> Self {
+        self.options.said_at = Some(at);
         self
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 pub use self::config::{AgentConfig, RUNNER};
 use crate::engine::Engine;
+use crate::clock::Clocks;
 use crate::error::EngineError;
 use crate::task::{PAGE_MAX, Page};
 
@@ -159,6 +160,7 @@ pub(crate) fn put(
 ) -> Result<AgentProfile, EngineError> {
     config::check_name(name)?;
     config.validate()?;
+    Clocks::of(config)?;
     let hash = provost_core::work::body_hash(config)?;
     let newest = agent::latest(tx, namespace.as_str(), name)?;
     if let Some(row) = &newest

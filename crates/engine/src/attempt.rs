@@ -176,7 +176,7 @@ async fn work(shared: &Shared, live: &Live) -> Result<Option<Verdict>, EngineErr
             let machine = take_up(shared, lease, &journal, machine).await?;
             agent.restore(machine, revision)
         }
-        (None, Some(message)) => agent.run(message.parts),
+        (None, Some(message)) => agent.run(message.parts).said_at(message.created_at),
         (None, None) => return Err(EngineError::bug("a run without a message")),
     };
     let builder = builder

@@ -79,7 +79,7 @@ impl Engine {
         self.shared.store.read(move |tx| conversation(tx, &namespace, &session)).await
     }
 
-    /// The first run of a session that was made after another one.
+    /// The first run of a session that was made after another one, without those that ended before they began.
     pub async fn next_run(
         &self,
         namespace: &Namespace,

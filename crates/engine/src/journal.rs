@@ -86,6 +86,9 @@ impl RunJournal {
     /// Waits until everything recorded so far is on disk.
     pub(crate) async fn confirm(&self) -> Result<(), EngineError> {
         let waiting = std::mem::take(&mut *lock(&self.unconfirmed));
+        if !waiting.is_empty() {
+            self.store.hurry();
+        }
         for write in waiting {
             write.await?;
         }
@@ -129,7 +132,8 @@ impl RunJournal {
             self.last_step.store(write.step, Ordering::Release);
         }
         let lease = Arc::clone(&self.lease);
-        let pending = self.store.write(move |tx| write::step(tx, &lease, &write));
+        // It shares the commit of what follows: the beginning of the next step, or the next look at the disk.
+        let pending = self.store.write_along(move |tx| write::step(tx, &lease, &write));
         lock(&self.unconfirmed).push(pending);
         Ok(())
     }

@@ -16,3 +16,5 @@ mod budgets;
 mod forks;
 #[path = "it/snapshots.rs"]
 mod snapshots;
+#[path = "it/children_killed.rs"]
+mod children_killed;

@@ -13,11 +13,16 @@ const QUEUE_JOBS_MAX: usize = 4096;
 /// How many urgent jobs may wait besides: there is one renewal per worker at a time.
 const QUEUE_URGENT_MAX: usize = 256;
 
+/// How long a job waits for company that is in no hurry itself.
+const COMPANY_PATIENCE: Duration = Duration::from_millis(2);
+
 /// Which lane a job takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     Urgent,
     Normal,
+    /// The normal lane, in order; but the writer is not woken for it before another job comes or some time has passed.
+    Company,
 }
 
 /// What the writer finds when it looks.
@@ -32,12 +37,18 @@ pub(crate) enum Taken {
 struct Waiting {
     job: Box<dyn Job>,
     since: Instant,
+    /// True if somebody waits for it.
+    eager: bool,
 }
 
 #[derive(Default)]
 struct State {
     urgent: VecDeque<Waiting>,
     normal: VecDeque<Waiting>,
+    /// How many of them somebody waits for.
+    eager: usize,
+    /// True if somebody now waits for what was in no hurry.
+    hurried: bool,
     closed: bool,
 }
 
@@ -50,15 +61,24 @@ impl State {
     fn lane(&mut self, lane: Lane) -> (&mut VecDeque<Waiting>, usize) {
         match lane {
             Lane::Urgent => (&mut self.urgent, QUEUE_URGENT_MAX),
-            Lane::Normal => (&mut self.normal, QUEUE_JOBS_MAX),
+            Lane::Normal | Lane::Company => (&mut self.normal, QUEUE_JOBS_MAX),
         }
     }
 
     fn take(&mut self, room: usize) -> Vec<Box<dyn Job>> {
+        self.hurried = false;
         let urgent = self.urgent.len().min(room);
         let normal = self.normal.len().min(room - urgent);
         let jobs = self.urgent.drain(..urgent).chain(self.normal.drain(..normal));
+        let eager = &mut self.eager;
+        let jobs = jobs.inspect(|waiting| *eager -= usize::from(waiting.eager));
         jobs.map(|waiting| waiting.job).collect()
+    }
+
+    /// How long the writer may leave what waits; `None` if it must not.
+    fn leisure(&self) -> Option<Duration> {
+        let first = self.normal.front().filter(|_| self.eager == 0 && !self.hurried && !self.closed)?;
+        COMPANY_PATIENCE.checked_sub(first.since.elapsed()).filter(|left| !left.is_zero())
     }
 }
 
@@ -82,7 +102,24 @@ impl Queue {
             drop(state);
             return job.answer(Err(StoreError::Busy { detail: format!("{most} changes wait") }));
         }
-        waiting.push_back(Waiting { job, since: Instant::now() });
+        let eager = lane != Lane::Company;
+        waiting.push_back(Waiting { job, since: Instant::now(), eager });
+        state.eager += usize::from(eager);
+        // The first one starts the clock of its patience.
+        let wake = eager || state.len() == 1;
+        drop(state);
+        if wake {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Somebody waits now for what waits here.
+    pub(crate) fn hurry(&self) {
+        let mut state = self.state();
+        if state.len() == 0 {
+            return;
+        }
+        state.hurried = true;
         drop(state);
         self.changed.notify_one();
     }
@@ -91,6 +128,11 @@ impl Queue {
     pub(crate) fn wait(&self, room: usize, patience: Option<Duration>) -> Taken {
         let mut state = self.state();
         loop {
+            if let Some(leisure) = state.leisure() {
+                let waited = self.changed.wait_timeout(state, leisure);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
             let jobs = state.take(room);
             if !jobs.is_empty() {
                 return Taken::Jobs(jobs);
@@ -119,12 +161,13 @@ impl Queue {
     /// Takes every job that has waited for at least `patience`.
     pub(crate) fn expired(&self, patience: Duration) -> Vec<Box<dyn Job>> {
         let mut state = self.state();
-        let State { urgent, normal, .. } = &mut *state;
+        let State { urgent, normal, eager, .. } = &mut *state;
         let mut expired = Vec::new();
         for lane in [urgent, normal] {
             while let Some(waiting) =
                 lane.pop_front_if(|waiting| waiting.since.elapsed() >= patience)
             {
+                *eager -= usize::from(waiting.eager);
                 expired.push(waiting.job);
             }
         }

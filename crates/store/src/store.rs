@@ -98,6 +98,26 @@ impl Store {
         self.enqueue(job, Lane::Urgent)
     }
 
+    /// Like [`Store::write`], in the same order, but nobody waits for it: it is committed together with the next job that
+    /// somebody waits for, or after a moment.
+    pub fn write_along<T, E>(
+        &self,
+        job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Pending<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.enqueue(job, Lane::Company)
+    }
+
+    /// Commits what was written [along](Self::write_along) as soon as possible.
+    pub fn hurry(&self) {
+        if let Writing::Thread { queue, .. } = &self.shared.writing {
+            queue.hurry();
+        }
+    }
+
     /// Reads one state of the database: everything that was committed before the call, and nothing half done.
     pub async fn read<T, E>(
         &self,

@@ -265,10 +265,12 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
     }
     let with = match begin {
         Begin::Message(input) => {
-            if Message::new(Role::User, input.0.clone(), cx.env.now()).is_empty() {
+            let said_at = cx.options.said_at.unwrap_or_else(|| cx.env.now());
+            let message = Message::new(Role::User, input.0, said_at);
+            if message.is_empty() {
                 return Err(Error::Start("the message is empty: say something".to_owned()));
             }
-            let message = Arc::new(Message::new(Role::User, input.0, cx.env.now()));
+            let message = Arc::new(message);
             cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
             BeginWith::Message { message }
         }

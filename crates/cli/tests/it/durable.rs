@@ -144,7 +144,7 @@ async fn a_turn_goes_on_when_its_terminal_is_closed_and_is_computed_once() {
     chat.expect("default");
     chat.press("tell-me\r");
     chat.expect("piece3");
-    chat.signal("-HUP");
+    chat.hang_up();
     assert_eq!(chat.child.wait().unwrap().code(), Some(130));
 
     let mut chat = stage.chat(&[]);
@@ -160,12 +160,38 @@ async fn a_chat_that_is_opened_while_a_closed_one_still_works_shows_the_same_ans
     closed.expect("default");
     closed.press("tell-me\r");
     closed.expect("piece3");
-    closed.signal("-HUP");
+    closed.hang_up();
     let mut chat = stage.chat(&[]);
     chat.expect("tell-me");
     chat.expect("piece59");
     assert_eq!(stage.provider.request_count(), 1);
     assert_eq!(closed.child.wait().unwrap().code(), Some(130));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_goes_on_when_its_terminal_is_closed_and_leaves_its_questions_open() {
+    let stage = Stage::new([slow(30), save_milk(), Reply::text("All-done.")]).await;
+    let args = stage.args(&["run", "--session", "s", "tell-me"]);
+    let mut run = Terminal::start(&stage.world, &args);
+    run.expect("piece3");
+    run.hang_up();
+    assert_eq!(run.child.wait().unwrap().code(), Some(0));
+    let ran = stage.run(&["run", "--resume", "--session", "s"]).await;
+    assert!(ran.out.contains("piece29"), "{ran:?}");
+    assert_eq!(stage.provider.request_count(), 1);
+
+    let args = stage.args(&["run", "--session", "s", "save-it"]);
+    let mut run = Terminal::start(&stage.world, &args);
+    run.expect("[y/N]");
+    run.hang_up();
+    assert_eq!(run.child.wait().unwrap().code(), Some(130));
+    // Nobody said no: it is asked again.
+    let refused = stage.run(&["run", "--session", "s", "what else?"]).await;
+    assert_eq!(refused.code, 6, "{refused:?}");
+    assert!(refused.err.contains("help: open it with `provost chat"), "{refused:?}");
+    let ran = stage.run(&["run", "--resume", "--yes", "--session", "s"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "All-done.\n"), "{ran:?}");
+    assert_eq!(stage.provider.request_count(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,14 @@
 //! A program on a pseudo-terminal of its own.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
@@ -18,7 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A program on a terminal of its own.
 pub(crate) struct Terminal {
     pub(crate) child: Child,
-    keyboard: File,
+    /// Nothing once the terminal was closed.
+    keyboard: Option<File>,
+    /// Closing it ends the reader.
+    open: Option<PipeWriter>,
+    reader: Option<JoinHandle<()>>,
     /// The other side, kept open so that the terminal outlives the program and can be looked at.
     side: File,
     shown: Receiver<Vec<u8>>,
@@ -46,20 +52,23 @@ impl Terminal {
             .unwrap();
         let keyboard = File::from(master);
         let mut screen = keyboard.try_clone().unwrap();
+        let (closed, open) = std::io::pipe().unwrap();
         let (sender, shown) = channel();
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut piece = [0; 4096];
-            while let Ok(length @ 1..) = screen.read(&mut piece) {
+            while is_readable(&screen, &closed) {
+                let Ok(length @ 1..) = screen.read(&mut piece) else { return };
                 if sender.send(piece[..length].to_vec()).is_err() {
                     return;
                 }
             }
         });
-        Self { child, keyboard, side, shown, seen: String::new() }
+        let (keyboard, open, reader) = (Some(keyboard), Some(open), Some(reader));
+        Self { child, keyboard, open, reader, side, shown, seen: String::new() }
     }
 
     pub(crate) fn press(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits until a word is drawn, and forgets what was drawn up to it. Spaces are not drawn where the screen was empty.
@@ -81,6 +90,14 @@ impl Terminal {
         self.child.wait().unwrap();
     }
 
+    /// Closes the terminal as a window is closed: nothing can be read or written any more, and the program is told.
+    pub(crate) fn hang_up(&mut self) {
+        self.keyboard = None;
+        self.open = None;
+        self.reader.take().unwrap().join().unwrap();
+        self.signal("-HUP");
+    }
+
     /// Sends a signal by its name.
     pub(crate) fn signal(&self, name: &str) {
         crate::signal(&self.child, name);
@@ -97,4 +114,11 @@ impl Drop for Terminal {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// Waits until there is something to read; false once the terminal was closed.
+fn is_readable(screen: &File, closed: &PipeReader) -> bool {
+    let mut waited = [PollFd::new(screen, PollFlags::IN), PollFd::new(closed, PollFlags::IN)];
+    poll(&mut waited, None).unwrap();
+    waited[1].revents().is_empty()
 }

@@ -6,6 +6,7 @@ mod basics;
 mod children;
 mod inputs;
 mod journal;
+mod sessions;
 mod simulation;
 mod stage;
 mod talk;

@@ -72,7 +72,7 @@ async fn g37_a_cancelled_run_of_a_silent_worker_ends_with_its_lease() {
     let run = stage.say("do opaque:a; say done").await;
     let frozen = stage.worker_with(&SHORT_LEASE, "").await;
     stage.ledger.wait_for_calls(1).await;
-    frozen.freeze().await.unwrap();
+    stage.freeze(&frozen).await;
     let until = stage.row(run).await.lease_until.unwrap();
     assert_eq!(cancel(&stage, run).await, Cancelled::Requested);
     let _worker = stage.worker_with(&SHORT_LEASE, "").await;

@@ -2,6 +2,7 @@
 //!
 //! The test itself holds an engine that never works: it accepts, answers, cancels, waits and reads.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use provost_store::row::attempt::{self, AttemptRow};
 use provost_store::row::run::{self, RunFilter, RunRow};
 use provost_store::row::run_event::RunEventRow;
 use provost_store::row::run_step::{self, RunStepRow};
-use provost_store::{Store, StoreOptions, params};
+use provost_store::{Store, StoreError, StoreOptions, params};
 use provost_testkit::history::{self, Record};
 use provost_testkit::{FakeProvider, LedgerServer, Process};
 use serde_json::{Map, Value, json};
@@ -112,6 +113,40 @@ impl Stage {
         let worker = Process::start_with_input(self.node(&arguments, failpoints)).unwrap();
         let ended = worker.wait(LONG).await.unwrap();
         assert!(was_killed(ended), "it was not killed at {failpoints}: {worker:?}");
+    }
+
+    /// A worker with a short lease that stands still at a place, and the file that lets it go on from there once it is thawed.
+    pub(crate) async fn worker_frozen_at(&self, place: &str) -> (Process, PathBuf) {
+        let (gate, trace) = (self.gate("gate"), self.gate("trace"));
+        let arguments: Vec<&str> = SHORT_LEASE.iter().copied().chain(["work"]).collect();
+        let mut node = self.node(&arguments, &format!("{place}=pause:{}", gate.display()));
+        node.env("PROVOST_FAILPOINTS_TRACE", &trace);
+        let worker = Process::start_with_input(node).unwrap();
+        let mut looks = tokio::time::interval(Duration::from_millis(5));
+        let reached = async {
+            while !fs::read_to_string(&trace).is_ok_and(|names| names.lines().any(|name| name == place)) {
+                looks.tick().await;
+            }
+        };
+        tokio::time::timeout(LONG, reached).await.expect("the place is reached");
+        self.freeze(&worker).await;
+        (worker, gate)
+    }
+
+    /// Freezes a worker, but not in the middle of a transaction: on one file that stops everybody until it is thawed.
+    pub(crate) async fn freeze(&self, worker: &Process) {
+        let options = StoreOptions {
+            busy_timeout: Duration::from_millis(20),
+            ..StoreOptions::new(self.engine.store().path())
+        };
+        let probe = Store::open(options).unwrap();
+        loop {
+            worker.freeze().await.unwrap();
+            if probe.write(|_| Ok::<_, StoreError>(())).await.is_ok() {
+                return probe.close().await;
+            }
+            worker.thaw().unwrap();
+        }
     }
 
     /// Runs a node that does one thing; its line as JSON, if it had the time to say it.

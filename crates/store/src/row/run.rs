@@ -391,7 +391,7 @@ pub fn ready_of_session(
     )
 }
 
-/// The first run of a session that was made after another one.
+/// The first run of a session that was made after another one, without those that ended before they began.
 pub fn next_of_session(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -399,7 +399,8 @@ pub fn next_of_session(
     after: RunId,
 ) -> Result<Option<RunId>, StoreError> {
     tx.optional(
-        "SELECT id FROM run WHERE id > ?3 AND namespace = ?1 AND session_id = ?2 ORDER BY id LIMIT 1",
+        "SELECT id FROM run WHERE id > ?3 AND namespace = ?1 AND session_id = ?2
+            AND (ended IS NULL OR started IS NOT NULL) ORDER BY id LIMIT 1",
         params![namespace, session_id, after],
     )
 }

@@ -1,0 +1,93 @@
+//! Processes that die while runs start others, and what the next process finds.
+
+use std::path::Path;
+use std::time::Duration;
+
+use provost_agent::Agent;
+use provost_core::Env;
+use provost_core::work::{child_run_id, child_task_id};
+use provost_engine::{Engine, Lease, Worker, child_tools};
+use provost_model::{self as scripted, ScriptedModel};
+use provost_store::row::run::{self, RunRow};
+use provost_store::{Store, StoreError, StoreOptions, params};
+use serde_json::json;
+
+use crate::children::{first_words, note_tool, results};
+use crate::deaths;
+use crate::stage::{command, options, text};
+
+/// An engine on a directory: its agent keeps a note, starts a child, waits for it and says what it said.
+async fn open(dir: &Path) -> (Engine, Worker) {
+    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let table = store.write(|tx| {
+        // Not unique, so that a repetition would be seen and not refused.
+        tx.execute("CREATE TABLE IF NOT EXISTS note (text TEXT NOT NULL)", params![])
+    });
+    table.await.unwrap();
+    let agents = |_: &provost_engine::AgentProfile, _: &Lease| {
+        let model = ScriptedModel::answering(|request, _| {
+            let results = results(request);
+            match (first_words(request).as_str(), results.len()) {
+                ("lead", 0) => scripted::call("note", json!({"text": "begun"})),
+                ("lead", 1) => scripted::call("spawn_task", json!({"message": "work"})),
+                ("lead", 2) => scripted::call("await_tasks", json!({"runs": [results[1]["run"]]})),
+                ("lead", _) => scripted::text(results[2]["tasks"][0]["result"].as_str().unwrap_or("?")),
+                _ => scripted::text("worked"),
+            }
+        });
+        let tools = child_tools()?.into_iter().chain([note_tool()]);
+        Ok(Agent::builder("default", model).tools(tools).build().unwrap())
+    };
+    let engine = Engine::new(store, agents, options(), Env::system());
+    engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
+    let worker = engine.start().await.unwrap();
+    (engine, worker)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by another test in a process of its own"]
+async fn node_that_spawns() {
+    let Some(dir) = deaths::dir() else { return };
+    let (engine, _worker) = open(&dir).await;
+    let accepted = engine.accept(&Default::default(), command("chat", "lead")).await.unwrap();
+    engine.wait(&Default::default(), accepted.run).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g52_a_spawn_that_is_killed_leaves_one_child_and_no_twin() {
+    // The note is the first call and the spawn the second. Each of its transactions is killed before and after it has done
+    // its work; then the wait, the end of the child, and the end of the parent.
+    let calls = ["tool.begun@2", "child.planned", "tool.finished@2", "tool.begun@3", "run.ended", "run.ended@2"];
+    let steps = (9..=13).flat_map(|hit| [format!("step.before@{hit}"), format!("step.after@{hit}")]);
+    for place in calls.into_iter().map(str::to_owned).chain(steps) {
+        let dir = tempfile::tempdir().unwrap();
+        deaths::killed_at("node_that_spawns", dir.path(), &place).await;
+        let (engine, _worker) = open(dir.path()).await;
+        let read = engine.store().read(|tx| {
+            let id = tx.one("SELECT id FROM run WHERE parent_run_id IS NULL", params![])?;
+            run::get(tx, id)
+        });
+        let parent = read.await.unwrap().unwrap();
+        let namespace = Default::default();
+        let ended = tokio::time::timeout(Duration::from_secs(30), engine.wait(&namespace, parent.id));
+        let parent = ended.await.expect("it ends").unwrap();
+        assert_eq!(parent.status, "ok", "{place}: {:?}", parent.detail);
+        // The child may end before anybody waits for it: then its parent has read it in a message, and the call says so.
+        let by_call = u64::from(text(&parent) == "worked");
+        let read = engine.store().read(move |tx| {
+            let notes = tx.one::<u64>("SELECT count(*) FROM note", params![])?;
+            let told = tx.one::<u64>("SELECT count(*) FROM input WHERE kind = 'child_result' AND state <> 'superseded'", params![])?;
+            Ok::<_, StoreError>((run::children(tx, parent.id)?, notes, told))
+        });
+        let (children, notes, told): (Vec<RunRow>, u64, u64) = read.await.unwrap();
+        assert_eq!((children.len(), notes), (1, 1), "{place}");
+        assert_eq!(by_call + told, 1, "{place}: heard once, {:?}", text(&parent));
+        let (child, step) = (&children[0], children[0].parent_step.unwrap());
+        assert_eq!(child.id, child_run_id(parent.id, step), "{place}");
+        assert_eq!(child.task_id, child_task_id(parent.id, step), "{place}");
+        for id in [parent.id, child.id] {
+            let report = engine.replay(&namespace, id).await.unwrap();
+            assert!(report.is_consistent(), "{place} {id}: {:?}", report.differences);
+        }
+    }
+}
