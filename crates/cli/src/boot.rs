@@ -92,7 +92,7 @@ impl Plan {
         let agents = Arc::clone(&kitchen);
         let build = move |profile: &AgentProfile, _: &Lease| agents.build(profile);
         let engine = Engine::new(store, build, options, Env::system());
-        let mut talk = Talk::open(&engine, &focus, name.as_deref()).await?;
+        let mut talk = Talk::open(&engine, &kitchen, &focus, name.as_deref()).await?;
         let described = recipe.tools()?.into_iter().map(|tool| {
             let def = tool.spec().def();
             (def.name.clone(), def.description.clone())

@@ -204,6 +204,12 @@ impl Kitchen {
         Ok(())
     }
 
+    /// Can this process make the agent? It may lack the key.
+    pub(crate) fn check(&self, profile: &AgentProfile) -> Result<(), Problem> {
+        let recipe = Recipe::read(profile).map_err(Problem::invalid)?;
+        self.model(&recipe).map(drop)
+    }
+
     /// The agent of a run.
     pub(crate) fn build(&self, profile: &AgentProfile) -> Result<Agent, EngineError> {
         let refused = |problem: String| EngineError::Agent { agent: profile.name.clone(), problem };

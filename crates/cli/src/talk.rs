@@ -9,7 +9,7 @@ use provost_engine::{Engine, Focus};
 
 use crate::data::engine_problem;
 use crate::problem::Problem;
-use crate::recipe::{NAME_PREFIX, Recipe};
+use crate::recipe::{Kitchen, NAME_PREFIX, Recipe};
 use crate::turn::Turn;
 
 /// Runs among which the last one of a terminal is looked for.
@@ -19,6 +19,7 @@ const RECENT_MAX: u64 = 200;
 #[derive(Clone)]
 pub(crate) struct Talk {
     engine: Engine,
+    kitchen: Arc<Kitchen>,
     focus: Focus,
     namespace: Namespace,
     /// The stored agent that answers.
@@ -39,9 +40,11 @@ pub(crate) struct Past {
 }
 
 impl Talk {
-    /// A conversation under a name, or a new one without.
+    /// A conversation under a name, or a new one without. One with a turn that cannot be finished here is refused: nobody
+    /// shall lose it by opening it with the wrong environment.
     pub(crate) async fn open(
         engine: &Engine,
+        kitchen: &Arc<Kitchen>,
         focus: &Focus,
         name: Option<&str>,
     ) -> Result<Self, Problem> {
@@ -50,15 +53,43 @@ impl Talk {
             Some(name) => engine.session(&namespace, name).await.map_err(|e| engine_problem(&e))?,
             None => engine.new_session_id(),
         };
-        focus.add(&namespace, &session);
-        Ok(Self {
+        let talk = Self {
             engine: engine.clone(),
+            kitchen: Arc::clone(kitchen),
             focus: focus.clone(),
             namespace,
             agent: String::new(),
             name: name.map(str::to_owned),
             session,
             seen: Env::system().id(),
+        };
+        if name.is_some() {
+            let found = engine.conversation(&talk.namespace, &talk.session).await;
+            let found = found.map_err(|error| engine_problem(&error))?;
+            if let Some(run) = found.unfinished {
+                talk.check(run).await?;
+            }
+        }
+        focus.add(&talk.namespace, &talk.session);
+        Ok(talk)
+    }
+
+    /// Can this process work on a run that is not finished?
+    async fn check(&self, run: RunId) -> Result<(), Problem> {
+        let run = self.engine.run(&self.namespace, run).await;
+        let run = run.map_err(|error| engine_problem(&error))?;
+        if run.ended.is_some() {
+            return Ok(());
+        }
+        let agent = self.engine.agent(&self.namespace, &run.agent).await;
+        let agent = agent.map_err(|error| engine_problem(&error))?;
+        self.kitchen.check(&agent).map_err(|problem| {
+            let what = format!(
+                "a turn of this session is not finished, and its agent cannot be used here: {}",
+                problem.what
+            );
+            let help = problem.help.unwrap_or_else(|| "use another --session".to_owned());
+            Problem::new(problem.kind, what).help(help)
         })
     }
 
@@ -134,6 +165,7 @@ impl Talk {
         let runs = runs.map_err(|error| engine_problem(&error))?;
         let last = runs.into_iter().find(|run| run.agent.starts_with(NAME_PREFIX));
         let last = last.ok_or_else(|| Problem::new(ErrorKind::NotFound, "there is no run yet"))?;
+        self.check(last.id).await?;
         self.session = last.session_id;
         self.focus.add(&self.namespace, &self.session);
         Ok(self.follow(last.id))

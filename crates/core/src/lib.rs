@@ -30,8 +30,8 @@ pub use event::{
     LimitReached, RunSummary,
 };
 pub use id::{
-    ApprovalId, DeliveryId, ExecutionId, IdError, InputId, MessageId, RunId, SessionId,
-    TaskId, TypedId, WorkerId,
+    ApprovalId, DeliveryId, ExecutionId, IdError, InputId, MessageId, RunId, SessionId, TaskId,
+    TypedId, WorkerId,
 };
 pub use limits::Limits;
 pub use message::{Message, Role, StopReason};

@@ -66,11 +66,8 @@ pub(crate) fn decide(
     command.validate()?;
     let memory = Memory::of_command(namespace, command)?;
     if let Some(answered) = memory.recall::<Accepted>(tx)? {
-        let again = |accepted| Accepted {
-            outcome: DeliveryOutcome::Duplicate,
-            deduped: true,
-            ..accepted
-        };
+        let again =
+            |accepted| Accepted { outcome: DeliveryOutcome::Duplicate, deduped: true, ..accepted };
         return Ok(answered.map(again));
     }
     check_run_id(tx, command)?;
@@ -211,7 +208,7 @@ pub(crate) fn create_task(
         timeout: command.timeout(),
     };
     task.current_run_id = Some(new.run);
-    let mut run = create_run(tx, &mut task, &start, &[input.clone()])?;
+    let mut run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
     limit_queueing(tx, &mut run, command.queue_timeout())?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
     if approval::asks_start(&profile.config) {

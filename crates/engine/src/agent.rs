@@ -9,8 +9,8 @@ use provost_store::row::agent::{self, AgentRow};
 use serde_json::{Map, Value};
 
 pub use self::config::{AgentConfig, RUNNER};
-use crate::engine::Engine;
 use crate::clock::Clocks;
+use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::task::{PAGE_MAX, Page};
 

@@ -11,8 +11,7 @@ mod plan;
 
 use std::time::Duration;
 
-use provost_core::limits::COMMAND_TEXT_BYTES_MAX;
-use provost_core::work::{ApprovalState, Fallback, Grant, Namespace, WorkError};
+use provost_core::work::{ApprovalState, Fallback, Grant, Namespace};
 use provost_core::{ApprovalDecision, ApprovalId};
 use provost_store::row::approval::{self, ApprovalRow};
 use provost_store::row::approval_grant::{self, ApprovalGrantRow};
@@ -100,11 +99,6 @@ impl Engine {
         text: &str,
         by: &str,
     ) -> Result<Answered, EngineError> {
-        let bytes = text.len();
-        if bytes > COMMAND_TEXT_BYTES_MAX {
-            let (path, max) = ("answer.text".to_owned(), COMMAND_TEXT_BYTES_MAX);
-            return Err(WorkError::TooLarge { path, bytes, max }.into());
-        }
         self.say(namespace, id, Said::Words(text.to_owned()), by).await
     }
 

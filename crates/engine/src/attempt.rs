@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_agent::OnApproval;
+use provost_agent::{OnApproval, RunBuilder};
 use provost_agent::run::{Feed, Run};
 use provost_core::StopReason;
 use provost_core::work::OutcomeCode;
@@ -160,6 +160,36 @@ async fn settle(shared: &Shared, live: &Live, verdict: Verdict) {
 async fn work(shared: &Shared, live: &Live) -> Result<Option<Verdict>, EngineError> {
     failpoint!("attempt.claimed");
     let mut signal = live.signal.subscribe();
+    let opened = tokio::select! {
+        biased;
+        opened = open(shared, live) => opened?,
+        // Nothing of it has happened yet.
+        _ = signal.wait_for(|signal| *signal == Signal::Abandon) => return Ok(None),
+    };
+    let Opened { builder, journal, watch } = opened;
+    let driven = drive(builder, live, &journal, watch).await;
+    Ok(match driven {
+        Driven::GivenUp => None,
+        Driven::Boundary => {
+            journal.confirm().await?;
+            Some(Verdict::HandedOver)
+        }
+        Driven::Ended(outcome) => {
+            journal.confirm().await?;
+            Some(Verdict::of(*outcome))
+        }
+        Driven::Stopped(verdict) => Some(verdict),
+    })
+}
+
+/// A run that is ready to be driven.
+struct Opened {
+    builder: RunBuilder,
+    journal: Arc<RunJournal>,
+    watch: drive::Watch,
+}
+
+async fn open(shared: &Shared, live: &Live) -> Result<Opened, EngineError> {
     let lease = &live.lease;
     let (profile, loaded) = prepare(&shared.store, lease, shared).await?;
     let Loaded { machine, message, revision, journal } = loaded;
@@ -186,26 +216,12 @@ async fn work(shared: &Shared, live: &Live) -> Result<Option<Verdict>, EngineErr
         .deps(given(shared, lease, &journal))
         .on_approval(OnApproval::Suspend);
     let watch = drive::Watch::new(Clocks::of(&profile.config)?, &shared.options);
-    let driven = drive(builder, live, &journal, &mut signal, watch).await;
-    Ok(match driven {
-        Driven::GivenUp => None,
-        Driven::Boundary => {
-            journal.confirm().await?;
-            Some(Verdict::HandedOver)
-        }
-        Driven::Ended(outcome) => {
-            journal.confirm().await?;
-            Some(Verdict::of(*outcome))
-        }
-        Driven::Stopped(verdict) => Some(verdict),
-    })
+    Ok(Opened { builder, journal, watch })
 }
 
 /// What the engine gives to the tools of a run.
 fn given(shared: &Shared, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Deps {
-    Deps::default()
-        .with_shared(journal.transactional())
-        .with(Family::new(shared, lease, journal))
+    Deps::default().with_shared(journal.transactional()).with(Family::new(shared, lease, journal))
 }
 
 async fn prepare(

@@ -85,8 +85,10 @@ pub(crate) fn drop_try(
         return Ok(());
     }
     let refused = code.is_some_and(|code| {
-        let asked_later = matches!(code.retry_class(), RetryClass::AfterWait | RetryClass::Failover);
-        asked_later || matches!(code, OutcomeCode::ProviderBadRequest | OutcomeCode::ContextOverflow)
+        let asked_later =
+            matches!(code.retry_class(), RetryClass::AfterWait | RetryClass::Failover);
+        asked_later
+            || matches!(code, OutcomeCode::ProviderBadRequest | OutcomeCode::ContextOverflow)
     });
     let spent = if refused { 0 } else { reserved };
     let scopes = scopes(tx, run)?;

@@ -69,8 +69,8 @@ pub(crate) fn cancel_run(
     id: RunId,
     code: OutcomeCode,
 ) -> Result<Cancelled, EngineError> {
-    let row = run::find(tx, namespace.as_str(), id)?
-        .ok_or_else(|| EngineError::not_found("run", id))?;
+    let row =
+        run::find(tx, namespace.as_str(), id)?.ok_or_else(|| EngineError::not_found("run", id))?;
     cancel(tx, row, code)
 }
 

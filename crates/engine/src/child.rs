@@ -18,9 +18,7 @@ use provost_store::{Store, Tx};
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::wait::{
-    WAIT_OVER, Waits, for_people, is_wait, settle_waits, wait_is_over,
-};
+pub(crate) use self::wait::{WAIT_OVER, Waits, for_people, is_wait, settle_waits, wait_is_over};
 use crate::cancel;
 use crate::engine::Shared;
 use crate::error::EngineError;
@@ -47,10 +45,7 @@ impl Default for ChildLimits {
 /// engine only; give them to the agents that may have children.
 pub fn child_tools() -> Result<Vec<Arc<dyn Tool>>, EngineError> {
     let unusable = |error: provost_tool::SpecError| EngineError::bug(error.to_string());
-    Ok(vec![
-        Arc::new(spawn::tool().map_err(unusable)?),
-        Arc::new(wait::tool().map_err(unusable)?),
-    ])
+    Ok(vec![Arc::new(spawn::tool().map_err(unusable)?), Arc::new(wait::tool().map_err(unusable)?)])
 }
 
 /// What these tools need of the run that calls them.
@@ -83,7 +78,9 @@ struct Terms {
 }
 
 /// Whether a parent that does not wait for a child is told that it ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 enum Notify {
     /// It gets a message.
@@ -94,7 +91,9 @@ enum Notify {
 }
 
 /// What becomes of a child that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 enum Cleanup {
     /// Nothing.

@@ -180,3 +180,6 @@ fn hold_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
     session.update(tx)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

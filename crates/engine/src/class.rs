@@ -4,10 +4,10 @@
 //! work than a claim was allowed to start.
 
 use provost_core::work::{Admission, Breaker, ClassKey, Namespace, OutcomeCode, WorkError};
-use provost_core::{RunId, Timestamp};
+use provost_core::Timestamp;
+use provost_store::row::ceiling;
 use provost_store::row::exec_class::{self, ExecClassRow};
 use provost_store::row::run::RunRow;
-use provost_store::row::{attempt, ceiling};
 use provost_store::{Hint, Tx};
 
 use crate::engine::Engine;
@@ -131,14 +131,14 @@ fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Gives the place of a run back, and tells the breaker how its attempt ended.
+/// Gives the place of a run back, and tells the breaker how its attempt, which began at `started`, has ended.
 pub(crate) fn give_slot(
     tx: &mut Tx<'_>,
     run: &RunRow,
+    started: Timestamp,
     code: Option<OutcomeCode>,
 ) -> Result<(), EngineError> {
     let now = tx.now();
-    let started = started(tx, run.id, run.attempt_no)?.unwrap_or(now);
     let code = match code {
         // A process that dies takes all its runs with it and says nothing about their class. A run that kills processes is
         // found by the count of its own crashes.
@@ -158,14 +158,6 @@ pub(crate) fn give_slot(
     // Somebody may have waited for the place.
     tx.hint(Hint::RunReady);
     Ok(())
-}
-
-fn started(
-    tx: &mut Tx<'_>,
-    run: RunId,
-    attempt_no: u64,
-) -> Result<Option<Timestamp>, EngineError> {
-    Ok(attempt::get(tx, run, attempt_no)?.map(|attempt| attempt.started))
 }
 
 /// The ceilings a run counts for.

@@ -37,7 +37,8 @@ impl Engine {
     ) -> Result<Vec<DeliveryRow>, EngineError> {
         let namespace = namespace.clone();
         let listed = self.shared.store.read(move |tx| {
-            run::find(tx, namespace.as_str(), id)?.ok_or_else(|| EngineError::not_found("run", id))?;
+            run::find(tx, namespace.as_str(), id)?
+                .ok_or_else(|| EngineError::not_found("run", id))?;
             Ok::<_, EngineError>(delivery::of_run(tx, id)?)
         });
         listed.await
@@ -94,11 +95,7 @@ struct Delivers {
 }
 
 /// Plans to send the answer of a run that asked for it.
-pub(crate) fn plan(
-    tx: &mut Tx<'_>,
-    run: &RunRow,
-    status: RunStatus,
-) -> Result<(), EngineError> {
+pub(crate) fn plan(tx: &mut Tx<'_>, run: &RunRow, status: RunStatus) -> Result<(), EngineError> {
     if status != RunStatus::Ok {
         return Ok(());
     }
@@ -144,12 +141,7 @@ pub(crate) fn plan(
 }
 
 /// The message with a run's answer: the model's own, unless the answer was made of it.
-fn answer(
-    tx: &mut Tx<'_>,
-    run: &RunRow,
-    text: &str,
-    env: &Env,
-) -> Result<MessageId, EngineError> {
+fn answer(tx: &mut Tx<'_>, run: &RunRow, text: &str, env: &Env) -> Result<MessageId, EngineError> {
     if let Some(last) = run_step::last_answer(tx, run.id)?
         && message::get(tx, last)?.text() == text
     {
@@ -199,11 +191,7 @@ fn move_on(row: &mut DeliveryRow, event: DeliveryEvent) -> Result<DeliveryState,
 }
 
 /// Moves a delivery to a place where it stays, stores it, and tells the outside.
-fn settle(
-    tx: &mut Tx<'_>,
-    row: &mut DeliveryRow,
-    event: DeliveryEvent,
-) -> Result<(), EngineError> {
+fn settle(tx: &mut Tx<'_>, row: &mut DeliveryRow, event: DeliveryEvent) -> Result<(), EngineError> {
     let state = move_on(row, event)?;
     row.updated = tx.now();
     row.update(tx)?;

@@ -6,17 +6,13 @@ use provost_core::work::{
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::run::RunRow;
-use provost_store::row::{
-    approval_grant, attempt, journal, session, task, timer,
-};
+use provost_store::row::{approval_grant, attempt, journal, session, task, timer};
 use serde_json::{Value, json};
 
 use crate::error::EngineError;
 use crate::queue::QUEUE_DEADLINE;
 use crate::state::{move_run, set_task_state, word};
-use crate::{
-    approval, budget, child, class, delivery, event, followup, input, outbox, queue,
-};
+use crate::{approval, budget, child, class, delivery, event, followup, input, outbox, queue};
 
 /// The timer that ends a run whose time is over.
 pub(crate) const DEADLINE: &str = "run_deadline";
@@ -69,10 +65,11 @@ pub(crate) fn release(
         return Ok(());
     }
     let now = tx.now();
-    class::give_slot(tx, run, code)?;
     run.lease_owner = None;
     run.lease_until = None;
+    let mut started = now;
     if let Some(mut attempt) = attempt::get(tx, run.id, run.attempt_no)? {
+        started = attempt.started;
         let status = code.map_or(AttemptStatus::Ok, OutcomeCode::attempt_status);
         attempt.status = status.as_str().to_owned();
         attempt.ended = Some(now);
@@ -80,7 +77,7 @@ pub(crate) fn release(
         attempt.detail = detail.map(str::to_owned);
         attempt.update(tx)?;
     }
-    Ok(())
+    class::give_slot(tx, run, started, code)
 }
 
 /// Ends a run for good, and with it everything that waits for it. The row is stored here.

@@ -199,8 +199,7 @@ impl Engine {
         failpoint!("cancel.before");
         let namespace = namespace.clone();
         let code = OutcomeCode::CancelledByUser;
-        let write =
-            self.shared.store.write(move |tx| cancel::cancel_run(tx, &namespace, id, code));
+        let write = self.shared.store.write(move |tx| cancel::cancel_run(tx, &namespace, id, code));
         let cancelled = write.await;
         failpoint!("cancel.committed");
         cancelled

@@ -41,6 +41,22 @@ pub enum ForkEdit {
     Instead(Vec<Part>),
 }
 
+/// What is different in a fork, and what makes it a repeat of another one.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ForkEdits {
+    /// What is said.
+    pub edit: ForkEdit,
+    /// Makes a repeat harmless.
+    pub idempotency_key: Option<String>,
+}
+
+impl From<ForkEdit> for ForkEdits {
+    fn from(edit: ForkEdit) -> Self {
+        Self { edit, idempotency_key: None }
+    }
+}
+
 /// A fork that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forked {
@@ -59,8 +75,7 @@ pub struct Forked {
 struct Fork<'a> {
     run: RunId,
     step: u64,
-    edit: &'a ForkEdit,
-    key: Option<&'a str>,
+    edits: &'a ForkEdits,
     env: &'a Env,
 }
 
@@ -75,34 +90,28 @@ struct Point {
 }
 
 impl Engine {
-    /// Makes a new run that shares the steps of another one up to a committed step. `key` makes a repeat harmless.
+    /// Makes a new run that shares the steps of another one up to a committed step.
     pub async fn fork(
         &self,
         namespace: &Namespace,
         run: RunId,
         step: u64,
-        edit: ForkEdit,
-        key: Option<&str>,
+        edits: ForkEdits,
     ) -> Result<Forked, EngineError> {
         let (namespace, env) = (namespace.clone(), self.shared.env.clone());
-        let key = key.map(str::to_owned);
-        let forked = self.shared.store.write(move |tx| {
-            let key = key.as_deref();
-            fork(tx, &namespace, &Fork { run, step, edit: &edit, key, env: &env })
-        });
+        let forked = self
+            .shared
+            .store
+            .write(move |tx| fork(tx, &namespace, &Fork { run, step, edits: &edits, env: &env }));
         forked.await
     }
 }
 
-fn fork(
-    tx: &mut Tx<'_>,
-    namespace: &Namespace,
-    wanted: &Fork<'_>,
-) -> Result<Forked, EngineError> {
+fn fork(tx: &mut Tx<'_>, namespace: &Namespace, wanted: &Fork<'_>) -> Result<Forked, EngineError> {
     let origin = run::find(tx, namespace.as_str(), wanted.run)?
         .ok_or_else(|| EngineError::not_found("run", wanted.run))?;
-    let hash = body_hash(&(wanted.run, wanted.step, wanted.edit))?;
-    let key = wanted.key.map(|key| format!("fork:{key}"));
+    let hash = body_hash(&(wanted.run, wanted.step, &wanted.edits.edit))?;
+    let key = wanted.edits.idempotency_key.as_ref().map(|key| format!("fork:{key}"));
     let memory = Memory::of_input(namespace, origin.task_id, key.as_deref(), hash);
     if let Some(known) = memory.recall::<Forked>(tx)? {
         return Ok(Forked { deduped: true, ..known? });
@@ -118,17 +127,13 @@ fn fork(
 }
 
 /// Where the fork leaves its origin.
-fn find_point(
-    tx: &mut Tx<'_>,
-    origin: RunRow,
-    wanted: &Fork<'_>,
-) -> Result<Point, EngineError> {
+fn find_point(tx: &mut Tx<'_>, origin: RunRow, wanted: &Fork<'_>) -> Result<Point, EngineError> {
     let row = run_step::get(tx, origin.id, wanted.step)?;
     let fed = row.and_then(|row| row.fed).ok_or_else(|| {
         let problem = format!("step {} of {} is not committed", wanted.step, origin.id);
         WorkError::invalid("step", problem, "name a committed step of this run")
     })?;
-    match wanted.edit {
+    match &wanted.edits.edit {
         ForkEdit::None => Ok(Point { origin, fed: Some(fed), says: None }),
         ForkEdit::Say(parts) => {
             check(parts)?;
@@ -207,11 +212,7 @@ fn feeds(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRow>, Engi
 }
 
 /// A session with what the origin's had at the point where the fork leaves it. The messages are shared.
-fn copy_session(
-    tx: &mut Tx<'_>,
-    point: &Point,
-    env: &Env,
-) -> Result<SessionRow, EngineError> {
+fn copy_session(tx: &mut Tx<'_>, point: &Point, env: &Env) -> Result<SessionRow, EngineError> {
     let Point { origin, fed, .. } = point;
     let entries = shared_entries(tx, origin, *fed)?;
     let missing = || EngineError::not_found("session", &origin.session_id);
@@ -306,7 +307,11 @@ fn start(
     let command: AgentCommand = serde_json::from_str(&task.command)?;
     let mut inputs = Vec::new();
     if let Some(parts) = says {
-        let said = AgentCommand { message: parts.clone(), routing: command.routing.clone(), ..Default::default() };
+        let said = AgentCommand {
+            message: parts.clone(),
+            routing: command.routing.clone(),
+            ..Default::default()
+        };
         let said = Said::new(&said, "fork", env);
         inputs.push(input::insert(tx, task, &said, QueueMode::Steer, DeliveryOutcome::Steered)?);
     }

@@ -190,11 +190,7 @@ fn say(
     let key = request.idempotency_key.as_deref();
     let memory = Memory::of_input(namespace, task.id, key, request.hash()?);
     if let Some(known) = memory.recall::<InputReceipt>(tx)? {
-        return Ok(InputReceipt {
-            outcome: DeliveryOutcome::Duplicate,
-            deduped: true,
-            ..known?
-        });
+        return Ok(InputReceipt { outcome: DeliveryOutcome::Duplicate, deduped: true, ..known? });
     }
     let key = memory.input_key(env);
     let command = request.command(&serde_json::from_str(&task.command)?);
@@ -317,11 +313,7 @@ pub(crate) fn insert(
 }
 
 /// Gives an input to a run: to read it, or to begin with it.
-pub(crate) fn assign(
-    tx: &mut Tx<'_>,
-    input: &InputRow,
-    run: RunId,
-) -> Result<(), EngineError> {
+pub(crate) fn assign(tx: &mut Tx<'_>, input: &InputRow, run: RunId) -> Result<(), EngineError> {
     let row = InputRow { run_id: Some(run), updated: tx.now(), ..input.clone() };
     row.update(tx)?;
     Ok(())
@@ -333,10 +325,7 @@ pub(crate) fn has_begun(run: &run::RunRow) -> bool {
 }
 
 /// The routing of what a run answers: where its answer goes.
-pub(crate) fn routing_of_run(
-    tx: &mut Tx<'_>,
-    run: RunId,
-) -> Result<RoutingContext, EngineError> {
+pub(crate) fn routing_of_run(tx: &mut Tx<'_>, run: RunId) -> Result<RoutingContext, EngineError> {
     let first = provost_store::row::input::first_of_run(tx, run)?;
     let message = first.iter().find(|row| row.kind != SUMMARY);
     Ok(message.map(Origin::of).transpose()?.map(|origin| origin.routing).unwrap_or_default())

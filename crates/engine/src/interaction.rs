@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use provost_core::work::{
-    DeliveryOutcome, InputProvenance, InputState, Interaction, Namespace, QueueMode,
-    QueueOverride, QueueSettings,
+    DeliveryOutcome, InputProvenance, InputState, Interaction, Namespace, QueueMode, QueueOverride,
+    QueueSettings,
 };
 use provost_core::{ApprovalId, ExecutionId, InputId, Message, RunId, TaskId, Timestamp};
 use provost_store::Tx;

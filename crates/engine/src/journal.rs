@@ -42,6 +42,8 @@ pub(crate) struct RunJournal {
     closed: AtomicBool,
     /// The step that was committed last; what follows is written only if that is on disk.
     last_step: AtomicU64,
+    /// The last step that is known to be on disk.
+    confirmed_step: AtomicU64,
     /// What calls want to have done in the transactions that commit their results.
     transactional: Arc<Transactional>,
 }
@@ -57,6 +59,7 @@ impl RunJournal {
         Self {
             transactional: Arc::new(Transactional::new(store.clone())),
             last_step: AtomicU64::new(0),
+            confirmed_step: AtomicU64::new(0),
             store,
             lease,
             on_unknown,
@@ -86,18 +89,15 @@ impl RunJournal {
     /// Waits until everything recorded so far is on disk.
     pub(crate) async fn confirm(&self) -> Result<(), EngineError> {
         let waiting = std::mem::take(&mut *lock(&self.unconfirmed));
+        let last = self.last_step.load(Ordering::Acquire);
         if !waiting.is_empty() {
             self.store.hurry();
         }
         for write in waiting {
             write.await?;
         }
+        self.confirmed_step.store(last, Ordering::Release);
         Ok(())
-    }
-
-    /// The first step number that is free.
-    pub(crate) fn next_step(&self) -> u64 {
-        self.lock().next_step
     }
 
     /// Where calls leave what is done in the transactions that commit their results.
@@ -127,7 +127,8 @@ impl RunJournal {
         if self.closed.load(Ordering::Acquire) {
             return Err(EngineError::Stopping);
         }
-        write.after = self.last_step.load(Ordering::Acquire);
+        let last = self.last_step.load(Ordering::Acquire);
+        write.after = if last == self.confirmed_step.load(Ordering::Acquire) { 0 } else { last };
         if write.fed.is_some() {
             self.last_step.store(write.step, Ordering::Release);
         }
@@ -200,8 +201,10 @@ impl Journal for RunJournal {
         let lease = Arc::clone(&self.lease);
         match Snapshot::new(run, fed, self.last_step.load(Ordering::Acquire)) {
             // Whether it is stored does not matter to the run.
-            Ok(snapshot) => self.store.write(move |tx| snapshot.put(tx, &lease)).detach(),
-            Err(error) => tracing::warn!(run = %self.lease.run, %error, "a snapshot could not be made"),
+            Ok(snapshot) => self.store.write_along(move |tx| snapshot.put(tx, &lease)).detach(),
+            Err(error) => {
+                tracing::warn!(run = %self.lease.run, %error, "a snapshot could not be made")
+            }
         }
     }
 

@@ -149,8 +149,9 @@ fn apply(
     let message = row.message_id.map(|id| message::get(tx, id)).transpose()?;
     let stored = message.clone();
     let kind: StepKind = word(&row.kind)?;
-    let unreadable =
-        |problem: String| EngineError::Unreadable(format!("step {} of {}: {problem}", row.step, source.id));
+    let unreadable = |problem: String| {
+        EngineError::Unreadable(format!("step {} of {}: {problem}", row.step, source.id))
+    };
     match (machine.as_mut(), kind) {
         (None, StepKind::Checkpoint) => {
             let beginning = record::read_beginning(&body, message)?;
@@ -218,10 +219,9 @@ fn first_message(
     Ok(match messages.as_slice() {
         [] => (None, None),
         [one] => {
-            let stored = inputs.first().map(|input| StoredMessage {
-                id: input.message_id,
-                message: Arc::clone(one),
-            });
+            let stored = inputs
+                .first()
+                .map(|input| StoredMessage { id: input.message_id, message: Arc::clone(one) });
             (Some(Message::clone(one)), stored)
         }
         [first, rest @ ..] => {

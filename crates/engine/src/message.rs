@@ -88,11 +88,7 @@ pub(crate) fn read(tx: &mut Tx<'_>, text: &str) -> Result<Arc<Message>, EngineEr
 }
 
 /// The result that a step holds.
-pub(crate) fn result_of(
-    tx: &mut Tx<'_>,
-    run: RunId,
-    step: u64,
-) -> Result<ToolResult, EngineError> {
+pub(crate) fn result_of(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<ToolResult, EngineError> {
     let missing = || EngineError::Unreadable(format!("step {step} of {run} is missing"));
     let row = row::run_step::get(tx, run, step)?.ok_or_else(missing)?;
     let body = load_body(tx, row.body, row.blob.as_deref())?.ok_or_else(missing)?;

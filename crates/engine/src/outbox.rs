@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use provost_core::work::RunStatus;
 use provost_core::Timestamp;
+use provost_core::work::RunStatus;
 use provost_failpoint::failpoint;
 use provost_store::row::outbox::{self, OutboxRow};
 use provost_store::row::run::RunRow;

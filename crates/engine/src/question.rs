@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 /// The name of the tool.
 pub const ASK_USER: &str = "ask_user";
 /// What the agent is told when nobody answered in time.
-pub(crate) const NO_ANSWER: &str = "no_answer: nobody answered in time. Go on without the answer, or say what you need.";
+pub(crate) const NO_ANSWER: &str =
+    "no_answer: nobody answered in time. Go on without the answer, or say what you need.";
 
 /// Questions of one call.
 const QUESTIONS_MAX: usize = 3;
@@ -108,7 +109,8 @@ mod tests {
     #[test]
     fn a_question_is_shown_with_its_options() {
         let question = json!({"question": "Which colour?", "options": ["red", "blue"]});
-        let Ok(ToolError::NeedsApproval { hint, payload }) = asked(json!({"questions": [question]}))
+        let Ok(ToolError::NeedsApproval { hint, payload }) =
+            asked(json!({"questions": [question]}))
         else {
             panic!("it asks")
         };

@@ -23,13 +23,11 @@ pub(crate) fn rank(queued: Timestamp, priority: i64) -> i64 {
 }
 
 /// Makes the run ready that is next in a session, and no other.
-pub(crate) fn refresh(
-    tx: &mut Tx<'_>,
-    namespace: &str,
-    session: &str,
-) -> Result<(), EngineError> {
+pub(crate) fn refresh(tx: &mut Tx<'_>, namespace: &str, session: &str) -> Result<(), EngineError> {
     let next = match run::holder(tx, namespace, session)? {
-        Some(holder) => (holder.phase == "queued" && holder.not_before <= tx.now()).then_some(holder),
+        Some(holder) => {
+            (holder.phase == "queued" && holder.not_before <= tx.now()).then_some(holder)
+        }
         None => run::first_due(tx, namespace, session)?,
     };
     let next = next.map(|run| run.id);

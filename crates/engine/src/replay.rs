@@ -131,7 +131,8 @@ fn check_steps(
     let beyond = steps.iter().filter(|step| step.step >= row.next_step).count();
     report.compare("steps beyond the counter", beyond, 0);
     let ended = word::<RunStatus>(&row.status)?.is_terminal();
-    let open = |step: &&RunStepRow| matches!(step.state.as_str(), "planned" | "started" | "unknown");
+    let open =
+        |step: &&RunStepRow| matches!(step.state.as_str(), "planned" | "started" | "unknown");
     if ended {
         report.compare("open steps of an ended run", steps.iter().filter(open).count(), 0);
     }
@@ -199,11 +200,7 @@ fn check_events(
 }
 
 /// What the run answered and used is what its machine says.
-fn check_result(
-    row: &RunRow,
-    machine: &Run,
-    report: &mut ReplayReport,
-) -> Result<(), EngineError> {
+fn check_result(row: &RunRow, machine: &Run, report: &mut ReplayReport) -> Result<(), EngineError> {
     report.turns = machine.turns();
     report.answer = machine.answer().to_owned();
     if word::<RunStatus>(&row.status)? != RunStatus::Ok {
@@ -214,7 +211,11 @@ fn check_result(
     let summary = machine.summary(row.ended.unwrap_or_default());
     report.compare("the answer", result["text"].as_str(), Some(machine.answer()));
     report.compare("the turns", result["turns"].as_u64(), Some(u64::from(summary.turns)));
-    report.compare("the tool calls", result["tool_calls"].as_u64(), Some(u64::from(summary.tool_calls)));
+    report.compare(
+        "the tool calls",
+        result["tool_calls"].as_u64(),
+        Some(u64::from(summary.tool_calls)),
+    );
     let usage = serde_json::to_value(summary.usage)?;
     report.compare("the tokens", &result["usage"], &usage);
     report.compare("the reason to stop", &result["stop"], &serde_json::to_value(summary.stop)?);

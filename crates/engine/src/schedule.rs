@@ -18,8 +18,8 @@ use provost_store::{Hint, Tx};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::fire::run;
-pub use self::timing::Timing;
 use self::timing::Ticks;
+pub use self::timing::Timing;
 use crate::engine::Engine;
 use crate::error::EngineError;
 
@@ -311,7 +311,12 @@ impl Schedule {
         }
         if self.command.idempotency_key.is_some() {
             let problem = "each time has a key of its own";
-            return Err(WorkError::invalid("schedule.command.idempotency_key", problem, "leave it out").into());
+            return Err(WorkError::invalid(
+                "schedule.command.idempotency_key",
+                problem,
+                "leave it out",
+            )
+            .into());
         }
         if let CatchUp::All { max } = self.catch_up
             && !(1..=CATCH_UP_MAX).contains(&max)

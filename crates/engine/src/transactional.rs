@@ -103,7 +103,9 @@ impl Works {
     pub(crate) fn carry_out(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
         for work in &self.0 {
             work(tx).map_err(|error| match error {
-                EngineError::Work(error) => EngineError::bug(format!("a call cannot do what it tried: {error}")),
+                EngineError::Work(error) => {
+                    EngineError::bug(format!("a call cannot do what it tried: {error}"))
+                }
                 other => other,
             })?;
         }

@@ -55,9 +55,7 @@ impl Verdict {
     pub(crate) fn of_engine(error: &EngineError) -> Self {
         match error {
             EngineError::Agent { .. } => Self::failed(OutcomeCode::SandboxStart, error.to_string()),
-            EngineError::Store(_) if error.kind().retryable() => {
-                Self::Unwritten(error.to_string())
-            }
+            EngineError::Store(_) if error.kind().retryable() => Self::Unwritten(error.to_string()),
             EngineError::Budget { .. } | EngineError::Unpriced { .. } => {
                 Self::OutOfMoney(error.to_string())
             }

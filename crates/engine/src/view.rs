@@ -90,12 +90,7 @@ impl Engine {
     }
 }
 
-fn view(
-    tx: &mut Tx<'_>,
-    namespace: &str,
-    id: RunId,
-    after: u64,
-) -> Result<RunView, EngineError> {
+fn view(tx: &mut Tx<'_>, namespace: &str, id: RunId, after: u64) -> Result<RunView, EngineError> {
     let row = run::find(tx, namespace, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
     let mut events = Vec::new();
     let mut last = after;

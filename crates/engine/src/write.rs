@@ -272,12 +272,8 @@ fn append(
     message_id: Option<MessageId>,
 ) -> Result<(), EngineError> {
     for (seq, event) in (first..).zip(events) {
-        let place = journal::EventPlace {
-            run: lease.run,
-            epoch: lease.epoch,
-            attempt: lease.attempt,
-            seq,
-        };
+        let place =
+            journal::EventPlace { run: lease.run, epoch: lease.epoch, attempt: lease.attempt, seq };
         let body = event.body.to_string();
         let message_id = message_id.filter(|_| event.has_message);
         let event = journal::NewEvent { kind: event.kind, body: &body, message_id };

@@ -77,7 +77,8 @@ impl State {
 
     /// How long the writer may leave what waits; `None` if it must not.
     fn leisure(&self) -> Option<Duration> {
-        let first = self.normal.front().filter(|_| self.eager == 0 && !self.hurried && !self.closed)?;
+        let first =
+            self.normal.front().filter(|_| self.eager == 0 && !self.hurried && !self.closed)?;
         COMPANY_PATIENCE.checked_sub(first.since.elapsed()).filter(|left| !left.is_zero())
     }
 }

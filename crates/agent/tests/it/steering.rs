@@ -10,7 +10,7 @@ use futures::StreamExt;
 use provost_agent::{Agent, HandleError, LimitDecision, Outcome, RunHandle, RunStream};
 use provost_core::limits::INBOX_MESSAGES_MAX;
 use provost_core::{Event, EventKind, Limits};
-use provost_model::{NativeOutput, ScriptedModel, call, text};
+use provost_model::{NativeOutput, ScriptedModel, call, calls, text};
 use provost_tool::{FnTool, ToolError, tool_fn};
 use serde_json::json;
 
@@ -79,6 +79,26 @@ async fn what_is_said_while_tools_run_follows_their_results() {
     *handle.lock().unwrap() = Some(stream.handle());
     stream.outcome().await.unwrap();
     assert_eq!(said(&model, 1), ["hi", "call doing", "did", "hurry"]);
+}
+
+#[tokio::test]
+async fn what_is_said_while_a_call_runs_alone_skips_those_behind_it() {
+    let model = ScriptedModel::new()
+        .turn(calls([("doing", json!({})), ("echo", json!({}))]))
+        .turn(text("done"));
+    let handle: Arc<Mutex<Option<RunHandle>>> = Arc::default();
+    let shared = Arc::clone(&handle);
+    let tool = doing(move || shared.lock().unwrap().as_ref().unwrap().steer("not that").unwrap());
+    let ran = Arc::<AtomicUsize>::default();
+    let builder = Agent::builder("tester", model.clone()).tool(tool).tool(echo(&ran));
+    let agent = builder.parallel_tools(1).build().unwrap();
+    let stream = agent.run("hi").stream();
+    *handle.lock().unwrap() = Some(stream.handle());
+    stream.outcome().await.unwrap();
+    let said = said(&model, 1);
+    assert_eq!(said[..2], ["hi", "call doing+call echo"]);
+    assert!(said[2].starts_with("did+This call was skipped"), "each has its result: {said:?}");
+    assert_eq!((&said[3..], ran.load(Ordering::SeqCst)), (&["not that".to_owned()][..], 0));
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 //!
 //! Invariant: [`App::update`] is pure. It changes the state and says what is to be done; somebody else does it.
 
+mod command;
+
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use provost_core::{
 use ratatui::crossterm::event::KeyEvent;
 
 use super::input::Input;
-use super::slash::{self, Slash};
+use super::slash;
 use super::transcript::{Body, Transcript};
 use crate::problem::Problem;
 
@@ -297,42 +299,6 @@ impl App {
         self.opening = Some(text.clone());
         self.running = Some(Running { since: self.now, is_stopping: false });
         vec![Effect::Start(text)]
-    }
-
-    fn slash(&mut self, command: Slash) -> Vec<Effect> {
-        let is_idle = self.running.is_none();
-        match command {
-            Slash::Help => self.transcript.push(Body::Notice(slash::help())),
-            Slash::Model(None) => {
-                let text = format!("the model is `{}`", self.facts.model);
-                self.transcript.push(Body::Notice(text));
-            }
-            Slash::Tools => {
-                let line = |(name, what): &(String, String)| format!("- `{name}`: {what}\n");
-                let lines: String = self.facts.tools.iter().map(line).collect();
-                let text = if lines.is_empty() { "there are no tools".to_owned() } else { lines };
-                self.transcript.push(Body::Notice(text));
-            }
-            Slash::Save(file) => {
-                return vec![Effect::Save(file, self.transcript.to_markdown())];
-            }
-            Slash::Quit => return vec![Effect::Quit],
-            Slash::Model(Some(name)) if is_idle => return vec![Effect::Model(name)],
-            Slash::Clear if is_idle => return vec![Effect::BeginAnew, Effect::Redraw],
-            Slash::Model(Some(_)) | Slash::Clear => {
-                self.complain("not while a turn is running", "wait for it, or stop it with Ctrl-C")
-            }
-            Slash::Unknown(name) => self.complain(
-                &format!("there is no command /{name}"),
-                "type /help; begin with a space to send text that begins with a slash",
-            ),
-        }
-        Vec::new()
-    }
-
-    fn complain(&mut self, what: &str, help: &str) {
-        let problem = Problem::invalid(what).help(help);
-        self.transcript.push(Body::Problem(problem));
     }
 
     /// True if a key may answer: whoever pressed it saw the question first and was not typing something else.

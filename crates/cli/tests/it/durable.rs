@@ -1,64 +1,11 @@
 //! Programs that die, are closed or are told to end in the middle of a turn, and those that take the turn up.
 
-use std::process::Child;
+use provost_testkit::Reply;
+use serde_json::json;
 
-use provost_testkit::{FakeProvider, Reply};
-use serde_json::{Value, json};
-
+use crate::signal;
+use crate::stage::{Stage, ended, save_milk, slow};
 use crate::terminal::Terminal;
-use crate::{Ran, World, signal};
-
-/// A world with a provider.
-struct Stage {
-    world: World,
-    provider: FakeProvider,
-    url: String,
-}
-
-impl Stage {
-    async fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
-        let provider = FakeProvider::start().await;
-        provider.replies(replies);
-        let url = provider.base_url();
-        Self { world: World::new(), provider, url }
-    }
-
-    fn args<'a>(&'a self, args: &[&'a str]) -> Vec<&'a str> {
-        let (command, rest) = args.split_first().unwrap();
-        [&[*command, "-m", "m", "--base-url", &self.url], rest].concat()
-    }
-
-    fn start(&self, args: &[&str]) -> Child {
-        self.world.command(&self.args(args)).spawn().unwrap()
-    }
-
-    async fn run(&self, args: &[&str]) -> Ran {
-        ended(self.start(args)).await
-    }
-
-    fn chat(&self, args: &[&str]) -> Terminal {
-        Terminal::start(&self.world, &self.args(&[&["chat"], args].concat()))
-    }
-
-    /// The conversations that the provider was asked about.
-    fn asked(&self) -> Vec<Value> {
-        self.provider.bodies().into_iter().map(|mut body| body["messages"].take()).collect()
-    }
-}
-
-async fn ended(child: Child) -> Ran {
-    let output = tokio::task::spawn_blocking(move || child.wait_with_output());
-    Ran::of(&output.await.unwrap().unwrap())
-}
-
-fn save_milk() -> Reply {
-    Reply::call("c1", "save_note", &json!({ "name": "milk", "text": "buy milk" }))
-}
-
-fn slow(pieces: usize) -> Reply {
-    let deltas = (0..pieces).map(|piece| format!("piece{piece} "));
-    Reply::new().deltas(deltas).chunk_delay(std::time::Duration::from_millis(20))
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g18_a_run_that_is_killed_in_the_middle_of_an_answer_is_taken_up() {
@@ -245,145 +192,24 @@ async fn a_run_that_was_stopped_stays_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_terminals_share_a_database_and_a_session() {
-    let provider = FakeProvider::answering(|request| {
-        let said =
-            request.json()["messages"].as_array().unwrap().last().unwrap()["content"].clone();
-        Reply::text(format!("echo-{}", said.as_str().unwrap()))
-    })
-    .await;
-    let url = provider.base_url();
-    let stage = Stage { world: World::new(), provider, url };
-    let mut other = stage.chat(&["--session", "other"]);
-    let (mut one, mut two) = (stage.chat(&[]), stage.chat(&[]));
-    for terminal in [&mut one, &mut two, &mut other] {
-        terminal.expect("/help");
+async fn a_turn_that_needs_a_key_waits_for_one() {
+    let stage = Stage::new([Reply::text("Hel").stall(), Reply::text("Hello!")]).await;
+    let with_key = |args: &[&str]| {
+        let mut command = stage.world.command(args);
+        command.env("OPENAI_API_KEY", "sk-test").env("OPENAI_BASE_URL", &stage.url);
+        command.spawn().unwrap()
+    };
+    let mut child = with_key(&["run", "--session", "s", "hi"]);
+    stage.provider.wait_for_requests(1).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for args in
+        [&["run", "--resume"][..], &["run", "--session", "s", "x"], &["chat", "--session", "s"]]
+    {
+        let ran = stage.world.run(args);
+        assert_eq!(ran.code, 3, "{ran:?}");
+        assert!(ran.err.contains("export OPENAI_API_KEY"), "{ran:?}");
     }
-    one.press("alpha\r");
-    other.press("omega\r");
-    one.expect("echo-alpha");
-    other.expect("echo-omega");
-    // The second terminal of the session sees what was said in the first one.
-    two.expect("echo-alpha");
-    two.press("beta\r");
-    two.expect("echo-beta");
-    one.expect("echo-beta");
-    one.press("/save one.md\r");
-    one.expect("one.md");
-    let saved = std::fs::read_to_string(stage.world.path().join("one.md")).unwrap();
-    assert!(saved.contains("beta") && !saved.contains("omega"), "{saved}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_stopped_turn_did_not_read_is_in_the_box_and_is_not_answered() {
-    let stage = Stage::new([Reply::text("first").stall()]).await;
-    let mut chat = stage.chat(&[]);
-    chat.expect("/help");
-    chat.press("one\r");
-    chat.expect("first");
-    chat.press("two\r");
-    chat.expect("two");
-    chat.press("\x03");
-    chat.expect("stopped");
-    chat.expect("two");
-    // Empties the box, then leaves.
-    chat.press("\x03\x04");
-    assert!(chat.child.wait().unwrap().success());
-    let ran = stage.run(&["run", "--resume", "--session", "default"]).await;
-    assert_eq!(ran.code, 130, "{ran:?}");
-    assert_eq!(stage.provider.request_count(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn g28_what_is_said_during_a_turn_is_answered_in_it_or_after_it() {
-    let stage = Stage::new([slow(20), Reply::text("second-answer")]).await;
-    let mut chat = stage.chat(&[]);
-    chat.expect("/help");
-    chat.press("one\r");
-    chat.expect("piece3");
-    chat.press("and-this\r");
-    chat.expect("second-answer");
-    let asked = stage.asked();
-    assert_eq!(asked.len(), 2);
-    assert!(!asked[0].to_string().contains("and-this"), "{asked:?}");
-    assert!(asked[1].to_string().contains("piece19"), "{asked:?}");
-    let last = asked[1].as_array().unwrap().last().unwrap().to_string();
-    assert!(last.contains("and-this"), "{last}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_at_a_question_is_not_lost() {
-    let stage = Stage::new([save_milk(), Reply::text("answer-1"), Reply::text("answer-2")]).await;
-    let mut chat = stage.chat(&[]);
-    chat.expect("/help");
-    chat.press("save-it\r");
-    chat.expect("save_note?");
-    chat.press("and-this\r");
-    chat.expect("and-this");
-    chat.expect("always");
-    chat.press("y");
-    chat.expect("answer-1");
-    chat.press("\x04");
-    chat.child.wait().unwrap();
-    // It was heard, or it waits and is answered as soon as the session is opened.
-    if !stage.asked()[1].to_string().contains("and-this") {
-        stage.chat(&[]).expect("answer-2");
-        assert!(stage.asked()[2].to_string().contains("and-this"));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cleared_session_begins_anew_and_stays_so() {
-    let stage = Stage::new([Reply::text("first-answer"), Reply::text("second-answer")]).await;
-    let mut chat = stage.chat(&[]);
-    chat.expect("/help");
-    chat.press("first-question\r");
-    chat.expect("first-answer");
-    chat.expect("/help");
-    chat.press("/clear\r");
-    chat.expect("conversation");
-    chat.press("second-question\r");
-    chat.expect("second-answer");
-    chat.press("\x04");
-    assert!(chat.child.wait().unwrap().success());
-    let asked = stage.asked().pop().unwrap().to_string();
-    assert!(!asked.contains("first"), "{asked}");
-    let mut chat = stage.chat(&[]);
-    chat.expect("second-answer");
-    chat.press("/save all.md\r");
-    chat.expect("all.md");
-    let saved = std::fs::read_to_string(stage.world.path().join("all.md")).unwrap();
-    assert!(!saved.contains("first"), "{saved}");
-}
-
-#[test]
-fn there_is_nothing_to_resume_before_anything_was_said() {
-    let world = World::new();
-    let cases: [(&[&str], i32, &str); 3] = [
-        (&["run", "--resume"], 5, "there is no run yet"),
-        (&["run", "--resume", "--session", "x"], 5, "nothing was said in session `x`"),
-        (&["run", "--resume", "hi"], 2, "--resume takes no question"),
-    ];
-    for (args, code, error) in cases {
-        let ran = world.run(args);
-        assert_eq!(ran.code, code, "{ran:?}");
-        assert!(ran.err.contains(error), "{ran:?}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_never_stored() {
-    let stage = Stage::new([Reply::text("Hello!")]).await;
-    let mut command = stage.world.command(&["run", "hi"]);
-    command.env("OPENAI_API_KEY", "sk-very-secret").env("OPENAI_BASE_URL", &stage.url);
-    assert_eq!(ended(command.spawn().unwrap()).await.code, 0);
-    let dir = stage.world.path().join(".local/share/provost");
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_file() {
-            let bytes = std::fs::read(&path).unwrap();
-            let secret = b"sk-very-secret";
-            assert!(!bytes.windows(secret.len()).any(|piece| piece == secret), "{path:?}");
-        }
-    }
+    let ran = ended(with_key(&["run", "--resume", "-m", "demo"])).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello!\n"), "{ran:?}");
 }

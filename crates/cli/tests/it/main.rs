@@ -10,6 +10,10 @@ mod provider;
 #[cfg(unix)]
 mod screen;
 #[cfg(unix)]
+mod sessions;
+#[cfg(unix)]
+mod stage;
+#[cfg(unix)]
 mod terminal;
 
 use std::io::Write;

@@ -37,12 +37,45 @@ pub(crate) fn create_run(
     new: &NewRun<'_>,
     inputs: &[InputRow],
 ) -> Result<RunRow, EngineError> {
-    let now = tx.now();
-    let class = class_of(tx, task, new)?;
     task.run_count += 1;
+    let class = class_of(tx, task, new)?;
+    let rank = free_rank(tx, task, queue::rank(tx.now(), task.priority))?;
+    let mut run = accepted(tx, task, new, class)?;
+    run.rank = rank;
+    queue::schedule(tx, &mut run, new.not_before)?;
+    queue::start_clock(tx, &mut run)?;
+    // The row is there before its events and inputs.
+    run.insert(tx)?;
+    let ids: Vec<_> = inputs.iter().map(|input| input.id).collect();
+    let body = json!({
+        "task": task.id, "ordinal": run.ordinal, "session": run.session_id, "inputs": ids,
+    });
+    event::push(tx, &mut run, "accepted", body)?;
+    for input in inputs {
+        input::assign(tx, input, run.id)?;
+    }
+    run.update(tx)?;
+    if let Some(deadline) = run.deadline {
+        timer::set(tx, DEADLINE, &run.id.to_string(), deadline)?;
+        tx.hint(Hint::Timer);
+    }
+    task.updated = tx.now();
+    task.version += 1;
+    task.update(tx)?;
+    Ok(run)
+}
+
+/// The row of a run that was just taken in, without its place in the queue.
+fn accepted(
+    tx: &Tx<'_>,
+    task: &TaskRow,
+    new: &NewRun<'_>,
+    class: ExecClassRow,
+) -> Result<RunRow, EngineError> {
+    let now = tx.now();
     let accepted = RunState::ACCEPTED;
     let timeout_ms = new.timeout.map(|timeout| timeout.as_millis());
-    let mut run = RunRow {
+    Ok(RunRow {
         id: new.id,
         namespace: task.namespace.clone(),
         task_id: task.id,
@@ -58,7 +91,7 @@ pub(crate) fn create_run(
         outcome_code: None,
         detail: None,
         ready: false,
-        rank: free_rank(tx, task, queue::rank(now, task.priority))?,
+        rank: 0,
         not_before: now,
         // What the caller set counts from the beginning; the time of the run itself, from its start.
         deadline: task.deadline,
@@ -95,28 +128,7 @@ pub(crate) fn create_run(
         created: now,
         started: None,
         ended: None,
-    };
-    queue::schedule(tx, &mut run, new.not_before)?;
-    queue::start_clock(tx, &mut run)?;
-    // The row is there before its events and inputs.
-    run.insert(tx)?;
-    let ids: Vec<_> = inputs.iter().map(|input| input.id).collect();
-    let body = json!({
-        "task": task.id, "ordinal": run.ordinal, "session": run.session_id, "inputs": ids,
-    });
-    event::push(tx, &mut run, "accepted", body)?;
-    for input in inputs {
-        input::assign(tx, input, run.id)?;
-    }
-    run.update(tx)?;
-    if let Some(deadline) = run.deadline {
-        timer::set(tx, DEADLINE, &run.id.to_string(), deadline)?;
-        tx.hint(Hint::Timer);
-    }
-    task.updated = now;
-    task.version += 1;
-    task.update(tx)?;
-    Ok(run)
+    })
 }
 
 /// Sets when a run must have started, counted from when it is due.

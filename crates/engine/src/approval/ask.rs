@@ -167,7 +167,12 @@ fn store(
 }
 
 /// A question of the engine itself, which is not about a call.
-fn engine_question(id: ApprovalId, kind: ApprovalKind, hint: String, plan: &Value) -> ApprovalRequest {
+fn engine_question(
+    id: ApprovalId,
+    kind: ApprovalKind,
+    hint: String,
+    plan: &Value,
+) -> ApprovalRequest {
     let call = ToolCall::new("", kind.as_str(), plan);
     ApprovalRequest { id, call, hint: Some(hint), payload: None }
 }

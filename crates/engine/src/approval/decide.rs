@@ -1,9 +1,10 @@
 //! Deciding: an answer is recorded and carried out in one transaction, or it comes too late and changes nothing.
 
 use provost_agent::run::Feed;
+use provost_core::limits::{COMMAND_FIELD_BYTES_MAX, COMMAND_TEXT_BYTES_MAX};
 use provost_core::work::{
-    ApprovalEvent, ApprovalKind, Fallback, Grant, Namespace, OutcomeCode, Resolution,
-    RunEvent, TaskEvent,
+    ApprovalEvent, ApprovalKind, Fallback, Grant, Namespace, OutcomeCode, Resolution, RunEvent,
+    TaskEvent, WorkError,
 };
 use provost_core::{ApprovalDecision, ApprovalId, ApprovalRequest, ToolResult};
 use provost_failpoint::failpoint;
@@ -46,9 +47,21 @@ pub(super) fn say(
     said: &Said,
     by: &str,
 ) -> Result<Answered, EngineError> {
+    check_size("answer.by", by, COMMAND_FIELD_BYTES_MAX)?;
+    if let Said::No(text) | Said::Words(text) = said {
+        check_size("answer.text", text, COMMAND_TEXT_BYTES_MAX)?;
+    }
     let row = approval::find(tx, namespace.as_str(), id)?
         .ok_or_else(|| EngineError::not_found("approval", id))?;
     decide(tx, row, said, by)
+}
+
+fn check_size(path: &str, text: &str, max: usize) -> Result<(), EngineError> {
+    let bytes = text.len();
+    if bytes <= max {
+        return Ok(());
+    }
+    Err(WorkError::TooLarge { path: path.to_owned(), bytes, max }.into())
 }
 
 /// Answers the question that a run waits for with what was said to it; false if it asked nothing.

@@ -7,7 +7,6 @@ use futures::StreamExt;
 use provost_agent::{Outcome, RunBuilder, RunHandle, RunStream};
 use provost_core::EventKind;
 use provost_core::work::OutcomeCode;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Live, Signal};
@@ -129,9 +128,9 @@ pub(super) async fn drive(
     builder: RunBuilder,
     live: &Live,
     journal: &RunJournal,
-    signal: &mut watch::Receiver<Signal>,
     mut watch: Watch,
 ) -> Driven {
+    let mut signal = live.signal.subscribe();
     let mut stream = builder.stream();
     let handle: RunHandle = stream.handle();
     // After the stream, so that it goes first: a run that is dropped closes its conversation as if it was cancelled, and

@@ -181,9 +181,9 @@ impl FromStr for BudgetPeriod {
     type Err = WorkError;
 
     fn from_str(text: &str) -> Result<Self, WorkError> {
-        [Self::Day, Self::Month].into_iter().find(|period| period.as_str() == text).ok_or_else(|| {
-            WorkError::invalid("budget.period", "not a period", "use `day` or `month`")
-        })
+        [Self::Day, Self::Month].into_iter().find(|period| period.as_str() == text).ok_or_else(
+            || WorkError::invalid("budget.period", "not a period", "use `day` or `month`"),
+        )
     }
 }
 

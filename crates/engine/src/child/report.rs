@@ -2,13 +2,14 @@
 
 use provost_core::limits::{INPUTS_PENDING_MAX, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::work::{
-    AgentCommand, InputProvenance, InputState, ProvenanceKind, QueueMode, QueueOverride, RunStatus,
+    AgentCommand, DeliveryOutcome, InputProvenance, InputState, ParkedFor, ProvenanceKind,
+    QueueMode, QueueOverride, RunStatus,
 };
-use provost_core::{Env, Part, TaskId};
+use provost_core::{Env, InputId, Part, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::row::input as input_row;
-use provost_store::row::run::RunRow;
-use provost_store::row::task;
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::task::{self, TaskRow};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -109,15 +110,42 @@ pub(super) fn announce(
     };
     let said = Said {
         // What was accepted is told: it never gives way to other messages.
-        queue: QueueOverride { mode: Some(QueueMode::Steer), cap: Some(INPUTS_PENDING_MAX), ..Default::default() },
+        queue: QueueOverride {
+            mode: Some(QueueMode::Steer),
+            cap: Some(INPUTS_PENDING_MAX),
+            ..Default::default()
+        },
         ..Said::new(&command, &key, &env)
     };
-    let told = input::deliver(tx, task, None, &said)?;
-    if let Some(mut row) = input_row::get(tx, told.input)? {
+    let told = match asks_a_person(tx, &task)? {
+        Some(run) => leave_with(tx, task, run, &said)?,
+        None => input::deliver(tx, task, None, &said)?.input,
+    };
+    if let Some(mut row) = input_row::get(tx, told)? {
         row.kind = KIND.to_owned();
         row.update(tx)?;
     }
     Ok(())
+}
+
+/// The run of a task that waits for a person's answer, which this is not.
+fn asks_a_person(tx: &mut Tx<'_>, task: &TaskRow) -> Result<Option<RunId>, EngineError> {
+    let live = run::live_of_task(tx, task.id)?.into_iter().next();
+    let asks = |run: &RunRow| run.parked_for.as_deref() == Some(ParkedFor::Question.as_str());
+    Ok(live.filter(asks).map(|run| run.id))
+}
+
+/// Leaves a message with a run without waking it.
+fn leave_with(
+    tx: &mut Tx<'_>,
+    mut task: TaskRow,
+    run: RunId,
+    said: &Said<'_>,
+) -> Result<InputId, EngineError> {
+    let row = input::insert(tx, &mut task, said, QueueMode::Steer, DeliveryOutcome::Steered)?;
+    input::assign(tx, &row, run)?;
+    task.update(tx)?;
+    Ok(row.id)
 }
 
 /// The parent takes a child's result now: a message that nobody has read yet is not needed any more. True if one was read.

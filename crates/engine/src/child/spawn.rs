@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 use super::{ChildLimits, Cleanup, Family, Notify, Terms};
 use crate::accept::{self, NewTask, Parent};
 use crate::error::EngineError;
+use crate::event;
 use crate::input::Said;
 use crate::lease::Lease;
 use crate::state::{policy, word};
 use crate::transactional::Transactional;
-use crate::event;
 
 const DESCRIPTION: &str = "Starts another agent on a task of its own and returns its ids at once; it works while you go on. \
      Wait for it with await_tasks, or end your turn: you get a message when it has ended.";
@@ -81,7 +81,9 @@ pub(super) fn tool() -> Result<FnTool, SpecError> {
 async fn spawn(cx: ToolCx, spawn: Spawn) -> Result<Value, ToolError> {
     let (family, transactional) = (cx.dep::<Family>()?, cx.dep::<Transactional>()?);
     let step = family.journal.step_of(cx.effect_key()).ok_or_else(|| {
-        ToolError::failed("this call is in no journal: a child can only be started from a durable run")
+        ToolError::failed(
+            "this call is in no journal: a child can only be started from a durable run",
+        )
     })?;
     let spawning = Spawning {
         lease: Arc::clone(&family.lease),
@@ -93,7 +95,9 @@ async fn spawn(cx: ToolCx, spawn: Spawn) -> Result<Value, ToolError> {
     };
     let child = transactional.commit(cx.effect_key(), move |tx| spawning.create(tx)).await?;
     failpoint!("child.planned");
-    Ok(json!({"run": child.run, "task": child.task, "session": child.session, "status": "accepted"}))
+    Ok(
+        json!({"run": child.run, "task": child.task, "session": child.session, "status": "accepted"}),
+    )
 }
 
 /// Everything the transaction needs that makes the child.
@@ -137,7 +141,8 @@ impl Spawning {
             row.spawn = Some(serde_json::to_string(&terms)?);
             row.update(tx)?;
         }
-        let body = json!({"run": id, "task": accepted.task, "label": self.spawn.label, "step": self.step});
+        let body =
+            json!({"run": id, "task": accepted.task, "label": self.spawn.label, "step": self.step});
         event::push(tx, &mut parent, "child_started", body)?;
         parent.update(tx)?;
         Ok(Child { run: id, task: accepted.task, session: accepted.session })
@@ -191,11 +196,7 @@ impl Spawning {
 }
 
 /// The conversation of an earlier child of the same session, if it was started to be continued.
-fn continued(
-    tx: &mut Tx<'_>,
-    parent: &RunRow,
-    session: &str,
-) -> Result<SessionName, EngineError> {
+fn continued(tx: &mut Tx<'_>, parent: &RunRow, session: &str) -> Result<SessionName, EngineError> {
     let unknown = || EngineError::not_found("session of a child", session);
     let newest = task::newest_of_session(tx, &parent.namespace, session)?.ok_or_else(unknown)?;
     let above = newest.parent_task_id.map(|id| task::get(tx, id)).transpose()?.flatten();

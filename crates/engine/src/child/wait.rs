@@ -26,7 +26,8 @@ use crate::state::{move_run, move_task, run_state};
 use crate::transactional::Transactional;
 use crate::{approval, queue};
 
-const DESCRIPTION: &str = "Waits until tasks that you started with spawn_task have ended, and returns what came of them.";
+const DESCRIPTION: &str =
+    "Waits until tasks that you started with spawn_task have ended, and returns what came of them.";
 /// The timer that ends a wait.
 pub(crate) const WAIT_OVER: &str = "child_wait";
 /// What the question says that no person answers.
@@ -84,9 +85,8 @@ async fn wait(cx: ToolCx, args: Await) -> Result<Value, ToolError> {
         // The result comes with the end of the children; the tool itself never goes on from here.
         cx.confirm_with(HINT, &*wait).await?;
     }
-    let collected = transactional.commit(cx.effect_key(), move |tx| {
-        collect(tx, (&lease.namespace, &lease.session), &wait)
-    });
+    let collected = transactional
+        .commit(cx.effect_key(), move |tx| collect(tx, (&lease.namespace, &lease.session), &wait));
     Ok(shown(&collected.await?))
 }
 

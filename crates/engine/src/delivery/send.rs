@@ -45,7 +45,10 @@ enum Sent {
     Arrived(Receipt),
     /// The channel was asked and does not have it.
     Missing,
-    NotNow { problem: String, retry_after: Option<Duration> },
+    NotNow {
+        problem: String,
+        retry_after: Option<Duration>,
+    },
     Refused(String),
     Unsure(String),
 }
@@ -54,8 +57,11 @@ enum Sent {
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut hints = shared.store.hints();
     loop {
-        if shared.outside.channels().is_empty() {
-            tokio::time::sleep(shared.options.poll.saturating_mul(IDLE_POLLS)).await;
+        for _ in 0..IDLE_POLLS {
+            if !shared.outside.channels().is_empty() {
+                break;
+            }
+            tokio::time::sleep(shared.options.poll).await;
         }
         match send_due(&shared).await {
             Ok(0) => {}
@@ -162,7 +168,9 @@ async fn send(shared: &Shared, job: &Job) -> Sent {
         }
         match adapter.send(&row.send_key, target, message).await {
             Ok(receipt) => Sent::Arrived(receipt),
-            Err(SendError::NotNow { problem, retry_after }) => Sent::NotNow { problem, retry_after },
+            Err(SendError::NotNow { problem, retry_after }) => {
+                Sent::NotNow { problem, retry_after }
+            }
             Err(SendError::Refused(problem)) => Sent::Refused(problem),
             Err(SendError::Unsure(problem)) => Sent::Unsure(problem),
         }

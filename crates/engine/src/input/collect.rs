@@ -34,7 +34,10 @@ pub(super) fn collect(
         command,
         rank: None,
     };
-    let run = followup::start(tx, &mut arrival.task, footing, &start, &[row.clone()])?;
+    let run = {
+        let inputs = std::slice::from_ref(&row);
+        followup::start(tx, &mut arrival.task, footing, &start, inputs)?
+    };
     Ok(arrival.receipt(&row, run, outcome))
 }
 

@@ -2,8 +2,8 @@
 
 use provost_core::RunId;
 use provost_core::work::{
-    DeliveryOutcome, InputAction, InputState, Namespace, QueueMode, QueueOverride, QueueSettings, RunEvent,
-    Situation, TaskEvent, WorkError,
+    DeliveryOutcome, InputAction, InputState, Namespace, QueueMode, QueueOverride, QueueSettings,
+    RunEvent, Situation, TaskEvent, WorkError,
 };
 use provost_store::row::input::InputRow;
 use provost_store::row::run::{self, RunRow};
@@ -189,7 +189,10 @@ pub(super) fn follow(
         command,
         rank: None,
     };
-    let run = followup::start(tx, &mut arrival.task, footing, &start, &[row.clone()])?;
+    let run = {
+        let inputs = std::slice::from_ref(&row);
+        followup::start(tx, &mut arrival.task, footing, &start, inputs)?
+    };
     Ok(arrival.receipt(&row, run, outcome))
 }
 

@@ -4,8 +4,8 @@ use provost_core::work::{InputState, OutcomeCode};
 use provost_store::Tx;
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::RunRow;
-use provost_store::row::session_entry::{self, SessionEntryRow};
 use provost_store::row::session;
+use provost_store::row::session_entry::{self, SessionEntryRow};
 use serde_json::json;
 
 use super::has_begun;
@@ -57,12 +57,8 @@ fn roll_back(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
     let gone = session_entry::gone_since(tx, place, base)?;
     let restored = gone.len();
     for entry in gone {
-        let entry = SessionEntryRow {
-            entry: row.next_entry,
-            added: row.revision,
-            gone: None,
-            ..entry
-        };
+        let entry =
+            SessionEntryRow { entry: row.next_entry, added: row.revision, gone: None, ..entry };
         entry.insert(tx)?;
         row.next_entry += 1;
     }

@@ -6,9 +6,9 @@ use provost_store::row::run::{self, RunRow};
 use provost_store::{Hint, Tx};
 use serde_json::json;
 
-use super::{InputReceipt, has_begun};
 use super::deliver::{Arrival, tell};
 use super::withdraw::{remove, waiting};
+use super::{InputReceipt, has_begun};
 use crate::error::EngineError;
 use crate::state::{move_run, move_task};
 use crate::{accept, approval, cancel, child, event, followup, queue};

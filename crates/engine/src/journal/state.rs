@@ -104,7 +104,8 @@ impl JournalState {
         write.released_micros = open.map_or(0, |open| open.reserved_micros);
         if let Some(Feed::Stopped { .. }) = feed {
             // The machine has closed everything that was under way.
-            write.released_micros += self.open.drain(..).map(|open| open.reserved_micros).sum::<i64>();
+            write.released_micros +=
+                self.open.drain(..).map(|open| open.reserved_micros).sum::<i64>();
             write.closes_open = true;
         }
         if let Some(message) = record.message {

@@ -18,7 +18,8 @@ impl SessionStore for RunJournal {
     fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {
         async move {
             let (namespace, session) = (self.lease.namespace.clone(), id.to_owned());
-            let loaded = self.store.read(move |tx| transcript::load(tx, &namespace, &session, None));
+            let loaded =
+                self.store.read(move |tx| transcript::load(tx, &namespace, &session, None));
             let loaded = loaded.await.map_err(|error| refused(id, error))?;
             if let Some(transcript) = &loaded {
                 self.lock().revision = transcript.revision;

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use provost_core::work::{ExpiryAction, Loss, OpenStep, OutcomeCode, RunEvent, StepKind, at_expiry};
+use provost_core::work::{
+    ExpiryAction, Loss, OpenStep, OutcomeCode, RunEvent, StepKind, at_expiry,
+};
 use provost_core::{RunId, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::row::run::{self, RunRow};
@@ -126,11 +128,7 @@ pub(crate) fn give_back(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), EngineError
 }
 
 /// The worker of a run is lost.
-fn lose(
-    tx: &mut Tx<'_>,
-    mut row: RunRow,
-    circumstances: Circumstances,
-) -> Result<(), EngineError> {
+fn lose(tx: &mut Tx<'_>, mut row: RunRow, circumstances: Circumstances) -> Result<(), EngineError> {
     let open = open_steps(tx, row.id)?;
     let loss = Loss {
         cancel_requested: row.cancel_requested.is_some(),

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use provost_core::work::OutcomeCode;
 use provost_core::{ApprovalId, RunId};
 use provost_failpoint::failpoint;
 use provost_store::row::run;
 use provost_store::row::timer::{self, TimerRow};
 use provost_store::{Hint, Tx};
-use provost_core::work::OutcomeCode;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 
 use super::BATCH;
 use crate::child::{self, WAIT_OVER};

@@ -140,7 +140,8 @@ impl Cron {
     /// The first local time that fits, not before this one.
     fn next_local(&self, from: DateTime) -> Option<DateTime> {
         let whole = from.date().at(from.hour(), from.minute(), 0, 0);
-        let from = if whole < from { whole.checked_add(Span::new().minutes(1)).ok()? } else { whole };
+        let from =
+            if whole < from { whole.checked_add(Span::new().minutes(1)).ok()? } else { whole };
         let mut date = from.date();
         let last_year = date.year().saturating_add(YEARS_MAX);
         let mut earliest = (from.hour(), from.minute());

@@ -83,12 +83,7 @@ fn plan(row: &ScheduleRow, now: Timestamp) -> Result<Plan, EngineError> {
 }
 
 /// Moves the schedule on and accepts what its times ask for; false if somebody else did.
-fn fire(
-    tx: &mut Tx<'_>,
-    row: &ScheduleRow,
-    plan: &Plan,
-    env: &Env,
-) -> Result<bool, EngineError> {
+fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &Plan, env: &Env) -> Result<bool, EngineError> {
     if !schedule::advance(tx, row, plan.next_at)? {
         return Ok(false);
     }

@@ -62,7 +62,8 @@ impl Ticks {
         (jitter, name): (Duration, &str),
     ) -> Result<Self, WorkError> {
         let zone = TimeZone::get(zone).map_err(|_error| {
-            let problem = format!("`{}` is not a time zone", zone.chars().take(64).collect::<String>());
+            let problem =
+                format!("`{}` is not a time zone", zone.chars().take(64).collect::<String>());
             WorkError::invalid("schedule.zone", problem, "use an IANA name such as Europe/Berlin")
         })?;
         let timing = match timing {
@@ -114,9 +115,16 @@ impl Ticks {
     }
 
     /// The newest `count` times from `first` (which is one) until `until`, oldest first.
-    pub(super) fn newest(&self, first: Timestamp, until: Timestamp, count: usize) -> Vec<Timestamp> {
+    pub(super) fn newest(
+        &self,
+        first: Timestamp,
+        until: Timestamp,
+        count: usize,
+    ) -> Vec<Timestamp> {
         for back in LOOK_BACK {
-            let from = until.as_millis().saturating_sub(i64::try_from(back.as_millis()).unwrap_or(i64::MAX));
+            let from = until
+                .as_millis()
+                .saturating_sub(i64::try_from(back.as_millis()).unwrap_or(i64::MAX));
             let whole = from <= first.as_millis();
             let mut ticks = std::collections::VecDeque::new();
             let mut tick = match whole {
@@ -183,9 +191,8 @@ mod tests {
 
     #[test]
     fn the_delay_is_decided_by_the_name_and_bounded() {
-        let delays: std::collections::BTreeSet<_> = (0..50)
-            .map(|n| ticks(Timing::EveryMs(1000), 60, &format!("s{n}")).delay)
-            .collect();
+        let delays: std::collections::BTreeSet<_> =
+            (0..50).map(|n| ticks(Timing::EveryMs(1000), 60, &format!("s{n}")).delay).collect();
         assert!(delays.len() > 40, "they are spread");
         assert!(delays.iter().all(|delay| *delay < Duration::from_secs(60)));
         let named = ticks(Timing::EveryMs(1000), 60, "s1");

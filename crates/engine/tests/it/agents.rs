@@ -86,7 +86,8 @@ async fn a_deleted_agent_leaves_its_tasks() {
     let talk = Talk::new().await;
     let config = AgentConfig::default_for("lead");
     talk.engine.create_agent(&talk.namespace, "lead", None, config).await.unwrap();
-    let to_lead = |text: &str| AgentCommand { agent: Some("lead".to_owned()), ..command("chat", text) };
+    let to_lead =
+        |text: &str| AgentCommand { agent: Some("lead".to_owned()), ..command("chat", text) };
     let first = talk.engine.accept(&talk.namespace, to_lead("hello")).await.unwrap();
     talk.engine.delete_agent(&talk.namespace, "lead").await.unwrap();
     let _worker = talk.worker().await;

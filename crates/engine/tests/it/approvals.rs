@@ -40,7 +40,8 @@ async fn g31_an_answer_after_days_and_a_restart_runs_the_same_plan() {
     let house = calls("risky").await;
     let patient = EngineOptions { approval_expiry: Some(10 * DAYS), ..quick() };
     let worker = house.node(patient).start().await.unwrap();
-    let accepted = house.accept(AgentCommand { timeout_ms: Some(0), ..command("chat", "go") }).await;
+    let accepted =
+        house.accept(AgentCommand { timeout_ms: Some(0), ..command("chat", "go") }).await;
     let run = house.parked(accepted.run).await;
     assert_eq!((run.lease_owner, house.class().await.running), (None, 0), "nothing is held");
     assert!(run.holds_session, "but the conversation, which is in the middle of a turn");
@@ -67,8 +68,11 @@ async fn g32_the_first_answer_wins_and_the_second_hears_of_it() {
     let id = asked(&house, accepted.run).await;
     let first = house.engine.answer(&house.namespace, id, deny("too dear"), "first").await.unwrap();
     assert_eq!((first.state, first.counted), (ApprovalState::Denied, true));
-    let second =
-        house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "second").await.unwrap();
+    let second = house
+        .engine
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "second")
+        .await
+        .unwrap();
     assert_eq!((second.state, second.counted), (ApprovalState::Denied, false));
     assert_eq!(second.by.as_deref(), Some("first"));
     let run = house.ended(accepted.run).await;
@@ -96,7 +100,8 @@ async fn g32_an_answer_counts_for_its_own_question_only() {
 async fn g33_silence_is_a_no_after_half_an_hour() {
     let house = calls("risky").await;
     let _worker = house.engine.start().await.unwrap();
-    let accepted = house.accept(AgentCommand { timeout_ms: Some(0), ..command("chat", "go") }).await;
+    let accepted =
+        house.accept(AgentCommand { timeout_ms: Some(0), ..command("chat", "go") }).await;
     let id = asked(&house, accepted.run).await;
     house.clock.advance(HALF_HOUR - Duration::from_millis(1));
     house.engine.reconcile().await.unwrap();
@@ -223,7 +228,9 @@ async fn grants_reach_as_far_as_they_say() {
 /// Approves whatever a run asks, once each, until it ends; tells how often it asked.
 async fn answer_all(house: &House, run: RunId) -> usize {
     let mut answers = 0;
-    while house.until(run, |row| matches!(row.phase.as_str(), "done" | "parked")).await.phase != "done" {
+    while house.until(run, |row| matches!(row.phase.as_str(), "done" | "parked")).await.phase
+        != "done"
+    {
         for question in house.questions().await {
             house.engine.approve(&house.namespace, question.id, Grant::Once, "me").await.unwrap();
             answers += 1;

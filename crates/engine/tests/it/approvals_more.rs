@@ -150,7 +150,8 @@ async fn a_question_frees_the_session_and_its_answer_is_the_result() {
 async fn a_question_that_nobody_answers_ends_with_no_answer() {
     let house = asks().await;
     let _worker = house.engine.start().await.unwrap();
-    let accepted = house.accept(AgentCommand { timeout_ms: Some(0), ..command("s", "paint") }).await;
+    let accepted =
+        house.accept(AgentCommand { timeout_ms: Some(0), ..command("s", "paint") }).await;
     house.parked(accepted.run).await;
     house.clock.advance(Duration::from_secs(900));
     let run = house.ended(accepted.run).await;

@@ -7,10 +7,7 @@ use serde_json::json;
 
 use crate::stage::{Stage, command, text};
 
-fn three_steps(
-    request: &provost_model::ChatRequest,
-    _call: usize,
-) -> provost_model::Turn {
+fn three_steps(request: &provost_model::ChatRequest, _call: usize) -> provost_model::Turn {
     let results = request.messages.iter().rev().take_while(|m| m.role != provost_core::Role::User);
     match results.flat_map(|message| message.tool_results()).count() {
         0 => scripted::calls([("pure", json!({"n": 1})), ("opaque", json!({"n": 2}))]),
@@ -56,12 +53,17 @@ async fn a_session_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g01_the_same_command_is_accepted_once() {
     let stage = Stage::new(three_steps).await;
-    let keyed = || AgentCommand { idempotency_key: Some("k1".to_owned()), ..command("chat", "do it") };
+    let keyed =
+        || AgentCommand { idempotency_key: Some("k1".to_owned()), ..command("chat", "do it") };
     let first = stage.engine.accept(&stage.namespace, keyed()).await.unwrap();
     let again = stage.engine.accept(&stage.namespace, keyed()).await.unwrap();
     assert!(!first.deduped && again.deduped);
     assert_eq!(first.task, again.task);
-    let other = AgentCommand { idempotency_key: Some("k1".to_owned()), ..command("chat", "do that") };
+    let other =
+        AgentCommand { idempotency_key: Some("k1".to_owned()), ..command("chat", "do that") };
     let refused = stage.engine.accept(&stage.namespace, other).await.unwrap_err();
-    assert!(matches!(refused, EngineError::Work(WorkError::IdempotencyMismatch { .. })), "{refused}");
+    assert!(
+        matches!(refused, EngineError::Work(WorkError::IdempotencyMismatch { .. })),
+        "{refused}"
+    );
 }

@@ -83,7 +83,12 @@ async fn g41_money_stops_the_next_model_call_before_it_is_sent() {
         let accepted = stage.say("chat", "hi").await;
         let run = stage.wait(accepted.run).await;
         let expected = if turn < 3 { ("ok", None) } else { ("error", Some("budget")) };
-        assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), expected, "{:?}", run.detail);
+        assert_eq!(
+            (run.status.as_str(), run.outcome_code.as_deref()),
+            expected,
+            "{:?}",
+            run.detail
+        );
     }
     assert_eq!(calls.load(Ordering::SeqCst), 2, "the third was not sent");
     let spent = budget(&stage, BudgetScope::Namespace).await;
@@ -108,7 +113,12 @@ async fn g41_sixty_four_runs_at_once_never_exceed_a_cap() {
     let cap_micros = 20 * CALL_MAX;
     cap(&stage, BudgetScope::Namespace, cap_micros, None).await;
     cap(&stage, BudgetScope::Agent("default".to_owned()), 2 * cap_micros, None).await;
-    stage.engine.store().write(|tx| tx.execute("UPDATE exec_class SET desired = 64", params![])).await.unwrap();
+    stage
+        .engine
+        .store()
+        .write(|tx| tx.execute("UPDATE exec_class SET desired = 64", params![]))
+        .await
+        .unwrap();
     let _worker = stage.worker().await;
     let mut runs = Vec::new();
     for n in 0..64 {
@@ -209,9 +219,11 @@ async fn until_attempts(stage: &Stage, run: RunId, failures: u64) -> RunRow {
 async fn g41_a_call_that_the_provider_refused_costs_nothing() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
-    let stage = priced(options(), Env::simulated(4), move |_| match counted.fetch_add(1, Ordering::SeqCst) {
-        0 => scripted::fail(ModelErrorClass::RateLimited, "slow down"),
-        _ => answers("hello", 100),
+    let stage = priced(options(), Env::simulated(4), move |_| {
+        match counted.fetch_add(1, Ordering::SeqCst) {
+            0 => scripted::fail(ModelErrorClass::RateLimited, "slow down"),
+            _ => answers("hello", 100),
+        }
     })
     .await;
     cap(&stage, BudgetScope::Namespace, CALL_MAX, None).await;
@@ -277,10 +289,12 @@ async fn budgets_are_set_changed_and_removed() {
     let accepted = stage.say("chat", "hi").await;
     stage.wait(accepted.run).await;
     let euro = Budget { cap: Money { currency: Currency::EUR, ..money(5) }, period: None };
-    let refused = stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, Some(euro)).await;
+    let refused =
+        stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, Some(euro)).await;
     assert_eq!(refused.unwrap_err().code(), "invalid", "dollars were spent");
     let negative = Budget { cap: money(-1), period: None };
-    let refused = stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, Some(negative)).await;
+    let refused =
+        stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, Some(negative)).await;
     assert_eq!(refused.unwrap_err().code(), "invalid");
     assert_eq!(stage.engine.budgets(&stage.namespace).await.unwrap().len(), 1);
     stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, None).await.unwrap();

@@ -31,7 +31,9 @@ async fn open(dir: &Path) -> (Engine, Worker) {
                 ("lead", 0) => scripted::call("note", json!({"text": "begun"})),
                 ("lead", 1) => scripted::call("spawn_task", json!({"message": "work"})),
                 ("lead", 2) => scripted::call("await_tasks", json!({"runs": [results[1]["run"]]})),
-                ("lead", _) => scripted::text(results[2]["tasks"][0]["result"].as_str().unwrap_or("?")),
+                ("lead", _) => {
+                    scripted::text(results[2]["tasks"][0]["result"].as_str().unwrap_or("?"))
+                }
                 _ => scripted::text("worked"),
             }
         });
@@ -57,8 +59,16 @@ async fn node_that_spawns() {
 async fn g52_a_spawn_that_is_killed_leaves_one_child_and_no_twin() {
     // The note is the first call and the spawn the second. Each of its transactions is killed before and after it has done
     // its work; then the wait, the end of the child, and the end of the parent.
-    let calls = ["tool.begun@2", "child.planned", "tool.finished@2", "tool.begun@3", "run.ended", "run.ended@2"];
-    let steps = (9..=13).flat_map(|hit| [format!("step.before@{hit}"), format!("step.after@{hit}")]);
+    let calls = [
+        "tool.begun@2",
+        "child.planned",
+        "tool.finished@2",
+        "tool.begun@3",
+        "run.ended",
+        "run.ended@2",
+    ];
+    let steps =
+        (9..=13).flat_map(|hit| [format!("step.before@{hit}"), format!("step.after@{hit}")]);
     for place in calls.into_iter().map(str::to_owned).chain(steps) {
         let dir = tempfile::tempdir().unwrap();
         deaths::killed_at("node_that_spawns", dir.path(), &place).await;
@@ -69,14 +79,18 @@ async fn g52_a_spawn_that_is_killed_leaves_one_child_and_no_twin() {
         });
         let parent = read.await.unwrap().unwrap();
         let namespace = Default::default();
-        let ended = tokio::time::timeout(Duration::from_secs(30), engine.wait(&namespace, parent.id));
+        let ended =
+            tokio::time::timeout(Duration::from_secs(30), engine.wait(&namespace, parent.id));
         let parent = ended.await.expect("it ends").unwrap();
         assert_eq!(parent.status, "ok", "{place}: {:?}", parent.detail);
         // The child may end before anybody waits for it: then its parent has read it in a message, and the call says so.
         let by_call = u64::from(text(&parent) == "worked");
         let read = engine.store().read(move |tx| {
             let notes = tx.one::<u64>("SELECT count(*) FROM note", params![])?;
-            let told = tx.one::<u64>("SELECT count(*) FROM input WHERE kind = 'child_result' AND state <> 'superseded'", params![])?;
+            let told = tx.one::<u64>(
+                "SELECT count(*) FROM input WHERE kind = 'child_result' AND state <> 'superseded'",
+                params![],
+            )?;
             Ok::<_, StoreError>((run::children(tx, parent.id)?, notes, told))
         });
         let (children, notes, told): (Vec<RunRow>, u64, u64) = read.await.unwrap();

@@ -64,10 +64,8 @@ async fn g40_a_deadline_ends_a_run_that_works() {
 async fn a_run_that_nobody_begins_in_time_ends() {
     let house = House::new(vec![scripted::text("hello")]).await;
     house.agent("hasty", json!({"clocks": {"queue_ms": 60_000}})).await;
-    let hasty = |session: &str| AgentCommand {
-        agent: Some("hasty".to_owned()),
-        ..command(session, "go")
-    };
+    let hasty =
+        |session: &str| AgentCommand { agent: Some("hasty".to_owned()), ..command(session, "go") };
     let keeper = house.node(EngineOptions { capacity: 0, ..quick() });
     let keeper = keeper.start().await.unwrap();
     let late = house.accept(hasty("late")).await;
@@ -96,18 +94,16 @@ async fn an_attempt_that_takes_too_long_gives_way_to_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_says_nothing_is_given_up_but_a_tool_may_be_silent() {
-    let house = House::new(vec![
-        scripted::call("gate_pure", json!({})),
-        scripted::text("never").hang(),
-    ])
-    .await;
-    let silence = Some(Duration::from_millis(50));
+    let house =
+        House::new(vec![scripted::call("gate_pure", json!({})), scripted::text("never").hang()])
+            .await;
+    let silence = Some(Duration::from_millis(400));
     let _worker = house.node(EngineOptions { silence, ..quick() }).start().await.unwrap();
     let accepted = house.say_with("chat", json!({"retry": {"max_attempts": 1}})).await;
     let gate = house.rooms.gate("gate_pure");
     gate.entered().await;
     // Nothing stops it, though it says nothing for longer than that.
-    let stopped = tokio::time::timeout(Duration::from_millis(150), gate.stopped());
+    let stopped = tokio::time::timeout(Duration::from_millis(600), gate.stopped());
     assert!(stopped.await.is_err());
     gate.open(1);
     let run = house.ended(accepted.run).await;

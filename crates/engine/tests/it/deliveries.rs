@@ -136,7 +136,9 @@ fn echo() -> impl Fn(&provost_model::ChatRequest, usize) -> provost_model::Turn 
 
 async fn simulated(seed: u64) -> Stage {
     let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
-        Ok(provost_agent::Agent::builder("default", ScriptedModel::answering(echo())).build().unwrap())
+        Ok(provost_agent::Agent::builder("default", ScriptedModel::answering(echo()))
+            .build()
+            .unwrap())
     };
     Stage::of(options(), Env::simulated(seed), agents).await
 }
@@ -145,7 +147,9 @@ async fn simulated(seed: u64) -> Stage {
 async fn an_answer_is_sent_where_it_came_from() {
     let stage = Stage::new(echo()).await;
     let path = stage.dir.path().join("sent");
-    stage.engine.add_channel("mail", FileChannel { path: path.clone(), abilities: Abilities::default() });
+    stage
+        .engine
+        .add_channel("mail", FileChannel { path: path.clone(), abilities: Abilities::default() });
     let _worker = stage.worker().await;
     let run = accept(&stage, "hello").await;
     stage.wait(run).await;
@@ -211,7 +215,8 @@ async fn g50_a_channel_that_refuses_is_not_asked_again() {
     stage.wait(run).await;
     let failed = until_state(&stage, run, DeliveryState::Failed).await;
     assert_eq!((failed.tries, failed.last_error.as_deref()), (1, Some("no such address")));
-    let listed = stage.engine.deliveries_in(&stage.namespace, DeliveryState::Failed, 9).await.unwrap();
+    let listed =
+        stage.engine.deliveries_in(&stage.namespace, DeliveryState::Failed, 9).await.unwrap();
     assert_eq!(listed.len(), 1);
     let gone = stage.engine.dismiss_delivery(&stage.namespace, failed.id).await.unwrap();
     assert_eq!(gone.state, "dismissed");
@@ -254,7 +259,9 @@ async fn node_that_delivers() {
 async fn open(dir: &Path, lease: Duration) -> (Engine, provost_engine::Worker) {
     let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
     let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
-        Ok(provost_agent::Agent::builder("default", ScriptedModel::answering(echo())).build().unwrap())
+        Ok(provost_agent::Agent::builder("default", ScriptedModel::answering(echo()))
+            .build()
+            .unwrap())
     };
     let options = EngineOptions { lease, ..options() };
     let engine = Engine::new(store, agents, options, Env::system());
@@ -274,7 +281,8 @@ async fn sender_dies(abilities: &str, place: &str) -> (DeliveryRow, Vec<String>)
     // The claim of the dead sender ends with the lease it had.
     let ended = {
         let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
-        let ended = store.write(|tx| tx.execute("UPDATE delivery SET claimed_until = 0", params![])).await;
+        let ended =
+            store.write(|tx| tx.execute("UPDATE delivery SET claimed_until = 0", params![])).await;
         store.close().await;
         ended.unwrap()
     };
@@ -282,9 +290,12 @@ async fn sender_dies(abilities: &str, place: &str) -> (DeliveryRow, Vec<String>)
     let (engine, _worker) = open(dir.path(), Duration::from_secs(5)).await;
     let looking = async {
         loop {
-            let read = engine.store().read(|tx| tx.all::<DeliveryId>("SELECT id FROM delivery", params![]));
+            let read = engine
+                .store()
+                .read(|tx| tx.all::<DeliveryId>("SELECT id FROM delivery", params![]));
             let id = read.await.unwrap()[0];
-            let row = engine.store().read(move |tx| provost_store::row::delivery::get(tx, id)).await;
+            let row =
+                engine.store().read(move |tx| provost_store::row::delivery::get(tx, id)).await;
             let row = row.unwrap().unwrap();
             if row.state != "pending" && row.state != "sending" {
                 return row;
@@ -357,7 +368,10 @@ async fn what_has_ended_is_published_at_least_once_with_a_key() {
     assert_eq!(topics, HashSet::from([RUN_ENDED, DELIVERY_SETTLED]));
     let ended = told.iter().find(|notice| notice.topic == RUN_ENDED).unwrap();
     assert_eq!(ended.key, format!("run.ended:{run}"));
-    assert_eq!((ended.body["status"].as_str(), ended.body["run"].as_str()), (Some("ok"), Some(run.to_string().as_str())));
+    assert_eq!(
+        (ended.body["status"].as_str(), ended.body["run"].as_str()),
+        (Some("ok"), Some(run.to_string().as_str()))
+    );
     // What was told is forgotten after a while, and nothing else is.
     stage.env.advance(Duration::from_secs(25 * 3600));
     assert!(stage.engine.tidy().await.unwrap() >= 2);

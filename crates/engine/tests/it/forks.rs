@@ -2,7 +2,7 @@
 
 use provost_core::work::AgentCommand;
 use provost_core::{Part, Role, RunId};
-use provost_engine::ForkEdit;
+use provost_engine::{ForkEdit, ForkEdits};
 use provost_model::{self as scripted, ChatRequest, Turn};
 use provost_store::row::run_step::{self, RunStepRow};
 use serde_json::json;
@@ -21,6 +21,11 @@ fn two_steps(request: &ChatRequest) -> Turn {
         1 => scripted::call("keyed", json!({"n": 2})),
         _ => scripted::text(format!("done for {}", said.join("+"))),
     }
+}
+
+/// A fork that changes nothing and can be repeated.
+fn keyed() -> ForkEdits {
+    ForkEdits { idempotency_key: Some("k".to_owned()), ..ForkEdits::default() }
 }
 
 async fn steps(stage: &Stage, run: RunId) -> Vec<RunStepRow> {
@@ -51,21 +56,22 @@ async fn a_fork_shares_steps_and_does_not_repeat_their_effects() {
     let origin = stage.wait(accepted.run).await;
     assert_eq!((stage.effects.of("opaque"), stage.effects.of("keyed")), (1, 1));
     let step = step_of(&stage, origin.id, "opaque").await;
-    let fork = stage.engine.fork(&stage.namespace, origin.id, step, ForkEdit::None, Some("k")).await.unwrap();
+    let fork = stage.engine.fork(&stage.namespace, origin.id, step, keyed()).await.unwrap();
     let run = stage.wait(fork.run).await;
     assert_eq!((run.status.as_str(), text(&run)), ("ok", text(&origin)));
     assert_eq!(stage.effects.of("opaque"), 1, "the shared step is not done again");
     assert_eq!(stage.effects.of("keyed"), 2, "what comes after it is");
     assert_ne!(fork.session, accepted.session);
     assert_eq!(stage.effects.model_calls(), 3 + 2);
-    let (old, new) = (conversation(&stage, &accepted.session).await, conversation(&stage, &fork.session).await);
+    let (old, new) =
+        (conversation(&stage, &accepted.session).await, conversation(&stage, &fork.session).await);
     assert_eq!(old.len(), new.len(), "{old:#?} {new:#?}");
     // Both conversations go on, each on its own.
     let next = stage.say(&fork.session, "more").await;
     assert_eq!(text(&stage.wait(next.run).await), "done for first+more");
     let other = stage.say("chat", "other").await;
     assert_eq!(text(&stage.wait(other.run).await), "done for first+other");
-    let again = stage.engine.fork(&stage.namespace, origin.id, step, ForkEdit::None, Some("k")).await.unwrap();
+    let again = stage.engine.fork(&stage.namespace, origin.id, step, keyed()).await.unwrap();
     assert!(again.deduped && again.run == fork.run, "a repeat makes no second one");
     replay_all(&stage).await;
 }
@@ -78,18 +84,23 @@ async fn a_fork_hears_something_else() {
     let origin = stage.wait(accepted.run).await;
     let last = steps(&stage, origin.id).await.last().unwrap().step;
     let say = ForkEdit::Say(vec![Part::text("and now")]);
-    let added = stage.engine.fork(&stage.namespace, origin.id, last, say, None).await.unwrap();
+    let added = stage.engine.fork(&stage.namespace, origin.id, last, say.into()).await.unwrap();
     assert_eq!(text(&stage.wait(added.run).await), "done for first+and now");
     let middle = step_of(&stage, origin.id, "opaque").await;
     let say = ForkEdit::Say(vec![Part::text("stop")]);
-    let steered = stage.engine.fork(&stage.namespace, origin.id, middle, say, None).await.unwrap();
+    let steered = stage.engine.fork(&stage.namespace, origin.id, middle, say.into()).await.unwrap();
     assert_eq!(text(&stage.wait(steered.run).await), "done for first+stop");
     let instead = ForkEdit::Instead(vec![Part::text("second")]);
-    let replaced = stage.engine.fork(&stage.namespace, origin.id, last, instead.clone(), None).await.unwrap();
+    let replaced =
+        stage.engine.fork(&stage.namespace, origin.id, last, instead.clone().into()).await.unwrap();
     assert_eq!(text(&stage.wait(replaced.run).await), "done for second");
     // The newest message of that fork is the one that was added to it.
     let steps = steps(&stage, added.run).await;
-    let again = stage.engine.fork(&stage.namespace, added.run, steps.last().unwrap().step, instead, None).await.unwrap();
+    let again = stage
+        .engine
+        .fork(&stage.namespace, added.run, steps.last().unwrap().step, instead.into())
+        .await
+        .unwrap();
     assert_eq!(text(&stage.wait(again.run).await), "done for first+second");
     replay_all(&stage).await;
 }
@@ -108,7 +119,7 @@ async fn forks_of_forks_keep_their_own_conversations() {
         stage.wait(noise.run).await;
         let last = steps(&stage, run.id).await.last().unwrap().step;
         let say = ForkEdit::Say(vec![Part::text(word)]);
-        let fork = stage.engine.fork(&stage.namespace, run.id, last, say, None).await.unwrap();
+        let fork = stage.engine.fork(&stage.namespace, run.id, last, say.into()).await.unwrap();
         run = stage.wait(fork.run).await;
     }
     assert_eq!(text(&run), "done for zero+one+two+three+four");
@@ -123,13 +134,17 @@ async fn what_cannot_be_forked_is_refused() {
     let _worker = stage.worker().await;
     let accepted = stage.say("chat", "first").await;
     stage.wait(accepted.run).await;
-    let fork = |run, step, edit| stage.engine.fork(&stage.namespace, run, step, edit, None);
+    let fork =
+        |run, step, edit: ForkEdit| stage.engine.fork(&stage.namespace, run, step, edit.into());
     let unknown: RunId = stage.env.id();
     assert_eq!(fork(unknown, 1, ForkEdit::None).await.unwrap_err().code(), "not_found");
     assert_eq!(fork(accepted.run, 999, ForkEdit::None).await.unwrap_err().code(), "invalid");
-    assert_eq!(fork(accepted.run, 1, ForkEdit::Say(Vec::new())).await.unwrap_err().code(), "invalid");
+    assert_eq!(
+        fork(accepted.run, 1, ForkEdit::Say(Vec::new())).await.unwrap_err().code(),
+        "invalid"
+    );
     let foreign = "other".parse().unwrap();
-    let hidden = stage.engine.fork(&foreign, accepted.run, 1, ForkEdit::None, None).await;
+    let hidden = stage.engine.fork(&foreign, accepted.run, 1, ForkEdits::default()).await;
     assert_eq!(hidden.unwrap_err().code(), "not_found");
     assert_eq!(stage.engine.replay(&foreign, accepted.run).await.unwrap_err().code(), "not_found");
     assert_eq!(count(&stage, "run").await, 1);
@@ -140,20 +155,31 @@ async fn what_cannot_be_forked_is_refused() {
 async fn a_replay_finds_what_does_not_fit() {
     let stage = Stage::new(|request, _| two_steps(request)).await;
     let _worker = stage.worker().await;
-    let accepted = stage.engine.accept(&stage.namespace, AgentCommand::text("first")).await.unwrap();
+    let accepted =
+        stage.engine.accept(&stage.namespace, AgentCommand::text("first")).await.unwrap();
     let run = stage.wait(accepted.run).await;
     let sound = stage.engine.replay(&stage.namespace, run.id).await.unwrap();
     assert!(sound.is_consistent(), "{:?}", sound.differences);
     assert_eq!((sound.turns, sound.answer.as_str()), (3, "done for first"));
-    assert_eq!(sound.feeds, steps(&stage, run.id).await.iter().filter(|row| row.fed.is_some()).count() as u64);
+    assert_eq!(
+        sound.feeds,
+        steps(&stage, run.id).await.iter().filter(|row| row.fed.is_some()).count() as u64
+    );
     for (sql, found) in [
         ("UPDATE run SET result = replace(result, 'done', 'lost')", "the answer"),
         ("DELETE FROM run_event WHERE seq = 3", "without a gap"),
-        ("UPDATE run_event SET kind = 'turn_finished' WHERE kind = 'tool_finished'", "tool_finished events"),
+        (
+            "UPDATE run_event SET kind = 'turn_finished' WHERE kind = 'tool_finished'",
+            "tool_finished events",
+        ),
     ] {
         let changed = stage.engine.store().write(move |tx| tx.execute(sql, &[])).await.unwrap();
         assert!(changed > 0, "{sql}");
         let report = stage.engine.replay(&stage.namespace, run.id).await.unwrap();
-        assert!(report.differences.iter().any(|line| line.contains(found)), "{:?}", report.differences);
+        assert!(
+            report.differences.iter().any(|line| line.contains(found)),
+            "{:?}",
+            report.differences
+        );
     }
 }

@@ -1,28 +1,27 @@
 //! Several nodes on one database with a clock of its own, and agents whose tools wait at gates.
 
+mod tools;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use provost_agent::Agent;
-use provost_core::work::{AgentCommand, EffectClass, Namespace};
+use provost_core::work::{AgentCommand, Namespace};
 use provost_core::{Env, Role, RunId, Usage};
-use provost_engine::{
-    Accepted, AgentConfig, AgentProfile, Engine, EngineError, EngineOptions, Lease, ask_user,
-};
-use provost_model::{ChatRequest, ScriptedModel, Turn};
+use provost_engine::{Accepted, AgentConfig, Engine, EngineOptions};
+use provost_model::{ChatRequest, Turn};
 use provost_store::row::approval::ApprovalRow;
 use provost_store::row::attempt::{self, AttemptRow};
 use provost_store::row::exec_class::ExecClassRow;
 use provost_store::row::run::RunRow;
 use provost_store::row::run_event::RunEventRow;
 use provost_store::{Faults, Store, StoreError, StoreOptions, params};
-use provost_tool::{Approval, FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
+use self::tools::agents;
 use crate::stage::{command, patch};
 
 /// How long a test waits for something that must happen.
@@ -176,7 +175,8 @@ impl House {
     /// A house whose model answers the n-th time since the last message of the user with the n-th turn.
     pub(crate) async fn new(turns: Vec<Turn>) -> Self {
         Self::answering(move |request, _| {
-            let said = |message: &&std::sync::Arc<provost_core::Message>| message.role != Role::User;
+            let said =
+                |message: &&std::sync::Arc<provost_core::Message>| message.role != Role::User;
             let since = request.messages.iter().rev().take_while(said);
             let asked = since.filter(|message| message.role == Role::Assistant).count();
             turns.get(asked).cloned().unwrap_or_else(|| provost_model::text("done"))
@@ -304,95 +304,12 @@ fn open(dir: &TempDir, clock: &Env, rooms: &Arc<Rooms>) -> Store {
         let out = rooms.outage.load(Ordering::SeqCst);
         out.then(|| StoreError::Busy { detail: "an outage".to_owned() })
     });
-    let options =
-        StoreOptions { env: clock.clone(), faults: Some(faults), ..StoreOptions::in_dir(dir.path()) };
+    let options = StoreOptions {
+        env: clock.clone(),
+        faults: Some(faults),
+        ..StoreOptions::in_dir(dir.path())
+    };
     Store::open(options).unwrap()
-}
-
-/// A price that makes each model call cost something.
-fn priced(model: ScriptedModel) -> ScriptedModel {
-    model.with_info(|info| {
-        info.pricing = serde_json::from_value(json!({"input": "1", "output": "1"})).unwrap();
-        info.max_output = Some(1_000);
-    })
-}
-
-/// Agents with a tool of each effect class (`pure`, …), one that waits at a gate for each (`gate_pure`, …), one that needs an
-/// approval (`risky`), one that asks while it runs (`careful`), and one that asks in words.
-fn agents(
-    rooms: Arc<Rooms>,
-    answer: Arc<Answer>,
-) -> impl Fn(&AgentProfile, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
-    move |profile, _| {
-        if rooms.broken.load(Ordering::SeqCst) {
-            let (agent, problem) = (profile.name.clone(), "its place is gone".to_owned());
-            return Err(EngineError::Agent { agent, problem });
-        }
-        let (answer, counted) = (Arc::clone(&answer), Arc::clone(&rooms));
-        let model = ScriptedModel::answering(move |request, call| {
-            counted.model_calls.fetch_add(1, Ordering::SeqCst);
-            answer(request, call)
-        });
-        let door = Arc::clone(&rooms);
-        let mut builder = Agent::builder("default", priced(model)).instructions_from(move |_| {
-            let door = Arc::clone(&door);
-            async move {
-                if door.door_closed.load(Ordering::SeqCst) {
-                    door.door.pass().await;
-                }
-                Ok(String::new())
-            }
-        });
-        for class in EffectClass::ALL {
-            builder = builder.tool(plain(class.as_str(), *class, &rooms));
-            builder = builder.tool(gated(*class, &rooms));
-        }
-        builder = builder.tool(
-            plain("risky", EffectClass::Opaque, &rooms)
-                .with_spec(|spec| spec.approval(Approval::Always)),
-        );
-        builder = builder.tool(careful(&rooms)).tool(ask_user().unwrap());
-        Ok(builder.build().unwrap())
-    }
-}
-
-fn spec(name: &str, class: EffectClass) -> ToolSpec {
-    ToolSpec::new(name, "A tool", json!({"type": "object"})).unwrap().effect(class)
-}
-
-fn plain(name: &str, class: EffectClass, rooms: &Arc<Rooms>) -> FnTool {
-    let (name, rooms) = (name.to_owned(), Arc::clone(rooms));
-    FnTool::new(spec(&name, class), move |_permit, _cx: ToolCx| {
-        let (name, rooms) = (name.clone(), Arc::clone(&rooms));
-        Box::pin(async move {
-            rooms.called(&name);
-            Ok::<_, ToolError>(ToolOutput::text(format!("{name} did it")))
-        })
-    })
-}
-
-fn gated(class: EffectClass, rooms: &Arc<Rooms>) -> FnTool {
-    let (name, rooms) = (format!("gate_{class}"), Arc::clone(rooms));
-    FnTool::new(spec(&name, class).timeout(NEVER), move |_permit, _cx: ToolCx| {
-        let (name, rooms) = (name.clone(), Arc::clone(&rooms));
-        Box::pin(async move {
-            rooms.called(&name);
-            rooms.gate(&name).pass().await;
-            Ok::<_, ToolError>(ToolOutput::text(format!("{name} did it")))
-        })
-    })
-}
-
-fn careful(rooms: &Arc<Rooms>) -> FnTool {
-    let rooms = Arc::clone(rooms);
-    FnTool::new(spec("careful", EffectClass::Opaque), move |_permit, cx: ToolCx| {
-        let rooms = Arc::clone(&rooms);
-        Box::pin(async move {
-            cx.confirm("really?").await?;
-            rooms.called("careful");
-            Ok::<_, ToolError>(ToolOutput::text("careful did it"))
-        })
-    })
 }
 
 /// The text of the result of the last tool call that a request shows.

@@ -1,7 +1,7 @@
 //! What is stored of a conversation, and how a run goes on from it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use provost_core::Role;

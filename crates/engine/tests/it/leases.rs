@@ -201,6 +201,7 @@ async fn a_living_worker_notices_that_another_died() {
     gate.entered().await;
     let _second = house.node(quick()).start().await.unwrap();
     drop(first);
+    gate.stopped().await;
     gate.open(1);
     assert_eq!(house.ended(accepted.run).await.status, "ok");
     let live = house.store.read(worker::live).await.unwrap();
@@ -217,7 +218,11 @@ async fn a_replacement_does_not_begin_while_the_old_attempt_is_unwound_here() {
     house.rooms.door.entered().await;
     house.rooms.door_closed.store(false, Ordering::SeqCst);
     // Somebody takes the run from it by hand; it is told at its next look.
-    house.meddle("UPDATE run SET phase = 'queued', lease_owner = NULL, lease_until = NULL, ready = 1").await;
+    house
+        .meddle(
+            "UPDATE run SET phase = 'queued', lease_owner = NULL, lease_until = NULL, ready = 1",
+        )
+        .await;
     house.meddle("UPDATE exec_class SET running = 0").await;
     house.rooms.door.stopped().await;
     house.rooms.gate("gate_pure").open(1);
@@ -323,7 +328,8 @@ async fn g56_an_outage_of_the_database_loses_nothing_and_starts_nothing() {
     assert_eq!(house.rooms.calls("opaque"), 0, "what cannot be written down does not happen");
     house.rooms.outage.store(false, Ordering::SeqCst);
     gate.open(1);
-    let run = house.until(accepted.run, |row| row.phase == "done" || row.not_before > house.clock.now());
+    let run =
+        house.until(accepted.run, |row| row.phase == "done" || row.not_before > house.clock.now());
     if run.await.phase != "done" {
         house.clock.advance(Duration::from_secs(2));
     }

@@ -1,12 +1,37 @@
 //! The engine against a real database.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, also in what tests share"
+)]
+
 mod admission;
 mod agents;
+mod approvals;
+mod approvals_more;
 mod basics;
+mod budgets;
+mod cancel;
 mod children;
+mod children_killed;
+mod classes;
+mod clocks;
+mod deaths;
+mod deliveries;
+mod drain;
+mod ends;
+mod forks;
+mod house;
 mod inputs;
 mod journal;
+mod leases;
+mod retention;
+mod retry;
+mod schedules;
 mod sessions;
 mod simulation;
+mod snapshots;
 mod stage;
 mod talk;

@@ -32,7 +32,10 @@ async fn g59_old_runs_go_and_the_conversation_stays() {
     house.clock.advance(91 * DAY);
     let removed = house.engine.remove_old().await.unwrap();
     assert_eq!(removed.tasks, 1);
-    assert_eq!(house.engine.run(&house.namespace, first.run).await.unwrap_err().code(), "not_found");
+    assert_eq!(
+        house.engine.run(&house.namespace, first.run).await.unwrap_err().code(),
+        "not_found"
+    );
     assert_eq!(house.store.read(move |tx| task::get(tx, first.task)).await.unwrap(), None);
     // The result of the first call was in a step of the run that is gone.
     let second = house.accept(fresh("two")).await;
@@ -107,10 +110,7 @@ async fn who_keeps_everything_keeps_everything() {
 async fn g59_a_key_is_remembered_as_long_as_its_task() {
     let house = House::new(vec![scripted::text("hello")]).await;
     let _worker = house.engine.start().await.unwrap();
-    let keyed = || AgentCommand {
-        idempotency_key: Some("k1".to_owned()),
-        ..command("chat", "go")
-    };
+    let keyed = || AgentCommand { idempotency_key: Some("k1".to_owned()), ..command("chat", "go") };
     let first = house.accept(keyed()).await;
     house.ended(first.run).await;
     house.clock.advance(80 * DAY);

@@ -15,7 +15,11 @@ use crate::stage::{command, text};
 async fn failing(times: usize, failure: impl Fn() -> Turn + Send + Sync + 'static) -> House {
     let failed = Arc::new(AtomicUsize::new(0));
     House::answering(move |_, _| {
-        if failed.fetch_add(1, Ordering::SeqCst) < times { failure() } else { scripted::text("hello") }
+        if failed.fetch_add(1, Ordering::SeqCst) < times {
+            failure()
+        } else {
+            scripted::text("hello")
+        }
     })
     .await
 }

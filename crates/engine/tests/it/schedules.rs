@@ -90,15 +90,24 @@ async fn a_schedule_asks_at_its_times() {
         stage.env.advance(Duration::from_secs(60));
         let state = settled(&stage, "tick").await;
         assert_eq!(ticks(&stage.engine).await.len(), n);
-        let read = stage.engine.store().read(move |tx| provost_store::row::task::get(tx, state.last_task.unwrap()));
+        let read = stage
+            .engine
+            .store()
+            .read(move |tx| provost_store::row::task::get(tx, state.last_task.unwrap()));
         let task = read.await.unwrap().unwrap();
         let run = stage.wait(task.current_run_id.unwrap()).await;
-        assert_eq!((text(&run).as_str(), task.spawned_by.as_deref()), ("did tick", Some("schedule:tick")));
+        assert_eq!(
+            (text(&run).as_str(), task.spawned_by.as_deref()),
+            ("did tick", Some("schedule:tick"))
+        );
     }
     stage.engine.pause_schedule(&stage.namespace, "tick", true).await.unwrap();
     stage.env.advance(Duration::from_secs(600));
     let resumed = stage.engine.pause_schedule(&stage.namespace, "tick", false).await.unwrap();
-    assert!(resumed.next_at.unwrap() > stage.env.now(), "what came while it was paused is left out");
+    assert!(
+        resumed.next_at.unwrap() > stage.env.now(),
+        "what came while it was paused is left out"
+    );
     stage.engine.delete_schedule(&stage.namespace, "tick").await.unwrap();
     let gone = stage.engine.delete_schedule(&stage.namespace, "tick").await.unwrap_err();
     assert_eq!(gone.code(), "not_found");
@@ -160,10 +169,13 @@ async fn g54_a_daily_job_fires_once_on_the_day_whose_hour_is_missing() {
         settled(&stage, "nightly").await;
     }
     let times = ticks(&stage.engine).await;
-    let times: Vec<_> = times.iter().map(|key| {
-        let millis: i64 = key.rsplit(':').next().unwrap().parse().unwrap();
-        jiff::Timestamp::from_millisecond(millis).unwrap().to_string()
-    }).collect();
+    let times: Vec<_> = times
+        .iter()
+        .map(|key| {
+            let millis: i64 = key.rsplit(':').next().unwrap().parse().unwrap();
+            jiff::Timestamp::from_millisecond(millis).unwrap().to_string()
+        })
+        .collect();
     assert_eq!(times, ["2024-03-10T07:00:00Z", "2024-03-11T06:30:00Z"]);
 }
 
@@ -192,7 +204,8 @@ async fn what_happens_while_the_last_one_runs_is_stated() {
         }
         let reached = async {
             loop {
-                let now: Vec<String> = tasks(&stage.engine).await.into_iter().map(|(state, _)| state).collect();
+                let now: Vec<String> =
+                    tasks(&stage.engine).await.into_iter().map(|(state, _)| state).collect();
                 if now == states {
                     return;
                 }

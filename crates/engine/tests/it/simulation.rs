@@ -48,8 +48,9 @@ fn seeded_histories_break_nothing() {
             let seeds = (first..first + count).filter(move |seed| seed % threads as u64 == share);
             seeds.map(|seed| (seed, play(seed))).filter(|(_, broken)| !broken.is_empty()).collect()
         };
-        let shares: Vec<_> =
-            (0..threads as u64).map(|share| scope.spawn(move || -> Vec<_> { play_share(share) })).collect();
+        let shares: Vec<_> = (0..threads as u64)
+            .map(|share| scope.spawn(move || -> Vec<_> { play_share(share) }))
+            .collect();
         shares.into_iter().flat_map(|share| share.join().expect("a share of the seeds")).collect()
     });
     println!("{count} seeds from {first} in {:.1} s", started.elapsed().as_secs_f64());

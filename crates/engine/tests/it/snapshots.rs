@@ -107,11 +107,13 @@ async fn a_long_run_goes_on_from_its_newest_snapshot_to_the_same_end() {
     // A replay folds the run from its beginning and from its snapshot, and compares both.
     replay_all(&stage).await;
     // Without the shortcut it is the same run.
-    let gone = stage.engine.store().write(|tx| tx.execute("DELETE FROM run_snapshot", params![])).await;
+    let gone =
+        stage.engine.store().write(|tx| tx.execute("DELETE FROM run_snapshot", params![])).await;
     assert_eq!(gone.unwrap(), 1);
     replay_all(&stage).await;
     let blobs = count(&stage, "blob").await;
-    let aged = stage.engine.store().write(|tx| tx.execute("UPDATE blob SET created = 0", params![]));
+    let aged =
+        stage.engine.store().write(|tx| tx.execute("UPDATE blob SET created = 0", params![]));
     aged.await.unwrap();
     assert!(stage.engine.tidy().await.unwrap() >= 1, "nothing refers to it any more");
     assert!(count(&stage, "blob").await < blobs);
@@ -127,7 +129,10 @@ async fn a_snapshot_that_does_not_fit_is_found() {
     assert_eq!(snapshots(&stage, run.id).await.len(), 1);
     replay_all(&stage).await;
     // The machine of an earlier moment under a later number.
-    let moved = stage.engine.store().write(|tx| tx.execute("UPDATE run_snapshot SET fed = fed + 2", params![]));
+    let moved = stage
+        .engine
+        .store()
+        .write(|tx| tx.execute("UPDATE run_snapshot SET fed = fed + 2", params![]));
     moved.await.unwrap();
     let report = stage.engine.replay(&stage.namespace, run.id).await;
     assert!(report.is_err() || !report.unwrap().is_consistent());
@@ -181,7 +186,10 @@ async fn node_with_large_outputs() {
 }
 
 /// Lets a process die at a place, and another one go on; returns what the run came to.
-async fn dies_and_goes_on(said: &str, place: &str) -> (Engine, provost_engine::Worker, RunId, tempfile::TempDir) {
+async fn dies_and_goes_on(
+    said: &str,
+    place: &str,
+) -> (Engine, provost_engine::Worker, RunId, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("say"), said).unwrap();
     deaths::killed_at("node_with_large_outputs", dir.path(), place).await;
@@ -192,7 +200,8 @@ async fn dies_and_goes_on(said: &str, place: &str) -> (Engine, provost_engine::W
         store.close().await;
     }
     let (engine, worker) = open(dir.path()).await;
-    let run = engine.store().read(|tx| tx.one::<RunId>("SELECT id FROM run", params![])).await.unwrap();
+    let run =
+        engine.store().read(|tx| tx.one::<RunId>("SELECT id FROM run", params![])).await.unwrap();
     let namespace = Default::default();
     let ended = tokio::time::timeout(Duration::from_secs(30), engine.wait(&namespace, run));
     let row = ended.await.expect("it ends").unwrap();
@@ -205,7 +214,8 @@ async fn dies_and_goes_on(said: &str, place: &str) -> (Engine, provost_engine::W
 #[tokio::test(flavor = "multi_thread")]
 async fn g21_a_step_with_a_large_output_is_there_whole_or_not_at_all() {
     // The places before, in and after the transaction of the step, and those of the next ones, with the result in the session.
-    for place in ["tool.finished", "step.before@5", "step.after@5", "step.before@6", "step.after@6"] {
+    for place in ["tool.finished", "step.before@5", "step.after@5", "step.before@6", "step.after@6"]
+    {
         let (engine, _worker, run, _dir) = dies_and_goes_on("large", place).await;
         let read = engine.store().read(move |tx| {
             let sql = "SELECT b.size FROM run_step s JOIN blob b ON b.hash = s.blob \
@@ -225,14 +235,19 @@ async fn g21_a_step_with_a_large_output_is_there_whole_or_not_at_all() {
 async fn g20_a_compaction_that_is_killed_leaves_the_old_context_or_the_new_one() {
     let around = ["compaction.before_begin", "compaction.begun", "compaction.fitted"];
     // The transactions around it: its beginning, its end, the session that gets it, the model call after it.
-    let inside = (11..=15).flat_map(|hit| [format!("step.before@{hit}"), format!("step.after@{hit}")]);
+    let inside =
+        (11..=15).flat_map(|hit| [format!("step.before@{hit}"), format!("step.after@{hit}")]);
     for place in around.into_iter().map(str::to_owned).chain(inside) {
         let (engine, _worker, run, _dir) = dies_and_goes_on("small", &place).await;
         let row = engine.run(&Default::default(), run).await.unwrap();
         // Old or new: the answer comes after the summary in both cases, and the fold of the feeds was compared before.
         assert_eq!(text(&row), "done, summed true", "{place}");
         let compacted = engine.events(&Default::default(), run, 0, 1000).await.unwrap();
-        assert_eq!(compacted.iter().filter(|event| event.kind == "compacted").count(), 1, "{place}");
+        assert_eq!(
+            compacted.iter().filter(|event| event.kind == "compacted").count(),
+            1,
+            "{place}"
+        );
     }
 }
 
@@ -268,7 +283,11 @@ async fn g22_a_run_whose_workspace_is_gone_says_so_when_it_goes_on() {
     let reset = kinds.iter().position(|kind| kind == "workspace_reset").expect("it says so");
     let again = kinds.iter().rposition(|kind| kind == "attempt_started").unwrap();
     assert!(reset > again, "{kinds:?}");
-    assert_eq!(kinds.iter().filter(|kind| *kind == "workspace_reset").count(), 1, "not at its first start");
+    assert_eq!(
+        kinds.iter().filter(|kind| *kind == "workspace_reset").count(),
+        1,
+        "not at its first start"
+    );
     let fresh = stage.say("other", "go").await;
     stage.wait(fresh.run).await;
     assert!(!stage.kinds(fresh.run).await.contains(&"workspace_reset".to_owned()));

@@ -54,7 +54,9 @@ pub(crate) fn options() -> EngineOptions {
 
 impl Stage {
     /// A stage whose agents answer by this function.
-    pub(crate) async fn new(answer: impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + 'static) -> Self {
+    pub(crate) async fn new(
+        answer: impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + 'static,
+    ) -> Self {
         Self::with(options(), answer).await
     }
 
@@ -76,7 +78,8 @@ impl Stage {
         let engine = Engine::new(store, agents, options, env.clone());
         let effects = Arc::default();
         let namespace = Namespace::default();
-        let config = AgentConfig { policy: patch(json!({"interactive": true})), ..Default::default() };
+        let config =
+            AgentConfig { policy: patch(json!({"interactive": true})), ..Default::default() };
         engine.put_agent(&namespace, "default", None, config).await.unwrap();
         Self { dir, env, engine, effects, namespace }
     }

@@ -287,6 +287,19 @@ impl Talk {
         tokio::time::timeout(LONG, found).await.expect("the run gets there")
     }
 
+    /// Waits until a task has ended and nothing waits for it.
+    pub(crate) async fn settled(&self, task: TaskId) -> TaskRow {
+        loop {
+            let row = self.task(task).await;
+            let current = row.current_run_id.unwrap();
+            self.wait(current).await;
+            let row = self.task(task).await;
+            if row.current_run_id == Some(current) && row.ended.is_some() {
+                return row;
+            }
+        }
+    }
+
     pub(crate) async fn run(&self, id: RunId) -> RunRow {
         self.engine.run(&self.namespace, id).await.unwrap()
     }

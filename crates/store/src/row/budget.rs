@@ -111,12 +111,7 @@ pub fn start_period(
 }
 
 /// Lets more be spent.
-pub fn raise(
-    tx: &mut Tx<'_>,
-    namespace: &str,
-    scope: &str,
-    micros: i64,
-) -> Result<(), StoreError> {
+pub fn raise(tx: &mut Tx<'_>, namespace: &str, scope: &str, micros: i64) -> Result<(), StoreError> {
     let sql = "UPDATE budget SET cap_micros = cap_micros + ?3 WHERE namespace = ?1 AND scope = ?2";
     tx.execute(sql, params![namespace, scope, micros]).map(drop)
 }

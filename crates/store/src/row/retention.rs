@@ -32,11 +32,7 @@ pub fn removable_tasks(
 }
 
 /// True if a task ended before `before` and nothing needs it any more.
-pub fn is_removable(
-    tx: &mut Tx<'_>,
-    id: TaskId,
-    before: Timestamp,
-) -> Result<bool, StoreError> {
+pub fn is_removable(tx: &mut Tx<'_>, id: TaskId, before: Timestamp) -> Result<bool, StoreError> {
     let sql = format!("SELECT 1 FROM task t WHERE {REMOVABLE} AND t.id = ?2");
     tx.exists(&sql, params![before, id])
 }
@@ -125,11 +121,7 @@ pub fn remove_events(tx: &mut Tx<'_>, id: RunId) -> Result<u64, StoreError> {
 }
 
 /// Removes up to `limit` questions that were settled before `before`, of runs that have ended.
-pub fn remove_approvals(
-    tx: &mut Tx<'_>,
-    before: Timestamp,
-    limit: u64,
-) -> Result<u64, StoreError> {
+pub fn remove_approvals(tx: &mut Tx<'_>, before: Timestamp, limit: u64) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM approval WHERE id IN (
            SELECT a.id FROM approval a JOIN run r ON r.id = a.run_id

@@ -50,6 +50,7 @@ conformance! {
     writing {
         jobs_are_applied_in_the_order_of_the_calls,
         what_waits_together_shares_one_commit,
+        what_nobody_waits_for_keeps_its_place_and_is_committed_all_the_same,
         a_job_that_fails_or_panics_leaves_nothing_and_the_others_commit,
         a_broken_rule_is_told_and_nothing_of_its_job_stays,
         readers_see_committed_state_only_and_ones_own_awaited_writes,

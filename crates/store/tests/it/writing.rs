@@ -42,6 +42,26 @@ pub(crate) async fn what_waits_together_shares_one_commit(fixture: Fixture) {
     assert_eq!(stats.waiting, 0);
 }
 
+pub(crate) async fn what_nobody_waits_for_keeps_its_place_and_is_committed_all_the_same(
+    fixture: Fixture,
+) {
+    let store = fixture.open();
+    let first = store.write_along(|tx| put(tx, "a"));
+    let second = store.write(|tx| {
+        let before: u64 = tx.one("SELECT count(*) FROM boot", params![])?;
+        put(tx, "b")?;
+        Ok::<_, StoreError>(before)
+    });
+    assert_eq!(second.await.unwrap(), 1, "in the order of the calls");
+    first.await.unwrap();
+    // Alone it is committed, too: after a moment, or at once if somebody hurries it.
+    store.write_along(|tx| put(tx, "c")).await.unwrap();
+    let hurried = store.write_along(|tx| put(tx, "d"));
+    store.hurry();
+    hurried.await.unwrap();
+    assert_eq!(ids(&store).await, ["a", "b", "c", "d"]);
+}
+
 pub(crate) async fn a_job_that_fails_or_panics_leaves_nothing_and_the_others_commit(
     fixture: Fixture,
 ) {

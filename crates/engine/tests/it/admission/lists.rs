@@ -33,8 +33,7 @@ async fn lists_are_filtered_and_go_on_where_the_page_before_ended() {
     sorted.reverse();
     assert_eq!(found, sorted, "newest first");
     assert_eq!(found.len(), 2, "one for each session, none of the others");
-    let of_session =
-        RunFilter { session_id: Some("s0".to_owned()), ..RunFilter::default() };
+    let of_session = RunFilter { session_id: Some("s0".to_owned()), ..RunFilter::default() };
     let runs = talk.engine.runs(&talk.namespace, of_session, 100).await.unwrap();
     assert_eq!((runs.items.len(), runs.next), (4, None));
     let _worker = talk.worker().await;

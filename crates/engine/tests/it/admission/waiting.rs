@@ -99,7 +99,10 @@ async fn what_must_be_done_or_begun_by_a_time_ends_when_it_is_not() {
     talk.env.advance(Duration::from_secs(11));
     for one in [&dead, &queued] {
         let run = talk.wait(one.run).await;
-        assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("timeout", Some("deadline")));
+        assert_eq!(
+            (run.status.as_str(), run.outcome_code.as_deref()),
+            ("timeout", Some("deadline"))
+        );
         assert_eq!((run.started, talk.task(one.task).await.state.as_str()), (None, "error"));
     }
     let run = talk.run(patient.run).await;

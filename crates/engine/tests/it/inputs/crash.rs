@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use provost_core::work::{AgentCommand, QueueMode};
+use provost_core::work::{AgentCommand, QueueMode, QueueOverride};
+use provost_engine::InputRequest;
 
 use crate::stage::command;
 use crate::talk::{Talk, text};
@@ -88,7 +89,10 @@ async fn what_a_failed_run_had_read_is_said_again_and_only_once() {
     talk.say(first.task, "fail now", QueueMode::Steer).await;
     talk.mind.hold.open();
     let run = talk.wait(first.run).await;
-    assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("error", Some("provider_bad_request")));
+    assert_eq!(
+        (run.status.as_str(), run.outcome_code.as_deref()),
+        ("error", Some("provider_bad_request"))
+    );
     let row = talk.inputs(first.task).await.pop().unwrap();
     let again = row.run_id.unwrap();
     assert_ne!(again, first.run, "it was not answered, so it begins a run of its own");
@@ -97,4 +101,54 @@ async fn what_a_failed_run_had_read_is_said_again_and_only_once() {
     assert_eq!(talk.mind.last(), ["hold on", "call hold", "hold: ok", "fail now"]);
     assert_eq!(talk.task(first.task).await.run_count, 2, "and then it is settled");
     assert_eq!(talk.states(first.task).await, ["consumed", "consumed"]);
+}
+
+/// Many speak at once through several engines, and workers come and go: everything is read exactly once.
+#[tokio::test(flavor = "multi_thread")]
+async fn g23_g28_a_crowd_is_heard_once_each_while_workers_come_and_go() {
+    const SPEAKERS: usize = 60;
+    let talk = Talk::new().await;
+    let queue = QueueOverride {
+        cap: Some(1000),
+        debounce_ms: Some(5),
+        ..QueueOverride::default()
+    };
+    let first = talk.accept("chat", "start").await;
+    talk.engine.set_session_queue(&talk.namespace, "chat", queue).await.unwrap();
+    let engines = [talk.another(), talk.another()];
+    let mut worker = engines[0].start().await.unwrap();
+    let modes = [QueueMode::Steer, QueueMode::Followup, QueueMode::Collect];
+    let mut speakers = tokio::task::JoinSet::new();
+    for number in 0..SPEAKERS {
+        let (engine, namespace) = (engines[number % 2].clone(), talk.namespace.clone());
+        let request = InputRequest::text(format!("<m{number}>")).mode(modes[number % 3]);
+        let request = request.key(format!("k{number}"));
+        speakers.spawn(async move {
+            // Everybody says it twice, as somebody does who did not hear the answer.
+            let once = engine.input(&namespace, first.task, request.clone()).await.unwrap();
+            let again = engine.input(&namespace, first.task, request).await.unwrap();
+            assert_eq!((once.input, again.deduped), (again.input, true));
+        });
+    }
+    let mut heard = 0;
+    while let Some(spoken) = speakers.join_next().await {
+        spoken.unwrap();
+        heard += 1;
+        if heard % 12 == 0 {
+            let next = engines[heard / 12 % 2].start().await.unwrap();
+            drop(std::mem::replace(&mut worker, next));
+        }
+    }
+    talk.settled(first.task).await;
+    let inputs = talk.inputs(first.task).await;
+    assert_eq!(inputs.len(), SPEAKERS + 1);
+    let unread: Vec<_> = inputs.iter().filter(|row| row.state != "consumed").collect();
+    assert!(unread.is_empty(), "{unread:?}");
+    let session = talk.session("chat").await;
+    for number in 0..SPEAKERS {
+        let mark = format!("<m{number}>");
+        let said = |line: &&String| !line.starts_with("a: ") && line.contains(&mark);
+        assert_eq!(session.iter().filter(said).count(), 1, "{mark} in {session:?}");
+    }
+    drop(worker);
 }

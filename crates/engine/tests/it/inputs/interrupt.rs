@@ -35,10 +35,7 @@ async fn g27_an_interrupt_lets_the_old_attempt_settle_before_the_new_one_starts(
     assert!(place("interrupted") < second);
     let late = events[second..].iter().filter(|event| event.epoch < attempts[1].epoch).count();
     assert_eq!(late, 0, "nothing of the old attempt comes later");
-    assert_eq!(
-        talk.states(first.task).await,
-        ["consumed", "superseded", "superseded", "consumed"]
-    );
+    assert_eq!(talk.states(first.task).await, ["consumed", "superseded", "superseded", "consumed"]);
     let body = talk.event(first.run, "interrupt_requested").await.unwrap();
     assert_eq!(body["superseded"][0], old.input.to_string());
     let gone = talk.wait(later.run).await;
@@ -138,10 +135,7 @@ async fn a_rollback_takes_the_turn_out_of_the_conversation() {
     assert!(old.ended <= run.started, "first the end, then the new beginning");
     let event = talk.event(second.run, "rolled_back").await.unwrap();
     assert!(event["left"].as_u64().unwrap() >= 1, "{event}");
-    assert_eq!(
-        talk.states(first.task).await,
-        ["consumed", "consumed", "superseded", "consumed"]
-    );
+    assert_eq!(talk.states(first.task).await, ["consumed", "consumed", "superseded", "consumed"]);
     let task = talk.task(first.task).await;
     assert_eq!((task.state.as_str(), task.current_run_id), ("done", Some(receipt.run)));
 }

@@ -80,7 +80,8 @@ async fn g29_a_summary_of_what_was_dropped_is_part_of_the_next_turn() {
     talk.mind.hold.open();
     talk.wait(last.unwrap().run).await;
     let told = talk.mind.told();
-    let summary = "Too many messages were waiting; these were left out:\n- one and more\n- two\n- three";
+    let summary =
+        "Too many messages were waiting; these were left out:\n- one and more\n- two\n- three";
     assert_eq!(told[2..], [format!("{summary}\n\nfour"), "five".to_owned()]);
     let event = talk.event(first.run, "inputs_dropped").await.unwrap();
     assert_eq!(event["policy"], "summarize");

@@ -34,7 +34,9 @@ pub(crate) fn effects(ledger: &Ledger) -> Vec<String> {
     let once = [EffectClass::Opaque, EffectClass::Provable];
     let ledger = ledger.lock().unwrap();
     let doubled = ledger.iter().filter(|(_, (class, count))| once.contains(class) && *count > 1);
-    doubled.map(|(key, (class, count))| format!("{class} effect {key} happened {count} times")).collect()
+    doubled
+        .map(|(key, (class, count))| format!("{class} effect {key} happened {count} times"))
+        .collect()
 }
 
 /// Rows, counters and the log agree.
@@ -44,15 +46,36 @@ pub(crate) async fn rows(engine: &Engine) -> Vec<String> {
     let mut broken: Vec<String> =
         history::check(&records, terminal).iter().map(ToString::to_string).collect();
     let counters = [
-        ("a class counts runs that do not work", "SELECT count(*) FROM exec_class WHERE running <> 0"),
-        ("a session is held by nobody", "SELECT count(*) FROM session WHERE holder_run_id IS NOT NULL"),
-        ("a run holds its session after its end", "SELECT count(*) FROM run WHERE phase = 'done' AND (holds_session = 1 OR ready = 1 OR lease_owner IS NOT NULL)"),
-        ("a step is open after the end", "SELECT count(*) FROM run_step s JOIN run r ON r.id = s.run_id WHERE r.phase = 'done' AND s.state IN ('planned', 'started', 'unknown')"),
-        ("an approval is open after the end", "SELECT count(*) FROM approval a JOIN run r ON r.id = a.run_id WHERE r.phase = 'done' AND a.state = 'pending'"),
+        (
+            "a class counts runs that do not work",
+            "SELECT count(*) FROM exec_class WHERE running <> 0",
+        ),
+        (
+            "a session is held by nobody",
+            "SELECT count(*) FROM session WHERE holder_run_id IS NOT NULL",
+        ),
+        (
+            "a run holds its session after its end",
+            "SELECT count(*) FROM run WHERE phase = 'done' AND (holds_session = 1 OR ready = 1 OR lease_owner IS NOT NULL)",
+        ),
+        (
+            "a step is open after the end",
+            "SELECT count(*) FROM run_step s JOIN run r ON r.id = s.run_id WHERE r.phase = 'done' AND s.state IN ('planned', 'started', 'unknown')",
+        ),
+        (
+            "an approval is open after the end",
+            "SELECT count(*) FROM approval a JOIN run r ON r.id = a.run_id WHERE r.phase = 'done' AND a.state = 'pending'",
+        ),
         ("an attempt did not end", "SELECT count(*) FROM attempt WHERE ended IS NULL"),
-        ("a counter is not one above the last number", "SELECT count(*) FROM run WHERE next_seq <> 1 + (SELECT count(*) FROM run_event e WHERE e.run_id = run.id)"),
+        (
+            "a counter is not one above the last number",
+            "SELECT count(*) FROM run WHERE next_seq <> 1 + (SELECT count(*) FROM run_event e WHERE e.run_id = run.id)",
+        ),
         ("money stays set aside", "SELECT count(*) FROM budget WHERE reserved_micros <> 0"),
-        ("a task is open though all its runs ended", "SELECT count(*) FROM task WHERE state IN ('queued', 'running', 'sleeping')"),
+        (
+            "a task is open though all its runs ended",
+            "SELECT count(*) FROM task WHERE state IN ('queued', 'running', 'sleeping')",
+        ),
     ];
     for (what, sql) in counters {
         let count: u64 = engine

@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::work::{AgentCommand, ApprovalKind, EffectClass, EffectKey, Namespace, QueueMode, SessionName};
+use provost_core::work::{
+    AgentCommand, ApprovalKind, EffectClass, EffectKey, Namespace, QueueMode, SessionName,
+};
 use provost_core::{ApprovalDecision, Env, Role};
 use provost_engine::{Accepted, AgentConfig, AgentProfile, Engine, EngineError, Lease};
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, Turn};
 use provost_store::row::approval;
-use provost_tool::{Approval, Permit, Probe, Tool, ToolCx, ToolError, ToolFuture, ToolOutput, ToolSpec};
+use provost_tool::{
+    Approval, Permit, Probe, Tool, ToolCx, ToolError, ToolFuture, ToolOutput, ToolSpec,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -59,7 +63,8 @@ impl World {
             }
         });
         let namespace = Namespace::default();
-        let config = AgentConfig { policy: patch(json!({"interactive": true})), ..Default::default() };
+        let config =
+            AgentConfig { policy: patch(json!({"interactive": true})), ..Default::default() };
         nodes[0].engine.put_agent(&namespace, "default", None, config).await.expect("an agent");
         Self {
             env,

@@ -1,0 +1,82 @@
+//! What a claim takes and what it leaves.
+
+use provost_agent::Agent;
+use provost_core::work::{AgentCommand, Namespace};
+use provost_model::ScriptedModel;
+use provost_store::{Store, StoreOptions, Threads};
+
+use super::*;
+use crate::agent::{AgentConfig, AgentProfile};
+use crate::engine::{Engine, EngineOptions};
+
+fn agents(_: &AgentProfile, _: &Lease) -> Result<Agent, EngineError> {
+    Agent::builder("default", ScriptedModel::new())
+        .build()
+        .map_err(|error| EngineError::bug(error.to_string()))
+}
+
+/// An engine with so many runs that wait, and somebody who claims.
+async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer) {
+    let dir = tempfile::tempdir().unwrap();
+    let env = Env::simulated(1);
+    let options = StoreOptions { env: env.clone(), threads: Threads::Caller, ..StoreOptions::in_dir(dir.path()) };
+    let engine = Engine::new(Store::open(options).unwrap(), agents, EngineOptions::default(), env.clone());
+    let namespace = Namespace::default();
+    engine.put_agent(&namespace, "default", None, AgentConfig::default()).await.unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..runs {
+        ids.push(engine.accept(&namespace, AgentCommand::text("go")).await.unwrap().run);
+        env.advance(Duration::from_millis(1));
+    }
+    let claimer = Claimer {
+        worker: env.id(),
+        pool: "default".to_owned(),
+        focus: None,
+        ttl: Duration::from_secs(30),
+        env,
+        not_before: None,
+    };
+    (dir, engine, ids, claimer)
+}
+
+async fn claimed(engine: &Engine, claimer: &Claimer, max: usize, except: &[RunId]) -> Vec<RunId> {
+    let (claimer, except) = (claimer.clone(), except.to_vec());
+    let leases = engine.store().write(move |tx| claim(tx, &claimer, max, &except)).await.unwrap();
+    leases.into_iter().map(|lease| lease.run).collect()
+}
+
+#[tokio::test]
+async fn the_longest_waiting_run_is_first_and_what_is_being_unwound_is_left() {
+    let (_dir, engine, runs, claimer) = waiting(4).await;
+    assert_eq!(claimed(&engine, &claimer, 1, &runs[..1]).await, runs[1..2]);
+    assert_eq!(claimed(&engine, &claimer, 9, &runs[2..3]).await, [runs[0], runs[3]]);
+    assert_eq!(claimed(&engine, &claimer, 9, &runs[2..3]).await, []);
+    assert_eq!(claimed(&engine, &claimer, 9, &[]).await, runs[2..3]);
+}
+
+#[tokio::test]
+async fn a_guarded_service_claims_nothing_before_its_time() {
+    let (_dir, engine, runs, mut claimer) = waiting(1).await;
+    claimer.not_before = Some(claimer.env.now().after(Duration::from_secs(1)));
+    assert_eq!(claimed(&engine, &claimer, 1, &[]).await, []);
+    claimer.env.advance(Duration::from_secs(1));
+    assert_eq!(claimed(&engine, &claimer, 1, &[]).await, runs);
+}
+
+#[tokio::test]
+async fn a_mark_that_is_wrong_keeps_nobody_from_work() {
+    let (_dir, engine, runs, claimer) = waiting(2).await;
+    let first = claimed(&engine, &claimer, 1, &[]).await;
+    assert_eq!(first, runs[..1]);
+    let (held, other) = (runs[0], runs[1]);
+    let meddled = engine.store().write(move |tx| {
+        let held = run::get(tx, held)?.map(|row| row.session_id).unwrap_or_default();
+        if let Some(mut row) = run::get(tx, other)? {
+            row.session_id = held;
+            row.update(tx)?;
+        }
+        Ok::<_, EngineError>(())
+    });
+    meddled.await.unwrap();
+    assert_eq!(claimed(&engine, &claimer, 1, &[]).await, [], "its session has a writer");
+}
