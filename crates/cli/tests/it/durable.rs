@@ -3,9 +3,9 @@
 use provost_testkit::Reply;
 use serde_json::json;
 
-use crate::signal;
 use crate::stage::{Stage, ended, save_milk, slow};
 use crate::terminal::Terminal;
+use crate::{Ran, World, signal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g18_a_run_that_is_killed_in_the_middle_of_an_answer_is_taken_up() {
@@ -212,4 +212,38 @@ async fn a_turn_that_needs_a_key_waits_for_one() {
     }
     let ran = ended(with_key(&["run", "--resume", "-m", "demo"])).await;
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hello!\n"), "{ran:?}");
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_place_is_taken_up_and_its_note_is_there_once() {
+    let args = ["run", "--yes", "save a note: buy milk"];
+    let traced = World::new();
+    let trace = traced.path().join("trace");
+    let output = traced.command(&args).env("PROVOST_FAILPOINTS_TRACE", &trace).output();
+    assert_eq!(Ran::of(&output.unwrap()).code, 0);
+    let places = std::fs::read_to_string(trace).unwrap();
+    assert!(places.lines().count() > 10, "{places}");
+    for place in places.lines() {
+        let world = World::new();
+        let rule = format!("{place}=kill");
+        let output = world.command(&args).env("PROVOST_FAILPOINTS", rule).output();
+        let killed = Ran::of(&output.unwrap());
+        // Some places are reached only if time allows.
+        if killed.code == 0 {
+            continue;
+        }
+        assert_eq!(killed.code, -1, "{place} {killed:?}");
+        let ran = world.run(&["run", "--yes", "--resume"]);
+        let note = std::fs::read_to_string(world.path().join("notes/buy-milk.txt"));
+        // Before it was accepted there is nothing to go on with, and nothing was done.
+        if ran.code == 5 {
+            assert!(killed.out.is_empty() && note.is_err(), "{place} {ran:?}");
+        } else {
+            assert_eq!(ran.code, 0, "{place} {ran:?}");
+            assert!(ran.out.contains("The note is there"), "{place} {ran:?}");
+            assert_eq!(note.unwrap(), "buy milk", "{place}");
+        }
+        let check = world.run(&["db", "check"]);
+        assert_eq!(check.code, 0, "{place} {check:?}");
+    }
 }

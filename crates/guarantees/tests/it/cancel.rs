@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use provost_core::{Env, RunId};
 use provost_core::work::AgentCommand;
+use provost_core::{Env, RunId};
 use provost_engine::Cancelled;
 use provost_testkit::EffectPath;
 use rustix::process::{Pid, test_kill_process_group};
@@ -173,8 +173,7 @@ async fn g40_a_deadline_that_passed_while_nobody_was_there_is_found_at_the_start
     let deadline = Some(Env::system().now().after(Duration::from_secs(60)));
     let command = AgentCommand { deadline, ..AgentCommand::text("do keyed:a; say done") };
     let run = stage.accept(command).await.run;
-    let _worker =
-        stage.worker_with(&["--database-clock-ms", "61000"], "").await;
+    let _worker = stage.worker_with(&["--database-clock-ms", "61000"], "").await;
     let row = stage.wait(run).await;
     assert_eq!((row.status.as_str(), row.outcome_code.as_deref()), ("timeout", Some("deadline")));
     assert_eq!((stage.ledger.calls("a"), row.claim_count), (0, 0), "it never started");

@@ -97,13 +97,25 @@ impl Work {
     }
 }
 
-/// Waits for a moment that the seed has chosen: after so many requests, so many calls, or so much time.
+/// Waits for a moment that the seed has chosen: mostly after so many requests or calls, sometimes after so much time. Five
+/// deaths without a step forward would end a run, so most moments leave room for one step of each.
 async fn moment(stage: &Stage, chance: &Chance) {
-    let some = 4 + chance.below(60) as usize;
-    match chance.below(3) {
-        0 => stage.provider.wait_for_requests(stage.provider.request_count() + some).await,
-        1 => stage.ledger.wait_for_calls(stage.ledger.call_count() + some).await,
-        _ => tokio::time::sleep(Duration::from_millis(60 + chance.below(400))).await,
+    let some = 8 + chance.below(120) as usize;
+    let requests = stage.provider.request_count() + some;
+    let calls = stage.ledger.call_count() + some;
+    let time = Duration::from_millis(20 + chance.below(400));
+    // Everything may be done before so many came.
+    let patience = tokio::time::sleep(5 * time);
+    match chance.below(5) {
+        0 => tokio::time::sleep(time).await,
+        1 | 2 => tokio::select! {
+            () = stage.provider.wait_for_requests(requests) => {}
+            () = patience => {}
+        },
+        _ => tokio::select! {
+            () = stage.ledger.wait_for_calls(calls) => {}
+            () = patience => {}
+        },
     }
 }
 
@@ -204,7 +216,10 @@ async fn g43_killed_at_random_moments_under_load_nothing_is_lost_or_doubled() {
     let mut work = Work::default();
     work.fill(&stage, &chance).await;
     let mut workers: Vec<Process> = vec![stage.worker().await];
-    for _ in 0..kills {
+    for kill in 0..kills {
+        if kill > 0 && kill % 50 == 0 {
+            eprintln!("{kill} kills, {} runs", work.runs.len());
+        }
         moment(&stage, &chance).await;
         let victim = workers.swap_remove(chance.below(workers.len() as u64) as usize);
         victim.kill().await.unwrap();

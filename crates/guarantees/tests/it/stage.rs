@@ -124,7 +124,9 @@ impl Stage {
         let worker = Process::start_with_input(node).unwrap();
         let mut looks = tokio::time::interval(Duration::from_millis(5));
         let reached = async {
-            while !fs::read_to_string(&trace).is_ok_and(|names| names.lines().any(|name| name == place)) {
+            while !fs::read_to_string(&trace)
+                .is_ok_and(|names| names.lines().any(|name| name == place))
+            {
                 looks.tick().await;
             }
         };
