@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_agent::{OnApproval, RunBuilder};
 use provost_agent::run::{Feed, Run};
+use provost_agent::{OnApproval, RunBuilder};
 use provost_core::StopReason;
 use provost_core::work::OutcomeCode;
 use provost_failpoint::failpoint;

@@ -3,8 +3,8 @@
 //! Invariant: counters change only in the transaction that claims or lets go of a run, so that no commit shows more runs at
 //! work than a claim was allowed to start.
 
-use provost_core::work::{Admission, Breaker, ClassKey, Namespace, OutcomeCode, WorkError};
 use provost_core::Timestamp;
+use provost_core::work::{Admission, Breaker, ClassKey, Namespace, OutcomeCode, WorkError};
 use provost_store::row::ceiling;
 use provost_store::row::exec_class::{self, ExecClassRow};
 use provost_store::row::run::RunRow;

@@ -91,6 +91,10 @@ pub(crate) fn run_ended(
 
 /// Publishes until the process ends; only where somebody publishes.
 pub(crate) async fn run(shared: Arc<Shared>) {
+    // Whoever listens to hints is woken by all of them, so nobody does who has nothing to do.
+    while shared.outside.publisher().is_none() {
+        tokio::time::sleep(shared.options.poll).await;
+    }
     let mut hints = shared.store.hints();
     loop {
         match publish_due(&shared).await {

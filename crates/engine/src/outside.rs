@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use provost_store::row::{blob, outbox};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::delivery::{self, DeliveryAdapter};
@@ -29,6 +30,8 @@ const ORPHAN: Duration = Duration::from_secs(24 * 3600);
 #[derive(Default)]
 pub(crate) struct Outside {
     given: Mutex<Given>,
+    /// Told when a schedule was made or changed in this process.
+    pub(crate) schedules_changed: Notify,
 }
 
 #[derive(Default)]

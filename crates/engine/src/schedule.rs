@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use provost_core::work::{AgentCommand, Namespace, WorkError};
 use provost_core::{TaskId, Timestamp};
+use provost_store::Tx;
 use provost_store::row::schedule::{self, ScheduleRow};
-use provost_store::{Hint, Tx};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::fire::run;
@@ -114,7 +114,9 @@ impl Engine {
         schedule: Schedule,
     ) -> Result<ScheduleState, EngineError> {
         let namespace = namespace.clone();
-        self.shared.store.write(move |tx| put(tx, &namespace, &schedule)).await
+        let put = self.shared.store.write(move |tx| put(tx, &namespace, &schedule)).await;
+        self.shared.outside.schedules_changed.notify_one();
+        put
     }
 
     /// A schedule.
@@ -150,7 +152,9 @@ impl Engine {
         paused: bool,
     ) -> Result<ScheduleState, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        self.shared.store.write(move |tx| pause(tx, &namespace, &id, paused)).await
+        let changed = self.shared.store.write(move |tx| pause(tx, &namespace, &id, paused)).await;
+        self.shared.outside.schedules_changed.notify_one();
+        changed
     }
 
     /// Removes a schedule. Tasks that it asked for go on.
@@ -236,7 +240,6 @@ fn put(
         Some(_) => row.update(tx)?,
         None => row.insert(tx)?,
     }
-    tx.hint(Hint::Timer);
     state(&row)
 }
 
@@ -266,7 +269,6 @@ fn pause(
             row.next_at = ticks.next_after(ticks.tick_of(now)).map(|tick| ticks.delayed(tick));
         }
         row.update(tx)?;
-        tx.hint(Hint::Timer);
     }
     state(&row)
 }

@@ -19,8 +19,13 @@ fn agents(_: &AgentProfile, _: &Lease) -> Result<Agent, EngineError> {
 async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer) {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::simulated(1);
-    let options = StoreOptions { env: env.clone(), threads: Threads::Caller, ..StoreOptions::in_dir(dir.path()) };
-    let engine = Engine::new(Store::open(options).unwrap(), agents, EngineOptions::default(), env.clone());
+    let options = StoreOptions {
+        env: env.clone(),
+        threads: Threads::Caller,
+        ..StoreOptions::in_dir(dir.path())
+    };
+    let engine =
+        Engine::new(Store::open(options).unwrap(), agents, EngineOptions::default(), env.clone());
     let namespace = Namespace::default();
     engine.put_agent(&namespace, "default", None, AgentConfig::default()).await.unwrap();
     let mut ids = Vec::new();

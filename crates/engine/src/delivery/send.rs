@@ -55,22 +55,32 @@ enum Sent {
 
 /// Sends until the process ends. Where no channel was given, it only looks now and then for what nobody sends.
 pub(crate) async fn run(shared: Arc<Shared>) {
-    let mut hints = shared.store.hints();
+    let mut hints = None;
     loop {
-        for _ in 0..IDLE_POLLS {
-            if !shared.outside.channels().is_empty() {
-                break;
-            }
-            tokio::time::sleep(shared.options.poll).await;
-        }
         match send_due(&shared).await {
             Ok(0) => {}
             Ok(_) => continue,
             Err(error) => tracing::warn!(%error, "deliveries have to wait"),
         }
+        if shared.outside.channels().is_empty() {
+            without_channels(&shared).await;
+            continue;
+        }
+        let hints = hints.get_or_insert_with(|| shared.store.hints());
         tokio::select! {
-            () = hinted(&mut hints) => {}
+            () = hinted(hints) => {}
             () = tokio::time::sleep(shared.options.poll) => {}
+        }
+    }
+}
+
+/// Waits until a channel is given, or for so long that somebody should look whether anybody sends at all. Whoever listens to
+/// hints is woken by all of them, so nobody does who has nothing to do.
+async fn without_channels(shared: &Shared) {
+    for _ in 0..IDLE_POLLS {
+        tokio::time::sleep(shared.options.poll).await;
+        if !shared.outside.channels().is_empty() {
+            return;
         }
     }
 }

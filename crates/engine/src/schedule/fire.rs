@@ -18,6 +18,8 @@ use crate::{accept, cancel};
 
 /// Schedules that are looked at together.
 const BATCH: u64 = 100;
+/// How often may be waited in vain before the database is asked again.
+const POLLS_MAX: usize = 30;
 /// How late a time may be that is not made up for.
 const GRACE: Duration = Duration::from_secs(60);
 
@@ -32,14 +34,33 @@ struct Plan {
 /// Fires what is due until the process ends.
 pub(crate) async fn run(shared: Arc<Shared>) {
     loop {
-        if let Err(error) = fire_due(&shared).await {
-            tracing::warn!(%error, "schedules have to wait");
-        }
-        tokio::time::sleep(shared.options.poll).await;
+        let next = match fire_due(&shared).await {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::warn!(%error, "schedules have to wait");
+                Some(shared.env.now())
+            }
+        };
+        rest(&shared, next).await;
     }
 }
 
-async fn fire_due(shared: &Shared) -> Result<(), EngineError> {
+/// Waits until something may be due. The database's clock decides then; ours may be off, and another process may change a
+/// schedule, so it looks after a while in any case.
+async fn rest(shared: &Shared, next: Option<Timestamp>) {
+    for _ in 0..POLLS_MAX {
+        tokio::select! {
+            () = shared.outside.schedules_changed.notified() => return,
+            () = tokio::time::sleep(shared.options.poll) => {}
+        }
+        if next.is_some_and(|next| next <= shared.env.now()) {
+            return;
+        }
+    }
+}
+
+/// Fires what is due; returns when the next one is.
+async fn fire_due(shared: &Shared) -> Result<Option<Timestamp>, EngineError> {
     let due = shared.store.read(|tx| Ok::<_, EngineError>((schedule::due(tx, BATCH)?, tx.now())));
     let (rows, now) = due.await?;
     for row in rows {
@@ -60,7 +81,7 @@ async fn fire_due(shared: &Shared) -> Result<(), EngineError> {
             Ok(_) => {}
         }
     }
-    Ok(())
+    shared.store.read(|tx| Ok::<_, EngineError>(schedule::next_due(tx)?)).await
 }
 
 fn plan(row: &ScheduleRow, now: Timestamp) -> Result<Plan, EngineError> {

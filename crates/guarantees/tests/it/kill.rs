@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use provost_core::work::AgentCommand;
@@ -97,25 +98,44 @@ impl Work {
     }
 }
 
-/// Waits for a moment that the seed has chosen: mostly after so many requests or calls, sometimes after so much time. Five
-/// deaths without a step forward would end a run, so most moments leave room for one step of each.
-async fn moment(stage: &Stage, chance: &Chance) {
-    let some = 8 + chance.below(120) as usize;
-    let requests = stage.provider.request_count() + some;
-    let calls = stage.ledger.call_count() + some;
-    let time = Duration::from_millis(20 + chance.below(400));
-    // Everything may be done before so many came.
-    let patience = tokio::time::sleep(5 * time);
-    match chance.below(5) {
-        0 => tokio::time::sleep(time).await,
-        1 | 2 => tokio::select! {
-            () = stage.provider.wait_for_requests(requests) => {}
-            () = patience => {}
-        },
-        _ => tokio::select! {
-            () = stage.ledger.wait_for_calls(calls) => {}
-            () = patience => {}
-        },
+/// When to kill: after so many requests, so many calls, or so much time.
+enum Moment {
+    Requests(usize),
+    Calls(usize),
+    Time(Duration),
+}
+
+impl Moment {
+    /// A moment that the seed chooses. Five deaths of its workers without a step forward would end a run, so most moments
+    /// leave room for a step of each, and one that does not is never followed by another.
+    fn choose(stage: &Stage, chance: &Chance, before: Option<&Self>) -> Self {
+        let some = 48 + chance.below(100) as usize;
+        match chance.below(5) {
+            0 if !matches!(before, Some(Self::Time(_))) => {
+                Self::Time(Duration::from_millis(10 + chance.below(400)))
+            }
+            1 | 2 => Self::Requests(stage.provider.request_count() + some),
+            _ => Self::Calls(stage.ledger.call_count() + some),
+        }
+    }
+
+    /// Waits for it, and keeps enough work under way meanwhile.
+    async fn wait(&self, stage: &Stage, chance: &Chance, work: &mut Work) {
+        let come = async {
+            match self {
+                Self::Requests(count) => stage.provider.wait_for_requests(*count).await,
+                Self::Calls(count) => stage.ledger.wait_for_calls(*count).await,
+                Self::Time(time) => tokio::time::sleep(*time).await,
+            }
+        };
+        let mut come = pin!(come);
+        let mut refill = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            tokio::select! {
+                () = &mut come => return,
+                _ = refill.tick() => work.fill(stage, chance).await,
+            }
+        }
     }
 }
 
@@ -216,14 +236,16 @@ async fn g43_killed_at_random_moments_under_load_nothing_is_lost_or_doubled() {
     let mut work = Work::default();
     work.fill(&stage, &chance).await;
     let mut workers: Vec<Process> = vec![stage.worker().await];
+    let mut moment = None;
     for kill in 0..kills {
         if kill > 0 && kill % 50 == 0 {
             eprintln!("{kill} kills, {} runs", work.runs.len());
         }
-        moment(&stage, &chance).await;
+        let next = Moment::choose(&stage, &chance, moment.as_ref());
+        next.wait(&stage, &chance, &mut work).await;
+        moment = Some(next);
         let victim = workers.swap_remove(chance.below(workers.len() as u64) as usize);
         victim.kill().await.unwrap();
-        work.fill(&stage, &chance).await;
         // Now and then two share the work, and one of them sees the other die.
         while workers.is_empty() || (workers.len() < 2 && chance.below(4) == 0) {
             workers.push(stage.worker().await);

@@ -108,11 +108,7 @@ async fn what_a_failed_run_had_read_is_said_again_and_only_once() {
 async fn g23_g28_a_crowd_is_heard_once_each_while_workers_come_and_go() {
     const SPEAKERS: usize = 60;
     let talk = Talk::new().await;
-    let queue = QueueOverride {
-        cap: Some(1000),
-        debounce_ms: Some(5),
-        ..QueueOverride::default()
-    };
+    let queue = QueueOverride { cap: Some(1000), debounce_ms: Some(5), ..QueueOverride::default() };
     let first = talk.accept("chat", "start").await;
     talk.engine.set_session_queue(&talk.namespace, "chat", queue).await.unwrap();
     let engines = [talk.another(), talk.another()];

@@ -221,7 +221,7 @@ fn answer(env: &Env, chaos: &AtomicBool, request: &ChatRequest) -> Turn {
         .filter(|message| message.role == Role::Tool)
         .count() as u64;
     let delay = Duration::from_millis(env.random() % 1500);
-    if chaos.load(Ordering::SeqCst) && env.random() % 12 == 0 {
+    if chaos.load(Ordering::SeqCst) && env.random().is_multiple_of(12) {
         return scripted::fail(ModelErrorClass::Overloaded, "simulated").delay(delay);
     }
     if rounds >= 3 || env.random() % 3 < rounds {
