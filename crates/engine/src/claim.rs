@@ -51,7 +51,7 @@ pub(crate) fn claim(
         return Ok(leases);
     }
     while leases.len() < max {
-        let Some((id, class_key)) = claimer.next_ready(tx, except)? else { break };
+        let Some((id, class_key)) = next(tx, claimer, except)? else { break };
         let missing = || EngineError::Unreadable(format!("{id} or its class is missing"));
         let row = run::get(tx, id)?.ok_or_else(missing)?;
         let holder = run::holder(tx, &row.namespace, &row.session_id)?;
@@ -80,7 +80,22 @@ pub(crate) fn is_waiting(
     if claimer.not_before.is_some_and(|until| tx.now() < until) {
         return Ok(false);
     }
-    Ok(claimer.next_ready(tx, except)?.is_some())
+    Ok(next(tx, claimer, except)?.is_some())
+}
+
+/// The run to claim next that is none of `except`. Hardly ever one of those is found, so they are left out one by one.
+fn next(
+    tx: &mut Tx<'_>,
+    claimer: &Claimer,
+    except: &[RunId],
+) -> Result<Option<(RunId, String)>, EngineError> {
+    let mut left_out = Vec::new();
+    loop {
+        match claimer.next_ready(tx, &left_out)? {
+            Some((id, _)) if except.contains(&id) => left_out.push(id),
+            found => return Ok(found),
+        }
+    }
 }
 
 /// When a class was served, in an order that holds within one transaction too.

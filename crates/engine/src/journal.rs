@@ -241,7 +241,7 @@ fn mark_outcome(feed: &Feed) {
         Feed::ModelAnswered { .. } => failpoint!("model.answered"),
         Feed::ToolFinished { .. } => failpoint!("tool.finished"),
         Feed::ContextFitted { .. } => failpoint!("compaction.fitted"),
-        Feed::UserSaid { .. } => failpoint!("input.taken"),
+        Feed::UserSaid { .. } => failpoint!("input.heard"),
         _ => {}
     }
 }

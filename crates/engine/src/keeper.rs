@@ -18,6 +18,7 @@ pub use self::boot::BootGuard;
 pub(crate) use self::boot::guard_boot;
 pub(crate) use self::lost::{give_back, lose_run, sweep, take_over_the_dead};
 pub(crate) use self::reconcile::reconcile;
+pub(crate) use self::timers::fire_due;
 use crate::engine::{Engine, Shared};
 use crate::error::EngineError;
 use crate::retention;
@@ -42,7 +43,7 @@ impl Engine {
 /// Keeps house until the worker ends.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let poll = shared.options.poll;
-    let leases = LEASES.min(shared.options.lease / 2);
+    let leases = LEASES.min(shared.options.heartbeat / 2);
     tokio::join!(
         timers::keep(&shared),
         every(poll, "looking for dead workers", || take_over_the_dead(&shared)),

@@ -181,6 +181,7 @@ pub(crate) fn pause(
     code: OutcomeCode,
     detail: &str,
 ) -> Result<(), EngineError> {
+    budget::drop_try(tx, row, Some(code))?;
     end::release(tx, row, Some(code), Some(detail))?;
     journal::lose_open_steps(tx, row.id)?;
     move_run(row, RunEvent::Parked(ParkedFor::Operator))?;

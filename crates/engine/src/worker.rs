@@ -41,6 +41,8 @@ impl Engine {
         let guarded_until = keeper::guard_boot(&shared).await?;
         register(&shared, id, &lock).await?;
         keeper::take_over_the_dead(&shared).await?;
+        // What became due while nobody was there, before anything is claimed: a deadline that has passed starts nothing.
+        keeper::fire_due(&shared).await?;
         let stopping = CancellationToken::new();
         let desk = Desk::new(&shared, id, &lock, guarded_until);
         let claiming = tokio::spawn(desk.serve(stopping.clone()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use provost_agent::Agent;
 use provost_agent::context::Summarize;
 use provost_core::Limits;
-use provost_engine::{AgentProfile, EngineError, Lease};
+use provost_engine::{AgentProfile, EngineError, Lease, child_tools};
 use provost_model::{HttpModel, RetryPolicy, openai_compatible};
 use serde_json::Value;
 
@@ -28,6 +28,7 @@ pub(crate) fn agents(
         for tool in tool::all(&ledger).map_err(|error| refused(error.to_string()))? {
             builder = builder.tools([Arc::from(tool)]);
         }
+        builder = builder.tools(child_tools()?);
         if let Some(parallel) = number("parallel_tools") {
             builder = builder.parallel_tools(usize::try_from(parallel).unwrap_or(1));
         }

@@ -4,8 +4,11 @@ use std::process::Stdio;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::Document;
 use provost_core::work::{EffectClass, EffectKey};
+use provost_core::{Document, Env, InputId};
+use provost_engine::Transactional;
+use provost_store::Tx;
+use provost_store::row::idem::IdemRow;
 use provost_tool::{
     Approval, FnTool, Permit, Probe, SpecError, Tool, ToolCx, ToolError, ToolFuture, ToolOutput,
     ToolSpec,
@@ -74,6 +77,7 @@ pub(crate) fn all(ledger: &Ledger) -> Result<Vec<Box<dyn Tool>>, SpecError> {
         Box::new(asking(ledger)?),
         Box::new(big(ledger)?),
         Box::new(process(ledger)?),
+        Box::new(transactional()?),
     ])
 }
 
@@ -97,6 +101,33 @@ fn ledger_tool(
 fn asking(ledger: &Ledger) -> Result<LedgerTool, SpecError> {
     let tool = ledger_tool(ledger, "ask", "/opaque", EffectClass::Opaque)?;
     Ok(LedgerTool { spec: tool.spec.approval(Approval::Always), ..tool })
+}
+
+/// Adds a row to the engine's own database.
+fn transactional() -> Result<FnTool, SpecError> {
+    let spec = spec("transactional")?.effect(EffectClass::Transactional);
+    Ok(FnTool::new(spec, move |permit, cx| {
+        async move {
+            let transactional = cx.dep::<Transactional>()?;
+            let request_hash = permit.arguments()["key"].to_string();
+            let insert = move |tx: &mut Tx<'_>| {
+                let row = IdemRow {
+                    namespace: "default".to_owned(),
+                    scope: "effect".to_owned(),
+                    // A second time is a second row.
+                    idem_key: Env::system().id::<InputId>().to_string(),
+                    request_hash: request_hash.clone(),
+                    result: String::new(),
+                    created: tx.now(),
+                    expires: None,
+                };
+                Ok(row.insert(tx)?)
+            };
+            transactional.commit(cx.effect_key(), insert).await?;
+            Ok(ToolOutput::text("a row"))
+        }
+        .boxed()
+    }))
 }
 
 /// Gives back more than a row holds.

@@ -52,7 +52,7 @@ async fn set(hints: &mut Receiver<Hint>) {
 }
 
 /// Fires every timer whose time has come; tells how long there is nothing to do.
-async fn fire_due(shared: &Shared) -> Result<Duration, EngineError> {
+pub(crate) async fn fire_due(shared: &Shared) -> Result<Duration, EngineError> {
     loop {
         let found = shared.store.read(|tx| {
             let wait = timer::next(tx)?.map_or(TIMERS, |next| next.since(tx.now()));

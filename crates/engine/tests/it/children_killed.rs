@@ -1,20 +1,24 @@
-//! Processes that die while runs start others, and what the next process finds.
+//! Calls whose effect is in our own database: what is left when the process dies, or when their transaction fails.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
 use provost_agent::Agent;
 use provost_core::Env;
-use provost_core::work::{child_run_id, child_task_id};
-use provost_engine::{Engine, Lease, Worker, child_tools};
+use provost_core::work::{EffectClass, WorkError, child_run_id, child_task_id};
+use provost_engine::{Engine, Lease, Transactional, Worker, child_tools};
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::row::run::{self, RunRow};
 use provost_store::{Store, StoreError, StoreOptions, params};
+use provost_tool::{FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;
 
-use crate::children::{first_words, note_tool, results};
+use crate::children::{count, first_words, note_tool, replay_all, results};
 use crate::deaths;
-use crate::stage::{command, options, text};
+use crate::stage::{Stage, command, options, text};
 
 /// An engine on a directory: its agent keeps a note, starts a child, waits for it and says what it said.
 async fn open(dir: &Path) -> (Engine, Worker) {
@@ -104,4 +108,49 @@ async fn g52_a_spawn_that_is_killed_leaves_one_child_and_no_twin() {
             assert!(report.is_consistent(), "{place} {id}: {:?}", report.differences);
         }
     }
+}
+
+/// A tool whose work can be done when it is tried, cannot when it counts, and can the next time.
+fn fickle_tool() -> FnTool {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let spec = ToolSpec::new("fickle", "Keeps a note", json!({"type": "object"})).unwrap();
+    FnTool::new(spec.effect(EffectClass::Transactional), move |_, cx: ToolCx| {
+        let tries = Arc::clone(&tries);
+        async move {
+            let transactional = cx.dep::<Transactional>()?;
+            let work = transactional.commit(cx.effect_key(), move |tx| {
+                if tries.fetch_add(1, Ordering::SeqCst) == 1 {
+                    return Err(WorkError::Busy { what: "the table".to_owned(), until: None }.into());
+                }
+                Ok(tx.execute("INSERT INTO note (text) VALUES ('kept')", params![])?)
+            });
+            work.await?;
+            Ok::<_, ToolError>(ToolOutput::text("kept"))
+        }
+        .boxed()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_transaction_fails_is_made_again_and_leaves_nothing_twice() {
+    let tool = fickle_tool();
+    let stage = Stage::of(options(), Env::system(), move |_: &_, _: &Lease| {
+        let model = ScriptedModel::answering(|request, _| match results(request).len() {
+            0 => scripted::call("fickle", json!({})),
+            n => scripted::text(format!("{n} result")),
+        });
+        Ok(Agent::builder("default", model).tool(tool.clone()).build().unwrap())
+    })
+    .await;
+    let table = stage.engine.store().write(|tx| tx.execute("CREATE TABLE note (text TEXT)", params![]));
+    table.await.unwrap();
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "go").await;
+    let run = stage.wait(accepted.run).await;
+    assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "1 result"), "{:?}", run.detail);
+    assert_eq!((run.attempt_no, count(&stage, "note").await), (2, 1));
+    replay_all(&stage).await;
+    // The conversation has the result that counts.
+    let next = stage.say("chat", "again").await;
+    assert_eq!(text(&stage.wait(next.run).await), "1 result");
 }

@@ -82,7 +82,7 @@ async fn a_run_that_nobody_begins_in_time_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_takes_too_long_gives_way_to_another() {
     let house = House::new(vec![scripted::text("never").hang()]).await;
-    house.agent("default", json!({"clocks": {"attempt_ms": 30}})).await;
+    house.agent("default", json!({"clocks": {"attempt_ms": 700}})).await;
     let _worker = house.engine.start().await.unwrap();
     let policy = json!({"retry": {"max_attempts": 2, "delay_ms": 0}});
     let accepted = house.say_with("chat", policy).await;

@@ -203,8 +203,9 @@ fn tool(name: &'static str, mind: &Arc<Mind>) -> FnTool {
 
 /// One database with an engine, and more engines on demand.
 pub(crate) struct Talk {
-    pub(crate) dir: TempDir,
+    dir: TempDir,
     pub(crate) env: Env,
+    lease: Duration,
     pub(crate) engine: Engine,
     pub(crate) mind: Arc<Mind>,
     pub(crate) namespace: Namespace,
@@ -212,28 +213,35 @@ pub(crate) struct Talk {
 
 impl Talk {
     pub(crate) async fn new() -> Self {
-        Self::with(Env::system(), None).await
+        // Nobody should have to wait long for the lease of a worker that is gone.
+        Self::with(Env::system(), Duration::from_secs(3), None).await
     }
 
     /// On a clock that only the test moves.
     pub(crate) async fn simulated() -> Self {
-        Self::with(Env::simulated(7), None).await
+        // A step of the clock must not take the lease away.
+        Self::with(Env::simulated(7), Duration::from_secs(30), None).await
     }
 
-    pub(crate) async fn with(env: Env, faults: Option<Faults>) -> Self {
+    /// With a store that fails where it is told to.
+    pub(crate) async fn failing(faults: Faults) -> Self {
+        Self::with(Env::system(), Duration::from_secs(3), Some(faults)).await
+    }
+
+    async fn with(env: Env, lease: Duration, faults: Option<Faults>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mind = Arc::<Mind>::default();
-        let engine = engine(&dir, &env, faults, &mind);
+        let engine = engine(&dir, (&env, lease), faults, &mind);
         let namespace = Namespace::default();
         let config =
             AgentConfig { policy: patch(json!({"interactive": true})), ..AgentConfig::default() };
         engine.put_agent(&namespace, "default", None, config).await.unwrap();
-        Self { dir, env, engine, mind, namespace }
+        Self { dir, env, lease, engine, mind, namespace }
     }
 
     /// Another engine on the same file, as another process would have it: no hint goes from one to the other.
     pub(crate) fn another(&self) -> Engine {
-        engine(&self.dir, &self.env, None, &self.mind)
+        engine(&self.dir, (&self.env, self.lease), None, &self.mind)
     }
 
     pub(crate) async fn worker(&self) -> Worker {
@@ -352,16 +360,15 @@ impl Talk {
     }
 }
 
-fn engine(dir: &TempDir, env: &Env, faults: Option<Faults>, mind: &Arc<Mind>) -> Engine {
+fn engine(
+    dir: &TempDir,
+    (env, lease): (&Env, Duration),
+    faults: Option<Faults>,
+    mind: &Arc<Mind>,
+) -> Engine {
     let store = StoreOptions { env: env.clone(), faults, ..StoreOptions::in_dir(dir.path()) };
     let store = Store::open(store).unwrap();
-    // A clock that the test moves would take a short lease away; on the machine's clock nobody should wait for a long one.
-    let lease = if format!("{env:?}").contains("simulated") { 30 } else { 3 };
-    let options = EngineOptions {
-        heartbeat: Duration::from_millis(100),
-        lease: Duration::from_secs(lease),
-        ..options()
-    };
+    let options = EngineOptions { heartbeat: Duration::from_millis(100), lease, ..options() };
     Engine::new(store, agents(Arc::clone(mind)), options, env.clone())
 }
 

@@ -124,6 +124,28 @@ async fn g15_an_opaque_call_is_never_repeated_and_the_turn_may_only_look() {
 }
 
 #[tokio::test]
+async fn g15_a_transactional_effect_is_in_the_commit_of_its_step() {
+    // The fifth write of this run is the one that records the result.
+    for place in [
+        "tool.before_begin=kill",
+        "tool.begun=kill",
+        "tool.finished=kill",
+        "step.before=kill@5",
+        "step.after=kill@5",
+        "model.begun=kill@2",
+    ] {
+        let stage = Stage::new().await;
+        let run = stage.say("do transactional:a; say done").await;
+        stage.worker_dies_with(&[], place).await;
+        let done = stage.rows("idem WHERE scope = 'effect'").await;
+        assert_eq!(done, i64::from(place.starts_with("model")), "{place}");
+        let _worker = stage.worker().await;
+        assert_eq!(stage.answer(run).await, "done");
+        assert_eq!(stage.rows("idem WHERE scope = 'effect'").await, 1, "{place}");
+    }
+}
+
+#[tokio::test]
 async fn g15_an_opaque_call_can_end_the_run_instead() {
     let stage = Stage::new().await;
     let run = killed_after_the_effect(&stage, "opaque").await;

@@ -4,7 +4,7 @@ use provost_core::work::{AgentCommand, QueueMode};
 use provost_testkit::EffectPath;
 
 use crate::plan::messages;
-use crate::stage::{Stage, in_session};
+use crate::stage::{LONG, Stage, in_session};
 
 fn said(mode: QueueMode, text: &str) -> AgentCommand {
     AgentCommand { queue_mode: Some(mode), ..in_session("s", text) }
@@ -79,17 +79,19 @@ async fn g24_an_input_that_was_read_and_not_answered_is_read_again_once() {
 
 #[tokio::test]
 async fn g24_a_kill_while_an_input_enters_the_run_loses_nothing() {
-    let stage = Stage::new().await;
-    stage.ledger.hold(EffectPath::Keyed);
-    let run = stage.accept(in_session("s", "do keyed:a; say done")).await.run;
-    let worker = stage.worker_until("input.taken=kill").await;
-    stage.ledger.wait_for_calls(1).await;
-    stage.accept(said(QueueMode::Steer, "by the way")).await;
-    stage.ledger.release();
-    worker.wait(crate::stage::LONG).await.unwrap();
-    let _worker = stage.worker().await;
-    assert_eq!(stage.answer(run).await, "done");
-    assert_eq!(user_messages(&stage), ["do keyed:a; say done", "by the way"]);
+    for place in ["input.before_take", "input.taken", "input.heard"] {
+        let stage = Stage::new().await;
+        stage.ledger.hold(EffectPath::Keyed);
+        let run = stage.accept(in_session("s", "do keyed:a; say done")).await.run;
+        let worker = stage.worker_until(&format!("{place}=kill")).await;
+        stage.ledger.wait_for_calls(1).await;
+        stage.accept(said(QueueMode::Steer, "by the way")).await;
+        stage.ledger.release();
+        worker.wait(LONG).await.unwrap();
+        let _worker = stage.worker().await;
+        assert_eq!(stage.answer(run).await, "done", "{place}");
+        assert_eq!(user_messages(&stage), ["do keyed:a; say done", "by the way"], "{place}");
+    }
 }
 
 #[tokio::test]

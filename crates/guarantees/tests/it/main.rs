@@ -3,6 +3,7 @@
 mod admission;
 mod approval;
 mod cancel;
+mod child;
 mod compaction;
 mod disk;
 mod effect;

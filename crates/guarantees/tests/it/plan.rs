@@ -2,7 +2,8 @@
 //!
 //! `do keyed:a, opaque:b; pure:c; say done` calls two tools, then one, then says `done`. A turn can begin with a word for
 //! what happens the first time it is asked for: `stall` (half an answer, then nothing) or `silent` (nothing at all).
-//! Further requests for the same turn are answered.
+//! Further requests for the same turn are answered. `spawn:c` starts a child that does the provable thing `c`, and `await:c`
+//! waits for all children of which the conversation tells.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +20,7 @@ pub(crate) async fn provider() -> FakeProvider {
         let Some((plan, turn)) = place(&messages) else { return Reply::text("there is no plan") };
         let first =
             asked.lock().unwrap_or_else(PoisonError::into_inner).insert((plan.clone(), turn));
-        reply(&plan, turn, first)
+        reply(&plan, turn, first, &children(&messages))
     })
     .await
 }
@@ -47,29 +48,43 @@ fn place(messages: &[(String, String)]) -> Option<(String, usize)> {
     Some((messages[at].1.clone(), answers))
 }
 
-fn reply(plan: &str, turn: usize, first: bool) -> Reply {
+fn reply(plan: &str, turn: usize, first: bool, children: &[String]) -> Reply {
     let turns = plan.strip_prefix("do ").unwrap_or(plan).split(';');
     let Some(words) = turns.map(str::trim).nth(turn) else {
         return used(Reply::text("the plan is over"));
     };
     if let Some(rest) = words.strip_prefix("stall ") {
-        let reply = act(rest, turn);
+        let reply = act(rest, turn, children);
         return if first { Reply::new().deltas(["half", " an", " answer"]).stall() } else { reply };
     }
     if let Some(rest) = words.strip_prefix("silent ") {
-        return if first { Reply::silence() } else { act(rest, turn) };
+        return if first { Reply::silence() } else { act(rest, turn, children) };
     }
-    act(words, turn)
+    act(words, turn, children)
 }
 
-fn act(words: &str, turn: usize) -> Reply {
+fn act(words: &str, turn: usize, children: &[String]) -> Reply {
     if let Some(said) = words.strip_prefix("say ") {
         return used(Reply::text(said));
     }
     let calls = words.split(',').filter_map(|call| call.trim().split_once(':'));
     used(calls.enumerate().fold(Reply::new(), |reply, (n, (tool, key))| {
-        reply.and_call(format!("call_{turn}_{n}_{key}"), tool, &json!({ "key": key }))
+        let (tool, arguments) = match tool {
+            "spawn" => {
+                ("spawn_task", json!({"message": format!("do provable:{key}; say child {key}")}))
+            }
+            "await" => ("await_tasks", json!({ "runs": children })),
+            tool => (tool, json!({ "key": key })),
+        };
+        reply.and_call(format!("call_{turn}_{n}_{key}"), tool, &arguments)
     }))
+}
+
+/// The ids of runs that tools have told of.
+fn children(messages: &[(String, String)]) -> Vec<String> {
+    let told = messages.iter().filter(|(role, _)| role == "tool");
+    let results = told.filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());
+    results.filter_map(|result| Some(result["run"].as_str()?.to_owned())).collect()
 }
 
 fn used(reply: Reply) -> Reply {

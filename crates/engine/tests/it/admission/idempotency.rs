@@ -41,7 +41,7 @@ fn failing(point: FaultPoint) -> (Arc<AtomicBool>, Faults) {
 #[tokio::test(flavor = "multi_thread")]
 async fn g01_an_answer_that_was_lost_after_the_commit_is_given_again() {
     let (armed, faults) = failing(FaultPoint::Answer);
-    let talk = Talk::with(Env::system(), Some(faults)).await;
+    let talk = Talk::failing(faults).await;
     armed.store(true, Ordering::SeqCst);
     let lost = talk.engine.accept(&talk.namespace, keyed("k", "hello")).await;
     assert!(lost.is_err(), "the caller hears nothing of it");
@@ -57,7 +57,7 @@ async fn g01_an_answer_that_was_lost_after_the_commit_is_given_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g02_what_was_not_committed_left_nothing() {
     let (armed, faults) = failing(FaultPoint::Commit);
-    let talk = Talk::with(Env::system(), Some(faults)).await;
+    let talk = Talk::failing(faults).await;
     let before = counts(&talk).await;
     armed.store(true, Ordering::SeqCst);
     let lost = talk.engine.accept(&talk.namespace, keyed("k", "hello")).await;
