@@ -150,7 +150,7 @@ pub(crate) fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<
         },
     )?;
     let Some(seq) = seq else { return Err(fenced(tx, lease)?) };
-    if false && write.after != 0 && !journal::is_committed(tx, lease.run, write.after)? {
+    if write.after != 0 && !journal::is_committed(tx, lease.run, write.after)? {
         // The attempt hears the error of that write first.
         return Err(EngineError::bug("a write before this one was lost"));
     }

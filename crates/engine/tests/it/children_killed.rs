@@ -120,7 +120,9 @@ fn fickle_tool() -> FnTool {
             let transactional = cx.dep::<Transactional>()?;
             let work = transactional.commit(cx.effect_key(), move |tx| {
                 if tries.fetch_add(1, Ordering::SeqCst) == 1 {
-                    return Err(WorkError::Busy { what: "the table".to_owned(), until: None }.into());
+                    return Err(
+                        WorkError::Busy { what: "the table".to_owned(), until: None }.into()
+                    );
                 }
                 Ok(tx.execute("INSERT INTO note (text) VALUES ('kept')", params![])?)
             });
@@ -142,7 +144,8 @@ async fn a_call_whose_transaction_fails_is_made_again_and_leaves_nothing_twice()
         Ok(Agent::builder("default", model).tool(tool.clone()).build().unwrap())
     })
     .await;
-    let table = stage.engine.store().write(|tx| tx.execute("CREATE TABLE note (text TEXT)", params![]));
+    let table =
+        stage.engine.store().write(|tx| tx.execute("CREATE TABLE note (text TEXT)", params![]));
     table.await.unwrap();
     let _worker = stage.worker().await;
     let accepted = stage.say("chat", "go").await;
