@@ -1,5 +1,12 @@
 //! The guarantees, tried on real processes: each test is named by the number of what it holds.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, also in what tests share"
+)]
+
 mod admission;
 mod approval;
 mod cancel;
