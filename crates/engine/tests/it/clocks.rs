@@ -48,7 +48,9 @@ async fn g40_a_deadline_ends_a_run_that_waits_for_a_person_also_after_a_restart(
 #[tokio::test(flavor = "multi_thread")]
 async fn g40_a_deadline_ends_a_run_that_works() {
     let house = House::new(vec![scripted::call("gate_opaque", json!({}))]).await;
-    let _worker = house.engine.start().await.unwrap();
+    // A lease that outlives the jump of the clock: the deadline ends the run, not a lost worker.
+    let node = house.node(EngineOptions { lease: 10 * MINUTE, ..quick() });
+    let _worker = node.start().await.unwrap();
     let accepted = house.accept(due(&house, "chat")).await;
     let gate = house.rooms.gate("gate_opaque");
     gate.entered().await;

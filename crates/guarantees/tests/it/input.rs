@@ -66,6 +66,7 @@ async fn g24_an_input_that_was_read_and_not_answered_is_read_again_once() {
     let worker = stage.worker().await;
     stage.ledger.wait_for_calls(1).await;
     stage.accept(said(QueueMode::Steer, "by the way")).await;
+    stage.looked_around(run).await;
     stage.ledger.release();
     stage.provider.wait_for_requests(2).await;
     assert_eq!(user_messages(&stage), ["do keyed:a; silent say done", "by the way"]);
@@ -86,6 +87,7 @@ async fn g24_a_kill_while_an_input_enters_the_run_loses_nothing() {
         let worker = stage.worker_until(&format!("{place}=kill")).await;
         stage.ledger.wait_for_calls(1).await;
         stage.accept(said(QueueMode::Steer, "by the way")).await;
+        stage.looked_around(run).await;
         stage.ledger.release();
         worker.wait(LONG).await.unwrap();
         let _worker = stage.worker().await;

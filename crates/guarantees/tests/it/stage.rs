@@ -260,6 +260,15 @@ impl Stage {
         read.await.unwrap()
     }
 
+    /// Waits until the worker of a run has looked for what other processes said to it: with each renewal of its lease it
+    /// does, and after the second one the first has been heeded.
+    pub(crate) async fn looked_around(&self, run: RunId) {
+        for _ in 0..2 {
+            let before = self.row(run).await.lease_until;
+            self.until(run, |row| row.lease_until > before).await;
+        }
+    }
+
     /// The runs of a task, once there are so many.
     pub(crate) async fn runs_of(&self, task: TaskId, wanted: usize) -> Vec<RunId> {
         let mut looks = tokio::time::interval(Duration::from_millis(5));
