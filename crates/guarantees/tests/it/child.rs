@@ -102,22 +102,3 @@ async fn g51_a_child_that_ends_while_its_parent_waits_for_a_person_is_told_of_on
     assert_eq!(stage.answer(run).await, "parent");
     assert_eq!((told(&stage), stage.rows("input WHERE kind = 'child_result'").await), (1, 1));
 }
-
-#[tokio::test]
-async fn g38_cancelling_a_parent_ends_its_children_though_nobody_works_on_them() {
-    let stage = Stage::new().await;
-    stage.ledger.hold(EffectPath::Provable);
-    let run = parent(&stage, "do spawn:c; await:c; say parent").await;
-    let worker = stage.worker().await;
-    stage.ledger.wait_for_calls(1).await;
-    stage.until(run, |row| row.phase == "parked").await;
-    let child = child_of(&stage, run).await;
-    worker.kill().await.unwrap();
-    stage.once(&["cancel", &run.to_string()], "").await.unwrap();
-    let _worker = stage.worker().await;
-    let ended = [stage.wait(run).await, stage.wait(child).await];
-    let codes = ended.each_ref().map(|row| row.outcome_code.as_deref());
-    assert_eq!(codes, [Some("cancelled_by_user"), Some("cancelled_by_parent")]);
-    stage.assert_history(&[run, child]).await;
-    assert_eq!((stage.ledger.calls("c"), stage.rows("run").await), (1, 2));
-}

@@ -18,7 +18,6 @@ mod event;
 mod input;
 mod kill;
 mod lease;
-mod operation;
 mod plan;
 mod stage;
 mod step;

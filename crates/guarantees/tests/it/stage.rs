@@ -102,14 +102,6 @@ impl Stage {
         worker
     }
 
-    /// A worker without patience for what is under way when it is asked to end.
-    pub(crate) async fn leaving_worker(&self) -> Process {
-        let node = self.node(&["work", "--patience-ms", "1"], "");
-        let worker = Process::start_with_input(node).unwrap();
-        worker.wait_for_line("ready ", LONG).await.unwrap();
-        worker
-    }
-
     /// Starts a worker that is expected to die at a place, and waits until it has.
     pub(crate) async fn worker_dies_at(&self, place: &str) {
         self.worker_dies_with(&[], &format!("{place}=kill")).await;
