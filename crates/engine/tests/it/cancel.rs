@@ -94,7 +94,7 @@ async fn g38_a_run_that_does_not_stop_is_dropped_after_a_grace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g39_a16_14_a_cancel_that_nobody_signalled_is_found_in_the_row() {
+async fn a16_14_a_cancel_that_nobody_signalled_is_found_in_the_row() {
     let house = gated().await;
     let _worker = house.engine.start().await.unwrap();
     let accepted = house.say("chat", "go").await;

@@ -39,20 +39,40 @@ pub(crate) async fn crew(
     env: Env,
     answer: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static,
 ) -> Stage {
+    crew_with(options, env, Arc::new(Semaphore::new(1)), answer).await
+}
+
+/// The same, with a gate at which the tool `hold` waits.
+pub(crate) async fn crew_with(
+    options: EngineOptions,
+    env: Env,
+    gate: Arc<Semaphore>,
+    answer: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static,
+) -> Stage {
     let answer = Arc::new(answer);
-    let stage = Stage::of(
-        options,
-        env,
-        move |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
-            let answer = Arc::clone(&answer);
-            let model = ScriptedModel::answering(move |request, _| answer(request));
-            let tools = child_tools()?.into_iter().chain([note_tool()]);
-            Ok(Agent::builder("default", model).tools(tools).build().unwrap())
-        },
-    )
-    .await;
+    let agents = move |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
+        let answer = Arc::clone(&answer);
+        let model = ScriptedModel::answering(move |request, _| answer(request));
+        let tools = child_tools()?.into_iter().chain([note_tool(), hold_tool(&gate)]);
+        Ok(Agent::builder("default", model).tools(tools).build().unwrap())
+    };
+    let stage = Stage::of(options, env, agents).await;
     create_notes(&stage).await;
     stage
+}
+
+/// A tool that waits until it may go on.
+pub(crate) fn hold_tool(gate: &Arc<Semaphore>) -> Arc<dyn Tool> {
+    let gate = Arc::clone(gate);
+    let hold = move |_cx: ToolCx, (): ()| {
+        let gate = Arc::clone(&gate);
+        async move {
+            drop(gate.acquire().await?);
+            Ok::<_, ToolError>("held".to_owned())
+        }
+    };
+    let tool = tool_fn("hold", "Waits", hold).unwrap();
+    Arc::new(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
 async fn create_notes(stage: &Stage) {
@@ -166,7 +186,7 @@ async fn g51_a_parent_waits_without_a_worker_and_gets_each_result_once() {
     assert!(children.iter().all(|child| child.depth == 1 && child.policy == parked.policy));
     // The parent is dead while they end: nothing but the database knows it.
     drop(worker);
-    gate.add_permits(1000);
+    gate.add_permits(1);
     let _second = stage.worker().await;
     let run = stage.wait(accepted.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "red done, blue done"));
@@ -258,8 +278,7 @@ async fn g38_a_stopped_parent_takes_its_children_with_it() {
 async fn children_are_bounded_in_depth_and_number() {
     let limits = EngineOptions { children: ChildLimits { depth: 1, active: 2 }, ..options() };
     let gate = Arc::new(Semaphore::new(0));
-    let held = Arc::clone(&gate);
-    let stage = crew(limits, Env::system(), move |request| {
+    let stage = crew_with(limits, Env::system(), Arc::clone(&gate), |request| {
         let results = results(request);
         let spawn = |text: &str| ("spawn_task", json!({"message": text}));
         match (first_words(request).as_str(), results.len()) {
@@ -267,11 +286,9 @@ async fn children_are_bounded_in_depth_and_number() {
             ("lead", _) => {
                 scripted::text(results.iter().map(Value::to_string).collect::<Vec<_>>().join("\n"))
             }
-            (_, _) if held.available_permits() == 0 => {
-                scripted::fail(provost_model::ModelErrorClass::RateLimited, "later")
-            }
-            (_, 0) => scripted::call("spawn_task", json!({"message": "below"})),
-            (_, _) => scripted::text(results[0].to_string()),
+            (_, 0) => scripted::call("hold", json!({})),
+            (_, 1) => scripted::call("spawn_task", json!({"message": "below"})),
+            (_, _) => scripted::text(results[1].to_string()),
         }
     })
     .await;

@@ -153,7 +153,8 @@ async fn a_call_whose_transaction_fails_is_made_again_and_leaves_nothing_twice()
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "1 result"), "{:?}", run.detail);
     assert_eq!((run.attempt_no, count(&stage, "note").await), (2, 1));
     replay_all(&stage).await;
-    // The conversation has the result that counts.
+    // The conversation has the result that counts, once: the question, the call, its result, the answer.
+    assert_eq!(count(&stage, "session_entry").await, 4);
     let next = stage.say("chat", "again").await;
     assert_eq!(text(&stage.wait(next.run).await), "1 result");
 }

@@ -72,11 +72,35 @@ async fn g07_what_comes_back_after_another_took_over_writes_nothing() {
     // The first one thaws and has its result.
     gate.open(1);
     lost.stop(NEVER).await;
-    assert_eq!(house.run(accepted.run).await, ended, "a16_07: the row is as it was");
+    assert_eq!(house.run(accepted.run).await, ended, "the row is as it was");
     assert_eq!(house.events(accepted.run).await, events);
     let first_new = events.iter().position(|event| event.epoch == 2).unwrap();
     assert!(events[first_new..].iter().all(|event| event.epoch == 2), "{events:?}");
     assert_eq!(house.rooms.calls("gate_opaque"), 1, "nobody knows what came of it, so never again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a16_07_a_worker_that_slept_through_its_lease_does_not_write_on() {
+    let house = House::new(vec![scripted::call("gate_pure", json!({}))]).await;
+    let lost = house.node(frozen()).start().await.unwrap();
+    let accepted = house.say("chat", "hi").await;
+    let gate = house.rooms.gate("gate_pure");
+    gate.entered().await;
+    let _other = house.engine.start().await.unwrap();
+    house.clock.advance(LEASE);
+    house.until(accepted.run, |row| row.phase == "queued").await;
+    // It wakes before anybody has begun again, and still has lost.
+    gate.open(1);
+    lost.stop(NEVER).await;
+    let waiting = house.run(accepted.run).await;
+    assert_eq!((waiting.phase.as_str(), waiting.epoch), ("queued", 1));
+    let kinds = house.kinds(accepted.run).await;
+    assert_eq!(kinds.last().map(String::as_str), Some("worker_lost"), "{kinds:?}");
+    house.clock.advance(LEASE);
+    gate.entered().await;
+    gate.open(1);
+    let run = house.ended(accepted.run).await;
+    assert_eq!((run.status.as_str(), run.epoch, gate.came()), ("ok", 2, 2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

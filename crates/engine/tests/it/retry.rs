@@ -35,7 +35,7 @@ fn steady(max_attempts: u32) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g41_a16_13_tries_are_counted_and_wait_longer_each_time() {
+async fn a16_13_tries_are_counted_and_wait_longer_each_time() {
     let house = failing(9, overloaded).await;
     house.agent("default", json!({"policy": steady(4)})).await;
     let _worker = house.engine.start().await.unwrap();

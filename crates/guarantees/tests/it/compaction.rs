@@ -24,8 +24,8 @@ async fn provider(silent: bool) -> FakeProvider {
         }
         match ids(&body, "assistant").last().map_or(0, |last| last + 1) {
             next if next < CALLS => {
-                let key = format!("{next}-{}", "long ".repeat(400));
-                Reply::call(format!("call_{next}"), "pure", &json!({ "key": key }))
+                let key = format!("{next}-{}", "long ".repeat(600));
+                Reply::call(format!("call_{next}"), "keyed", &json!({ "key": key }))
             }
             _ => Reply::text("done"),
         }
@@ -88,7 +88,7 @@ async fn killed(place: &str) {
     }
     assert!(fitted >= 2, "{place}: it was never made to fit");
     for key in stage.ledger.keys() {
-        assert_eq!(stage.ledger.calls(&key), 1, "{place}");
+        assert_eq!(stage.ledger.effects(&key), 1, "{place}");
     }
 }
 

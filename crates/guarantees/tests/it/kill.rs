@@ -109,7 +109,7 @@ impl Moment {
     /// A moment that the seed chooses. Five deaths of its workers without a step forward would end a run, so most moments
     /// leave room for a step of each, and one that does not is never followed by another.
     fn choose(stage: &Stage, chance: &Chance, before: Option<&Self>) -> Self {
-        let some = 48 + chance.below(100) as usize;
+        let some = 32 + chance.below(64) as usize;
         match chance.below(5) {
             0 if !matches!(before, Some(Self::Time(_))) => {
                 Self::Time(Duration::from_millis(10 + chance.below(400)))
