@@ -252,11 +252,12 @@ enum Next {
     Finish,
 }
 
+/// Ways that few steps take are boxed: the common step is a small future.
 impl Driver {
     async fn run(&mut self) -> Result<Outcome, Error> {
         loop {
             if self.cx.control.cancel.is_cancelled() {
-                return self.cancel().await;
+                return Box::pin(self.cancel()).await;
             }
             // What ends by itself needs no time limit; and the clock must not end it twice.
             let deadline = if self.run.is_done() { None } else { self.deadline() };
@@ -266,7 +267,7 @@ impl Driver {
                 Ok(next) => match next? {
                     Next::GoOn => {}
                     Next::Suspend => return Ok(self.suspend()),
-                    Next::Finish => return self.finish().await,
+                    Next::Finish => return Box::pin(self.finish()).await,
                 },
                 Err(reason) => self.interrupt(reason),
             }
@@ -282,11 +283,11 @@ impl Driver {
         match self.run.next_step(self.now()) {
             Step::CallModel { turn, without_tools } => self.call_model(turn, without_tools).await?,
             Step::CallTools(tickets) => self.call_tools(tickets).await?,
-            Step::AskLimit(question) => self.ask_limit(question).await?,
+            Step::AskLimit(question) => Box::pin(self.ask_limit(question)).await?,
             Step::CheckOutput(raw) => self.check_output(&raw)?,
             Step::Wait(_) => return Ok(Next::Suspend),
             Step::Done => match self.follow_up() {
-                Some(input) => self.hear(input).await,
+                Some(input) => Box::pin(self.hear(input)).await,
                 None => return Ok(Next::Finish),
             },
         }
@@ -305,7 +306,7 @@ impl Driver {
             return;
         }
         while let Some(input) = self.cx.control.take_steering() {
-            self.hear(input).await;
+            Box::pin(self.hear(input)).await;
         }
     }
 

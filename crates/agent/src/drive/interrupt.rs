@@ -22,7 +22,7 @@ pub(super) async fn interruptible<T>(
 ) -> Result<T, StopReason> {
     let cancel = &cx.control.cancel;
     let mut cancelled = pin!(cancel.cancelled());
-    let mut over = pin!(deadline.map(tokio::time::sleep_until));
+    let mut over = deadline.map(|deadline| Box::pin(tokio::time::sleep_until(deadline)));
     // Who is woken at the end. To ask for that anew whenever the work waits would cost more than to look.
     let mut waker: Option<Waker> = None;
     poll_fn(|task| {
@@ -30,7 +30,7 @@ pub(super) async fn interruptible<T>(
         if let Poll::Ready(done) = work.as_mut().poll(task) {
             return Poll::Ready(Ok(done));
         }
-        let is_over = || over.as_ref().as_pin_ref().is_some_and(|over| over.is_elapsed());
+        let is_over = || over.as_ref().is_some_and(|over| over.is_elapsed());
         if waker.as_ref().is_some_and(|waker| waker.will_wake(task.waker()))
             && !cancel.is_cancelled()
             && !is_over()
@@ -41,7 +41,7 @@ pub(super) async fn interruptible<T>(
         if cancelled.as_mut().poll(task).is_ready() {
             return Poll::Ready(Err(StopReason::Cancelled));
         }
-        let over = over.as_mut().as_pin_mut().map(|over| over.poll(task));
+        let over = over.as_mut().map(|over| over.as_mut().poll(task));
         over.map_or(Poll::Pending, |over| over.map(|()| Err(StopReason::Limit)))
     })
     .await
