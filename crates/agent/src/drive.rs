@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use self::fit::TokenLedger;
-use self::interrupt::interruptible;
+use self::interrupt::Interrupt;
 use self::session::BoundSession;
 use self::setup::Cx;
 use self::toolbox::Toolbox;
@@ -116,11 +116,12 @@ async fn live(cx: &Arc<Cx>, begin: Begin, input: &str) -> Result<Outcome, Error>
         enter(cx, begin, input).await
     });
     // If a hook, a store or an instruction provider hangs, nothing has happened yet that must be kept.
-    let entered = interruptible(cx, deadline, entering.as_mut()).await;
+    let mut interrupt = Interrupt::new(cx);
+    let entered = interrupt.unless(deadline, entering.as_mut()).await;
     drop(entering);
     match entered {
         Ok(entered) => match entered? {
-            Entered::Ready(mut driver) => driver.run().await,
+            Entered::Ready(mut driver) => driver.run(&mut interrupt).await,
             Entered::Over(outcome) => Ok(*outcome),
         },
         Err(StopReason::Limit) => Err(no_time(wall, "all of it before the first step")),
@@ -255,21 +256,21 @@ enum Next {
     Finish,
 }
 
+/// Ways that few steps take are boxed: the common step is a small future.
 impl Driver {
-    async fn run(&mut self) -> Result<Outcome, Error> {
+    async fn run(&mut self, interrupt: &mut Interrupt<'_>) -> Result<Outcome, Error> {
         loop {
             if self.cx.control.cancel.is_cancelled() {
-                return self.cancel().await;
+                return Box::pin(self.cancel()).await;
             }
             // What ends by itself needs no time limit; and the clock must not end it twice.
             let deadline = if self.run.is_done() { None } else { self.deadline() };
-            let cx = Arc::clone(&self.cx);
-            let performed = interruptible(&cx, deadline, pin!(self.perform())).await;
+            let performed = interrupt.unless(deadline, pin!(self.perform())).await;
             match performed {
                 Ok(next) => match next? {
                     Next::GoOn => {}
                     Next::Suspend => return self.suspend(),
-                    Next::Finish => return self.finish().await,
+                    Next::Finish => return Box::pin(self.finish(interrupt)).await,
                 },
                 Err(reason) => self.interrupt(reason)?,
             }
@@ -285,11 +286,11 @@ impl Driver {
         match self.next_step()? {
             Step::CallModel { turn, without_tools } => self.call_model(turn, without_tools).await?,
             Step::CallTools(tickets) => self.call_tools(tickets).await?,
-            Step::AskLimit(question) => self.ask_limit(question).await?,
+            Step::AskLimit(question) => Box::pin(self.ask_limit(question)).await?,
             Step::CheckOutput(raw) => self.check_output(&raw)?,
             Step::Wait(_) => return Ok(Next::Suspend),
             Step::Done => match self.follow_up() {
-                Some(input) => self.hear(input).await?,
+                Some(input) => Box::pin(self.hear(input)).await?,
                 None => return Ok(Next::Finish),
             },
         }
@@ -313,7 +314,7 @@ impl Driver {
     /// Takes in what was said, wherever that is kept.
     async fn hear_all(&mut self) -> Result<(), Error> {
         while let Some(input) = self.cx.control.take_steering() {
-            self.hear(input).await?;
+            Box::pin(self.hear(input)).await?;
         }
         self.hear_journal().await
     }
@@ -353,7 +354,7 @@ impl Driver {
         ended.then(|| self.cx.control.take_follow_up_or_close()).flatten()
     }
 
-    async fn finish(&mut self) -> Result<Outcome, Error> {
+    async fn finish(&mut self, interrupt: &mut Interrupt<'_>) -> Result<Outcome, Error> {
         let mut summary = self.run.summary(self.now());
         if let Some(reached) = &summary.limit {
             self.tell_limit(reached.clone());
@@ -361,7 +362,7 @@ impl Driver {
         // A run whose time was over is still shown to the hooks; others share the time that is left.
         let deadline = self.deadline().filter(|deadline| *deadline > Instant::now());
         let hooks = &self.cx.hooks;
-        let seen = interruptible(&self.cx, deadline, pin!(hooks.after_agent(&mut summary))).await;
+        let seen = interrupt.unless(deadline, pin!(hooks.after_agent(&mut summary))).await;
         match seen {
             Ok(done) => done.map_err(hook_error("after_agent"))?,
             Err(StopReason::Limit) => {

@@ -53,14 +53,14 @@ impl Cx {
 pub(crate) struct Outside {
     /// Weak: a tool that outlives its run must not keep it alive.
     cx: Weak<Cx>,
-    call: ToolCall,
+    call: Arc<ToolCall>,
     /// What was answered before the tool was started again.
     answers: Vec<Answer>,
 }
 
 impl Outside {
-    pub(crate) fn new(cx: &Arc<Cx>, call: &ToolCall, answers: Vec<Answer>) -> Self {
-        Self { cx: Arc::downgrade(cx), call: call.clone(), answers }
+    pub(crate) fn new(cx: &Arc<Cx>, call: &Arc<ToolCall>, answers: Vec<Answer>) -> Self {
+        Self { cx: Arc::downgrade(cx), call: Arc::clone(call), answers }
     }
 }
 

@@ -1,13 +1,14 @@
 //! Stopping a run where it stands: nothing that it waits for can keep it.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::task::{Poll, Waker};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use provost_core::{EventKind, Role, StopReason};
 use provost_model::{Fold, ModelResponse};
 use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::Driver;
 use super::setup::Cx;
@@ -15,37 +16,50 @@ use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::run::Feed;
 
-/// Does something that may wait for long, until it is done, the run is cancelled or its time is over.
-pub(super) async fn interruptible<T>(
-    cx: &Cx,
-    deadline: Option<Instant>,
-    mut work: Pin<&mut impl Future<Output = T>>,
-) -> Result<T, StopReason> {
-    let cancel = &cx.control.cancel;
-    let mut cancelled = pin!(cancel.cancelled());
-    let mut over = pin!(deadline.map(tokio::time::sleep_until));
-    // Who is woken at the end. To ask for that anew whenever the work waits would cost more than to look.
-    let mut waker: Option<Waker> = None;
-    poll_fn(|task| {
-        // What is ready counts, also when the end comes at the same moment.
-        if let Poll::Ready(done) = work.as_mut().poll(task) {
-            return Poll::Ready(Ok(done));
-        }
-        let is_over = || over.as_ref().as_pin_ref().is_some_and(|over| over.is_elapsed());
-        if waker.as_ref().is_some_and(|waker| waker.will_wake(task.waker()))
-            && !cancel.is_cancelled()
-            && !is_over()
-        {
+/// What can stop a run while it waits. It lasts as long as the run: to ask to be woken anew for every step, or whenever a step
+/// waits, would cost more than to look.
+pub(super) struct Interrupt<'a> {
+    cancel: &'a CancellationToken,
+    cancelled: Pin<Box<WaitForCancellationFuture<'a>>>,
+    /// Who is woken when the run is cancelled.
+    waker: Option<Waker>,
+}
+
+impl<'a> Interrupt<'a> {
+    pub(super) fn new(cx: &'a Cx) -> Self {
+        let cancel = &cx.control.cancel;
+        Self { cancel, cancelled: Box::pin(cancel.cancelled()), waker: None }
+    }
+
+    /// Does something that may wait for long, until it is done, the run is cancelled or its time is over.
+    pub(super) async fn unless<T>(
+        &mut self,
+        deadline: Option<Instant>,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, StopReason> {
+        let mut over = deadline.map(|deadline| Box::pin(tokio::time::sleep_until(deadline)));
+        poll_fn(|task| {
+            // What is ready counts, also when the end comes at the same moment.
+            if let Poll::Ready(done) = work.as_mut().poll(task) {
+                return Poll::Ready(Ok(done));
+            }
+            if self.poll_cancelled(task).is_ready() {
+                return Poll::Ready(Err(StopReason::Cancelled));
+            }
+            let over = over.as_mut().map(|over| over.as_mut().poll(task));
+            over.map_or(Poll::Pending, |over| over.map(|()| Err(StopReason::Limit)))
+        })
+        .await
+    }
+
+    fn poll_cancelled(&mut self, task: &mut Context<'_>) -> Poll<()> {
+        let is_known = self.waker.as_ref().is_some_and(|waker| waker.will_wake(task.waker()));
+        if is_known && !self.cancel.is_cancelled() {
             return Poll::Pending;
         }
-        waker = Some(task.waker().clone());
-        if cancelled.as_mut().poll(task).is_ready() {
-            return Poll::Ready(Err(StopReason::Cancelled));
-        }
-        let over = over.as_mut().as_pin_mut().map(|over| over.poll(task));
-        over.map_or(Poll::Pending, |over| over.map(|()| Err(StopReason::Limit)))
-    })
-    .await
+        self.waker = Some(task.waker().clone());
+        self.cancelled.as_mut().poll(task)
+    }
 }
 
 impl Driver {

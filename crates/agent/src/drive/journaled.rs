@@ -7,9 +7,8 @@ use provost_core::{EventKind, ToolCall};
 use provost_tool::{Permit, Probe, Tool};
 
 use super::setup::Cx;
-use super::tool_call::{CallEnd, CallOutcome};
+use super::tool_call::{Before, CallEnd, CallOutcome};
 use crate::journal::{Begun, Effect, ToolEffect};
-use crate::run::CallTicket;
 
 impl Cx {
     /// Writes down that a call is about to run. `Some` is how it ended without being run.
@@ -18,16 +17,16 @@ impl Cx {
         tool: &Arc<dyn Tool>,
         permit: &Permit,
         call: &ToolCall,
-        ticket: &CallTicket,
+        before: &Before,
     ) -> Option<CallOutcome> {
         let journal = self.journal.as_ref()?;
         let mut effect = ToolEffect {
             call: call.clone(),
             arguments: permit.arguments().clone(),
-            key: ticket.effect_key(self.run_id),
+            key: before.key.clone(),
             class: tool.spec().effect,
             unsure: false,
-            approvals: ticket.answers.iter().map(|answer| answer.request.id).collect(),
+            approvals: before.answers.iter().map(|answer| answer.request.id).collect(),
         };
         loop {
             let begun = match journal.begin(Effect::Tool(effect.clone())).await {

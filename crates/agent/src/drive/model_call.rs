@@ -1,6 +1,7 @@
 //! One model call: assemble, ask, let hooks see it, feed the answer back.
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,8 +47,12 @@ impl Driver {
         self.accept(turn, response, &announced)
     }
 
-    /// Everything before the model is asked.
-    async fn assemble(&mut self, turn: u32, without_tools: bool) -> Result<ChatRequest, Error> {
+    /// Everything before the model is asked. Boxed, because the request is kept until the answer is there.
+    async fn assemble(
+        &mut self,
+        turn: u32,
+        without_tools: bool,
+    ) -> Result<Box<ChatRequest>, Error> {
         if without_tools {
             self.toolbox = Toolbox::default();
             if let Some(reached) = self.run.exhausted() {
@@ -59,7 +64,7 @@ impl Driver {
         let tools = self.toolbox.defs(&self.cx, &self.run);
         self.fit(&tools, /*too_long*/ false).await?;
         self.cx.queue.emit(EventKind::TurnStarted { turn });
-        let mut request = self.request(tools);
+        let mut request = Box::new(self.request(tools));
         self.pre_model_call(&mut request).await?;
         // A hook may take tools away; what is not offered cannot run.
         self.toolbox.keep(&request.tools);
@@ -117,8 +122,9 @@ impl Driver {
     ) -> Result<ModelResponse, ModelError> {
         let span = span::chat(self.cx.model.info());
         let answer = span.in_scope(|| self.cx.model.stream(request.clone()));
-        let outcome = self.read(answer, announced).instrument(span.clone()).await;
-        span::close_chat(&span, &outcome);
+        let mut reading = pin!(self.read(answer, announced).instrument(span));
+        let outcome = reading.as_mut().await;
+        span::close_chat(reading.span(), &outcome);
         outcome
     }
 
@@ -131,20 +137,19 @@ impl Driver {
         let is_watched = !self.cx.queue.is_unread();
         self.fold = Some(Fold::default());
         let outcome = loop {
-            match answer.next().await {
+            let event = match answer.next().await {
                 None => break Ok(()),
                 Some(Err(error)) => break Err(error),
-                Some(Ok(event)) => {
-                    let fold = self.fold.get_or_insert_default();
-                    if let Err(error) = fold.push(&event) {
-                        break Err(error);
-                    }
-                    if is_watched {
-                        self.cx.tell(event, fold, announced);
-                        if self.cx.queue.is_backed_up() {
-                            self.cx.queue.taken().await;
-                        }
-                    }
+                Some(Ok(event)) => event,
+            };
+            let fold = self.fold.get_or_insert_default();
+            if let Err(error) = fold.push(&event) {
+                break Err(error);
+            }
+            if is_watched {
+                self.cx.tell(event, fold, announced);
+                if self.cx.queue.is_backed_up() {
+                    self.cx.queue.taken().await;
                 }
             }
         };

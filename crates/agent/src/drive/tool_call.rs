@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_core::work::EffectKey;
 use provost_core::{ApprovalDecision, ApprovalRequest, ErrorInfo, EventKind, ToolCall, ToolResult};
 use provost_tool::{Permit, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict};
 use tokio::time::Instant;
@@ -37,6 +38,17 @@ pub(crate) enum CallEnd {
     Stopped(JournalError),
 }
 
+/// What there was before a call is run.
+#[derive(Clone)]
+pub(super) struct Before {
+    /// What is the same whenever this very call is made again.
+    pub(super) key: EffectKey,
+    /// How often the model has sent wrong arguments to this tool.
+    faults: u32,
+    /// What people have answered about this exact call.
+    pub(super) answers: Vec<Answer>,
+}
+
 /// What a running tool asks a person.
 struct Question {
     hint: String,
@@ -61,24 +73,28 @@ impl Cx {
         toolbox: &Toolbox,
         ticket: CallTicket,
     ) -> CallOutcome {
-        let mut call = ticket.call.clone();
-        if !ticket.prepared
-            && let Gate::Deny(reason) = self.hooks.pre_tool_use(&mut call).await
-        {
-            return self.refused(call, format!("the call was denied: {reason}"));
+        let key = ticket.effect_key(self.run_id);
+        let CallTicket { mut call, prepared, faults, answers, .. } = ticket;
+        let before = Before { key, faults, answers };
+        if !prepared && !self.hooks.is_empty() {
+            let id = call.id.clone();
+            let gate = self.hooks.pre_tool_use(&mut call).await;
+            // The id ties the result to the call; a hook may change the arguments, not that.
+            call.id = id;
+            if let Gate::Deny(reason) = gate {
+                return self.refused(call, format!("the call was denied: {reason}"));
+            }
         }
-        // The id ties the result to the call; a hook may change the arguments, not that.
-        call.id.clone_from(&ticket.call.id);
         let Some(tool) = toolbox.find(&call.name) else {
             let text =
                 format!("there is no tool `{}`; the tools are: {}", call.name, toolbox.names());
             return Box::pin(self.failed(call, text, Duration::ZERO, /*fault*/ false)).await;
         };
-        match self.clear(tool, &call, ticket.decision()).await {
-            Cleared::Run(permit) => self.run_permitted(tool, permit, call, &ticket).await,
+        match self.clear(tool, &call, answer_to(&before.answers, None, None)).await {
+            Cleared::Run(permit) => self.run_permitted(tool, permit, call, &before).await,
             Cleared::Refused(text) => self.refused(call, text),
             Cleared::Wrong(text) => {
-                let text = budget_text(text, retries_left(tool, &ticket));
+                let text = budget_text(text, before.retries_left(tool));
                 Box::pin(self.failed(call, text, Duration::ZERO, /*fault*/ true)).await
             }
             Cleared::Suspend(request) => {
@@ -124,12 +140,16 @@ impl Cx {
         tool: &Arc<dyn Tool>,
         permit: Permit,
         call: ToolCall,
-        ticket: &CallTicket,
+        before: &Before,
     ) -> CallOutcome {
-        if let Some(ended) = self.begin(tool, &permit, &call, ticket).await {
-            return ended;
+        if self.journal.is_some() {
+            let begun = Box::pin(self.begin(tool, &permit, &call, before));
+            if let Some(ended) = begun.await {
+                return ended;
+            }
         }
-        let retries_left = retries_left(tool, ticket);
+        let retries_left = before.retries_left(tool);
+        let call = Arc::new(call);
         self.queue.emit_with(|| EventKind::ToolStarted {
             call_id: call.id.clone(),
             name: call.name.clone(),
@@ -144,18 +164,19 @@ impl Cx {
             depth_max: self.depth_max(),
             call_id: call.id.clone(),
             tool: call.name.clone(),
-            effect_key: ticket.effect_key(self.run_id),
+            effect_key: before.key.clone(),
             retries_left,
             cancel: cancel.clone(),
             deps: self.deps.clone(),
             state: self.state.clone(),
-            outside: Arc::new(Outside::new(self, &call, ticket.answers.clone())),
+            outside: Arc::new(Outside::new(self, &call, before.answers.clone())),
         });
         let started = Instant::now();
         let span = span::execute_tool(tool.spec().name(), &call.id);
         let ran = self.core.guard.run(permit, tool_cx).instrument(span.clone()).await;
         let duration = started.elapsed();
         span::close_tool(&span, &ran);
+        let call = Arc::unwrap_or_clone(call);
         match ran {
             Ok(output) if output.is_error => {
                 Box::pin(self.failed_with(call, output, duration, /*fault*/ false)).await
@@ -166,7 +187,7 @@ impl Cx {
             }
             Err(ToolError::NeedsApproval { hint, payload }) => {
                 let question = Question { hint, payload };
-                Box::pin(self.ask_again(tool, call, question, ticket)).await
+                Box::pin(self.ask_again(tool, call, question, before)).await
             }
             Err(ToolError::Retry(text)) => {
                 let text = budget_text(text, retries_left);
@@ -185,11 +206,11 @@ impl Cx {
         tool: &Arc<dyn Tool>,
         call: ToolCall,
         question: Question,
-        ticket: &CallTicket,
+        before: &Before,
     ) -> CallOutcome {
         let Question { hint, payload } = question;
-        let answered = answer_to(&ticket.answers, Some(&hint), payload.as_ref()).is_some();
-        if answered || ticket.answers.len() >= QUESTIONS_PER_CALL_MAX {
+        let answered = answer_to(&before.answers, Some(&hint), payload.as_ref()).is_some();
+        if answered || before.answers.len() >= QUESTIONS_PER_CALL_MAX {
             // It asks for what was already answered, or on and on: going round again would never end.
             return self.refused(call, ToolError::Rejected(String::new()).to_string());
         }
@@ -203,7 +224,7 @@ impl Cx {
             Ok(ApprovalDecision::Approve) => {
                 match self.core.guard.check(tool, &call, /*approved*/ true) {
                     Verdict::Allow(permit) => {
-                        let mut decided = ticket.clone();
+                        let mut decided = before.clone();
                         let request = ApprovalRequest {
                             id: self.env.id(),
                             call: call.clone(),
@@ -269,9 +290,11 @@ impl Cx {
     }
 }
 
-/// How often the model may still send wrong arguments to this tool.
-fn retries_left(tool: &Arc<dyn Tool>, ticket: &CallTicket) -> u32 {
-    tool.spec().retries.saturating_sub(ticket.faults)
+impl Before {
+    /// How often the model may still send wrong arguments to this tool.
+    fn retries_left(&self, tool: &Arc<dyn Tool>) -> u32 {
+        tool.spec().retries.saturating_sub(self.faults)
+    }
 }
 
 /// Tells the model how much patience is left.

@@ -75,16 +75,18 @@ impl Driver {
     }
 
     /// Runs one batch. Dropping the future stops the tools.
-    async fn call_batch(&mut self, batch: Vec<CallTicket>) -> Result<(), Error> {
-        let (cx, toolbox) = (Arc::clone(&self.cx), self.toolbox.clone());
-        // Boxed, because a call is a large future and is moved three times before it runs.
-        let mut calls: Vec<_> =
-            batch.into_iter().map(|ticket| cx.call(&toolbox, ticket).boxed()).collect();
+    async fn call_batch(&mut self, mut batch: Vec<CallTicket>) -> Result<(), Error> {
         // Nearly always there is one, and that one needs no crowd.
-        if let [only] = calls.as_mut_slice() {
-            let outcome = only.await;
+        if batch.len() == 1
+            && let Some(only) = batch.pop()
+        {
+            let outcome = self.cx.call(&self.toolbox, only).await;
             return self.take(outcome);
         }
+        let (cx, toolbox) = (Arc::clone(&self.cx), self.toolbox.clone());
+        // Boxed, because a call is a large future and is moved three times before it runs.
+        let calls: Vec<_> =
+            batch.into_iter().map(|ticket| cx.call(&toolbox, ticket).boxed()).collect();
         let mut running = stream::iter(calls).buffer_unordered(cx.core.parallel_tools);
         while let Some(outcome) = running.next().await {
             self.take(outcome)?;

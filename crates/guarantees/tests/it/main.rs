@@ -18,6 +18,7 @@ mod event;
 mod input;
 mod kill;
 mod lease;
+mod operation;
 mod plan;
 mod stage;
 mod step;

@@ -94,10 +94,19 @@ impl Stage {
         self.worker_with(&[], failpoints).await
     }
 
+    /// A worker that does not wait for what is under way when it is asked to end.
+    pub(crate) async fn leaving_worker(&self) -> Process {
+        self.ready_worker(&["work", "--patience-ms", "0"], "").await
+    }
+
     /// A worker with options of its own.
     pub(crate) async fn worker_with(&self, options: &[&str], failpoints: &str) -> Process {
         let arguments: Vec<&str> = options.iter().copied().chain(["work"]).collect();
-        let worker = Process::start_with_input(self.node(&arguments, failpoints)).unwrap();
+        self.ready_worker(&arguments, failpoints).await
+    }
+
+    async fn ready_worker(&self, arguments: &[&str], failpoints: &str) -> Process {
+        let worker = Process::start_with_input(self.node(arguments, failpoints)).unwrap();
         worker.wait_for_line("ready ", LONG).await.unwrap();
         worker
     }
