@@ -5,7 +5,7 @@ use provost_store::row::approval::{self, ApprovalRow};
 use provost_store::row::attempt::{self, AttemptRow};
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::{self, RunRow};
-use provost_store::row::run_event::{self, RunEventRow};
+use provost_store::row::run_event::{self, Pos, RunEventRow};
 use provost_store::row::run_step::{self, RunStepRow};
 use provost_store::row::session::{self, SessionRow};
 use provost_store::row::task::{self, TaskRow};
@@ -107,7 +107,7 @@ impl Original {
             RunStepRow { run_id, ..row.clone() }.insert(tx)?;
         }
         for row in &self.events {
-            RunEventRow { run_id, ..row.clone() }.insert(tx)?;
+            RunEventRow { pos: Pos::NEXT, run_id, ..row.clone() }.insert(tx)?;
         }
         for (row, expires) in &self.approvals {
             let id: ApprovalId = env.id();

@@ -2,13 +2,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// One piece of a message.
 ///
 /// A kind that this version does not know is kept as [`Part::Unknown`], so that storing a message again loses nothing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
     /// Plain text.
@@ -28,6 +29,7 @@ pub enum Part {
     ToolResult(ToolResult),
     /// A part written by a newer version, kept as it was.
     #[serde(untagged)]
+    #[schemars(skip)]
     Unknown(Value),
 }
 
@@ -71,7 +73,7 @@ impl From<Document> for Part {
 }
 
 /// Where the bytes of an image or a document are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The provider fetches them.
@@ -109,7 +111,7 @@ impl Source {
 }
 
 /// A picture.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Image {
     /// Where it is.
     pub source: Source,
@@ -131,7 +133,7 @@ impl Image {
 }
 
 /// A document or any other file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// Where it is.
     pub source: Source,
@@ -154,7 +156,7 @@ impl Document {
 /// Data that only one provider understands: a signature, encrypted reasoning.
 ///
 /// Kept byte for byte, replayed only to the provider that made it, never edited.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Opaque {
     /// Whose it is, such as `anthropic`.
     pub provider: String,
@@ -165,7 +167,7 @@ pub struct Opaque {
 }
 
 /// What the model thought.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Reasoning {
     /// The readable part; empty where the provider hides it.
     #[serde(default)]
@@ -176,7 +178,7 @@ pub struct Reasoning {
 }
 
 /// A tool call the model asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
     /// The provider's id of this call; unique within a run.
     pub id: String,
@@ -205,7 +207,7 @@ impl ToolCall {
 }
 
 /// One piece of a tool result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ResultPart {
     /// Text.
@@ -219,6 +221,7 @@ pub enum ResultPart {
     File(Document),
     /// A part written by a newer version, kept as it was.
     #[serde(untagged)]
+    #[schemars(skip)]
     Unknown(Value),
 }
 
@@ -239,7 +242,7 @@ impl ResultPart {
 }
 
 /// What a tool call gave.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
     /// Which call this answers.
     pub call_id: String,

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -203,7 +204,7 @@ impl EventKind {
 }
 
 /// A question to a person: may this exact call run?
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalRequest {
     /// The question's own id.
     pub id: ApprovalId,
@@ -218,7 +219,7 @@ pub struct ApprovalRequest {
 }
 
 /// The answer to an [`ApprovalRequest`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ApprovalDecision {
     /// Run it.
@@ -232,7 +233,7 @@ pub enum ApprovalDecision {
 }
 
 /// Which limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
     /// Rounds of tool calls.
@@ -270,7 +271,7 @@ impl LimitKind {
 }
 
 /// A limit that was reached, in words a person can act on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitReached {
     /// Which one.
     pub limit: LimitKind,
@@ -281,7 +282,7 @@ pub struct LimitReached {
 }
 
 /// How a conversation was shortened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compaction {
     /// Which strategy.
     pub strategy: String,

@@ -133,6 +133,19 @@ macro_rules! id_type {
             }
         }
 
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "type": "string",
+                    "pattern": concat!("^", $prefix, "_[0-7][0-9a-hjkmnp-tv-z]{25}$"),
+                })
+            }
+        }
+
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
@@ -177,6 +190,18 @@ id_type!(
 id_type!(
     /// The place where one attempt runs; never used twice.
     ExecutionId, "exe"
+);
+id_type!(
+    /// A key to the run API; what it opens is stored beside it.
+    TokenId, "tok"
+);
+id_type!(
+    /// An address that is told what happens in a namespace.
+    WebhookId, "whk"
+);
+id_type!(
+    /// One event on its way to such an address.
+    WebhookPostId, "whp"
 );
 
 #[cfg(test)]

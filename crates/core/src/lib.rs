@@ -31,7 +31,7 @@ pub use event::{
 };
 pub use id::{
     ApprovalId, DeliveryId, ExecutionId, IdError, InputId, MessageId, RunId, SessionId, TaskId,
-    TypedId, WorkerId,
+    TokenId, TypedId, WebhookId, WebhookPostId, WorkerId,
 };
 pub use limits::Limits;
 pub use message::{Message, Role, StopReason};

@@ -79,6 +79,14 @@ pub const DELIVERY_DELAY: Duration = Duration::from_secs(15);
 pub const DELIVERY_DELAY_MAX: Duration = Duration::from_secs(300);
 /// How long a delivery is sent again before it is left to an operator.
 pub const DELIVERY_GIVE_UP: Duration = Duration::from_secs(30 * 60);
+/// Webhooks of one namespace.
+pub const WEBHOOKS_MAX: usize = 100;
+/// The first wait before an event is sent to a webhook again.
+pub const POST_DELAY: Duration = Duration::from_secs(5);
+/// The longest wait before an event is sent to a webhook again.
+pub const POST_DELAY_MAX: Duration = Duration::from_secs(3600);
+/// How long an event is sent to a webhook again before it is given up.
+pub const POST_GIVE_UP: Duration = Duration::from_secs(24 * 3600);
 /// Failures to run anything that open the breaker of a class.
 pub const CLASS_FAILURES_MAX: usize = 5;
 /// Failures to run anything after which a class is shown with a warning.

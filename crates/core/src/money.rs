@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Usage;
@@ -13,8 +14,9 @@ use crate::Usage;
 const PRICE_UNIT_TOKENS: u64 = 1_000_000;
 
 /// An ISO 4217 currency code.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
 pub struct Currency([u8; 3]);
 
 impl Currency {
@@ -78,9 +80,10 @@ pub enum MoneyError {
 }
 
 /// An exact amount in one currency.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Money {
     /// How much.
+    #[schemars(with = "String")]
     pub amount: Decimal,
     /// Of what.
     #[serde(default)]
@@ -94,6 +97,11 @@ impl Money {
     /// An amount of dollars.
     pub fn usd(amount: Decimal) -> Self {
         Self { amount, currency: Currency::USD }
+    }
+
+    /// So many millionths of the ledger's currency.
+    pub fn from_micros(micros: i64) -> Self {
+        Self { amount: Decimal::new(micros, 6).normalize(), currency: Currency::default() }
     }
 
     /// In millionths of the currency, rounded up: what is set aside must not be too little.

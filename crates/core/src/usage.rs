@@ -2,13 +2,14 @@
 
 use std::ops::AddAssign;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Tokens of one model call, or of many.
 ///
 /// One meaning for every vendor: `input` is everything that was sent, cached or not; `cache_read` and `cache_write` are
 /// parts of it; `reasoning` is a part of `output`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// All input tokens.
     pub input: u64,

@@ -20,6 +20,7 @@ mod lease;
 mod name;
 mod outcome;
 mod policy;
+mod post;
 mod queue;
 mod retry;
 mod run;
@@ -46,6 +47,7 @@ pub use policy::{
     Ask, Decision, ExecPolicy, Host, PolicyError, PolicyPatch, Resources, RuntimeType, Security,
     Supported, WorkspaceAccess, decide,
 };
+pub use post::{PostEvent, PostState, next_post, post_gives_up_at};
 pub use queue::{
     DropPolicy, InputAction, Overflow, QueueMode, QueueOverride, QueueSettings, Situation,
 };

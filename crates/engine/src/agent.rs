@@ -30,6 +30,23 @@ pub struct AgentProfile {
     pub config: AgentConfig,
 }
 
+/// What changes about an agent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AgentChange {
+    /// Another name for people, or none.
+    pub title: Option<Option<String>>,
+    /// What changes in its configuration: maps are merged, `null` takes a key away, the rest stays.
+    pub config: Map<String, Value>,
+    /// The revision that the caller has seen; refused if it is another one by now.
+    pub revision: Option<u64>,
+}
+
+impl From<Map<String, Value>> for AgentChange {
+    fn from(config: Map<String, Value>) -> Self {
+        Self { config, ..Self::default() }
+    }
+}
+
 impl AgentProfile {
     pub(crate) fn read(row: AgentRow) -> Result<Self, EngineError> {
         let AgentRow { name, revision, title, config, .. } = row;
@@ -109,19 +126,23 @@ impl Engine {
         Ok(Page::new(items?, limit, |profile| profile.name.clone()))
     }
 
-    /// Changes an agent: maps are merged, `null` takes a key away, the rest stays. Runs that were accepted before keep what
-    /// they were accepted with.
+    /// Changes an agent. Runs that were accepted before keep what they were accepted with.
     pub async fn update_agent(
         &self,
         namespace: &Namespace,
         name: &str,
-        change: Map<String, Value>,
+        change: impl Into<AgentChange>,
     ) -> Result<AgentProfile, EngineError> {
-        let (namespace, name) = (namespace.clone(), name.to_owned());
+        let (namespace, name, change) = (namespace.clone(), name.to_owned(), change.into());
         let write = self.shared.store.write(move |tx| {
             let known = resolve(tx, &namespace, Some(&name))?;
-            let config = known.config.merged(&change)?;
-            put(tx, &namespace, &name, known.title.as_deref(), &config)
+            if change.revision.is_some_and(|seen| seen != known.revision) {
+                let (id, current) = (name.clone(), known.revision);
+                return Err(WorkError::Stale { what: "agent", id, current }.into());
+            }
+            let config = known.config.merged(&change.config)?;
+            let title = change.title.as_ref().unwrap_or(&known.title);
+            put(tx, &namespace, &name, title.as_deref(), &config)
         });
         write.await
     }

@@ -28,6 +28,7 @@ use crate::error::EngineError;
 use crate::follow::Show;
 use crate::journal::RunJournal;
 use crate::lease::Lease;
+use crate::live::{LivePlace, Tap};
 use crate::load::{self, Loaded};
 use crate::settle::{self, Terms};
 use crate::verdict::Verdict;
@@ -63,13 +64,13 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn new(lease: Lease) -> Self {
+    pub(crate) fn new(lease: Lease, tap: &Arc<Tap>) -> Self {
         Self {
+            show: Show::new(LivePlace::of(&lease), Arc::clone(tap)),
             lease: Arc::new(lease),
             signal: watch::Sender::new(Signal::Work),
             journal: Mutex::default(),
             over: CancellationToken::new(),
-            show: Show::default(),
         }
     }
 
@@ -89,6 +90,11 @@ impl Live {
         if let (Signal::Abandon, Some(journal)) = (signal, &*journal) {
             journal.close();
         }
+    }
+
+    /// True if it goes to its next boundary and no further, because its worker stops.
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.signal.borrow() == Signal::Drain
     }
 
     /// Looks for inputs at the next boundary.

@@ -11,7 +11,7 @@ use provost_core::work::{
     send_key,
 };
 use provost_core::{DeliveryId, Env, Message, MessageId, RunId};
-use provost_store::row::delivery::{self, DeliveryRow};
+use provost_store::row::delivery::{self, DeliveryFilter, DeliveryRow};
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::{run_step, task};
 use provost_store::{Hint, Tx};
@@ -23,6 +23,7 @@ pub(crate) use self::send::run;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::state::word;
+use crate::task::{PAGE_MAX, Page};
 use crate::{input, message, outbox};
 
 /// The answer of an agent that has nothing to say to the outside.
@@ -56,6 +57,20 @@ impl Engine {
             Ok::<_, EngineError>(delivery::list(tx, namespace.as_str(), state.as_str(), limit)?)
         });
         listed.await
+    }
+
+    /// The deliveries of a namespace, newest first. The next page begins where `filter.before` says.
+    pub async fn deliveries_page(
+        &self,
+        namespace: &Namespace,
+        filter: DeliveryFilter,
+        limit: u64,
+    ) -> Result<Page<DeliveryRow, DeliveryId>, EngineError> {
+        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
+        let rows = self.shared.store.read(move |tx| {
+            Ok::<_, EngineError>(delivery::page(tx, namespace.as_str(), &filter, limit)?)
+        });
+        Ok(Page::new(rows.await?, limit, |row| row.id))
     }
 
     /// Sends a delivery again that failed, is blocked or unknown. It is a new generation with a new key: if it had arrived

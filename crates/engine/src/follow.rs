@@ -12,6 +12,7 @@ use tokio::sync::broadcast;
 use crate::attempt::Live;
 use crate::engine::{Engine, Shared};
 use crate::error::EngineError;
+use crate::live::{Draft, LivePlace, Tap};
 use crate::state::word;
 
 /// Events of an attempt that are kept for those who come late.
@@ -21,33 +22,58 @@ const BEHIND_MAX: usize = 1024;
 
 /// The events of one attempt.
 pub(crate) struct Show {
-    kept: Mutex<VecDeque<Event>>,
+    kept: Mutex<Kept>,
     sender: broadcast::Sender<Event>,
+    place: LivePlace,
+    tap: Arc<Tap>,
 }
 
-impl Default for Show {
-    fn default() -> Self {
-        Self { kept: Mutex::default(), sender: broadcast::Sender::new(BEHIND_MAX) }
-    }
+#[derive(Default)]
+struct Kept {
+    events: VecDeque<Event>,
+    /// How many there were before.
+    dropped: u64,
 }
 
 impl Show {
+    pub(crate) fn new(place: LivePlace, tap: Arc<Tap>) -> Self {
+        Self { kept: Mutex::default(), sender: broadcast::Sender::new(BEHIND_MAX), place, tap }
+    }
+
     pub(crate) fn publish(&self, event: Event) {
+        let Some(sink) = self.tap.wanted(self.place.run) else {
+            self.keep(event);
+            return;
+        };
+        let number = self.keep(event.clone());
+        sink.live(&self.place, number, &event);
+    }
+
+    /// Keeps an event and passes it on to those who follow; returns its number.
+    fn keep(&self, event: Event) -> u64 {
         let mut kept = self.lock();
-        if kept.len() == KEPT_MAX {
-            kept.pop_front();
+        if kept.events.len() == KEPT_MAX {
+            kept.events.pop_front();
+            kept.dropped += 1;
         }
-        kept.push_back(event.clone());
+        let number = kept.dropped + kept.events.len() as u64;
+        kept.events.push_back(event.clone());
         // Under the lock, so that whoever joins gets each event once. Nobody may be watching.
         drop(self.sender.send(event));
+        number
+    }
+
+    pub(crate) fn draft(&self) -> Draft {
+        let kept = self.lock();
+        Draft::of(&self.place, &kept.events, kept.dropped)
     }
 
     fn join(&self) -> (VecDeque<Event>, broadcast::Receiver<Event>) {
         let kept = self.lock();
-        (kept.clone(), self.sender.subscribe())
+        (kept.events.clone(), self.sender.subscribe())
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Event>> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -74,7 +74,8 @@ pub struct Forked {
 /// A fork to make.
 struct Fork<'a> {
     run: RunId,
-    step: u64,
+    /// The newest committed one, if none is named.
+    step: Option<u64>,
     edits: &'a ForkEdits,
     env: &'a Env,
 }
@@ -90,15 +91,15 @@ struct Point {
 }
 
 impl Engine {
-    /// Makes a new run that shares the steps of another one up to a committed step.
+    /// Makes a new run that shares the steps of another one up to a committed step; the newest one, if none is named.
     pub async fn fork(
         &self,
         namespace: &Namespace,
         run: RunId,
-        step: u64,
+        step: impl Into<Option<u64>>,
         edits: ForkEdits,
     ) -> Result<Forked, EngineError> {
-        let (namespace, env) = (namespace.clone(), self.shared.env.clone());
+        let (namespace, env, step) = (namespace.clone(), self.shared.env.clone(), step.into());
         let forked = self
             .shared
             .store
@@ -128,10 +129,19 @@ fn fork(tx: &mut Tx<'_>, namespace: &Namespace, wanted: &Fork<'_>) -> Result<For
 
 /// Where the fork leaves its origin.
 fn find_point(tx: &mut Tx<'_>, origin: RunRow, wanted: &Fork<'_>) -> Result<Point, EngineError> {
-    let row = run_step::get(tx, origin.id, wanted.step)?;
+    let row = match wanted.step {
+        Some(step) => run_step::get(tx, origin.id, step)?,
+        None => run_step::last_fed(tx, origin.id)?,
+    };
     let fed = row.and_then(|row| row.fed).ok_or_else(|| {
-        let problem = format!("step {} of {} is not committed", wanted.step, origin.id);
-        WorkError::invalid("step", problem, "name a committed step of this run")
+        let (problem, fix) = match wanted.step {
+            Some(step) => (
+                format!("step {step} of {} is not committed", origin.id),
+                "name a committed step of this run",
+            ),
+            None => (format!("{} has no committed step", origin.id), "wait until it has done one"),
+        };
+        WorkError::invalid("step", problem, fix)
     })?;
     match &wanted.edits.edit {
         ForkEdit::None => Ok(Point { origin, fed: Some(fed), says: None }),
@@ -279,7 +289,10 @@ fn new_task(
         session_id: session.id.clone(),
         parent_task_id: None,
         state: TaskState::accepted(/*delayed*/ false).as_str().to_owned(),
-        spawned_by: Some(format!("fork:{}:{}", wanted.run, wanted.step)),
+        spawned_by: Some(match wanted.step {
+            Some(step) => format!("fork:{}:{step}", wanted.run),
+            None => format!("fork:{}", wanted.run),
+        }),
         current_run_id: Some(wanted.env.id()),
         run_count: 0,
         next_input: 1,

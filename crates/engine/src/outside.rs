@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use provost_store::row::{blob, outbox};
+use provost_store::row::{blob, outbox, webhook_post};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::delivery::{self, DeliveryAdapter};
 use crate::engine::{Engine, Shared};
 use crate::error::EngineError;
+use crate::live::Tap;
 use crate::outbox::{self as publishing, Publisher};
 use crate::schedule;
 use crate::workspace::Workspaces;
@@ -21,7 +22,7 @@ const TIDY: Duration = Duration::from_secs(3600);
 const BATCH: u64 = 200;
 /// How long what was told is kept, so that a receiver that asks can be answered.
 const TOLD: Duration = Duration::from_secs(24 * 3600);
-/// How long what nobody publishes is kept.
+/// How long what nobody publishes is kept, and what was posted to webhooks.
 const UNTOLD: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How old a blob must be before it is removed because nothing refers to it.
 const ORPHAN: Duration = Duration::from_secs(24 * 3600);
@@ -30,6 +31,8 @@ const ORPHAN: Duration = Duration::from_secs(24 * 3600);
 #[derive(Default)]
 pub(crate) struct Outside {
     given: Mutex<Given>,
+    /// Where live events go.
+    pub(crate) tap: Arc<Tap>,
     /// Told when a schedule was made or changed in this process.
     pub(crate) schedules_changed: Notify,
 }
@@ -79,7 +82,8 @@ impl Engine {
         self.shared.outside.lock().workspaces = Some(Arc::new(workspaces));
     }
 
-    /// Removes up to a batch of what nothing needs any more: blobs that nothing refers to, notices that were published.
+    /// Removes up to a batch of what nothing needs any more: blobs that nothing refers to, notices that were published, posts
+    /// that were settled.
     /// A worker does it by itself now and then. Returns how many rows went.
     pub async fn tidy(&self) -> Result<u64, EngineError> {
         tidy(&self.shared).await
@@ -114,7 +118,8 @@ async fn tidy(shared: &Shared) -> Result<u64, EngineError> {
     let swept = shared.store.write(|tx| {
         let now = tx.now();
         let told = outbox::sweep(tx, now.before(TOLD), now.before(UNTOLD), BATCH)?;
-        Ok::<_, EngineError>(told + blob::sweep(tx, now.before(ORPHAN), BATCH)?)
+        let posts = webhook_post::sweep(tx, now.before(UNTOLD), BATCH)?;
+        Ok::<_, EngineError>(told + posts + blob::sweep(tx, now.before(ORPHAN), BATCH)?)
     });
     swept.await
 }

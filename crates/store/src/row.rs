@@ -103,11 +103,14 @@ pub mod blob;
 pub mod boot;
 pub mod budget;
 pub mod ceiling;
+pub mod census;
 pub mod delivery;
 pub mod exec_class;
+mod filter;
 pub mod idem;
 pub mod input;
 pub mod journal;
+pub mod log;
 pub mod message;
 pub mod meta;
 pub mod outbox;
@@ -121,7 +124,10 @@ pub mod session;
 pub mod session_entry;
 pub mod task;
 pub mod timer;
+pub mod token;
 mod update;
+pub mod webhook;
+pub mod webhook_post;
 pub mod worker;
 
 #[cfg(test)]

@@ -87,6 +87,23 @@ impl<'a> Tx<'a> {
         Ok(rows)
     }
 
+    /// Rows up to and with the first one that is enough.
+    pub fn until<T: FromRow>(
+        &mut self,
+        sql: &str,
+        params: &[Value<'_>],
+        mut enough: impl FnMut(&T) -> bool,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut rows = Vec::new();
+        self.sql.query(sql, params, &mut |row| {
+            let row = T::from_row(row)?;
+            let last = enough(&row);
+            rows.push(row);
+            Ok(if last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(rows)
+    }
+
     /// True if there is a row.
     pub fn exists(&mut self, sql: &str, params: &[Value<'_>]) -> Result<bool, StoreError> {
         let mut found = false;

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use provost_core::{
-    ApprovalId, DeliveryId, ExecutionId, InputId, MessageId, RunId, TaskId, Timestamp, WorkerId,
+    ApprovalId, DeliveryId, ExecutionId, InputId, MessageId, RunId, Secret, TaskId, Timestamp,
+    TokenId, WebhookId, WebhookPostId, WorkerId,
 };
 
 use crate::StoreError;
@@ -204,6 +205,18 @@ impl FromColumn for String {
     }
 }
 
+impl ToColumn for Secret<String> {
+    fn to_value(&self) -> Value<'_> {
+        self.expose().to_value()
+    }
+}
+
+impl FromColumn for Secret<String> {
+    fn from_value(value: Value<'_>) -> Result<Self, String> {
+        String::from_value(value).map(Self::new)
+    }
+}
+
 impl ToColumn for [u8] {
     fn to_value(&self) -> Value<'_> {
         Value::Bytes(Cow::Borrowed(self))
@@ -244,4 +257,16 @@ macro_rules! text_columns {
         }
     )*};
 }
-text_columns!(ApprovalId, DeliveryId, ExecutionId, InputId, MessageId, RunId, TaskId, WorkerId);
+text_columns!(
+    ApprovalId,
+    DeliveryId,
+    ExecutionId,
+    InputId,
+    MessageId,
+    RunId,
+    TaskId,
+    TokenId,
+    WebhookId,
+    WebhookPostId,
+    WorkerId,
+);

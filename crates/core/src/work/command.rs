@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::RUN_TIMEOUT_DEFAULT;
@@ -27,7 +28,7 @@ words! {
 }
 
 /// Where a message came from. It says who spoke; it grants nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InputProvenance {
     /// Who speaks.
@@ -57,7 +58,7 @@ impl InputProvenance {
 }
 
 /// Where a message came in and where its answer goes.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RoutingContext {
     /// Who it was addressed to.
@@ -123,7 +124,7 @@ impl RoutingContext {
 }
 
 /// A piece of work that is handed in.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentCommand {
     /// What is said: text, pictures, documents.

@@ -85,6 +85,16 @@ pub enum WorkError {
         /// Its id or name as it was given.
         id: String,
     },
+    /// It is not what the caller last saw.
+    #[error("{what} `{id}` is at revision {current} by now: read it again, then change that")]
+    Stale {
+        /// What was to be changed.
+        what: &'static str,
+        /// Its id or name.
+        id: String,
+        /// Its revision.
+        current: u64,
+    },
     /// The key was used before, for something else.
     #[error("the idempotency key `{key}` was used for another request: use a new key")]
     IdempotencyMismatch {
@@ -155,6 +165,7 @@ impl WorkError {
             Self::TooLarge { .. } => "payload_too_large",
             Self::NotFound { .. } => "not_found",
             Self::Exists { .. } => "exists",
+            Self::Stale { .. } => "stale",
             Self::IdempotencyMismatch { .. } => "idempotency_mismatch",
             Self::Busy { .. } => "busy",
             Self::Full { .. } => "full",
@@ -174,6 +185,7 @@ impl WorkError {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Full { .. } => ErrorKind::Exhausted,
             Self::Exists { .. }
+            | Self::Stale { .. }
             | Self::IdempotencyMismatch { .. }
             | Self::Busy { .. }
             | Self::Fenced { .. }

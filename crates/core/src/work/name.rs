@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{NAMESPACE_CHARS_MAX, SESSION_CHARS_MAX};
@@ -13,8 +14,9 @@ use crate::work::error::quoted;
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident, $path:literal, $check:expr, $fix:expr) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String", into = "String")]
+        #[schemars(with = "String")]
         pub struct $name(String);
 
         impl $name {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
@@ -138,7 +139,7 @@ impl QueueMode {
 }
 
 /// How the waiting messages of a session are treated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSettings {
     /// The mode of a message that does not say one.
@@ -147,6 +148,7 @@ pub struct QueueSettings {
     pub cap: usize,
     /// The quiet time after which collected messages become one turn.
     #[serde(rename = "debounce_ms", with = "millis")]
+    #[schemars(with = "u64")]
     pub debounce: Duration,
     /// What gives way when too many wait.
     pub drop: DropPolicy,
@@ -164,7 +166,7 @@ impl Default for QueueSettings {
 }
 
 /// What one layer says about waiting messages; the rest it leaves as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueOverride {
     /// Another mode.

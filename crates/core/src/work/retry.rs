@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
@@ -28,18 +29,20 @@ words! {
 /// How a run is tried again after an attempt failed.
 ///
 /// The default is 3 attempts with a growing wait. (The package this follows used 2 without any wait.)
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryPolicy {
     /// Attempts in all, the first one included.
     pub max_attempts: u32,
     /// The first wait; zero tries again at once.
     #[serde(rename = "delay_ms", with = "millis")]
+    #[schemars(with = "u64")]
     pub delay: Duration,
     /// How many times longer each further wait is.
     pub factor: u32,
     /// No wait that we choose is longer.
     #[serde(rename = "cap_ms", with = "millis")]
+    #[schemars(with = "u64")]
     pub cap: Duration,
     /// How a wait is spread.
     pub jitter: Jitter,

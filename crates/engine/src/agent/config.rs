@@ -62,6 +62,12 @@ impl AgentConfig {
         }
     }
 
+    /// The same, for a name that somebody gave.
+    pub fn default_named(name: &str) -> Result<Self, EngineError> {
+        check_name(name)?;
+        Ok(Self::default_for(name))
+    }
+
     /// Checks everything that can be checked without asking anybody.
     pub fn validate(&self) -> Result<(), EngineError> {
         if let Some(runner) = self.runner.as_deref().filter(|runner| *runner != RUNNER) {

@@ -88,7 +88,7 @@ impl Desk {
     }
 
     fn begin(&self, lease: Lease) {
-        let live = Arc::new(Live::new(lease));
+        let live = Arc::new(Live::new(lease, &self.shared.outside.tap));
         self.shared.live().insert(live.lease.run, Arc::clone(&live));
         let under_way = UnderWay {
             shared: Arc::clone(&self.shared),

@@ -30,6 +30,12 @@ async fn g59_old_runs_go_and_the_conversation_stays() {
     let first = house.accept(fresh("one")).await;
     house.ended(first.run).await;
     house.clock.advance(91 * DAY);
+    let newest = house.engine.log_bounds().await.unwrap().last;
+    let removed = house.engine.remove_old().await.unwrap();
+    assert_eq!(removed.tasks, 0, "no position of the log is given out twice, so its end stays");
+    let other = house.say("other", "one").await;
+    house.ended(other.run).await;
+    assert!(house.events(other.run).await.iter().all(|event| event.pos.get() > newest));
     let removed = house.engine.remove_old().await.unwrap();
     assert_eq!(removed.tasks, 1);
     assert_eq!(
@@ -86,6 +92,8 @@ async fn events_and_questions_go_before_their_runs_but_the_end_stays() {
     assert_eq!(removed.events, run.next_seq - 2);
     let events = house.events(accepted.run).await;
     assert_eq!(events.len(), 1);
+    let bounds = house.engine.log_bounds().await.unwrap();
+    assert_eq!((bounds.floor, bounds.last), (events[0].pos.get() - 1, events[0].pos.get()));
     assert_eq!((events[0].kind.as_str(), events[0].seq), ("finished", run.next_seq - 1));
     let first = house.store.read(move |tx| run_event::first_kept(tx, accepted.run)).await.unwrap();
     assert_eq!(first, Some(run.next_seq - 1), "whoever reads on from before is told");
@@ -118,6 +126,8 @@ async fn g59_a_key_is_remembered_as_long_as_its_task() {
     let again = house.accept(keyed()).await;
     assert_eq!((again.deduped, again.task), (true, first.task));
     house.clock.advance(11 * DAY);
+    let other = house.say("other", "go").await;
+    house.ended(other.run).await;
     assert_eq!(house.engine.remove_old().await.unwrap().tasks, 1);
     let new = house.accept(keyed()).await;
     assert!(!new.deduped && new.task != first.task);

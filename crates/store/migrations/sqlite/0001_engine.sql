@@ -118,11 +118,15 @@ CREATE TABLE run_snapshot (
 ) WITHOUT ROWID;
 CREATE INDEX run_snapshot_blob ON run_snapshot(blob) WHERE blob IS NOT NULL;
 
+-- The log. `pos` is the position in the whole of it, one more than the highest there is. SQLite has one writer at a time, so
+-- positions are in the order of commits: who has read up to one has missed nothing before it. Where transactions commit beside
+-- each other that is not so, and a position must be given out in another way.
+-- The row with the highest position is never removed, so no position is given out twice.
 CREATE TABLE run_event (
-  run_id TEXT NOT NULL, seq BIGINT NOT NULL, epoch BIGINT NOT NULL, attempt_no BIGINT NOT NULL,
+  pos INTEGER PRIMARY KEY, run_id TEXT NOT NULL, seq BIGINT NOT NULL, epoch BIGINT NOT NULL, attempt_no BIGINT NOT NULL,
   kind TEXT NOT NULL, at BIGINT NOT NULL, message_id TEXT, body TEXT, blob TEXT,
-  PRIMARY KEY (run_id, seq)
-) WITHOUT ROWID;
+  UNIQUE (run_id, seq)
+);
 CREATE INDEX run_event_blob ON run_event(blob) WHERE blob IS NOT NULL;
 
 CREATE TABLE input (

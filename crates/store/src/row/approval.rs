@@ -2,6 +2,7 @@
 
 use provost_core::{ApprovalId, RunId, TaskId, Timestamp};
 
+use super::filter::Filter;
 use crate::{StoreError, Tx, params};
 
 table! {
@@ -42,6 +43,19 @@ table! {
     }
 }
 
+/// Which approvals to list.
+#[derive(Debug, Clone, Default)]
+pub struct ApprovalFilter {
+    /// In this state only.
+    pub state: Option<String>,
+    /// Of this run only.
+    pub run: Option<RunId>,
+    /// Of this task only.
+    pub task: Option<TaskId>,
+    /// Older than this one: the last of the page before.
+    pub before: Option<ApprovalId>,
+}
+
 /// The approval with the id.
 pub fn get(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Option<ApprovalRow>, StoreError> {
     tx.optional(&ApprovalRow::select("WHERE id = ?1"), params![id])
@@ -68,6 +82,22 @@ pub fn open(
         "WHERE namespace = ?1 AND state = 'pending' AND id > coalesce(?2, '') ORDER BY id LIMIT ?3",
     );
     tx.all(&sql, params![namespace, after, limit])
+}
+
+/// Approvals of a namespace in any state, newest first.
+pub fn list(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    filter: &ApprovalFilter,
+    limit: u64,
+) -> Result<Vec<ApprovalRow>, StoreError> {
+    let ApprovalFilter { state, run, task, before } = filter;
+    Filter::of(namespace)
+        .maybe("state = {}", state)
+        .maybe("id IN (SELECT q.id FROM approval q WHERE q.run_id = {})", run)
+        .maybe("task_id = {}", task)
+        .maybe("id < {}", before)
+        .rows(tx, ApprovalRow::select, "id DESC", limit)
 }
 
 /// Every approval of a run, oldest first.

@@ -2,6 +2,7 @@
 
 use provost_core::{DeliveryId, MessageId, RunId, Timestamp};
 
+use super::filter::Filter;
 use crate::{StoreError, ToColumn, Tx, params};
 
 table! {
@@ -42,6 +43,17 @@ table! {
         /// When it last changed.
         updated: Timestamp,
     }
+}
+
+/// Which deliveries to list.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryFilter {
+    /// In this state only.
+    pub state: Option<String>,
+    /// Of this run only.
+    pub run: Option<RunId>,
+    /// Older than this one: the last of the page before.
+    pub before: Option<DeliveryId>,
 }
 
 /// The delivery with the id.
@@ -103,6 +115,21 @@ pub fn list(
 ) -> Result<Vec<DeliveryRow>, StoreError> {
     let sql = DeliveryRow::select("WHERE namespace = ?1 AND state = ?2 ORDER BY id DESC LIMIT ?3");
     tx.all(&sql, params![namespace, state, limit])
+}
+
+/// Deliveries of a namespace, newest first.
+pub fn page(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    filter: &DeliveryFilter,
+    limit: u64,
+) -> Result<Vec<DeliveryRow>, StoreError> {
+    let DeliveryFilter { state, run, before } = filter;
+    Filter::of(namespace)
+        .maybe("state = {}", state)
+        .maybe("run_id = {}", run)
+        .maybe("id < {}", before)
+        .rows(tx, DeliveryRow::select, "id DESC", limit)
 }
 
 /// When the next delivery that nobody is sending is due.

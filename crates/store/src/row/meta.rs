@@ -17,10 +17,28 @@ table! {
 
 /// How often the database was restored. Whoever worked on it before belongs to an older generation.
 pub fn generation(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
-    let value: String = tx.one("SELECT value FROM meta WHERE key = 'generation'", params![])?;
-    value.parse().map_err(|error| StoreError::Damaged {
-        detail: format!("the generation is `{value}`: {error}"),
-    })
+    number(tx, "generation")
+}
+
+/// Up to this position events may have been removed from the log: whoever reads on from before it may have missed some.
+pub fn log_floor(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    number(tx, "log_floor")
+}
+
+/// Notes up to which position events were removed.
+pub(crate) fn raise_log_floor(tx: &mut Tx<'_>, pos: u64) -> Result<(), StoreError> {
+    if pos > log_floor(tx)? {
+        let sql = "UPDATE meta SET value = ?1 WHERE key = 'log_floor'";
+        tx.execute(sql, params![pos.to_string()])?;
+    }
+    Ok(())
+}
+
+fn number(tx: &mut Tx<'_>, key: &str) -> Result<u64, StoreError> {
+    let value: String = tx.one("SELECT value FROM meta WHERE key = ?1", params![key])?;
+    value
+        .parse()
+        .map_err(|error| StoreError::Damaged { detail: format!("the {key} is `{value}`: {error}") })
 }
 
 /// The epoch at which new runs of this generation start: above every epoch of the generations before.

@@ -2,6 +2,7 @@
 
 use provost_core::{MessageId, RunId, TaskId, Timestamp};
 
+use super::meta;
 use crate::body::Body;
 use crate::{StoreError, Tx, params};
 
@@ -13,12 +14,15 @@ const REMOVABLE: &str = "t.ended < ?1 AND t.state IN ('done', 'error', 'dropped'
     AND NOT EXISTS (SELECT 1 FROM task p WHERE p.id = t.parent_task_id AND p.ended IS NULL)
     AND NOT EXISTS (SELECT 1 FROM input i WHERE i.task_id = t.id AND i.state IN ('pending', 'claimed'))
     AND NOT EXISTS (SELECT 1 FROM run r JOIN delivery d ON d.run_id = r.id
-                     WHERE r.task_id = t.id AND d.state IN ('pending', 'sending'))";
+                     WHERE r.task_id = t.id AND d.state IN ('pending', 'sending'))
+    AND t.id <> coalesce((SELECT r.task_id FROM run_event e JOIN run r ON r.id = e.run_id
+                           ORDER BY e.pos DESC LIMIT 1), '')";
 
 /// Tasks that ended before `before` and that nothing needs any more, oldest first, after the id `after`.
 ///
 /// A task stays while one of its runs is not over, a child of it lives, the task above it lives, a run shares its steps, or
-/// an answer of it is still on its way.
+/// an answer of it is still on its way; and while the last event of the whole log is its own, so that no position in the log
+/// is given out twice.
 pub fn removable_tasks(
     tx: &mut Tx<'_>,
     before: Timestamp,
@@ -67,6 +71,9 @@ pub fn rewrite_message(tx: &mut Tx<'_>, id: MessageId, body: &Body) -> Result<()
 
 /// Removes a run with everything that belongs to it alone.
 pub fn remove_run(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
+    let last: Option<u64> =
+        tx.one("SELECT max(pos) FROM run_event WHERE run_id = ?1", params![id])?;
+    meta::raise_log_floor(tx, last.unwrap_or(0))?;
     for table in ["attempt", "run_step", "run_snapshot", "run_event", "approval", "delivery"] {
         tx.execute(&format!("DELETE FROM {table} WHERE run_id = ?1"), params![id])?;
     }
@@ -113,11 +120,11 @@ pub fn runs_with_events(
 
 /// Removes the events of a run that has ended, but not the last one, which tells how.
 pub fn remove_events(tx: &mut Tx<'_>, id: RunId) -> Result<u64, StoreError> {
-    tx.execute(
-        "DELETE FROM run_event WHERE run_id = ?1
-            AND seq < (SELECT next_seq - 1 FROM run WHERE id = ?1 AND phase = 'done')",
-        params![id],
-    )
+    const OLD: &str = "run_event WHERE run_id = ?1
+        AND seq < (SELECT next_seq - 1 FROM run WHERE id = ?1 AND phase = 'done')";
+    let last: Option<u64> = tx.one(&format!("SELECT max(pos) FROM {OLD}"), params![id])?;
+    meta::raise_log_floor(tx, last.unwrap_or(0))?;
+    tx.execute(&format!("DELETE FROM {OLD}"), params![id])
 }
 
 /// Removes up to `limit` questions that were settled before `before`, of runs that have ended.

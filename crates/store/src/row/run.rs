@@ -2,6 +2,7 @@
 
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
+use super::filter::Filter;
 use crate::{StoreError, ToColumn, Tx, params};
 
 table! {
@@ -123,6 +124,10 @@ pub struct RunFilter {
     pub agent: Option<String>,
     /// With this status only.
     pub status: Option<String>,
+    /// In this phase only.
+    pub phase: Option<String>,
+    /// Started by this run only.
+    pub parent: Option<RunId>,
     /// Older than this one: the last of the page before.
     pub before: Option<RunId>,
 }
@@ -144,13 +149,20 @@ pub fn list(
     filter: &RunFilter,
     limit: u64,
 ) -> Result<Vec<RunRow>, StoreError> {
-    let sql = RunRow::select(
-        "WHERE namespace = ?1 AND (?2 IS NULL OR task_id = ?2) AND (?3 IS NULL OR session_id = ?3)
-           AND (?4 IS NULL OR agent = ?4) AND (?5 IS NULL OR status = ?5) AND (?6 IS NULL OR id < ?6)
-         ORDER BY id DESC LIMIT ?7",
-    );
-    let RunFilter { task_id, session_id, agent, status, before } = filter;
-    tx.all(&sql, params![namespace, task_id, session_id, agent, status, before, limit])
+    let RunFilter { task_id, session_id, agent, status, phase, parent, before } = filter;
+    Filter::of(namespace)
+        .maybe("id IN (SELECT q.id FROM run q WHERE q.task_id = {})", task_id)
+        .maybe("id IN (SELECT q.id FROM run q WHERE q.parent_run_id = {})", parent)
+        .maybe(
+            "id IN (SELECT q.id FROM task t JOIN run q ON q.task_id = t.id
+                     WHERE t.namespace = ?1 AND t.session_id = {})",
+            session_id,
+        )
+        .maybe("agent = {}", agent)
+        .maybe("status = {}", status)
+        .maybe("phase = {}", phase)
+        .maybe("id < {}", before)
+        .rows(tx, RunRow::select, "id DESC", limit)
 }
 
 /// The runs of a task, in order.

@@ -36,3 +36,15 @@ pub fn at(tx: &mut Tx<'_>, run_id: RunId, fed: u64) -> Result<Option<RunSnapshot
 pub fn prune(tx: &mut Tx<'_>, run_id: RunId, fed: u64) -> Result<u64, StoreError> {
     tx.execute("DELETE FROM run_snapshot WHERE run_id = ?1 AND fed < ?2", params![run_id, fed])
 }
+
+/// After which feedings a run has snapshots and when they were taken, the newest first.
+pub fn taken(
+    tx: &mut Tx<'_>,
+    run_id: RunId,
+    limit: u64,
+) -> Result<Vec<(u64, Timestamp)>, StoreError> {
+    tx.all(
+        "SELECT fed, created FROM run_snapshot WHERE run_id = ?1 ORDER BY fed DESC LIMIT ?2",
+        params![run_id, limit],
+    )
+}

@@ -64,6 +64,12 @@ pub fn fed_after(
     tx.all(&sql, params![run_id, fed, limit])
 }
 
+/// The step of a run that was fed last.
+pub fn last_fed(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunStepRow>, StoreError> {
+    let sql = RunStepRow::select("WHERE run_id = ?1 AND fed IS NOT NULL ORDER BY fed DESC LIMIT 1");
+    tx.optional(&sql, params![run_id])
+}
+
 /// The steps of a run whose outcome is not known, in order.
 pub fn open(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<RunStepRow>, StoreError> {
     let sql = RunStepRow::select(

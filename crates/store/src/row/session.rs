@@ -2,6 +2,7 @@
 
 use provost_core::{RunId, Timestamp};
 
+use super::filter::Filter;
 use crate::{StoreError, Tx, params};
 
 table! {
@@ -30,6 +31,17 @@ table! {
         /// When it last changed.
         updated: Timestamp,
     }
+}
+
+/// Which sessions to list.
+#[derive(Debug, Clone, Default)]
+pub struct SessionFilter {
+    /// With this agent only.
+    pub agent: Option<String>,
+    /// The one with this name only.
+    pub key: Option<String>,
+    /// Before this id: the last of the page before.
+    pub before: Option<String>,
 }
 
 /// The session with the id.
@@ -64,4 +76,19 @@ pub fn list(
 ) -> Result<Vec<SessionRow>, StoreError> {
     let sql = SessionRow::select("WHERE namespace = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
     tx.all(&sql, params![namespace, after, limit])
+}
+
+/// Sessions of a namespace by id, the last first: ids that nobody chose are in the order of time.
+pub fn find(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    filter: &SessionFilter,
+    limit: u64,
+) -> Result<Vec<SessionRow>, StoreError> {
+    let SessionFilter { agent, key, before } = filter;
+    Filter::of(namespace)
+        .maybe("agent = {}", agent)
+        .maybe("key = {}", key)
+        .maybe("id < {}", before)
+        .rows(tx, SessionRow::select, "id DESC", limit)
 }

@@ -63,6 +63,21 @@ pub fn at_revision(
     tx.all(&sql, params![namespace, session_id, revision])
 }
 
+/// What the session consists of at a revision after an entry, in order.
+pub fn page_at(
+    tx: &mut Tx<'_>,
+    (namespace, session_id): (&str, &str),
+    (revision, after): (u64, u64),
+    limit: u64,
+) -> Result<Vec<SessionEntryRow>, StoreError> {
+    let sql = SessionEntryRow::select(
+        "WHERE namespace = ?1 AND session_id = ?2 AND entry > ?4
+           AND added <= ?3 AND (gone IS NULL OR gone > ?3)
+         ORDER BY entry LIMIT ?5",
+    );
+    tx.all(&sql, params![namespace, session_id, revision, after, limit])
+}
+
 /// The messages of the session at a revision, in order, with their texts.
 pub fn messages_at(
     tx: &mut Tx<'_>,

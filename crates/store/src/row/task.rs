@@ -2,6 +2,7 @@
 
 use provost_core::{RunId, TaskId, Timestamp};
 
+use super::filter::Filter;
 use crate::{StoreError, Tx, params};
 
 table! {
@@ -69,6 +70,10 @@ pub struct TaskFilter {
     pub agent: Option<String>,
     /// Of this session only.
     pub session_id: Option<String>,
+    /// With this name for people only.
+    pub label: Option<String>,
+    /// Asked for by this task only.
+    pub parent: Option<TaskId>,
     /// Also those that were put away.
     pub archived: bool,
     /// Older than this one: the last of the page before.
@@ -92,13 +97,16 @@ pub fn list(
     filter: &TaskFilter,
     limit: u64,
 ) -> Result<Vec<TaskRow>, StoreError> {
-    let sql = TaskRow::select(
-        "WHERE namespace = ?1 AND (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR agent = ?3)
-           AND (?4 IS NULL OR session_id = ?4) AND (?5 = 1 OR archived IS NULL) AND (?6 IS NULL OR id < ?6)
-         ORDER BY id DESC LIMIT ?7",
-    );
-    let TaskFilter { state, agent, session_id, archived, before } = filter;
-    tx.all(&sql, params![namespace, state, agent, session_id, archived, before, limit])
+    let TaskFilter { state, agent, session_id, label, parent, archived, before } = filter;
+    Filter::of(namespace)
+        .maybe("state = {}", state)
+        .maybe("agent = {}", agent)
+        .maybe("session_id = {}", session_id)
+        .maybe("label = {}", label)
+        .maybe("parent_task_id = {}", parent)
+        .only(!archived, "archived IS NULL")
+        .maybe("id < {}", before)
+        .rows(tx, TaskRow::select, "id DESC", limit)
 }
 
 /// Takes the next input number; nothing if there is no such task.

@@ -61,7 +61,25 @@ macro_rules! sample_ids {
         }
     )*};
 }
-sample_ids!(ApprovalId, DeliveryId, ExecutionId, InputId, MessageId, RunId, TaskId, WorkerId);
+sample_ids!(
+    ApprovalId,
+    DeliveryId,
+    ExecutionId,
+    InputId,
+    MessageId,
+    RunId,
+    TaskId,
+    TokenId,
+    WebhookId,
+    WebhookPostId,
+    WorkerId
+);
+
+impl Sample for provost_core::Secret<String> {
+    fn sample(seed: u64) -> Self {
+        String::sample(seed).into()
+    }
+}
 
 /// A column as the struct sees it.
 #[derive(Debug, PartialEq)]
@@ -128,7 +146,8 @@ fn every_table_has_a_struct_that_fits() {
             idem::IdemRow, input::InputRow, message::MessageRow, meta::MetaRow, outbox::OutboxRow,
             run::RunRow, run_event::RunEventRow, run_snapshot::RunSnapshotRow, run_step::RunStepRow,
             schedule::ScheduleRow, session::SessionRow, session_entry::SessionEntryRow, task::TaskRow,
-            timer::TimerRow, worker::WorkerRow,
+            timer::TimerRow, token::TokenRow, webhook::WebhookRow, webhook_post::WebhookPostRow,
+            worker::WorkerRow,
         );
         let tables: Vec<String> = tx.all(
             "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",

@@ -12,6 +12,8 @@ use super::run::RunRow;
 use super::schedule::ScheduleRow;
 use super::session::SessionRow;
 use super::task::TaskRow;
+use super::webhook::WebhookRow;
+use super::webhook_post::WebhookPostRow;
 use crate::{StoreError, Tx};
 
 /// `UPDATE … SET` for all columns that are not part of the key; parameters are numbered by column.
@@ -48,4 +50,6 @@ updatable! {
     ScheduleRow in "schedule" by ["namespace", "id"];
     SessionRow in "session" by ["namespace", "id"];
     TaskRow in "task" by ["id"];
+    WebhookRow in "webhook" by ["id"];
+    WebhookPostRow in "webhook_post" by ["id"];
 }

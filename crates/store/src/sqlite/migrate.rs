@@ -7,6 +7,7 @@ use crate::StoreError;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_engine.sql"),
     include_str!("../../migrations/sqlite/0002_maintenance.sql"),
+    include_str!("../../migrations/sqlite/0003_api.sql"),
 ];
 
 /// The newest schema version this program knows.

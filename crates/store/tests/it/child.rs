@@ -169,6 +169,7 @@ fn fill(dir: &Path) {
     };
     say(written);
     say(error.code());
-    let read = store.write(|tx| tx.one::<u64>("SELECT count(*) FROM meta", params![]));
+    let sql = "SELECT count(*) FROM meta WHERE key LIKE 'fill%'";
+    let read = store.write(move |tx| tx.one::<u64>(sql, params![]));
     say(read.wait().unwrap());
 }

@@ -6,7 +6,7 @@ use provost_core::{Env, RunId, TaskId, Timestamp};
 use provost_store::row::boot::BootRow;
 use provost_store::row::exec_class::ExecClassRow;
 use provost_store::row::run::RunRow;
-use provost_store::row::run_event::RunEventRow;
+use provost_store::row::run_event::{Pos, RunEventRow};
 use provost_store::row::session::SessionRow;
 use provost_store::row::task::TaskRow;
 use provost_store::{Durability, Pending, Store, StoreError, StoreOptions, Tx, params};
@@ -223,6 +223,7 @@ pub(crate) async fn put_run(store: &Store, env: &Env) -> RunRow {
 /// The event of a run with the number.
 pub(crate) fn event(run: &RunRow, seq: u64) -> RunEventRow {
     RunEventRow {
+        pos: Pos::NEXT,
         run_id: run.id,
         seq,
         epoch: run.epoch,

@@ -6,6 +6,7 @@ use provost_core::{MessageId, RunId, TaskId, Timestamp};
 use provost_store::row::agent::{self, AgentRow};
 use provost_store::row::budget::{self, BudgetRow};
 use provost_store::row::idem::{self, IdemRow};
+use provost_store::row::log::{self, LoggedRun};
 use provost_store::row::outbox::{self, OutboxRow};
 use provost_store::row::schedule::{self, ScheduleRow};
 use provost_store::row::session_entry::{self, SessionEntryRow};
@@ -138,6 +139,32 @@ pub(crate) async fn event_numbers_are_fenced_and_without_a_gap(fixture: Fixture)
         .unwrap();
     assert_eq!(page.iter().map(|event| event.seq).collect::<Vec<_>>(), [3, 4]);
     assert_eq!(last.unwrap().seq, 5);
+}
+
+pub(crate) async fn positions_rise_and_what_is_removed_frees_none(fixture: Fixture) {
+    let store = fixture.open();
+    let one = put_run(&store, &fixture.env).await;
+    let two = put_run(&store, &fixture.env).await;
+    let written = store.write(move |tx| {
+        for seq in 1..=3 {
+            event(&one, seq).insert(tx)?;
+            event(&two, seq).insert(tx)?;
+        }
+        tx.execute("DELETE FROM run_event WHERE pos IN (2, 4)", params![])?;
+        event(&one, 4).insert(tx)?;
+        let (first, last) = (run_event::first_pos(tx)?, run_event::last_pos(tx)?);
+        let page = log::tail(tx, 1, log::Amount { events: 3, bytes: 1 << 20 })?;
+        let whole = LoggedRun { id: one.id, first_seq: 1, first_pos: 1, last_seq: 4 };
+        let found = [0, 1, 2, 3, 5, 6].map(|pos| log::first_after(tx, &whole, pos));
+        let short = log::tail(tx, 0, log::Amount { events: 9, bytes: 1 })?.len();
+        Ok::<_, StoreError>(((first, last), page, found, short))
+    });
+    let (bounds, page, found, short) = written.await.unwrap();
+    assert_eq!(bounds, (1, 7), "the next position is above all that were given out");
+    let seen: Vec<_> = page.iter().map(|row| (row.pos, row.seq)).collect();
+    assert_eq!(seen, [(3, 2), (5, 3), (6, 3)]);
+    assert_eq!(found.map(Result::unwrap), [1, 2, 2, 3, 4, 4]);
+    assert_eq!(short, 1, "one event is read however small the page");
 }
 
 pub(crate) async fn tasks_are_listed_newest_first_page_by_page(fixture: Fixture) {

@@ -1,5 +1,6 @@
 //! How layers of policy come together, and what is refused because nothing can honour it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::work::{
@@ -8,7 +9,7 @@ use crate::work::{
 };
 
 /// The part of a policy that one layer speaks of; the rest it leaves as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "serde_json::Value")]
 pub struct PolicyPatch {
     /// Where commands run.

@@ -39,6 +39,7 @@ fn the_words_of_states() {
     check(InputState::ALL, "pending claimed consumed superseded cancelled");
     check(ApprovalState::ALL, "pending approved denied expired cancelled answered");
     check(DeliveryState::ALL, "pending sending delivered failed unknown blocked dismissed");
+    check(PostState::ALL, "pending sending delivered failed");
     check(Health::ALL, "healthy warning degraded");
     check(Interaction::ALL, "working waiting_for_input closed");
 }
@@ -95,6 +96,7 @@ fn the_words_of_events_and_inner_decisions() {
         DeliveryEvent::ALL,
         "sending delivered failed_for_now failed send_again lost given_up retried dismissed",
     );
+    check(PostEvent::ALL, "sending delivered failed_for_now given_up resent");
     check(RetryClass::ALL, "never backoff after_wait failover compact resume");
     check(Recovery::ALL, "run_again probe surface park fail");
     check(Decision::ALL, "deny ask run");

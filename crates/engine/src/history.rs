@@ -1,0 +1,150 @@
+//! How a run came to stand where it stands: the changes of its life, as its log tells them.
+
+use provost_core::work::{Namespace, RunStatus};
+use provost_core::{RunId, Timestamp};
+use provost_store::Tx;
+use provost_store::load_body;
+use provost_store::row::run_event::{self, RunEventRow};
+use provost_store::row::run_snapshot;
+use serde::Deserialize;
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::log::check_run;
+use crate::task::PAGE_MAX;
+
+/// The events that change where a run stands.
+const CHANGES: &[&str] = &[
+    "accepted",
+    "forked",
+    "attempt_started",
+    "parked",
+    "resumed",
+    "interrupted",
+    "handed_over",
+    "retry_scheduled",
+    "worker_lost",
+    "finished",
+    "failed",
+    "timed_out",
+    "cancelled",
+];
+
+/// The changes of a run's life, and from where it can be taken up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSnapshots {
+    /// The newest changes, oldest first.
+    pub changes: Vec<RunChange>,
+    /// The states of its machine that are stored, oldest first.
+    pub machines: Vec<MachineSnapshot>,
+}
+
+/// One change of a run's life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunChange {
+    /// The number of the event.
+    pub seq: u64,
+    /// Its position in the whole log.
+    pub pos: u64,
+    /// When.
+    pub at: Timestamp,
+    /// What happened.
+    pub kind: String,
+    /// What the world saw of the run afterwards.
+    pub status: RunStatus,
+    /// The epoch that wrote it.
+    pub epoch: u64,
+    /// The attempt it belongs to; zero before the first.
+    pub attempt_no: u64,
+    /// What went wrong, if something did.
+    pub error: Option<String>,
+    /// More about it, as JSON.
+    pub body: Option<String>,
+}
+
+/// A stored state of a run's machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MachineSnapshot {
+    /// After how many feedings it was taken.
+    pub fed: u64,
+    /// When.
+    pub created: Timestamp,
+}
+
+#[derive(Deserialize, Default)]
+struct Detail {
+    #[serde(default)]
+    detail: Option<String>,
+    #[serde(default)]
+    code: Option<String>,
+}
+
+impl Engine {
+    /// The newest changes of a run's life.
+    pub async fn snapshots(
+        &self,
+        namespace: &Namespace,
+        run: RunId,
+        limit: u64,
+    ) -> Result<RunSnapshots, EngineError> {
+        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
+        let read = self.store().read(move |tx| {
+            check_run(tx, &namespace, run)?;
+            snapshots(tx, run, limit)
+        });
+        read.await
+    }
+}
+
+fn snapshots(tx: &mut Tx<'_>, run: RunId, limit: u64) -> Result<RunSnapshots, EngineError> {
+    let mut rows = run_event::last_of(tx, run, CHANGES, limit)?;
+    rows.reverse();
+    let mut changes: Vec<RunChange> = Vec::with_capacity(rows.len());
+    for row in rows {
+        let before = changes.last().map(|change| change.status);
+        changes.push(change(tx, row, before)?);
+    }
+    let taken = run_snapshot::taken(tx, run, limit)?;
+    let machine = |(fed, created)| MachineSnapshot { fed, created };
+    Ok(RunSnapshots { changes, machines: taken.into_iter().rev().map(machine).collect() })
+}
+
+fn change(
+    tx: &mut Tx<'_>,
+    row: RunEventRow,
+    before: Option<RunStatus>,
+) -> Result<RunChange, EngineError> {
+    let status = status_after(&row, before);
+    let body = load_body(tx, row.body, row.blob.as_deref())?;
+    let told: Detail =
+        body.as_deref().and_then(|body| serde_json::from_str(body).ok()).unwrap_or_default();
+    let well = matches!(row.kind.as_str(), "finished" | "handed_over");
+    let error = (!well).then(|| told.detail.or(told.code)).flatten();
+    Ok(RunChange {
+        seq: row.seq,
+        pos: row.pos.get(),
+        at: row.at,
+        kind: row.kind,
+        status,
+        epoch: row.epoch,
+        attempt_no: row.attempt_no,
+        error,
+        body,
+    })
+}
+
+/// What the world sees of a run after a change. A run that waits or goes back keeps what it was.
+fn status_after(row: &RunEventRow, before: Option<RunStatus>) -> RunStatus {
+    match row.kind.as_str() {
+        "accepted" | "forked" | "interrupted" => RunStatus::Accepted,
+        "attempt_started" => RunStatus::Running,
+        "finished" => RunStatus::Ok,
+        "failed" => RunStatus::Error,
+        "timed_out" => RunStatus::Timeout,
+        "cancelled" => RunStatus::Cancelled,
+        _ => before.unwrap_or(match row.attempt_no {
+            0 => RunStatus::Accepted,
+            _ => RunStatus::Running,
+        }),
+    }
+}

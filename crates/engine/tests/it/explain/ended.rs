@@ -1,0 +1,195 @@
+//! Runs that a provider, a tool, a limit or a rule ended.
+
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use provost_agent::hook::{Entry, Hook, HookCx, HookError};
+use provost_agent::{Agent, AgentBuilder};
+use provost_core::work::{AgentCommand, EffectClass, OnUnknown};
+use provost_core::{Env, ErrorInfo, ErrorKind, Limits};
+use provost_engine::{AgentProfile, EngineOptions, Lease};
+use provost_model::{self as scripted, ModelErrorClass, ScriptedModel, Turn};
+use provost_tool::{FnTool, ToolError, ToolSpec};
+use serde_json::json;
+
+use super::{named, named_by, until};
+use crate::house::{House, quick};
+use crate::stage::{Stage, command, options};
+
+/// A stage whose one agent is made for the test.
+async fn stage(
+    turn: impl Fn() -> Turn + Clone + Send + Sync + 'static,
+    make: impl Fn(AgentBuilder) -> AgentBuilder + Send + Sync + 'static,
+) -> Stage {
+    let agents = move |_: &AgentProfile, _: &Lease| {
+        let turn = turn.clone();
+        let model = ScriptedModel::answering(move |_, _| turn());
+        Ok(make(Agent::builder("default", model)).build().unwrap())
+    };
+    Stage::of(options(), Env::system(), agents).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_provider_failed_in_each_of_its_ways() {
+    for (class, code, names) in [
+        (ModelErrorClass::Auth, "ended_provider_auth", "did not take the key"),
+        (ModelErrorClass::QuotaExceeded, "ended_provider_auth", "no money left"),
+        (ModelErrorClass::ContextLength, "ended_context_overflow", "does not fit the model"),
+        (ModelErrorClass::InvalidRequest, "ended_provider_bad_request", "refused what"),
+        (ModelErrorClass::Overloaded, "ended_provider_overloaded", "gave up after 2 tries"),
+        (ModelErrorClass::RateLimited, "ended_provider_rate_limited", "fewer requests"),
+    ] {
+        let house = House::answering(move |_, _| scripted::fail(class, "so it says")).await;
+        let _worker = house.engine.start().await.unwrap();
+        let retry = json!({"retry": {"max_attempts": 2, "delay_ms": 0}});
+        let accepted = house.say_with("chat", retry).await;
+        house.ended(accepted.run).await;
+        let told = named(&house, accepted.run, code, &[&accepted.run, &names, &"so it says"]).await;
+        let retry = format!("provost task retry {}", accepted.task);
+        assert!(told.next.iter().any(|step| step.command == retry), "{told:#?}");
+        let of_task = named(&house, accepted.task, code, &[&accepted.run]).await;
+        assert_eq!(of_task.cause, told.cause, "a task that failed is explained by its run");
+        house.engine.retry_task(&house.namespace, accepted.task).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_never_had_the_wanted_form() {
+    let house =
+        House::answering(|_, _| scripted::fail(ModelErrorClass::InvalidRequest, "no")).await;
+    let _worker = house.engine.start().await.unwrap();
+    let run = house.say("chat", "go").await.run;
+    house.ended(run).await;
+    // Agents of the engine answer in words; one that does not ends with these.
+    house.meddle("UPDATE run SET detail = 'the answer is not the wanted type: no `age`'").await;
+    named(&house, run, "ended_invalid_output", &[&run, &"wanted form", &"no `age`"]).await;
+}
+
+fn failing(kind: ErrorKind) -> FnTool {
+    let spec = ToolSpec::new("drill", "A tool", json!({"type": "object"})).unwrap();
+    FnTool::new(spec.effect(EffectClass::Opaque), move |_, _| {
+        let error = ErrorInfo::new(kind, "stuck", "the drill is stuck");
+        Box::pin(std::future::ready(Err(ToolError::Fatal(error))))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_ended_the_run_or_took_too_long() {
+    for (kind, code) in
+        [(ErrorKind::Conflict, "ended_tool_error"), (ErrorKind::Timeout, "ended_tool_timeout")]
+    {
+        let call = || scripted::call("drill", json!({}));
+        let stage = stage(call, move |agent| agent.tool(failing(kind))).await;
+        let _worker = stage.worker().await;
+        let run = stage.say("chat", "go").await.run;
+        stage.wait(run).await;
+        let names: [&dyn std::fmt::Display; 3] = [&run, &"`drill`", &"the drill is stuck"];
+        named_by(&stage.engine, run, code, &names).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_can_tell_what_came_of_a_call_and_then_the_run_fails() {
+    let house = House::new(vec![scripted::call("gate_opaque", json!({}))]).await;
+    let node = house.node(EngineOptions { on_unknown: OnUnknown::Fail, ..quick() });
+    let first = node.start().await.unwrap();
+    let run = house.say("chat", "go").await.run;
+    let gate = house.rooms.gate("gate_opaque");
+    gate.entered().await;
+    drop(first);
+    gate.stopped().await;
+    let _worker = node.start().await.unwrap();
+    house.ended(run).await;
+    named(&house, run, "ended_effect_unclear", &[&run, &"`gate_opaque`", &"interrupted"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_of_the_agent_was_reached() {
+    let call = || scripted::call("drill", json!({}));
+    let limits = Limits { turns: Some(0), ..Limits::default() };
+    let limited =
+        move |agent: AgentBuilder| agent.tool(failing(ErrorKind::Bug)).limits(limits.clone());
+    let stage = stage(call, limited).await;
+    let _worker = stage.worker().await;
+    let run = stage.say("chat", "go").await.run;
+    stage.wait(run).await;
+    named_by(&stage.engine, run, "ended_ok_at_limit", &[&run, &"limit of 0 turns of its agent"])
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_the_agent_was_over_before_its_first_step() {
+    let limits = Limits { wall: Some(Duration::from_millis(20)), ..Limits::default() };
+    let limited = move |agent: AgentBuilder| {
+        agent.limits(limits.clone()).instructions_from(|_| std::future::pending())
+    };
+    let stage = stage(|| scripted::text("hello"), limited).await;
+    let _worker = stage.worker().await;
+    let run = stage.say("chat", "go").await.run;
+    stage.wait(run).await;
+    named_by(&stage.engine, run, "ended_wall_limit", &[&run, &"0.02s"]).await;
+}
+
+/// Lets nothing in.
+struct Guard;
+
+type Entered<'a> = Pin<Box<dyn Future<Output = Result<Entry, HookError>> + Send + 'a>>;
+
+impl Hook for Guard {
+    fn before_agent<'a, 'b, 'c, 'd>(&'a self, _cx: &'b HookCx, _input: &'c str) -> Entered<'d>
+    where
+        Self: 'd,
+        'a: 'd,
+        'b: 'd,
+        'c: 'd,
+    {
+        Box::pin(std::future::ready(Ok(Entry::Deny("not on a Sunday".to_owned()))))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_of_the_agent_refused_it() {
+    let stage = stage(|| scripted::text("hello"), |agent| agent.hook(Guard)).await;
+    let _worker = stage.worker().await;
+    let run = stage.say("chat", "go").await.run;
+    stage.wait(run).await;
+    named_by(&stage.engine, run, "ended_policy_denied", &[&run, &"not on a Sunday"]).await;
+    // Only an agent inside an agent can come to this, and says it so.
+    let limit = "UPDATE run SET detail = 'the limit of 1 depth is reached: 2 is too many'";
+    let changed = stage.engine.store().write(|tx| tx.execute(limit, provost_store::params![]));
+    changed.await.unwrap();
+    named_by(&stage.engine, run, "ended_limit", &[&run, &"the limit of 1 depth"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_defect_ended_it() {
+    let agents = |_: &AgentProfile, _: &Lease| panic!("somebody else's mistake");
+    let stage = Stage::of(options(), Env::system(), agents).await;
+    let _worker = stage.worker().await;
+    let once = crate::stage::patch(json!({"retry": {"max_attempts": 1}}));
+    let asked = AgentCommand { policy: Some(once), ..command("chat", "go") };
+    let run = stage.engine.accept(&stage.namespace, asked).await.unwrap().run;
+    stage.wait(run).await;
+    named_by(&stage.engine, run, "ended_internal", &[&run, &"panicked"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_crashed_again_and_again() {
+    let house = House::new(vec![scripted::text("never").hang()]).await;
+    let run = house.say("chat", "go").await.run;
+    for crash in 1..=5 {
+        let worker = house.engine.start().await.unwrap();
+        house.until(run, |row| row.epoch == crash && row.phase == "leased").await;
+        until(&house.engine, run, "model_running").await;
+        drop(worker);
+    }
+    let _worker = house.engine.start().await.unwrap();
+    house.ended(run).await;
+    named(&house, run, "ended_crash_loop", &[&run, &"5 times"]).await;
+    assert!(!house.rooms.broken.load(Ordering::SeqCst));
+    house.meddle("UPDATE run SET outcome_code = 'worker_lost'").await;
+    named(&house, run, "ended_attempt_code", &[&run, &"worker_lost"]).await;
+    house.meddle("UPDATE run SET outcome_code = 'odd'").await;
+    named(&house, run, "ended_without_code", &[&run, &"odd"]).await;
+}

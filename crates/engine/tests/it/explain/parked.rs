@@ -1,0 +1,195 @@
+//! Runs that wait for people, for children, for money, for an operator.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::work::{AgentCommand, OnUnknown};
+use provost_core::{Env, RunId};
+use provost_engine::EngineOptions;
+use provost_model::{self as scripted, ModelErrorClass};
+use provost_store::row::run;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::{commands, named, named_by};
+use crate::children::{crew_with, first_words, results, until_phase};
+use crate::house::{House, cent, last_result, quick};
+use crate::stage::{command, options};
+
+/// A run that waits because of one call, and its question.
+async fn asking(tool: &'static str) -> (House, provost_engine::Worker, RunId, String) {
+    let house = House::new(vec![scripted::call(tool, json!({}))]).await;
+    let worker = house.engine.start().await.unwrap();
+    let run = house.say("chat", "go").await.run;
+    house.parked(run).await;
+    let asked = house.questions().await[0].id.to_string();
+    (house, worker, run, asked)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_must_approve_a_call() {
+    let (house, worker, run, asked) = asking("risky").await;
+    let names: [&dyn std::fmt::Display; 4] = [&run, &asked, &"`risky`", &"in 30 min"];
+    let told = named(&house, run, "parked_tool_approval", &names).await;
+    assert_eq!(told.state, "parked for approval");
+    let wanted = [format!("provost approve {asked}"), format!("provost deny {asked}")];
+    assert_eq!(commands(&told)[..2], wanted);
+    assert_eq!(told.related, [asked.clone()]);
+    // Nobody answers, and nobody is there who would settle it.
+    worker.stop(Duration::ZERO).await;
+    house.clock.advance(Duration::from_secs(40 * 60));
+    house.meddle("UPDATE run SET deadline = NULL").await;
+    named(&house, run, "parked_answer_overdue", &[&run, &asked, &"10 min ago"]).await;
+    named(&house, &asked, "approval_overdue", &[&run, &"10 min ago", &"`risky`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_must_approve_a_plan_and_then_nothing_is_asked_any_more() {
+    let (house, _worker, run, asked) = asking("risky").await;
+    house.meddle("UPDATE approval SET kind = 'plan'").await;
+    named(&house, run, "parked_plan_approval", &[&run, &asked, &"its plan"]).await;
+    house.meddle("UPDATE approval SET state = 'cancelled'").await;
+    named(&house, run, "parked_for_nothing", &[&run, &"approval", &"nothing would wake it"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_must_approve_the_start() {
+    let house = House::new(vec![scripted::text("hello")]).await;
+    let config = json!({"approve_start": true, "policy": {"interactive": true}});
+    house.agent("default", config).await;
+    let run = house.say("chat", "go").await.run;
+    let asked = house.questions().await[0].id;
+    named(&house, run, "parked_start_approval", &[&run, &asked, &"before it begins"]).await;
+    named(&house, asked, "approval_open", &[&run, &"may it begin?", &"in 30 min"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_must_say_what_came_of_a_call() {
+    let house = House::new(vec![scripted::call("gate_opaque", json!({}))]).await;
+    let node = house.node(EngineOptions { on_unknown: OnUnknown::Park, ..quick() });
+    let first = node.start().await.unwrap();
+    let run = house.say("chat", "go").await.run;
+    let gate = house.rooms.gate("gate_opaque");
+    gate.entered().await;
+    drop(first);
+    gate.stopped().await;
+    let _worker = node.start().await.unwrap();
+    house.parked(run).await;
+    let asked = house.questions().await[0].id;
+    let names: [&dyn std::fmt::Display; 4] = [&run, &asked, &"`gate_opaque`", &"interrupted"];
+    named(&house, run, "parked_effect_unclear", &names).await;
+    named(&house, asked, "approval_open", &[&"may `gate_opaque` run again"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_asked_a_person() {
+    let question = json!({"questions": [{"question": "Which colour?"}]});
+    let house = House::new(vec![scripted::call("ask_user", question)]).await;
+    let _worker = house.engine.start().await.unwrap();
+    let run = house.say("chat", "go").await.run;
+    house.parked(run).await;
+    let asked = house.questions().await[0].id;
+    let told = named(&house, run, "parked_question", &[&run, &asked, &"Which colour?"]).await;
+    assert_eq!(commands(&told)[0], format!("provost runs input {run} \"…\""));
+    named(&house, asked, "approval_open", &[&"Which colour?", &"without an answer"]).await;
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"`chat` is free", &"parked for question"];
+    named(&house, "chat", "session_waits_aside", &names).await;
+    house.engine.answer_text(&house.namespace, asked, "blue", "ann").await.unwrap();
+    named(&house, asked, "approval_answered", &[&run, &"ann", &"blue"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_money_is_spent_and_nobody_gives_more() {
+    let house = House::answering(|request, _| match last_result(request).as_str() {
+        "" => scripted::call("pure", json!({})).usage(cent()),
+        result => scripted::text(format!("told: {result}")).usage(cent()),
+    })
+    .await;
+    let budget = serde_json::from_value(json!({"amount": "0.0105", "currency": "USD"})).unwrap();
+    let poor = AgentCommand { budget: Some(budget), ..command("chat", "go") };
+    let _worker = house.engine.start().await.unwrap();
+    let accepted = house.accept(poor).await;
+    house.parked(accepted.run).await;
+    let asked = house.questions().await[0].id;
+    let scope = format!("task:{}", accepted.task);
+    let names: [&dyn std::fmt::Display; 4] =
+        [&accepted.run, &asked, &"0.0005 USD of 0.0105 USD", &scope];
+    named(&house, accepted.run, "parked_budget", &names).await;
+    let no = provost_core::ApprovalDecision::Deny { reason: "too dear".to_owned() };
+    house.engine.answer(&house.namespace, asked, no, "ann").await.unwrap();
+    house.ended(accepted.run).await;
+    let told = named(&house, accepted.run, "ended_budget", &[&accepted.run, &"money"]).await;
+    let seen = told.evidence.iter().find(|seen| seen.what.contains(&scope)).unwrap();
+    assert_eq!(seen.value, "0.01 USD of 0.0105 USD spent");
+    named(&house, asked, "approval_denied", &[&"ann said no", &"too dear"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_children_have_not_ended_and_end_with_it() {
+    let gate = Arc::new(Semaphore::new(0));
+    let stage = crew_with(options(), Env::system(), Arc::clone(&gate), |request| {
+        match (first_words(request).as_str(), results(request).as_slice()) {
+            ("work", []) => scripted::call("hold", json!({})),
+            ("work", _) => scripted::text("worked"),
+            (_, []) => scripted::call("spawn_task", json!({"message": "work"})),
+            (_, [spawned]) => scripted::call("await_tasks", json!({"runs": [spawned["run"]]})),
+            _ => scripted::text("done"),
+        }
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let parent = stage.say("chat", "lead").await.run;
+    until_phase(&stage, parent, "parked").await;
+    let children = stage.engine.store().read(move |tx| run::children(tx, parent)).await.unwrap();
+    let child = children[0].id;
+    until_phase(&stage, child, "leased").await;
+    let told =
+        named_by(&stage.engine, parent, "parked_children", &[&parent, &child, &"leased"]).await;
+    assert_eq!(told.related, [child.to_string()]);
+    stage.engine.cancel_run(&stage.namespace, parent).await.unwrap();
+    stage.wait(child).await;
+    let told =
+        named_by(&stage.engine, child, "ended_cancelled_by_parent", &[&child, &parent]).await;
+    assert_eq!(told.related, [parent.to_string()]);
+    named_by(&stage.engine, parent, "ended_cancelled_by_user", &[&parent, &"Somebody"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_tries_are_used_up_and_an_operator_wants_to_look() {
+    let house =
+        House::answering(|_, _| scripted::fail(ModelErrorClass::Overloaded, "too many people"))
+            .await;
+    let _worker = house.engine.start().await.unwrap();
+    let policy = json!({"retry": {"max_attempts": 2, "delay_ms": 0, "pause_at_end": true}});
+    let run = house.say_with("chat", policy).await.run;
+    house.parked(run).await;
+    let names: [&dyn std::fmt::Display; 4] =
+        [&run, &"2 tries", &"provider_overloaded", &"too many people"];
+    let told = named(&house, run, "parked_retries_used_up", &names).await;
+    assert_eq!(commands(&told)[0], format!("provost runs resume {run}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_crashed_again_and_again_and_an_operator_wants_to_look() {
+    let house = House::new(vec![scripted::call("gate_pure", json!({}))]).await;
+    let run = house.say_with("chat", json!({"retry": {"pause_at_end": true}})).await.run;
+    let gate = house.rooms.gate("gate_pure");
+    for _ in 1..=5 {
+        let worker = house.engine.start().await.unwrap();
+        gate.entered().await;
+        drop(worker);
+        gate.stopped().await;
+    }
+    let _worker = house.engine.start().await.unwrap();
+    house.parked(run).await;
+    named(&house, run, "parked_crash_loop", &[&run, &"5 times", &"operator"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_waits_for_a_moment_or_for_the_next_message() {
+    let (house, _worker, run, _asked) = asking("risky").await;
+    house.meddle("UPDATE run SET parked_for = 'timer', not_before = not_before + 5000").await;
+    named(&house, run, "parked_timer", &[&run, &"in 5 s"]).await;
+    house.meddle("UPDATE run SET parked_for = 'input', holds_session = 0").await;
+    named(&house, run, "parked_input", &[&run, &"the next message"]).await;
+}

@@ -1,0 +1,242 @@
+//! Runs that wait for their time, their session, a place, or somebody who works.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use provost_core::RunId;
+use provost_core::work::{AgentCommand, ClassKey, QueueMode};
+use provost_engine::{Ceiling, EngineOptions, Focus, InputRequest};
+use provost_model as scripted;
+use serde_json::json;
+
+use super::{commands, explained_by, named, named_by, until};
+use crate::house::{House, NEVER, frozen, quick};
+use crate::stage::command;
+
+pub(super) async fn gated() -> House {
+    House::new(vec![scripted::call("gate_pure", json!({}))]).await
+}
+
+/// Options of a worker that serves another session than those of the test.
+pub(super) fn elsewhere(house: &House) -> EngineOptions {
+    let focus = Focus::default();
+    focus.add(&house.namespace, "elsewhere");
+    EngineOptions { focus: Some(focus), ..quick() }
+}
+
+pub(super) fn behind(session: &str, text: &str) -> AgentCommand {
+    AgentCommand { queue_mode: Some(QueueMode::Queue), new_task: true, ..command(session, text) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_worker_is_alive() {
+    let house = gated().await;
+    let run = house.say("chat", "go").await.run;
+    let told = named(&house, run, "waiting_no_worker", &[&run, &"no worker is alive"]).await;
+    assert_eq!(commands(&told)[0], "provost serve");
+    assert_eq!(told.state, "queued");
+    // One that died is not alive either.
+    let worker = house.node(elsewhere(&house)).start().await.unwrap();
+    named(&house, run, "ready", &[&"1 worker is alive"]).await;
+    drop(worker);
+    until(&house.engine, run, "waiting_no_worker").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_class_is_paused() {
+    let house = gated().await;
+    let run = house.say("chat", "go").await.run;
+    let key: ClassKey = house.class().await.key.parse().unwrap();
+    house.engine.set_class_target(&house.namespace, &key, 0).await.unwrap();
+    let _worker = house.engine.start().await.unwrap();
+    let told = named(&house, run, "waiting_class_paused", &[&run, &key.as_str(), &"paused"]).await;
+    assert_eq!(commands(&told)[0], format!("provost class set {} --target 8", key.as_str()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_class_is_at_its_target() {
+    let house = gated().await;
+    let first = house.say("first", "go").await.run;
+    let key: ClassKey = house.class().await.key.parse().unwrap();
+    house.engine.set_class_target(&house.namespace, &key, 1).await.unwrap();
+    let _worker = house.engine.start().await.unwrap();
+    house.rooms.gate("gate_pure").entered().await;
+    let second = house.say("second", "go").await.run;
+    let names: [&dyn std::fmt::Display; 3] = [&second, &"1 of 1 places", &key.as_str()];
+    let told = named(&house, second, "waiting_class_full", &names).await;
+    assert_eq!(told.related, [key.as_str()]);
+    assert_ne!(explained_by(&house.engine, first).await.code, "waiting_class_full");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_breaker_is_open() {
+    let house = House::new(vec![scripted::text("hello")]).await;
+    let once = json!({"retry": {"max_attempts": 1}});
+    house.rooms.broken.store(true, Ordering::SeqCst);
+    let _worker = house.engine.start().await.unwrap();
+    for failure in 0..5 {
+        let run = house.say_with(&format!("bad{failure}"), once.clone()).await.run;
+        house.ended(run).await;
+        let names: [&dyn std::fmt::Display; 3] = [&run, &"its place is gone", &"agent `default`"];
+        named(&house, run, "ended_sandbox_start", &names).await;
+    }
+    let run = house.say_with("waits", once).await.run;
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"The last 5 runs", &"in 1 min"];
+    named(&house, run, "waiting_breaker", &names).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ceiling_of_the_namespace_or_the_pool_is_reached() {
+    let house = gated().await;
+    let _worker = house.engine.start().await.unwrap();
+    house.say("first", "go").await;
+    house.rooms.gate("gate_pure").entered().await;
+    let namespace = Ceiling::Namespace(house.namespace.clone());
+    house.engine.set_ceiling(&namespace, Some(1)).await.unwrap();
+    let run = house.say("second", "go").await.run;
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"namespace `default`", &"1 run at work"];
+    named(&house, run, "waiting_namespace_ceiling", &names).await;
+    house.engine.set_ceiling(&Ceiling::Pool("default".to_owned()), Some(1)).await.unwrap();
+    house.engine.set_ceiling(&namespace, None).await.unwrap();
+    let names: [&dyn std::fmt::Display; 2] = [&run, &"pool `default`"];
+    named(&house, run, "waiting_pool_ceiling", &names).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_run_of_the_session_is_at_work_or_waits_itself() {
+    let house = gated().await;
+    let worker = house.engine.start().await.unwrap();
+    let first = house.say("chat", "go").await.run;
+    house.rooms.gate("gate_pure").entered().await;
+    let second = house.accept(behind("chat", "go")).await.run;
+    let third = house.accept(behind("chat", "go")).await.run;
+    let names: [&dyn std::fmt::Display; 3] = [&second, &first, &"`chat`"];
+    let told = named(&house, second, "waiting_session_busy", &names).await;
+    assert_eq!(told.related[0], first.to_string());
+    assert!(commands(&told).contains(&format!("provost explain {first}").as_str()));
+    let other = told.evidence.iter().find(|seen| seen.what == "the other run").unwrap();
+    assert!(other.value.contains("`gate_pure`"), "the root is told as well: {other:?}");
+    named(&house, third, "waiting_session_busy", &[&third, &first]).await;
+    worker.stop(Duration::from_millis(1)).await;
+    // Nobody works, and the first one has lost the session: the second is behind it.
+    named(&house, second, "waiting_session_held", &[&second, &first]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_waits_for_an_approval_has_the_session() {
+    let house = House::new(vec![scripted::call("risky", json!({}))]).await;
+    let _worker = house.engine.start().await.unwrap();
+    let first = house.say("chat", "go").await.run;
+    house.parked(first).await;
+    let asked = house.questions().await[0].id;
+    let second = house.accept(behind("chat", "go")).await.run;
+    let names: [&dyn std::fmt::Display; 3] = [&second, &first, &"parked for approval"];
+    let told = named(&house, second, "waiting_session_held", &names).await;
+    assert!(told.related.contains(&asked.to_string()), "what would help: {told:#?}");
+    assert!(commands(&told).contains(&format!("provost approve {asked}").as_str()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_of_the_session_came_first() {
+    let house = gated().await;
+    let first = house.say("chat", "go").await.run;
+    house.accept(behind("chat", "go")).await;
+    let third = house.accept(behind("chat", "go")).await.run;
+    let names: [&dyn std::fmt::Display; 3] = [&third, &first, &"behind 2 runs"];
+    let told = named(&house, third, "waiting_session_turn", &names).await;
+    assert_eq!(told.related, [first.to_string()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_are_being_collected() {
+    let house = gated().await;
+    let _worker = house.engine.start().await.unwrap();
+    let accepted = house.say("chat", "go").await;
+    house.rooms.gate("gate_pure").entered().await;
+    let mut run: Option<RunId> = None;
+    for text in ["one", "two"] {
+        let request = InputRequest::text(text).mode(QueueMode::Collect);
+        let said = house.engine.input(&house.namespace, accepted.task, request).await.unwrap();
+        run = Some(said.run);
+    }
+    let run = run.unwrap();
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"2 messages", &"in 500 ms"];
+    named(&house, run, "waiting_more_messages", &names).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_was_asked_for_later_and_its_task_sleeps() {
+    let house = gated().await;
+    let _worker = house.engine.start().await.unwrap();
+    let later = AgentCommand { delay_ms: Some(90_000), ..command("chat", "go") };
+    let accepted = house.accept(later).await;
+    let names: [&dyn std::fmt::Display; 2] = [&accepted.run, &"in 1 min 30 s"];
+    named(&house, accepted.run, "waiting_start_time", &names).await;
+    let names: [&dyn std::fmt::Display; 2] = [&accepted.task, &"in 1 min 30 s"];
+    let told = named(&house, accepted.task, "task_sleeping", &names).await;
+    assert_eq!(
+        (told.state.as_str(), told.related[0].clone()),
+        ("sleeping", accepted.run.to_string())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_workers_are_full() {
+    let house = gated().await;
+    let node = house.node(EngineOptions { capacity: 1, ..quick() });
+    let _worker = node.start().await.unwrap();
+    house.say("first", "go").await;
+    house.rooms.gate("gate_pure").entered().await;
+    let run = house.say("second", "go").await.run;
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"1 worker alive", &"carry 1 of at most 1"];
+    named_by(&node, run, "waiting_workers_full", &names).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_workers_of_an_older_build_are_alive() {
+    let house = gated().await;
+    let run = house.say("chat", "go").await.run;
+    house.meddle("UPDATE run SET min_build = 2").await;
+    let _worker = house.engine.start().await.unwrap();
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"build 2", &"build 1"];
+    named(&house, run, "waiting_newer_worker", &names).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_workers_are_stopping() {
+    let house = gated().await;
+    let worker = house.engine.start().await.unwrap();
+    let id = worker.id();
+    let first = house.say("first", "go").await.run;
+    let gate = house.rooms.gate("gate_pure");
+    gate.entered().await;
+    let stopping = tokio::spawn(worker.stop(NEVER));
+    let told = until(&house.engine, first, "worker_draining").await;
+    assert!(told.cause.contains(&id.to_string()), "{}", told.cause);
+    let second = house.say("second", "go").await.run;
+    let told = named(&house, second, "waiting_workers_draining", &[&second, &"stopping"]).await;
+    assert_eq!(told.related, [id.to_string()]);
+    gate.open(1);
+    stopping.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_ready_or_was_ready_for_too_long() {
+    let house = gated().await;
+    let node = house.node(elsewhere(&house));
+    let _worker = node.start().await.unwrap();
+    let run = house.say("chat", "go").await.run;
+    named(&house, run, "ready", &[&run, &"0 runs of its class"]).await;
+    house.clock.advance(Duration::from_secs(60));
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"ready for 1 min", &"pool than `default`"];
+    named(&house, run, "ready_not_claimed", &names).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_due_and_not_marked() {
+    let house = gated().await;
+    let run = house.say("chat", "go").await.run;
+    house.meddle("UPDATE run SET ready = 0").await;
+    let _worker = house.node(frozen()).start().await.unwrap();
+    named(&house, run, "due_not_marked", &[&run, &"not marked as ready"]).await;
+}

@@ -1,0 +1,151 @@
+//! What belongs to a run, and lists by what people ask for.
+
+use provost_core::ApprovalDecision;
+use provost_core::work::{AgentCommand, RunStatus};
+use provost_engine::{LogStream, Page};
+use provost_model::{self as scripted};
+use provost_store::row::approval::ApprovalFilter;
+use provost_store::row::run::RunFilter;
+use provost_store::row::session::SessionFilter;
+use provost_store::row::task::TaskFilter;
+use serde_json::json;
+
+use crate::house::{House, last_result};
+use crate::stage::command;
+use crate::talk::Talk;
+
+async fn house() -> House {
+    House::answering(|request, _| match last_result(request).as_str() {
+        "" => scripted::call("risky", json!({})),
+        result => scripted::text(format!("told: {result}")),
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_tells_its_steps_its_attempts_and_the_changes_of_its_life() {
+    let house = house().await;
+    let _worker = house.engine.start().await.unwrap();
+    let accepted = house.say("chat", "go").await;
+    house.parked(accepted.run).await;
+    let id = house.questions().await.remove(0).id;
+    house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await.unwrap();
+    house.ended(accepted.run).await;
+    let (engine, ns, run) = (&house.engine, &house.namespace, accepted.run);
+    let mut steps = Vec::new();
+    let mut after = Some(0);
+    while let Some(from) = after {
+        let page: Page<_, u64> = engine.steps(ns, run, from, 2).await.unwrap();
+        after = page.next;
+        steps.extend(page.items);
+    }
+    assert!(steps.iter().zip(1..).all(|(row, step)| row.step == step) && steps.len() > 3);
+    let attempts = engine.attempts(ns, run).await.unwrap();
+    assert_eq!(attempts.iter().map(|row| row.attempt_no).collect::<Vec<_>>(), [1, 2]);
+    let told = engine.snapshots(ns, run, 500).await.unwrap().changes;
+    let told: Vec<_> = told.iter().map(|one| (one.kind.as_str(), one.status)).collect();
+    assert_eq!(
+        told,
+        [
+            ("accepted", RunStatus::Accepted),
+            ("attempt_started", RunStatus::Running),
+            ("parked", RunStatus::Running),
+            ("attempt_started", RunStatus::Running),
+            ("finished", RunStatus::Ok),
+        ]
+    );
+    let last = engine.snapshots(ns, run, 1).await.unwrap().changes;
+    assert_eq!((last.len(), last[0].kind.as_str(), &last[0].error), (1, "finished", &None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_a_task_says_who_said_what() {
+    let house = house().await;
+    let _worker = house.engine.start().await.unwrap();
+    let accepted = house.say("chat", "go").await;
+    house.parked(accepted.run).await;
+    let id = house.questions().await.remove(0).id;
+    let no = ApprovalDecision::Deny { reason: "too risky".to_owned() };
+    house.engine.answer(&house.namespace, id, no, "me").await.unwrap();
+    house.ended(accepted.run).await;
+    let mut lines = Vec::new();
+    let (mut next, mut more) = (0, true);
+    while more {
+        let page = house.engine.task_logs(&house.namespace, accepted.task, next, 3).await.unwrap();
+        (next, more) = (page.next, page.more);
+        lines.extend(page.entries);
+    }
+    let of = |stream: LogStream| -> Vec<&str> {
+        lines.iter().filter(|one| one.stream == stream).map(|one| one.text.as_str()).collect()
+    };
+    assert_eq!(of(LogStream::User), ["go"]);
+    assert!(of(LogStream::Tool)[0].starts_with("risky: "), "{lines:?}");
+    assert!(of(LogStream::Tool)[0].contains("too risky"), "{lines:?}");
+    assert!(of(LogStream::Assistant)[0].starts_with("told: "), "{lines:?}");
+    assert!(of(LogStream::System).contains(&"parked: approval"), "{lines:?}");
+    assert!(lines.iter().all(|line| line.task == accepted.task && line.run == accepted.run));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_filtered_by_label_parent_phase_agent_and_name() {
+    let talk = Talk::new().await;
+    let labelled = AgentCommand { label: Some("nightly".to_owned()), ..command("s1", "one") };
+    let first = talk.engine.accept(&talk.namespace, labelled).await.unwrap();
+    let second = talk.accept("s2", "two").await;
+    let (engine, ns) = (&talk.engine, &talk.namespace);
+    let named = TaskFilter { label: Some("nightly".to_owned()), ..TaskFilter::default() };
+    let found = engine.tasks(ns, named, 9).await.unwrap().items;
+    assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [first.task]);
+    let below = TaskFilter { parent: Some(first.task), ..TaskFilter::default() };
+    assert_eq!(engine.tasks(ns, below, 9).await.unwrap().items, []);
+    let queued = RunFilter { phase: Some("queued".to_owned()), ..RunFilter::default() };
+    assert_eq!(engine.runs(ns, queued.clone(), 9).await.unwrap().items.len(), 2);
+    let both = RunFilter { task_id: Some(second.task), ..queued };
+    let found = engine.runs(ns, both, 9).await.unwrap().items;
+    assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [second.run]);
+    let below = RunFilter { parent: Some(first.run), ..RunFilter::default() };
+    assert_eq!(engine.runs(ns, below, 9).await.unwrap().items, []);
+    let key = engine.session(ns, "home").await.unwrap();
+    let page = engine.sessions(ns, SessionFilter::default(), 2).await.unwrap();
+    assert_eq!(page.items.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), [&key, "s2"]);
+    let rest = SessionFilter { before: page.next, ..SessionFilter::default() };
+    let page = engine.sessions(ns, rest, 2).await.unwrap();
+    assert_eq!((page.items[0].id.as_str(), page.next), ("s1", None));
+    let home = SessionFilter { key: Some("home".to_owned()), ..SessionFilter::default() };
+    assert_eq!(engine.sessions(ns, home, 9).await.unwrap().items[0].id, key);
+    assert_eq!(engine.session_row(ns, "s1").await.unwrap().id, "s1");
+    let nobody = SessionFilter { agent: Some("nobody".to_owned()), ..SessionFilter::default() };
+    assert_eq!(engine.sessions(ns, nobody, 9).await.unwrap().items, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_are_listed_in_any_state() {
+    let house = house().await;
+    let _worker = house.engine.start().await.unwrap();
+    let (one, two) = (house.say("s1", "go").await, house.say("s2", "go").await);
+    house.parked(one.run).await;
+    house.parked(two.run).await;
+    let (engine, ns) = (&house.engine, &house.namespace);
+    let all = engine.approvals(ns, ApprovalFilter::default(), 9).await.unwrap().items;
+    assert!(all.len() == 2 && all[0].id > all[1].id, "newest first");
+    let of_one = ApprovalFilter { run: Some(one.run), ..ApprovalFilter::default() };
+    let id = engine.approvals(ns, of_one.clone(), 9).await.unwrap().items[0].id;
+    engine.answer(ns, id, ApprovalDecision::Approve, "me").await.unwrap();
+    house.ended(one.run).await;
+    let count =
+        async |filter: ApprovalFilter| engine.approvals(ns, filter, 9).await.unwrap().items.len();
+    let pending = Some("pending".to_owned());
+    assert_eq!(
+        count(ApprovalFilter { state: pending.clone(), ..ApprovalFilter::default() }).await,
+        1
+    );
+    assert_eq!(count(ApprovalFilter { state: pending, ..of_one }).await, 0);
+    let approved = Some("approved".to_owned());
+    let of_task =
+        ApprovalFilter { state: approved, task: Some(one.task), ..ApprovalFilter::default() };
+    assert_eq!(count(of_task).await, 1);
+    let page = engine.approvals(ns, ApprovalFilter::default(), 1).await.unwrap();
+    let rest = ApprovalFilter { before: page.next, ..ApprovalFilter::default() };
+    let rest = engine.approvals(ns, rest, 9).await.unwrap().items;
+    assert_eq!(rest.iter().map(|row| row.id).collect::<Vec<_>>(), [all[1].id]);
+}

@@ -1,0 +1,86 @@
+//! Live events: those who watch get each one once, those who come late get what they missed.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use provost_core::work::Namespace;
+use provost_core::{Event, EventKind, RunId};
+use provost_engine::{LivePlace, LiveSink};
+
+use crate::talk::Talk;
+
+/// Remembers what it is told about one run.
+#[derive(Clone, Default)]
+struct Watcher {
+    run: Arc<Mutex<Option<RunId>>>,
+    seen: Arc<Mutex<Vec<(LivePlace, u64, Event)>>>,
+}
+
+impl LiveSink for Watcher {
+    fn wants(&self, run: RunId) -> bool {
+        *self.run.lock().unwrap() == Some(run)
+    }
+
+    fn live(&self, from: &LivePlace, number: u64, event: &Event) {
+        self.seen.lock().unwrap().push((from.clone(), number, event.clone()));
+    }
+}
+
+fn names(events: &[Event]) -> Vec<String> {
+    let name = |event: &Event| {
+        serde_json::to_value(event).unwrap()["type"].as_str().unwrap_or_default().to_owned()
+    };
+    events.iter().map(name).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_joins_in_the_middle_of_a_turn_gets_every_event_once() {
+    let talk = Talk::new().await;
+    let watcher = Watcher::default();
+    talk.engine.set_live(watcher.clone());
+    let _worker = talk.worker().await;
+    // The first turn calls a tool; while the tool is held, the turn is over and its call is not.
+    let accepted = talk.accept("chat", "hold it").await;
+    talk.mind.hold.entered().await;
+    assert!(watcher.seen.lock().unwrap().is_empty(), "nobody watched");
+    *watcher.run.lock().unwrap() = Some(accepted.run);
+    let draft = talk.engine.draft(&talk.namespace, accepted.run).unwrap();
+    assert!(draft.whole && draft.epoch > 0, "{draft:?}");
+    let missed = names(&draft.events);
+    assert!(missed.contains(&"tool_started".to_owned()), "{missed:?}");
+    assert!(!missed.contains(&"turn_finished".to_owned()), "the log tells it: {missed:?}");
+    let other: Namespace = "other".parse().unwrap();
+    assert_eq!(talk.engine.draft(&other, accepted.run), None);
+    talk.mind.hold.open();
+    talk.wait(accepted.run).await;
+    let seen = watcher.seen.lock().unwrap().clone();
+    let (place, first, _) = &seen[0];
+    assert_eq!(*first, draft.next, "the draft ends where the live events begin");
+    assert!(seen.iter().zip(*first..).all(|(one, number)| one.1 == number));
+    assert_eq!(
+        (place.run, place.task, place.session.as_str()),
+        (accepted.run, accepted.task, "chat")
+    );
+    assert_eq!((place.namespace.as_str(), place.epoch), (talk.namespace.as_str(), draft.epoch));
+    let events: Vec<Event> = seen.into_iter().map(|(_, _, event)| event).collect();
+    let text: String = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::TextDelta { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(text, "done: hold it");
+    assert_eq!(names(&events).last().map(String::as_str), Some("finished"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_no_draft_of_a_run_that_nobody_works_on() {
+    let talk = Talk::new().await;
+    let accepted = talk.accept("chat", "hello").await;
+    assert_eq!(talk.engine.draft(&talk.namespace, accepted.run), None);
+    let worker = talk.worker().await;
+    talk.wait(accepted.run).await;
+    worker.stop(Duration::from_secs(5)).await;
+    assert_eq!(talk.engine.draft(&talk.namespace, accepted.run), None);
+}

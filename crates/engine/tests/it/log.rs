@@ -1,0 +1,218 @@
+//! The log in pages: whole, in order, and cheap wherever one goes on.
+
+use provost_core::work::{AgentCommand, Namespace};
+use provost_core::{Env, Message, RunId, ToolResult};
+use provost_engine::{AgentConfig, Engine, LogEntry, LogPage};
+use provost_model::{self as scripted};
+use provost_store::row::journal::{self, EventPlace, NewEvent};
+use provost_store::row::run;
+use serde_json::json;
+
+use crate::stage::{Stage, command};
+
+/// Runs of three tasks in two sessions, with events that come one by one from all of them.
+async fn mixed(stage: &Stage, count: usize, body: &str) -> Vec<RunId> {
+    let fresh = |session: &str| AgentCommand { new_task: true, ..command(session, "hello") };
+    let mut runs = Vec::new();
+    for session in ["a", "a", "b"] {
+        runs.push(stage.engine.accept(&stage.namespace, fresh(session)).await.unwrap().run);
+    }
+    for _ in 0..2 {
+        // More runs of the first task: one waits behind the other.
+        let more = stage.engine.accept(&stage.namespace, command("a", "and?")).await.unwrap();
+        runs.push(more.run);
+    }
+    runs.dedup();
+    let (env, chosen, body) = (Env::simulated(3), runs.clone(), body.to_owned());
+    let written = stage.engine.store().write(move |tx| {
+        for _ in 0..count {
+            let random = usize::try_from(env.random() % 1_000_003).unwrap();
+            append(tx, chosen[random % chosen.len()], &body)?;
+        }
+        Ok::<_, provost_store::StoreError>(())
+    });
+    written.await.unwrap();
+    runs
+}
+
+fn append(
+    tx: &mut provost_store::Tx<'_>,
+    id: RunId,
+    body: &str,
+) -> Result<(), provost_store::StoreError> {
+    // No worker has had any of them.
+    let epoch = 0;
+    let seq = run::take_seq(tx, id, epoch, 1)?.unwrap();
+    let event = NewEvent { kind: "noted", body, message_id: None };
+    journal::append_event(tx, EventPlace { run: id, epoch, attempt: 0, seq }, &event)
+}
+
+/// Everything, read once.
+async fn whole(engine: &Engine) -> Vec<LogEntry> {
+    let mut all = Vec::new();
+    let mut page = LogPage { more: true, ..LogPage::default() };
+    while page.more {
+        page = engine.log_tail(page.next, 5000).await.unwrap();
+        all.append(&mut page.entries);
+    }
+    all
+}
+
+fn positions(entries: &[LogEntry]) -> Vec<u64> {
+    entries.iter().map(|entry| entry.pos).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_tasks_sessions_and_namespaces_are_the_log_without_the_others() {
+    let stage = Stage::new(|_, _| scripted::text("hi")).await;
+    let foreign: Namespace = "other".parse().unwrap();
+    stage.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    let runs = mixed(&stage, 300, "{}").await;
+    stage.engine.accept(&foreign, command("a", "theirs")).await.unwrap();
+    mixed(&stage, 200, "{}").await;
+    let (engine, ns) = (&stage.engine, &stage.namespace);
+    let all = whole(engine).await;
+    assert!(all.is_sorted_by(|one, next| one.pos < next.pos));
+    let mut places = engine.places_of(all.iter().map(|entry| entry.run).collect()).await.unwrap();
+    let task = places[&runs[0]].task;
+    for limit in [1, 7, 64, 5000] {
+        for after in [0, 1, 133, 400, all.last().unwrap().pos, 9_999_999] {
+            let mut wanted: Vec<&LogEntry> = all.iter().filter(|one| one.pos > after).collect();
+            wanted.retain(|entry| places[&entry.run].namespace == ns.as_str());
+            let of = |keep: &dyn Fn(&LogEntry) -> bool| -> Vec<u64> {
+                wanted.iter().filter(|entry| keep(entry)).map(|entry| entry.pos).collect()
+            };
+            let (mut of_ns, mut of_task, mut of_session) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut next, mut more) = ([after; 3], [true; 3]);
+            while more.contains(&true) {
+                let pages = [
+                    engine.log_of_namespace(ns, next[0], limit).await.unwrap(),
+                    engine.log_of_task(ns, task, next[1], limit).await.unwrap(),
+                    engine.log_of_session(ns, "a", next[2], limit).await.unwrap(),
+                ];
+                for (place, page) in pages.iter().enumerate() {
+                    assert!(page.entries.len() as u64 <= limit);
+                    (next[place], more[place]) = (page.next, page.more);
+                }
+                let [a, b, c] = pages;
+                of_ns.extend(positions(&a.entries));
+                of_task.extend(positions(&b.entries));
+                of_session.extend(positions(&c.entries));
+            }
+            assert_eq!(of_ns, of(&|_| true), "{limit} after {after}");
+            assert_eq!(of_task, of(&|entry| places[&entry.run].task == task), "{limit} {after}");
+            assert_eq!(of_session, of(&|one| places[&one.run].session == "a"), "{limit} {after}");
+        }
+    }
+    let of_run: Vec<_> = all.iter().filter(|one| one.run == runs[0] && one.seq > 5).collect();
+    let page = engine.log_of_run(ns, runs[0], 5, 5000).await.unwrap();
+    assert_eq!(page.entries.iter().collect::<Vec<_>>(), of_run);
+    assert_eq!((page.next, page.more), (of_run.last().unwrap().seq, false));
+    assert_eq!(engine.place_of(runs[0]).await.unwrap(), places.remove(&runs[0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_bounded_in_bytes_and_nothing_is_left_out() {
+    let stage = Stage::new(|_, _| scripted::text("hi")).await;
+    let inline = format!("{{\"note\":\"{}\"}}", "x".repeat(8000));
+    let runs = mixed(&stage, 3000, &inline).await;
+    // Beyond what a row holds, so they are stored beside.
+    let large = format!("{{\"note\":\"{}\"}}", "y".repeat(3 << 20));
+    let (id, body) = (runs[0], large.clone());
+    let written =
+        stage.engine.store().write(move |tx| (0..5).try_for_each(|_| append(tx, id, &body)));
+    written.await.unwrap();
+    let place = stage.engine.place_of(id).await.unwrap().unwrap();
+    let (engine, ns) = (&stage.engine, &stage.namespace);
+    let mut entries = Vec::new();
+    let mut page = LogPage { more: true, ..LogPage::default() };
+    let mut pages = 0;
+    while page.more {
+        page = engine.log_of_session(ns, &place.session, page.next, 5000).await.unwrap();
+        let bytes: usize = page.entries.iter().flat_map(|entry| &entry.body).map(String::len).sum();
+        assert!(bytes <= (8 << 20) + large.len(), "{bytes}");
+        entries.append(&mut page.entries);
+        pages += 1;
+    }
+    assert!(pages > 3, "{pages}");
+    assert_eq!(entries.iter().filter(|one| one.body.as_ref() == Some(&large)).count(), 5);
+    let mut wanted = whole(engine).await;
+    let places = engine.places_of(wanted.iter().map(|one| one.run).collect()).await.unwrap();
+    wanted.retain(|entry| places[&entry.run].session == place.session);
+    assert_eq!(positions(&entries), positions(&wanted));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_others_drown_is_read_in_bounded_pages() {
+    let stage = Stage::new(|_, _| scripted::text("hi")).await;
+    let foreign: Namespace = "other".parse().unwrap();
+    stage.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    let first = stage.engine.accept(&foreign, command("a", "one")).await.unwrap();
+    mixed(&stage, 25_000, "{}").await;
+    let second = stage.engine.accept(&foreign, command("b", "two")).await.unwrap();
+    let mut found = Vec::new();
+    let mut page = LogPage { more: true, ..LogPage::default() };
+    let mut pages = 0;
+    while page.more {
+        let before = page.next;
+        page = stage.engine.log_of_namespace(&foreign, before, 100).await.unwrap();
+        assert!(page.next > before && page.next - before <= 20_000);
+        found.extend(page.entries.iter().map(|entry| entry.run));
+        pages += 1;
+    }
+    assert_eq!((found, pages), (vec![first.run, second.run], 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_and_results_are_put_in_as_they_are_stored() {
+    let stage = Stage::new(|request, _| match request.messages.last().map(|last| last.role) {
+        Some(provost_core::Role::User) => scripted::call("pure", json!({"n": 1})),
+        _ => scripted::text("all done"),
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "hello there").await;
+    let run = stage.wait(accepted.run).await;
+    let page = stage.engine.log_of_run(&stage.namespace, run.id, 0, 500).await.unwrap();
+    let entries = page.entries;
+    assert_eq!(entries.len() as u64, run.next_seq - 1);
+    assert!(entries.iter().zip(1..).all(|(entry, seq)| entry.seq == seq));
+    let of = |kind: &str| entries.iter().filter(|one| one.kind == kind).collect::<Vec<_>>();
+    let text = |entry: &LogEntry| -> String {
+        serde_json::from_str::<Message>(entry.message.as_deref().unwrap()).unwrap().text()
+    };
+    assert_eq!(text(of("user_message")[0]), "hello there");
+    assert_eq!(of("turn_finished").into_iter().map(text).collect::<Vec<_>>(), ["", "all done"]);
+    let result = of("tool_finished")[0].result.as_deref().unwrap();
+    let result: ToolResult = serde_json::from_str(result).unwrap();
+    assert_eq!((result.name.as_str(), result.to_text().as_str()), ("pure", "did {\"n\":1}"));
+    let told = of("finished")[0].body.as_deref().unwrap();
+    assert!(told.contains("all done"), "{told}");
+    let bounds = stage.engine.log_bounds().await.unwrap();
+    assert_eq!((bounds.generation, bounds.floor), (0, 0));
+    assert_eq!(bounds.last, entries.last().unwrap().pos);
+    assert_eq!(stage.engine.log_generation().await.unwrap(), 0);
+    assert_eq!(stage.engine.first_kept(&stage.namespace, run.id).await.unwrap(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g45_the_log_of_another_namespace_is_not_there() {
+    let stage = Stage::new(|_, _| scripted::text("hi")).await;
+    let accepted = stage.say("chat", "hello").await;
+    let (engine, foreign): (_, Namespace) = (&stage.engine, "other".parse().unwrap());
+    let (run, task) = (accepted.run, accepted.task);
+    let refused = [
+        engine.log_of_run(&foreign, run, 0, 9).await.unwrap_err(),
+        engine.log_of_task(&foreign, task, 0, 9).await.unwrap_err(),
+        engine.log_of_session(&foreign, "chat", 0, 9).await.unwrap_err(),
+        engine.first_kept(&foreign, run).await.unwrap_err(),
+        engine.task_logs(&foreign, task, 0, 9).await.unwrap_err(),
+        engine.steps(&foreign, run, 0, 9).await.unwrap_err(),
+        engine.attempts(&foreign, run).await.unwrap_err(),
+        engine.snapshots(&foreign, run, 9).await.unwrap_err(),
+        engine.session_row(&foreign, "chat").await.unwrap_err(),
+    ];
+    assert!(refused.iter().all(|error| error.code() == "not_found"), "{refused:?}");
+    assert_eq!(engine.log_of_namespace(&foreign, 0, 9).await.unwrap().entries, []);
+    assert_eq!(engine.draft(&foreign, run), None);
+}

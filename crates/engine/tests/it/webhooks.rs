@@ -1,0 +1,263 @@
+//! Webhooks: told at least once, in their namespace only, whoever dies on the way.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+
+use provost_core::Env;
+use provost_core::work::Namespace;
+use provost_engine::{
+    AgentConfig, Claim, ClaimedPost, Engine, EngineOptions, LogEntry, NewWebhook, PostOutcome,
+    RunPlace, Webhook,
+};
+use provost_model::ScriptedModel;
+use provost_model::{self as scripted};
+use provost_store::row::webhook_post::{PostFilter, WebhookPostRow};
+use provost_store::{Store, StoreOptions, params};
+
+use crate::deaths;
+use crate::stage::command;
+use crate::talk::Talk;
+
+const CLAIM: Claim = Claim { limit: 100, per_webhook: 100, hold: Duration::from_secs(30) };
+
+fn hook(url: &str, kinds: &[&str]) -> NewWebhook {
+    let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+    NewWebhook { url: url.to_owned(), kinds, secret: "s".into() }
+}
+
+fn body(entry: &LogEntry, place: &RunPlace) -> String {
+    format!("{} {} {}", place.session, entry.kind, entry.seq)
+}
+
+async fn fill(engine: &Engine) -> u64 {
+    let mut posts = 0;
+    loop {
+        let filled = engine.webhook_fill(100, body).await.unwrap();
+        posts += filled.posts;
+        if !filled.more {
+            return posts;
+        }
+    }
+}
+
+fn failed(status: u16) -> PostOutcome {
+    PostOutcome::Failed { status: Some(status), error: "no".to_owned(), retry_after: None }
+}
+
+async fn posts(talk: &Talk, webhook: &Webhook) -> Vec<WebhookPostRow> {
+    let page =
+        talk.engine.webhook_posts(&talk.namespace, webhook.id, PostFilter::default(), 500).await;
+    page.unwrap().items
+}
+
+/// A post of a webhook that is told of everything, claimed.
+async fn one_post(talk: &Talk) -> (Webhook, ClaimedPost) {
+    let webhook =
+        talk.engine.create_webhook(&talk.namespace, hook("http://one", &[])).await.unwrap();
+    talk.accept("chat", "hello").await;
+    assert_eq!(fill(&talk.engine).await, 1);
+    let claimed = talk.engine.webhook_claim(CLAIM).await.unwrap().remove(0);
+    (webhook, claimed)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_webhook_is_told_of_its_namespace_and_its_kinds_from_its_beginning() {
+    let talk = Talk::new().await;
+    let foreign: Namespace = "other".parse().unwrap();
+    talk.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    let early = talk.accept("early", "before").await;
+    let (engine, ns) = (&talk.engine, &talk.namespace);
+    let all = engine.create_webhook(ns, hook("http://all", &[])).await.unwrap();
+    let ends = engine.create_webhook(ns, hook("http://ends", &["finished"])).await.unwrap();
+    let theirs = engine.create_webhook(&foreign, hook("http://theirs", &[])).await.unwrap();
+    let _worker = talk.worker().await;
+    let accepted = talk.accept("chat", "hello").await;
+    let run = talk.wait(accepted.run).await;
+    talk.wait(early.run).await;
+    let other = engine.accept(&foreign, command("chat", "theirs")).await.unwrap();
+    engine.wait(&foreign, other.run).await.unwrap();
+    fill(engine).await;
+    assert_eq!(fill(engine).await, 0, "nothing is told twice");
+    let told = posts(&talk, &all).await;
+    let of_run = told.iter().filter(|post| post.event_key.starts_with(&run.id.to_string()));
+    assert_eq!(of_run.count() as u64, run.next_seq - 1);
+    let bodies: Vec<_> = posts(&talk, &ends).await.into_iter().map(|post| post.body).collect();
+    assert_eq!(bodies.iter().filter(|body| body.starts_with("chat finished")).count(), 1);
+    assert!(bodies.iter().all(|body| body.contains("finished")), "{bodies:?}");
+    assert!(!told.iter().any(|post| post.body == "early accepted 1"), "it was before");
+    let of_others = engine.webhook_posts(&foreign, theirs.id, PostFilter::default(), 9).await;
+    assert!(of_others.unwrap().items.iter().any(|post| post.body == "chat accepted 1"));
+    for refused in [
+        engine.webhook(ns, theirs.id).await.err(),
+        engine.delete_webhook(ns, theirs.id).await.err(),
+        engine.webhook_posts(ns, theirs.id, PostFilter::default(), 9).await.err(),
+        engine.disable_webhook(ns, theirs.id, true).await.err(),
+        engine.webhook_resend(ns, theirs.id, told[0].id).await.err(),
+        engine.webhook_resend(ns, ends.id, told[0].id).await.err(),
+    ] {
+        assert_eq!(refused.unwrap().code(), "not_found");
+    }
+    assert_eq!(engine.webhooks(ns, None, 9).await.unwrap().items.len(), 2);
+    engine.delete_webhook(ns, all.id).await.unwrap();
+    assert_eq!(engine.webhooks(ns, None, 9).await.unwrap().items.len(), 1);
+    assert_eq!(engine.webhook(ns, all.id).await.unwrap_err().code(), "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_post_is_tried_for_a_day_with_one_id_and_can_be_sent_again() {
+    let talk = Talk::simulated().await;
+    let (webhook, mut claimed) = one_post(&talk).await;
+    let (engine, ns, id) = (&talk.engine, &talk.namespace, claimed.post.id);
+    assert_eq!((claimed.url.as_str(), claimed.secret.expose().as_str()), ("http://one", "s"));
+    let began = talk.env.now();
+    let mut tries = 1;
+    let last = loop {
+        assert_eq!((claimed.post.id, claimed.post.tries), (id, tries));
+        assert_eq!(engine.webhook_claim(CLAIM).await.unwrap(), [], "somebody has it");
+        let settled = engine.webhook_settle(&claimed.post, failed(503)).await.unwrap().unwrap();
+        if settled.state != "pending" {
+            break settled;
+        }
+        assert_eq!(engine.webhook_claim(CLAIM).await.unwrap(), [], "it is not due");
+        assert_eq!(engine.webhook_due_at().await.unwrap(), Some(settled.next_at));
+        talk.env.advance(settled.next_at.since(talk.env.now()));
+        claimed = engine.webhook_claim(CLAIM).await.unwrap().remove(0);
+        tries += 1;
+    };
+    let tried = talk.env.now().since(began);
+    assert!((22 * 3600..24 * 3600).contains(&tried.as_secs()), "{tried:?}");
+    assert_eq!((last.state.as_str(), last.last_status), ("failed", Some(503)));
+    assert_eq!(engine.webhook_due_at().await.unwrap(), None);
+    engine.webhook_resend(ns, webhook.id, id).await.unwrap();
+    let again = engine.webhook_claim(CLAIM).await.unwrap().remove(0);
+    assert_eq!((again.post.id, again.post.tries, &again.post.body), (id, 1, &last.body));
+    let busy = engine.webhook_resend(ns, webhook.id, id).await.unwrap_err();
+    assert_eq!(busy.code(), "illegal_transition", "it is being sent");
+    let late = engine.webhook_settle(&claimed.post, failed(500)).await.unwrap();
+    assert_eq!(late, None, "what an earlier sender says does not count any more");
+    let sent = PostOutcome::Delivered { status: 204 };
+    let sent = engine.webhook_settle(&again.post, sent).await.unwrap().unwrap();
+    assert_eq!(
+        (sent.state.as_str(), sent.last_status, sent.last_error),
+        ("delivered", Some(204), None)
+    );
+    let settled = PostFilter { state: Some("failed".to_owned()), ..PostFilter::default() };
+    assert_eq!(engine.webhook_posts(ns, webhook.id, settled, 9).await.unwrap().items, []);
+    talk.env.advance(Duration::from_secs(8 * 24 * 3600));
+    engine.tidy().await.unwrap();
+    assert_eq!(posts(&talk, &webhook).await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_sender_is_replaced_when_its_claim_ends() {
+    let talk = Talk::simulated().await;
+    let (_, lost) = one_post(&talk).await;
+    talk.env.advance(CLAIM.hold);
+    let taken = talk.engine.webhook_claim(CLAIM).await.unwrap().remove(0);
+    assert_eq!((taken.post.id, taken.post.tries), (lost.post.id, 2));
+    let sent = PostOutcome::Delivered { status: 200 };
+    assert_eq!(talk.engine.webhook_settle(&lost.post, sent.clone()).await.unwrap(), None);
+    assert!(talk.engine.webhook_settle(&taken.post, sent).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_wants_no_more_is_told_nothing_until_it_is_enabled() {
+    let talk = Talk::simulated().await;
+    let (webhook, claimed) = one_post(&talk).await;
+    let (engine, ns) = (&talk.engine, &talk.namespace);
+    let gone = PostOutcome::Gone { status: 410 };
+    let post = engine.webhook_settle(&claimed.post, gone).await.unwrap().unwrap();
+    assert_eq!((post.state.as_str(), post.last_status), ("failed", Some(410)));
+    assert!(engine.webhook(ns, webhook.id).await.unwrap().disabled.is_some());
+    talk.accept("chat", "missed").await;
+    assert_eq!(fill(engine).await, 0);
+    let enabled = engine.disable_webhook(ns, webhook.id, false).await.unwrap();
+    assert_eq!(enabled.disabled, None);
+    assert_eq!(fill(engine).await, 0, "it begins anew");
+    talk.accept("other", "told").await;
+    assert_eq!(fill(engine).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_address_does_not_take_the_place_of_others() {
+    let talk = Talk::simulated().await;
+    let (engine, ns) = (&talk.engine, &talk.namespace);
+    let slow = engine.create_webhook(ns, hook("http://slow", &[])).await.unwrap();
+    for number in 0..9 {
+        talk.accept(&format!("s{number}"), "hello").await;
+    }
+    fill(engine).await;
+    let few = Claim { limit: 4, per_webhook: 2, hold: Duration::from_secs(60) };
+    let first = engine.webhook_claim(few).await.unwrap();
+    assert!(first.len() == 2 && first.iter().all(|one| one.post.webhook_id == slow.id));
+    assert_eq!(engine.webhook_claim(few).await.unwrap(), []);
+    let quick = engine.create_webhook(ns, hook("http://quick", &[])).await.unwrap();
+    talk.accept("more", "hello").await;
+    fill(engine).await;
+    let second = engine.webhook_claim(few).await.unwrap();
+    assert_eq!(second.iter().map(|one| one.post.webhook_id).collect::<Vec<_>>(), [quick.id]);
+}
+
+/// An engine on a directory, without a worker.
+async fn open(dir: &Path) -> Engine {
+    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
+        let model = ScriptedModel::answering(|_, _| scripted::text("hi"));
+        Ok(provost_agent::Agent::builder("default", model).build().unwrap())
+    };
+    let engine = Engine::new(store, agents, EngineOptions::default(), Env::system());
+    engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
+    engine
+}
+
+/// Sends what is due: each post is a line in a file.
+async fn send_all(engine: &Engine, dir: &Path) {
+    fill(engine).await;
+    for ClaimedPost { post, .. } in engine.webhook_claim(CLAIM).await.unwrap() {
+        let mut sent = std::fs::read_to_string(dir.join("sent")).unwrap_or_default();
+        sent += &format!("{} {}\n", post.id, post.event_key);
+        std::fs::write(dir.join("sent"), sent).unwrap();
+        let outcome = PostOutcome::Delivered { status: 200 };
+        engine.webhook_settle(&post, outcome).await.unwrap();
+    }
+}
+
+/// The process that dies while it tells: the place is in its environment.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by another test in a process of its own"]
+async fn node_that_posts() {
+    let Some(dir) = deaths::dir() else { return };
+    let engine = open(&dir).await;
+    let ns = Namespace::default();
+    engine.create_webhook(&ns, hook("http://one", &[])).await.unwrap();
+    for number in 0..3 {
+        engine.accept(&ns, command(&format!("s{number}"), "hello")).await.unwrap();
+        send_all(&engine, &dir).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_anywhere_every_event_is_told_and_repeats_have_the_same_id() {
+    for (place, accepted, repeats) in [
+        ("webhook.before_fill", 1, 0),
+        ("webhook.filled", 1, 0),
+        ("webhook.claimed@2", 2, 0),
+        ("webhook.sent@2", 2, 1),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        deaths::killed_at("node_that_posts", dir.path(), place).await;
+        let engine = open(dir.path()).await;
+        // The claim of the dead sender ends at once.
+        let ended = engine.store().write(|tx| {
+            tx.execute("UPDATE webhook_post SET next_at = 0 WHERE state = 'sending'", params![])
+        });
+        ended.await.unwrap();
+        send_all(&engine, dir.path()).await;
+        let sent = std::fs::read_to_string(dir.path().join("sent")).unwrap();
+        let lines: Vec<&str> = sent.lines().collect();
+        let different: HashSet<&str> = lines.iter().copied().collect();
+        assert_eq!(different.len(), accepted, "{place}: {lines:?}");
+        assert_eq!(lines.len() - different.len(), repeats, "{place}: {lines:?}");
+    }
+}
