@@ -4,9 +4,9 @@ use provost_core::work::{
     AfterRun, AttemptStatus, EndedRun, OutcomeCode, RunEvent, RunStatus, settle,
 };
 use provost_failpoint::failpoint;
-use provost_store::Tx;
 use provost_store::row::run::RunRow;
 use provost_store::row::{approval_grant, attempt, journal, session, task, timer};
+use provost_store::{Hint, Tx};
 use serde_json::{Value, json};
 
 use crate::error::EngineError;
@@ -117,6 +117,7 @@ pub(crate) fn end_run(
     child::cancel_children(tx, run)?;
     settle_task(tx, run, state.status(), ending.after)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
+    tx.hint(Hint::Ended(run.id));
     failpoint!("run.ended");
     Ok(())
 }

@@ -232,23 +232,14 @@ impl Engine {
 
     /// Waits until a run has ended. Everybody who waits gets the same answer.
     pub async fn wait(&self, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
-        let mut hints = self.shared.store.hints();
+        let ended = self.shared.store.watch(Hint::Ended(id));
         loop {
             let row = self.run(namespace, id).await?;
             if word::<RunStatus>(&row.status)?.is_terminal() {
                 return Ok(row);
             }
             // Hints may be lost, and another process sends none: look again after a while in any case.
-            let hinted = async {
-                loop {
-                    match hints.recv().await {
-                        Ok(Hint::Events(run)) if run == id => return,
-                        Ok(_) => {}
-                        Err(_) => return,
-                    }
-                }
-            };
-            drop(tokio::time::timeout(self.shared.options.poll, hinted).await);
+            drop(tokio::time::timeout(self.shared.options.poll, ended.hinted()).await);
         }
     }
 }

@@ -45,7 +45,7 @@ impl Desk {
 
     /// Claims until it is told to stop.
     pub(super) async fn serve(self, stopping: CancellationToken) {
-        let mut hints = self.shared.store.hints();
+        let mut hints = self.shared.store.calls();
         let mut hinted = true;
         while !stopping.is_cancelled() {
             let worker = self.claimer.worker;
