@@ -3,14 +3,13 @@
 use provost_core::work::{EffectClass, Epoch, StepKind, WorkError};
 use provost_core::{Currency, InputId, MessageId};
 use provost_failpoint::failpoint;
-use provost_store::row::{journal, session, session_entry};
+use provost_store::row::{journal, message, session, session_entry};
 use provost_store::{Body, Hint, Tx};
 use serde_json::Value;
 
 use crate::budget::{self, Reservation};
 use crate::error::EngineError;
 use crate::lease::Lease;
-use crate::message;
 use crate::transactional::Works;
 
 /// The body of a step that says that the session has everything.
@@ -20,18 +19,18 @@ pub(crate) const SAVED: &str = r#"{"feed":"saved"}"#;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NewEvent {
     pub(crate) kind: &'static str,
-    pub(crate) body: Value,
+    pub(crate) body: Body,
     /// True if it is about the message of the same write.
     pub(crate) has_message: bool,
 }
 
 impl NewEvent {
-    pub(crate) fn new(kind: &'static str, body: Value) -> Self {
-        Self { kind, body, has_message: false }
+    pub(crate) fn new(kind: &'static str, body: &Value) -> Result<Self, EngineError> {
+        Ok(Self { kind, body: Body::new(body.to_string())?, has_message: false })
     }
 
-    pub(crate) fn with_message(kind: &'static str, body: Value) -> Self {
-        Self { kind, body, has_message: true }
+    pub(crate) fn with_message(kind: &'static str, body: &Value) -> Result<Self, EngineError> {
+        Ok(Self { has_message: true, ..Self::new(kind, body)? })
     }
 }
 
@@ -39,7 +38,7 @@ impl NewEvent {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NewMessage {
     pub(crate) id: MessageId,
-    pub(crate) body: String,
+    pub(crate) body: Body,
     /// True if its row was there before.
     pub(crate) known: bool,
 }
@@ -66,7 +65,7 @@ pub(crate) struct StepWrite {
     pub(crate) kind: StepKind,
     /// The place in the order of feeding, if it is committed; else it begins.
     pub(crate) fed: Option<u64>,
-    pub(crate) body: String,
+    pub(crate) body: Body,
     pub(crate) message: Option<NewMessage>,
     pub(crate) effect_key: Option<String>,
     pub(crate) effect_class: Option<EffectClass>,
@@ -100,7 +99,7 @@ impl StepWrite {
             step,
             kind,
             fed: None,
-            body: String::new(),
+            body: Body::Inline(String::new()),
             message: None,
             effect_key: None,
             effect_class: None,
@@ -124,36 +123,63 @@ impl StepWrite {
         }
     }
 
-    pub(crate) fn commit(step: u64, kind: StepKind, fed: u64, body: String) -> Self {
+    pub(crate) fn commit(step: u64, kind: StepKind, fed: u64, body: Body) -> Self {
         Self { fed: Some(fed), body, ..Self::begin(step, kind) }
     }
 
-    pub(crate) fn event(&mut self, kind: &'static str, body: Value) {
-        self.events.push(NewEvent::new(kind, body));
+    pub(crate) fn event(&mut self, kind: &'static str, body: &Value) -> Result<(), EngineError> {
+        self.events.push(NewEvent::new(kind, body)?);
+        Ok(())
+    }
+
+    /// True if it can be refused for what it says itself. It is then written alone: others must not be lost with it.
+    pub(crate) fn is_refusable(&self, lease: &Lease) -> bool {
+        let reserves = self.fed.is_none() && self.kind == StepKind::ModelCall;
+        !self.works.0.is_empty() || (reserves && !lease.budgets.is_empty())
     }
 }
 
-/// Begins or commits a step: T1 or T2, fenced.
-pub(crate) fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
+/// Begins and commits steps, T1 and T2, all of them or none, fenced.
+pub(crate) fn steps(
+    tx: &mut Tx<'_>,
+    lease: &Lease,
+    writes: &[StepWrite],
+) -> Result<(), EngineError> {
+    let (Some(first), Some(last)) = (writes.first(), writes.last()) else { return Ok(()) };
     failpoint!("step.before");
-    let seq = journal::advance(
-        tx,
-        journal::Advance {
-            run: lease.run,
-            epoch: lease.epoch,
-            events: write.events.len() as u64,
-            next_step: write.next_step,
-            // A note that every attempt writes again is no progress.
-            progress: write.fed.is_some() && write.kind != StepKind::Note,
-            restricted: write.restricted,
-            cost_micros: write.cost_micros,
-        },
-    )?;
-    let Some(seq) = seq else { return Err(fenced(tx, lease)?) };
-    if write.after != 0 && !journal::is_committed(tx, lease.run, write.after)? {
+    let events: usize = writes.iter().map(|write| write.events.len()).sum();
+    let advance = journal::Advance {
+        run: lease.run,
+        epoch: lease.epoch,
+        events: events as u64,
+        next_step: last.next_step,
+        // A note that every attempt writes again is no progress.
+        progress: writes.iter().any(|write| write.fed.is_some() && write.kind != StepKind::Note),
+        restricted: last.restricted,
+        cost_micros: writes.iter().map(|write| write.cost_micros).sum(),
+        base_revision: writes.iter().find_map(|write| write.base_revision),
+    };
+    let Some(mut seq) = journal::advance(tx, advance)? else { return Err(fenced(tx, lease)?) };
+    if first.after != 0 && !journal::is_committed(tx, lease.run, first.after)? {
         // The attempt hears the error of that write first.
         return Err(EngineError::bug("a write before this one was lost"));
     }
+    for (place, write) in writes.iter().enumerate() {
+        if place > 0 {
+            failpoint!("step.before");
+        }
+        step(tx, lease, seq, write)?;
+        seq += write.events.len() as u64;
+        failpoint!("step.after");
+    }
+    if events > 0 {
+        tx.hint(Hint::Events(lease.run));
+    }
+    Ok(())
+}
+
+/// Begins or commits a step, with events from a number on.
+fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(), EngineError> {
     let message_id = write.message.as_ref().map(|message| message.id);
     if let Some(new) = write.message.as_ref().filter(|message| !message.known) {
         message::put(tx, &lease.namespace, new.id, &new.body)?;
@@ -163,7 +189,6 @@ pub(crate) fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<
     match write.fed {
         None => begin(tx, lease, write)?,
         Some(fed) => {
-            let (body, blob) = Body::new(&write.body)?.store(tx)?;
             let commit = journal::StepCommit {
                 run: lease.run,
                 step: write.step,
@@ -173,15 +198,11 @@ pub(crate) fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<
                 call_id: write.call_id.as_deref(),
                 name: write.name.as_deref(),
                 message_id,
-                body: body.as_deref(),
-                blob: blob.as_deref(),
+                body: &write.body,
             };
             journal::commit_step(tx, &commit)?;
             write.works.carry_out(tx)?;
         }
-    }
-    if let Some(revision) = write.base_revision {
-        journal::set_base_revision(tx, lease.run, revision)?;
     }
     if let Some(change) = &write.session {
         commit_session(tx, lease, change)?;
@@ -195,9 +216,7 @@ pub(crate) fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<
     if write.consumes_inputs {
         journal::consume_inputs(tx, lease.run)?;
     }
-    append(tx, lease, seq, &write.events, message_id)?;
-    failpoint!("step.after");
-    Ok(())
+    append(tx, lease, seq, &write.events, message_id)
 }
 
 fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
@@ -226,40 +245,26 @@ fn commit_session(
     lease: &Lease,
     change: &SessionWrite,
 ) -> Result<(), EngineError> {
-    let missing = || EngineError::Unreadable(format!("session {} is missing", lease.session));
-    let mut row = session::get(tx, &lease.namespace, &lease.session)?.ok_or_else(missing)?;
-    if row.revision != change.base {
-        return Err(EngineError::bug(format!(
-            "session {} is at revision {}, not {}",
-            row.id, row.revision, change.base
-        )));
-    }
-    row.revision += 1;
+    let place = (lease.namespace.as_str(), lease.session.as_str());
+    let added = change.entries.len() as u64;
+    let Some(moved) = session::advance(tx, place, change.base, added)? else {
+        let (id, base) = (&lease.session, change.base);
+        return Err(EngineError::bug(format!("session {id} is not at revision {base}")));
+    };
     if change.pop > 0 {
-        journal::pop_entries(tx, &row, change.pop as u64)?;
+        journal::pop_entries(tx, place, moved.revision, change.pop as u64)?;
     }
-    for entry in &change.entries {
-        let message_id = match entry {
+    for (entry, added) in (moved.first_entry..).zip(&change.entries) {
+        let message_id = match added {
             Entry::Known(id) => *id,
             Entry::New(new) => {
                 message::put(tx, &lease.namespace, new.id, &new.body)?;
                 new.id
             }
         };
-        let entry = session_entry::SessionEntryRow {
-            namespace: row.namespace.clone(),
-            session_id: row.id.clone(),
-            entry: row.next_entry,
-            message_id,
-            run_id: lease.run,
-            added: row.revision,
-            gone: None,
-        };
-        entry.insert(tx)?;
-        row.next_entry += 1;
+        let new = session_entry::NewEntry { entry, message_id, revision: moved.revision };
+        session_entry::add(tx, place, lease.run, new)?;
     }
-    row.updated = tx.now();
-    row.update(tx)?;
     Ok(())
 }
 
@@ -274,13 +279,9 @@ fn append(
     for (seq, event) in (first..).zip(events) {
         let place =
             journal::EventPlace { run: lease.run, epoch: lease.epoch, attempt: lease.attempt, seq };
-        let body = event.body.to_string();
         let message_id = message_id.filter(|_| event.has_message);
-        let event = journal::NewEvent { kind: event.kind, body: &body, message_id };
+        let event = journal::NewEvent { kind: event.kind, body: &event.body, message_id };
         journal::append_event(tx, place, &event)?;
-    }
-    if !events.is_empty() {
-        tx.hint(Hint::Events(lease.run));
     }
     Ok(())
 }

@@ -65,3 +65,25 @@ pub fn list(
     let sql = SessionRow::select("WHERE namespace = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
     tx.all(&sql, params![namespace, after, limit])
 }
+
+/// A session as one change left it.
+#[derive(Debug, Clone, Copy)]
+pub struct Moved {
+    /// Its new revision.
+    pub revision: u64,
+    /// The number of the first of the new entries.
+    pub first_entry: u64,
+}
+
+/// Moves a session on from the revision `base` and makes room for `entries` more; nothing if it is not at that revision.
+pub fn advance(
+    tx: &mut Tx<'_>,
+    (namespace, id): (&str, &str),
+    base: u64,
+    entries: u64,
+) -> Result<Option<Moved>, StoreError> {
+    let sql = "UPDATE session SET revision = revision + 1, next_entry = next_entry + ?4, updated = ?5 \
+               WHERE namespace = ?1 AND id = ?2 AND revision = ?3 RETURNING revision, next_entry - ?4";
+    let moved = tx.optional(sql, params![namespace, id, base, entries, tx.now()])?;
+    Ok(moved.map(|(revision, first_entry)| Moved { revision, first_entry }))
+}
