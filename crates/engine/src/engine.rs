@@ -13,7 +13,7 @@ use provost_store::row::run_event::{self, RunEventRow};
 use provost_store::{Hint, Store};
 
 use crate::accept::{self, Accepted};
-use crate::agent::{self, AgentConfig, AgentProfile};
+use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
 use crate::approval::{self, Answered};
 use crate::attempt::Live;
 use crate::cancel::{self, Cancelled};
@@ -113,6 +113,8 @@ pub(crate) struct Shared {
     pub(crate) env: Env,
     /// What the program around it gave.
     pub(crate) outside: Outside,
+    /// The agents of its runs.
+    pub(crate) profiles: Profiles,
     live: Mutex<BTreeMap<RunId, Arc<Live>>>,
 }
 
@@ -131,6 +133,7 @@ impl Engine {
             options,
             env,
             outside: Outside::default(),
+            profiles: Profiles::default(),
             live: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }

@@ -40,7 +40,7 @@ pub(crate) struct RunJournal {
     /// Writes whose end nobody has waited for yet.
     outgoing: Mutex<Outgoing>,
     /// True if something may have been said to the run.
-    may_have_inputs: AtomicBool,
+    may_have_inputs: Arc<AtomicBool>,
     /// True once the attempt was given up: nothing more is written, whatever still runs.
     closed: AtomicBool,
     /// The step that was committed last; what follows is written only if that is on disk.
@@ -69,9 +69,15 @@ impl RunJournal {
             budgeted,
             state: Mutex::new(state),
             outgoing: Mutex::default(),
-            may_have_inputs: AtomicBool::new(true),
+            may_have_inputs: Arc::new(AtomicBool::new(true)),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// The same, where nothing waits for the run as far as is known.
+    pub(crate) fn without_inputs(self) -> Self {
+        self.may_have_inputs.store(false, Ordering::Release);
+        self
     }
 
     /// Writes nothing more.
@@ -154,7 +160,10 @@ impl Journal for RunJournal {
             let record = record::beginning(beginning).map_err(EngineError::from)?;
             let mut write = self.lock().commit(record, /*feed*/ None)?;
             write.base_revision = Some(self.lock().revision);
-            self.write(write).await?;
+            // Something may have been said to the run before anybody knew that it is here.
+            write.looks_for_inputs = Some(Arc::clone(&self.may_have_inputs));
+            // On disk with the first effect, before that happens.
+            self.enqueue(write, Haste::Along)?;
             Ok(())
         }
         .boxed()

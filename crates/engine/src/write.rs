@@ -1,9 +1,12 @@
 //! What an attempt writes, as values, and the one transaction that writes them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use provost_core::work::{EffectClass, Epoch, StepKind, WorkError};
 use provost_core::{Currency, InputId, MessageId};
 use provost_failpoint::failpoint;
-use provost_store::row::{journal, message, session, session_entry};
+use provost_store::row::{input, journal, message, session, session_entry};
 use provost_store::{Body, Hint, Tx};
 use serde_json::Value;
 
@@ -65,6 +68,8 @@ pub(crate) struct StepWrite {
     pub(crate) kind: StepKind,
     /// The place in the order of feeding, if it is committed; else it begins.
     pub(crate) fed: Option<u64>,
+    /// True if what is committed was begun before.
+    pub(crate) begun: bool,
     pub(crate) body: Body,
     pub(crate) message: Option<NewMessage>,
     pub(crate) effect_key: Option<String>,
@@ -85,6 +90,8 @@ pub(crate) struct StepWrite {
     pub(crate) restricted: bool,
     /// The revision of the session that the run starts from, if it begins with this.
     pub(crate) base_revision: Option<u64>,
+    /// What is set if something waits for the run.
+    pub(crate) looks_for_inputs: Option<Arc<AtomicBool>>,
     pub(crate) events: Vec<NewEvent>,
     pub(crate) next_step: u64,
     /// What a call wants to have done in the transaction that commits its result.
@@ -99,6 +106,7 @@ impl StepWrite {
             step,
             kind,
             fed: None,
+            begun: false,
             body: Body::Inline(String::new()),
             message: None,
             effect_key: None,
@@ -116,6 +124,7 @@ impl StepWrite {
             session: None,
             restricted: false,
             base_revision: None,
+            looks_for_inputs: None,
             events: Vec::new(),
             next_step: 0,
             works: Works::default(),
@@ -139,10 +148,19 @@ impl StepWrite {
     }
 }
 
+/// The numbers that come next, as an attempt believes: only it writes, as a rule, so it rarely has to look them up. They may be
+/// wrong, and every statement that uses them checks them.
+#[derive(Debug, Default)]
+pub(crate) struct Guess {
+    seq: AtomicU64,
+    entry: AtomicU64,
+}
+
 /// Begins and commits steps, T1 and T2, all of them or none, fenced.
 pub(crate) fn steps(
     tx: &mut Tx<'_>,
     lease: &Lease,
+    guess: &Guess,
     writes: &[StepWrite],
 ) -> Result<(), EngineError> {
     let (Some(first), Some(last)) = (writes.first(), writes.last()) else { return Ok(()) };
@@ -159,7 +177,8 @@ pub(crate) fn steps(
         cost_micros: writes.iter().map(|write| write.cost_micros).sum(),
         base_revision: writes.iter().find_map(|write| write.base_revision),
     };
-    let Some(mut seq) = journal::advance(tx, advance)? else { return Err(fenced(tx, lease)?) };
+    let advanced = journal::advance(tx, advance, guess.seq.load(Ordering::Relaxed))?;
+    let Some(mut seq) = advanced else { return Err(fenced(tx, lease)?) };
     if first.after != 0 && !journal::is_committed(tx, lease.run, first.after)? {
         // The attempt hears the error of that write first.
         return Err(EngineError::bug("a write before this one was lost"));
@@ -169,9 +188,13 @@ pub(crate) fn steps(
             failpoint!("step.before");
         }
         step(tx, lease, seq, write)?;
+        if let Some(change) = &write.session {
+            commit_session(tx, lease, guess, change)?;
+        }
         seq += write.events.len() as u64;
         failpoint!("step.after");
     }
+    guess.seq.store(seq, Ordering::Relaxed);
     if events > 0 {
         tx.hint(Hint::Events(lease.run));
     }
@@ -195,6 +218,7 @@ fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(
                 kind: write.kind.as_str(),
                 epoch: lease.epoch,
                 fed,
+                begun: write.begun,
                 call_id: write.call_id.as_deref(),
                 name: write.name.as_deref(),
                 message_id,
@@ -204,9 +228,6 @@ fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(
             write.works.carry_out(tx)?;
         }
     }
-    if let Some(change) = &write.session {
-        commit_session(tx, lease, change)?;
-    }
     if let Some(input) = write.claimed_input {
         journal::claim_input(tx, input, lease.run, lease.epoch)?;
     }
@@ -215,6 +236,11 @@ fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(
     }
     if write.consumes_inputs {
         journal::consume_inputs(tx, lease.run)?;
+    }
+    if let Some(found) = &write.looks_for_inputs
+        && input::waits_for_run(tx, lease.run)?
+    {
+        found.store(true, Ordering::Release);
     }
     append(tx, lease, seq, &write.events, message_id)
 }
@@ -243,18 +269,21 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
 fn commit_session(
     tx: &mut Tx<'_>,
     lease: &Lease,
+    guess: &Guess,
     change: &SessionWrite,
 ) -> Result<(), EngineError> {
     let place = (lease.namespace.as_str(), lease.session.as_str());
     let added = change.entries.len() as u64;
-    let Some(moved) = session::advance(tx, place, change.base, added)? else {
+    let first = guess.entry.load(Ordering::Relaxed);
+    let Some(first) = session::advance(tx, place, change.base, added, first)? else {
         let (id, base) = (&lease.session, change.base);
         return Err(EngineError::bug(format!("session {id} is not at revision {base}")));
     };
+    let revision = change.base + 1;
     if change.pop > 0 {
-        journal::pop_entries(tx, place, moved.revision, change.pop as u64)?;
+        journal::pop_entries(tx, place, revision, change.pop as u64)?;
     }
-    for (entry, added) in (moved.first_entry..).zip(&change.entries) {
+    for (entry, added) in (first..).zip(&change.entries) {
         let message_id = match added {
             Entry::Known(id) => *id,
             Entry::New(new) => {
@@ -262,9 +291,10 @@ fn commit_session(
                 new.id
             }
         };
-        let new = session_entry::NewEntry { entry, message_id, revision: moved.revision };
+        let new = session_entry::NewEntry { entry, message_id, revision };
         session_entry::add(tx, place, lease.run, new)?;
     }
+    guess.entry.store(first + added, Ordering::Relaxed);
     Ok(())
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn feed_parked(
         kind: record.kind.as_str(),
         epoch: run.epoch,
         fed,
+        begun: open.is_some(),
         call_id: result.map(|result| result.call_id.as_str()),
         name: result.map(|result| result.name.as_str()),
         message_id: None,

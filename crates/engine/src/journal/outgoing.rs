@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::Shared;
-use provost_store::{Pending, Store};
+use provost_store::{Pending, Store, Tx};
 
 use crate::error::EngineError;
 use crate::lease::Lease;
-use crate::write::{self, StepWrite};
+use crate::write::{self, Guess, StepWrite};
 
 /// Does anybody wait for a write?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,7 @@ pub(super) struct Outgoing {
     open: Option<Arc<Batch>>,
     sent: Vec<Sent>,
     count: u64,
+    guess: Arc<Guess>,
 }
 
 impl Outgoing {
@@ -90,8 +91,9 @@ impl Outgoing {
         };
         let Some(write) = write else { return };
         let batch = Arc::new(Batch::of(write));
-        let (lease, writes) = (Arc::clone(lease), Arc::clone(&batch));
-        let job = move |tx: &mut provost_store::Tx<'_>| write::steps(tx, &lease, &writes.take());
+        let (lease, writes, guess) =
+            (Arc::clone(lease), Arc::clone(&batch), Arc::clone(&self.guess));
+        let job = move |tx: &mut Tx<'_>| write::steps(tx, &lease, &guess, &writes.take());
         let written = match haste {
             Haste::Along => store.write_along(job),
             Haste::Now => store.write(job),

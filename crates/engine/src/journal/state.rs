@@ -50,6 +50,8 @@ pub(crate) struct JournalState {
     pub(crate) recent: HashMap<String, MessageId>,
     /// Results since the last commit of the session, by their call.
     pub(crate) results: HashMap<String, u64>,
+    /// True if the run has read something, or an attempt before this may have, that the model has not answered.
+    unanswered: bool,
     /// Inputs that were given to the driver and not yet taken in.
     expected: VecDeque<(InputId, StoredMessage)>,
     /// Where the session stands.
@@ -71,6 +73,7 @@ impl JournalState {
             restricted: false,
             recent: HashMap::new(),
             results: HashMap::new(),
+            unanswered: true,
             expected: VecDeque::new(),
             revision: 0,
             snapshot_fed: 0,
@@ -107,6 +110,7 @@ impl JournalState {
         let fed = self.next_fed;
         self.next_fed += 1;
         let mut write = StepWrite::commit(step, record.kind, fed, Body::new(record.body)?);
+        write.begun = open.is_some();
         write.released_micros = open.map_or(0, |open| open.reserved_micros);
         if let Some(Feed::Stopped { .. }) = feed {
             // The machine has closed everything that was under way.
@@ -127,7 +131,10 @@ impl JournalState {
             self.restricted = false;
         }
         write.restricted = self.restricted;
-        write.consumes_inputs = matches!(feed, Some(Feed::ModelAnswered { .. }));
+        self.unanswered |= write.claimed_input.is_some();
+        if let Some(Feed::ModelAnswered { .. }) = feed {
+            write.consumes_inputs = std::mem::take(&mut self.unanswered);
+        }
         // A call whose cost never becomes known counts with what was set aside for it.
         write.cost_micros = event::cost_of(feed).unwrap_or(write.released_micros);
         write.events.extend(event::of_feed(feed, self.turn, step)?);

@@ -19,6 +19,10 @@ use crate::{transcript, write};
 impl SessionStore for RunJournal {
     fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {
         async move {
+            if self.lock().revision == 0 {
+                // Nothing was ever said in it, and nobody else can say something now.
+                return Ok(None);
+            }
             let (namespace, session) = (self.lease.namespace.clone(), id.to_owned());
             let loaded =
                 self.store.read(move |tx| transcript::load(tx, &namespace, &session, None));

@@ -27,18 +27,42 @@ pub struct Advance {
     pub base_revision: Option<u64>,
 }
 
-/// Moves the run's counters and returns the sequence number of the first event; `None` if the run was taken away.
-pub fn advance(tx: &mut Tx<'_>, advance: Advance) -> Result<Option<u64>, StoreError> {
-    let Advance { run, epoch, events, next_step, progress, restricted, .. } = advance;
-    let Advance { cost_micros, base_revision, .. } = advance;
-    let sql = "UPDATE run SET next_seq = next_seq + ?3, next_step = ?4, restricted = ?6, \
-               cost_micros = cost_micros + ?7, base_revision = COALESCE(?8, base_revision), \
-               crash_count = CASE WHEN ?5 = 1 THEN 0 ELSE crash_count END \
-               WHERE id = ?1 AND epoch = ?2 AND phase = 'leased' RETURNING next_seq - ?3";
-    tx.optional(
+/// Moves the run's counters and returns the sequence number of the first event; `None` if the run was taken away. `guess` is
+/// what that number probably is, which saves looking it up.
+pub fn advance(tx: &mut Tx<'_>, advance: Advance, guess: u64) -> Result<Option<u64>, StoreError> {
+    if move_on(tx, &advance, guess)? {
+        return Ok(Some(guess));
+    }
+    let sql = "SELECT next_seq FROM run WHERE id = ?1 AND epoch = ?2 AND phase = 'leased'";
+    let first: Option<u64> = tx.optional(sql, params![advance.run, advance.epoch])?;
+    match first {
+        Some(first) => Ok(move_on(tx, &advance, first)?.then_some(first)),
+        None => Ok(None),
+    }
+}
+
+fn move_on(tx: &mut Tx<'_>, advance: &Advance, first: u64) -> Result<bool, StoreError> {
+    let Advance { run, epoch, events, next_step, progress, restricted, .. } = *advance;
+    let Advance { cost_micros, base_revision, .. } = *advance;
+    let sql = "UPDATE run SET next_seq = ?3 + ?4, next_step = ?5, restricted = ?7, \
+               cost_micros = cost_micros + ?8, base_revision = COALESCE(?9, base_revision), \
+               crash_count = CASE WHEN ?6 = 1 THEN 0 ELSE crash_count END \
+               WHERE id = ?1 AND epoch = ?2 AND phase = 'leased' AND next_seq = ?3";
+    let changed = tx.execute(
         sql,
-        params![run, epoch, events, next_step, progress, restricted, cost_micros, base_revision],
-    )
+        params![
+            run,
+            epoch,
+            first,
+            events,
+            next_step,
+            progress,
+            restricted,
+            cost_micros,
+            base_revision
+        ],
+    )?;
+    Ok(changed == 1)
 }
 
 /// A step that begins: T1 of an effect.
@@ -107,6 +131,8 @@ pub struct StepCommit<'a> {
     pub epoch: u64,
     /// Its place in the order of feeding.
     pub fed: u64,
+    /// True if it was begun, so that its row is there.
+    pub begun: bool,
     /// The tool call.
     pub call_id: Option<&'a str>,
     /// The tool.
@@ -119,14 +145,23 @@ pub struct StepCommit<'a> {
 
 /// Writes down what came of a step.
 pub fn commit_step(tx: &mut Tx<'_>, commit: &StepCommit<'_>) -> Result<(), StoreError> {
+    let now = tx.now();
+    let StepCommit { run, step, kind, epoch, fed, begun, .. } = *commit;
+    let StepCommit { call_id, name, message_id, body, .. } = *commit;
+    let (body, blob) = body.columns(tx)?;
+    if begun {
+        let sql = "UPDATE run_step SET state = 'committed', epoch = ?3, fed = ?4, message_id = ?5, body = ?6, blob = ?7, \
+                   reserved_micros = 0, ended = ?8 WHERE run_id = ?1 AND step = ?2";
+        let values = params![run, step, epoch, fed, message_id, body, blob, now];
+        if tx.execute(sql, values)? == 1 {
+            return Ok(());
+        }
+    }
     let sql = "INSERT INTO run_step (run_id, step, kind, state, epoch, fed, call_id, name, message_id, body, blob, \
                started, ended) VALUES (?1, ?2, ?3, 'committed', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11) \
                ON CONFLICT (run_id, step) DO UPDATE SET state = 'committed', epoch = excluded.epoch, fed = excluded.fed, \
                message_id = excluded.message_id, body = excluded.body, blob = excluded.blob, \
                reserved_micros = 0, ended = excluded.ended";
-    let now = tx.now();
-    let StepCommit { run, step, kind, epoch, fed, call_id, name, message_id, body } = *commit;
-    let (body, blob) = body.columns(tx)?;
     tx.execute(
         sql,
         params![run, step, kind, epoch, fed, call_id, name, message_id, body, blob, now],
