@@ -195,10 +195,10 @@ pub(crate) fn create_task(
         ended: None,
         archived: None,
     };
-    task.insert(tx)?;
     set_budget(tx, &task, command)?;
     let mode = command.queue_mode.unwrap_or_default();
-    let input = input::insert(tx, &mut task, said, mode, DeliveryOutcome::Queued)?;
+    let place = input::Place { mode, outcome: DeliveryOutcome::Queued, run: Some(new.run) };
+    let input = input::insert(tx, &mut task, said, place)?;
     let start = NewRun {
         id: new.run,
         policy: &policy,
@@ -206,6 +206,7 @@ pub(crate) fn create_task(
         not_before: now.after(command.delay()),
         parent,
         timeout: command.timeout(),
+        first: true,
     };
     task.current_run_id = Some(new.run);
     let mut run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;

@@ -2,6 +2,7 @@
 //! keeps the one it was started with.
 
 mod config;
+mod known;
 
 use provost_core::work::{ExecPolicy, Namespace, PolicyPatch, Security, Supported, WorkError};
 use provost_store::Tx;
@@ -9,6 +10,7 @@ use provost_store::row::agent::{self, AgentRow};
 use serde_json::{Map, Value};
 
 pub use self::config::{AgentConfig, RUNNER};
+pub(crate) use self::known::{ProfileKey, Profiles};
 use crate::clock::Clocks;
 use crate::engine::Engine;
 use crate::error::EngineError;

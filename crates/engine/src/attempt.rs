@@ -12,14 +12,12 @@ use provost_agent::{OnApproval, RunBuilder};
 use provost_core::StopReason;
 use provost_core::work::OutcomeCode;
 use provost_failpoint::failpoint;
-use provost_store::Store;
-use provost_store::row::{agent as agent_row, run, session_entry};
+use provost_store::row::{run, session_entry};
 use provost_tool::Deps;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::drive::{Driven, drive};
-use crate::agent::AgentProfile;
 use crate::approval::Asking;
 use crate::child::Family;
 use crate::clock::Clocks;
@@ -118,8 +116,8 @@ impl Live {
 }
 
 /// Carries an attempt to its end and settles it.
-pub(crate) async fn carry(shared: &Shared, live: &Live) {
-    let worked = AssertUnwindSafe(work(shared, live)).catch_unwind().await;
+pub(crate) async fn carry(shared: &Shared, live: &Live, fresh: Option<Loaded>) {
+    let worked = AssertUnwindSafe(work(shared, live, fresh)).catch_unwind().await;
     let verdict = match worked {
         Ok(Ok(Some(verdict))) => verdict,
         Ok(Ok(None)) => return,
@@ -163,12 +161,16 @@ async fn settle(shared: &Shared, live: &Live, verdict: Verdict) {
 }
 
 /// Works until there is something to settle; `None` if the run was given up.
-async fn work(shared: &Shared, live: &Live) -> Result<Option<Verdict>, EngineError> {
+async fn work(
+    shared: &Shared,
+    live: &Live,
+    fresh: Option<Loaded>,
+) -> Result<Option<Verdict>, EngineError> {
     failpoint!("attempt.claimed");
     let mut signal = live.signal.subscribe();
     let opened = tokio::select! {
         biased;
-        opened = open(shared, live) => opened?,
+        opened = open(shared, live, fresh) => opened?,
         // Nothing of it has happened yet.
         _ = signal.wait_for(|signal| *signal == Signal::Abandon) => return Ok(None),
     };
@@ -195,15 +197,21 @@ struct Opened {
     watch: drive::Watch,
 }
 
-async fn open(shared: &Shared, live: &Live) -> Result<Opened, EngineError> {
+async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Opened, EngineError> {
     let lease = &live.lease;
-    let (profile, loaded) = prepare(&shared.store, lease, shared).await?;
-    let Loaded { machine, message, revision, journal } = loaded;
+    let is_fresh = fresh.is_some();
+    let loaded = match fresh {
+        Some(fresh) => fresh,
+        None => load(shared, lease).await?,
+    };
+    let Loaded { machine, message, revision, journal, agent } = loaded;
+    let profile = shared.profiles.get(&shared.store, agent).await?;
     let budgeted = !lease.budgets.is_empty();
     let store = shared.store.clone();
     let journal =
         RunJournal::new(store, Arc::clone(lease), journal, shared.options.on_unknown, budgeted);
-    let journal = Arc::new(journal);
+    // The claim took in everything that waited; what came since is looked for when the run begins.
+    let journal = Arc::new(if is_fresh { journal.without_inputs() } else { journal });
     live.write_to(&journal);
     let agent = shared.agents.build(&profile, lease)?;
     let builder = match (machine, message) {
@@ -230,19 +238,12 @@ fn given(shared: &Shared, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Deps
     Deps::default().with_shared(journal.transactional()).with(Family::new(shared, lease, journal))
 }
 
-async fn prepare(
-    store: &Store,
-    lease: &Arc<Lease>,
-    shared: &Shared,
-) -> Result<(AgentProfile, Loaded), EngineError> {
+async fn load(shared: &Shared, lease: &Arc<Lease>) -> Result<Loaded, EngineError> {
     let (lease, env) = (Arc::clone(lease), shared.env.clone());
-    let loading = store.read(move |tx| {
+    let loading = shared.store.read(move |tx| {
         let row = run::get(tx, lease.run)?;
         let row = row.ok_or_else(|| EngineError::not_found("run", lease.run))?;
-        let loaded = load::load(tx, &row, &env)?;
-        let profile = agent_row::get(tx, &row.namespace, &row.agent, row.agent_revision)?;
-        let profile = profile.ok_or_else(|| EngineError::not_found("agent", &row.agent))?;
-        Ok::<_, EngineError>((AgentProfile::read(profile)?, loaded))
+        load::load(tx, &row, &env)
     });
     loading.await
 }

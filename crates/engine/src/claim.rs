@@ -16,6 +16,7 @@ use crate::end::DEADLINE;
 use crate::error::EngineError;
 use crate::focus::Focus;
 use crate::lease::Lease;
+use crate::load::{self, Loaded};
 use crate::state::{move_run, move_task, word};
 use crate::{budget, class, event, queue};
 
@@ -39,13 +40,20 @@ pub(crate) struct Claimer {
     pub(crate) not_before: Option<Timestamp>,
 }
 
+/// A run that was claimed.
+pub(crate) struct Claimed {
+    pub(crate) lease: Lease,
+    /// What its first attempt begins with; later ones look for themselves.
+    pub(crate) fresh: Option<Loaded>,
+}
+
 /// Takes up to `max` runs, but none of `except`.
 pub(crate) fn claim(
     tx: &mut Tx<'_>,
     claimer: &Claimer,
     max: usize,
     except: &[RunId],
-) -> Result<Vec<Lease>, EngineError> {
+) -> Result<Vec<Claimed>, EngineError> {
     let mut leases = Vec::new();
     if claimer.not_before.is_some_and(|until| tx.now() < until) {
         return Ok(leases);
@@ -104,7 +112,7 @@ fn turn(now: Timestamp, claims_before: usize) -> u64 {
     millis.saturating_mul(TURNS_PER_MILLI).saturating_add(claims_before as u64)
 }
 
-fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, EngineError> {
+fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, EngineError> {
     let now = tx.now();
     let strategy = strategy(tx, &run)?;
     begin(tx, &mut run)?;
@@ -153,7 +161,9 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, En
     if let Some(mut task) = task::get(tx, run.task_id)? {
         move_task(tx, &mut task, TaskEvent::Dispatched)?;
     }
-    Ok(lease)
+    // What cannot be read is told by the attempt.
+    let fresh = load::fresh(tx, &run, &claimer.env).unwrap_or(None);
+    Ok(Claimed { lease, fresh })
 }
 
 /// What a claim means for what was said to a run: the first one begins with it, and each one takes up what interrupted the
@@ -188,12 +198,10 @@ fn strategy(tx: &mut Tx<'_>, run: &RunRow) -> Result<Strategy, EngineError> {
 }
 
 fn hold_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
-    let missing = || EngineError::Unreadable(format!("session {} is missing", run.session_id));
-    let mut session = session::get(tx, &run.namespace, &run.session_id)?.ok_or_else(missing)?;
-    session.fence += 1;
-    session.holder_run_id = Some(run.id);
-    session.update(tx)?;
-    Ok(())
+    if session::hold(tx, &run.namespace, &run.session_id, run.id)? {
+        return Ok(());
+    }
+    Err(EngineError::Unreadable(format!("session {} is missing", run.session_id)))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use provost_core::work::{
     AfterRun, AttemptStatus, EndedRun, OutcomeCode, RunEvent, RunStatus, settle,
 };
 use provost_failpoint::failpoint;
-use provost_store::Tx;
 use provost_store::row::run::RunRow;
 use provost_store::row::{approval_grant, attempt, journal, session, task, timer};
+use provost_store::{Hint, Tx};
 use serde_json::{Value, json};
 
 use crate::error::EngineError;
@@ -101,9 +101,8 @@ pub(crate) fn end_run(
     journal::fail_open_steps(tx, run.id)?;
     approval::close_open(tx, run)?;
     approval_grant::revoke_scope(tx, &run.namespace, &format!("run:{}", run.id))?;
-    for kind in [DEADLINE, QUEUE_DEADLINE, queue::DUE, child::WAIT_OVER] {
-        timer::clear(tx, kind, &run.id.to_string())?;
-    }
+    let kinds = [DEADLINE, QUEUE_DEADLINE, queue::DUE, child::WAIT_OVER];
+    timer::clear_all(tx, kinds, &run.id.to_string())?;
     input::run_ended(tx, run, ending.code)?;
     delivery::plan(tx, run, state.status())?;
     let body = json!({
@@ -117,6 +116,7 @@ pub(crate) fn end_run(
     child::cancel_children(tx, run)?;
     settle_task(tx, run, state.status(), ending.after)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
+    tx.hint(Hint::Ended(run.id));
     failpoint!("run.ended");
     Ok(())
 }
@@ -136,12 +136,7 @@ pub(crate) fn free_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineEr
     if run.holds_session {
         return Ok(());
     }
-    if let Some(mut session) = session::get(tx, &run.namespace, &run.session_id)?
-        && session.holder_run_id == Some(run.id)
-    {
-        session.holder_run_id = None;
-        session.update(tx)?;
-    }
+    session::free(tx, &run.namespace, &run.session_id, run.id)?;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use provost_store::row::run_event::{self, RunEventRow};
 use provost_store::{Hint, Store};
 
 use crate::accept::{self, Accepted};
-use crate::agent::{self, AgentConfig, AgentProfile};
+use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
 use crate::approval::{self, Answered};
 use crate::attempt::Live;
 use crate::cancel::{self, Cancelled};
@@ -113,6 +113,8 @@ pub(crate) struct Shared {
     pub(crate) env: Env,
     /// What the program around it gave.
     pub(crate) outside: Outside,
+    /// The agents of its runs.
+    pub(crate) profiles: Profiles,
     live: Mutex<BTreeMap<RunId, Arc<Live>>>,
 }
 
@@ -131,6 +133,7 @@ impl Engine {
             options,
             env,
             outside: Outside::default(),
+            profiles: Profiles::default(),
             live: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -232,23 +235,14 @@ impl Engine {
 
     /// Waits until a run has ended. Everybody who waits gets the same answer.
     pub async fn wait(&self, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
-        let mut hints = self.shared.store.hints();
+        let ended = self.shared.store.watch(Hint::Ended(id));
         loop {
             let row = self.run(namespace, id).await?;
             if word::<RunStatus>(&row.status)?.is_terminal() {
                 return Ok(row);
             }
             // Hints may be lost, and another process sends none: look again after a while in any case.
-            let hinted = async {
-                loop {
-                    match hints.recv().await {
-                        Ok(Hint::Events(run)) if run == id => return,
-                        Ok(_) => {}
-                        Err(_) => return,
-                    }
-                }
-            };
-            drop(tokio::time::timeout(self.shared.options.poll, hinted).await);
+            drop(tokio::time::timeout(self.shared.options.poll, ended.hinted()).await);
         }
     }
 }

@@ -3,7 +3,7 @@
 use provost_core::MessageId;
 use provost_store::row::journal;
 use provost_store::row::run::RunRow;
-use provost_store::{Hint, Tx};
+use provost_store::{Body, Hint, Tx};
 use serde_json::Value;
 
 use crate::error::EngineError;
@@ -32,7 +32,7 @@ pub(crate) fn push_with(
         attempt: run.attempt_no,
         seq: run.next_seq,
     };
-    let body = body.to_string();
+    let body = Body::new(body.to_string())?;
     journal::append_event(tx, place, &journal::NewEvent { kind, body: &body, message_id })?;
     run.next_seq += 1;
     tx.hint(Hint::Events(run.id));

@@ -80,6 +80,7 @@ pub(crate) fn start(
         not_before: start.not_before,
         parent: None,
         timeout,
+        first: false,
     };
     task.agent_revision = *revision;
     close_collected(tx, task)?;

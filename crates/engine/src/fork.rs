@@ -318,6 +318,7 @@ fn start(
 ) -> Result<Forked, EngineError> {
     let Point { origin, fed, says } = point;
     let command: AgentCommand = serde_json::from_str(&task.command)?;
+    let id = task.current_run_id.unwrap_or_else(|| env.id());
     let mut inputs = Vec::new();
     if let Some(parts) = says {
         let said = AgentCommand {
@@ -326,9 +327,10 @@ fn start(
             ..Default::default()
         };
         let said = Said::new(&said, "fork", env);
-        inputs.push(input::insert(tx, task, &said, QueueMode::Steer, DeliveryOutcome::Steered)?);
+        let (mode, outcome) = (QueueMode::Steer, DeliveryOutcome::Steered);
+        let place = input::Place { mode, outcome, run: Some(id) };
+        inputs.push(input::insert(tx, task, &said, place)?);
     }
-    let id = task.current_run_id.unwrap_or_else(|| env.id());
     let new = NewRun {
         id,
         policy: &policy(origin)?,
@@ -336,6 +338,7 @@ fn start(
         not_before: tx.now(),
         parent: None,
         timeout: command.timeout(),
+        first: false,
     };
     let mut row = accept::create_run(tx, task, &new, &inputs)?;
     if fed.is_some() {

@@ -273,13 +273,21 @@ impl Origin {
     }
 }
 
-/// Stores a message as the task's next input. The caller gives it to a run and stores the task.
+/// How a message waits, and for whom.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) mode: QueueMode,
+    pub(crate) outcome: DeliveryOutcome,
+    /// The run that gets it, if it is known.
+    pub(crate) run: Option<RunId>,
+}
+
+/// Stores a message as the task's next input. The caller gives it to a run, if it has none, and stores the task.
 pub(crate) fn insert(
     tx: &mut Tx<'_>,
     task: &mut TaskRow,
     said: &Said<'_>,
-    mode: QueueMode,
-    outcome: DeliveryOutcome,
+    place: Place,
 ) -> Result<InputRow, EngineError> {
     let now = tx.now();
     let command = said.command;
@@ -292,16 +300,16 @@ pub(crate) fn insert(
         id: said.env.id(),
         namespace: task.namespace.clone(),
         task_id: task.id,
-        run_id: None,
+        run_id: place.run,
         seq: task.next_input,
-        mode: mode.as_str().to_owned(),
+        mode: place.mode.as_str().to_owned(),
         kind: MESSAGE.to_owned(),
         message_id,
         provenance: serde_json::to_string(&said.origin())?,
         request_hash: hash,
         idem_key: said.key.to_owned(),
         state: InputState::Pending.as_str().to_owned(),
-        outcome: outcome.as_str().to_owned(),
+        outcome: place.outcome.as_str().to_owned(),
         claimed_epoch: None,
         due: now,
         created: now,

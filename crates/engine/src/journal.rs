@@ -1,10 +1,11 @@
 //! One attempt's pen: the driver's effects, feeds and transcript, written down under the attempt's lease.
 //!
-//! Every write is fenced by the run's epoch. A feed is enqueued without waiting; the writer keeps the order and commits what
-//! waits in one group, so the outcome of a step and the beginning of the next one share a commit.
+//! Every write is fenced by the run's epoch. A feed is enqueued without waiting; the writer keeps the order, so the outcome of
+//! a step and the beginning of the next one share a job and a commit.
 
 mod effect;
 mod event;
+mod outgoing;
 mod state;
 mod transcript;
 
@@ -17,15 +18,17 @@ use provost_agent::run::{Beginning, Feed, Run};
 use provost_core::work::{EffectKey, OnUnknown};
 use provost_core::{ErrorInfo, Message};
 use provost_failpoint::failpoint;
-use provost_store::{Pending, Store};
+use provost_store::Store;
 
 pub(crate) use self::effect::UNKNOWN_HINT;
+use self::outgoing::{Haste, Outgoing};
 pub(crate) use self::state::{JournalState, OpenStep, StoredMessage};
 use crate::error::EngineError;
 use crate::lease::Lease;
 use crate::snapshot::{self, Snapshot};
 use crate::transactional::{Transactional, Works};
-use crate::{input, record, write};
+use crate::write::StepWrite;
+use crate::{input, record};
 
 /// Where an attempt writes.
 pub(crate) struct RunJournal {
@@ -35,9 +38,9 @@ pub(crate) struct RunJournal {
     budgeted: bool,
     state: Mutex<JournalState>,
     /// Writes whose end nobody has waited for yet.
-    unconfirmed: Mutex<Vec<Pending<(), EngineError>>>,
+    outgoing: Mutex<Outgoing>,
     /// True if something may have been said to the run.
-    may_have_inputs: AtomicBool,
+    may_have_inputs: Arc<AtomicBool>,
     /// True once the attempt was given up: nothing more is written, whatever still runs.
     closed: AtomicBool,
     /// The step that was committed last; what follows is written only if that is on disk.
@@ -65,10 +68,16 @@ impl RunJournal {
             on_unknown,
             budgeted,
             state: Mutex::new(state),
-            unconfirmed: Mutex::default(),
-            may_have_inputs: AtomicBool::new(true),
+            outgoing: Mutex::default(),
+            may_have_inputs: Arc::new(AtomicBool::new(true)),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// The same, where nothing waits for the run as far as is known.
+    pub(crate) fn without_inputs(self) -> Self {
+        self.may_have_inputs.store(false, Ordering::Release);
+        self
     }
 
     /// Writes nothing more.
@@ -88,15 +97,9 @@ impl RunJournal {
 
     /// Waits until everything recorded so far is on disk.
     pub(crate) async fn confirm(&self) -> Result<(), EngineError> {
-        let waiting = std::mem::take(&mut *lock(&self.unconfirmed));
         let last = self.last_step.load(Ordering::Acquire);
-        if !waiting.is_empty() {
-            self.store.hurry();
-        }
-        for write in waiting {
-            write.await?;
-        }
-        self.confirmed_step.store(last, Ordering::Release);
+        outgoing::confirm(&self.outgoing, &self.store).await?;
+        self.confirmed_step.fetch_max(last, Ordering::AcqRel);
         Ok(())
     }
 
@@ -123,7 +126,7 @@ impl RunJournal {
         lock(&self.state)
     }
 
-    fn enqueue(&self, mut write: write::StepWrite) -> Result<(), EngineError> {
+    fn enqueue(&self, mut write: StepWrite, haste: Haste) -> Result<(), EngineError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(EngineError::Stopping);
         }
@@ -132,15 +135,12 @@ impl RunJournal {
         if write.fed.is_some() {
             self.last_step.store(write.step, Ordering::Release);
         }
-        let lease = Arc::clone(&self.lease);
-        // It shares the commit of what follows: the beginning of the next step, or the next look at the disk.
-        let pending = self.store.write_along(move |tx| write::step(tx, &lease, &write));
-        lock(&self.unconfirmed).push(pending);
+        lock(&self.outgoing).send(&self.store, &self.lease, write, haste);
         Ok(())
     }
 
-    async fn write(&self, write: write::StepWrite) -> Result<(), EngineError> {
-        self.enqueue(write)?;
+    async fn write(&self, write: StepWrite) -> Result<(), EngineError> {
+        self.enqueue(write, Haste::Now)?;
         self.confirm().await
     }
 }
@@ -158,9 +158,12 @@ impl Journal for RunJournal {
     fn began<'a>(&'a self, beginning: &'a Beginning) -> JournalFuture<'a, ()> {
         async move {
             let record = record::beginning(beginning).map_err(EngineError::from)?;
-            let mut write = self.lock().commit(record, /*feed*/ None);
+            let mut write = self.lock().commit(record, /*feed*/ None)?;
             write.base_revision = Some(self.lock().revision);
-            self.write(write).await?;
+            // Something may have been said to the run before anybody knew that it is here.
+            write.looks_for_inputs = Some(Arc::clone(&self.may_have_inputs));
+            // On disk with the first effect, before that happens.
+            self.enqueue(write, Haste::Along)?;
             Ok(())
         }
         .boxed()
@@ -177,10 +180,10 @@ impl Journal for RunJournal {
         }
         let record = record::feed(feed).map_err(EngineError::from)?;
         let works = self.works_of(feed);
-        let mut write = self.lock().commit(record, Some(feed));
+        let mut write = self.lock().commit(record, Some(feed))?;
         write.works = works;
         mark_outcome(feed);
-        self.enqueue(write)?;
+        self.enqueue(write, Haste::Along)?;
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use provost_store::row::run_step::{self, RunStepRow};
 use provost_store::row::{input, session};
 use provost_store::{Tx, load_body};
 
+use crate::agent::ProfileKey;
 use crate::error::EngineError;
 use crate::journal::{JournalState, OpenStep, StoredMessage};
 use crate::state::word;
@@ -30,6 +31,8 @@ pub(crate) struct Loaded {
     /// Where its session stands.
     pub(crate) revision: u64,
     pub(crate) journal: JournalState,
+    /// The agent that carries it.
+    pub(crate) agent: ProfileKey,
 }
 
 /// Loads a run for an attempt that holds it.
@@ -48,7 +51,30 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
     if let Some(machine) = &machine {
         journal.turn = machine.turns();
     }
-    Ok(Loaded { machine, message: first, revision, journal })
+    Ok(Loaded { machine, message: first, revision, journal, agent: agent_of(run) })
+}
+
+fn agent_of(run: &RunRow) -> ProfileKey {
+    let (namespace, name) = (run.namespace.clone(), run.agent.clone());
+    ProfileKey { namespace, name, revision: run.agent_revision }
+}
+
+/// Loads a run that nothing has happened to yet; `None` if something has.
+pub(crate) fn fresh(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    env: &Env,
+) -> Result<Option<Loaded>, EngineError> {
+    if run.attempt_no > 1 || run.forked_from.is_some() || run.next_step != 1 {
+        return Ok(None);
+    }
+    let mut journal = JournalState::new(env.clone());
+    journal.restricted = run.restricted;
+    journal.revision = session::revision(tx, &run.namespace, &run.session_id)?.unwrap_or(0);
+    let (message, stored) = first_message(tx, run.id)?;
+    journal.first_message = stored;
+    let revision = journal.revision;
+    Ok(Some(Loaded { machine: None, message, revision, journal, agent: agent_of(run) }))
 }
 
 /// Where a fold starts.

@@ -95,7 +95,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     while shared.outside.publisher().is_none() {
         tokio::time::sleep(shared.options.poll).await;
     }
-    let mut hints = shared.store.hints();
+    let mut hints = shared.store.calls();
     loop {
         match publish_due(&shared).await {
             Ok(0) => {}

@@ -1,16 +1,18 @@
 //! What an attempt writes, as values, and the one transaction that writes them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use provost_core::work::{EffectClass, Epoch, StepKind, WorkError};
 use provost_core::{Currency, InputId, MessageId};
 use provost_failpoint::failpoint;
-use provost_store::row::{journal, session, session_entry};
+use provost_store::row::{input, journal, message, session, session_entry};
 use provost_store::{Body, Hint, Tx};
 use serde_json::Value;
 
 use crate::budget::{self, Reservation};
 use crate::error::EngineError;
 use crate::lease::Lease;
-use crate::message;
 use crate::transactional::Works;
 
 /// The body of a step that says that the session has everything.
@@ -20,18 +22,18 @@ pub(crate) const SAVED: &str = r#"{"feed":"saved"}"#;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NewEvent {
     pub(crate) kind: &'static str,
-    pub(crate) body: Value,
+    pub(crate) body: Body,
     /// True if it is about the message of the same write.
     pub(crate) has_message: bool,
 }
 
 impl NewEvent {
-    pub(crate) fn new(kind: &'static str, body: Value) -> Self {
-        Self { kind, body, has_message: false }
+    pub(crate) fn new(kind: &'static str, body: &Value) -> Result<Self, EngineError> {
+        Ok(Self { kind, body: Body::new(body.to_string())?, has_message: false })
     }
 
-    pub(crate) fn with_message(kind: &'static str, body: Value) -> Self {
-        Self { kind, body, has_message: true }
+    pub(crate) fn with_message(kind: &'static str, body: &Value) -> Result<Self, EngineError> {
+        Ok(Self { has_message: true, ..Self::new(kind, body)? })
     }
 }
 
@@ -39,7 +41,7 @@ impl NewEvent {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NewMessage {
     pub(crate) id: MessageId,
-    pub(crate) body: String,
+    pub(crate) body: Body,
     /// True if its row was there before.
     pub(crate) known: bool,
 }
@@ -66,7 +68,9 @@ pub(crate) struct StepWrite {
     pub(crate) kind: StepKind,
     /// The place in the order of feeding, if it is committed; else it begins.
     pub(crate) fed: Option<u64>,
-    pub(crate) body: String,
+    /// True if what is committed was begun before.
+    pub(crate) begun: bool,
+    pub(crate) body: Body,
     pub(crate) message: Option<NewMessage>,
     pub(crate) effect_key: Option<String>,
     pub(crate) effect_class: Option<EffectClass>,
@@ -86,6 +90,8 @@ pub(crate) struct StepWrite {
     pub(crate) restricted: bool,
     /// The revision of the session that the run starts from, if it begins with this.
     pub(crate) base_revision: Option<u64>,
+    /// What is set if something waits for the run.
+    pub(crate) looks_for_inputs: Option<Arc<AtomicBool>>,
     pub(crate) events: Vec<NewEvent>,
     pub(crate) next_step: u64,
     /// What a call wants to have done in the transaction that commits its result.
@@ -100,7 +106,8 @@ impl StepWrite {
             step,
             kind,
             fed: None,
-            body: String::new(),
+            begun: false,
+            body: Body::Inline(String::new()),
             message: None,
             effect_key: None,
             effect_class: None,
@@ -117,6 +124,7 @@ impl StepWrite {
             session: None,
             restricted: false,
             base_revision: None,
+            looks_for_inputs: None,
             events: Vec::new(),
             next_step: 0,
             works: Works::default(),
@@ -124,36 +132,77 @@ impl StepWrite {
         }
     }
 
-    pub(crate) fn commit(step: u64, kind: StepKind, fed: u64, body: String) -> Self {
+    pub(crate) fn commit(step: u64, kind: StepKind, fed: u64, body: Body) -> Self {
         Self { fed: Some(fed), body, ..Self::begin(step, kind) }
     }
 
-    pub(crate) fn event(&mut self, kind: &'static str, body: Value) {
-        self.events.push(NewEvent::new(kind, body));
+    pub(crate) fn event(&mut self, kind: &'static str, body: &Value) -> Result<(), EngineError> {
+        self.events.push(NewEvent::new(kind, body)?);
+        Ok(())
+    }
+
+    /// True if it can be refused for what it says itself. It is then written alone: others must not be lost with it.
+    pub(crate) fn is_refusable(&self, lease: &Lease) -> bool {
+        let reserves = self.fed.is_none() && self.kind == StepKind::ModelCall;
+        !self.works.0.is_empty() || (reserves && !lease.budgets.is_empty())
     }
 }
 
-/// Begins or commits a step: T1 or T2, fenced.
-pub(crate) fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
+/// The numbers that come next, as an attempt believes: only it writes, as a rule, so it rarely has to look them up. They may be
+/// wrong, and every statement that uses them checks them.
+#[derive(Debug, Default)]
+pub(crate) struct Guess {
+    seq: AtomicU64,
+    entry: AtomicU64,
+}
+
+/// Begins and commits steps, T1 and T2, all of them or none, fenced.
+pub(crate) fn steps(
+    tx: &mut Tx<'_>,
+    lease: &Lease,
+    guess: &Guess,
+    writes: &[StepWrite],
+) -> Result<(), EngineError> {
+    let (Some(first), Some(last)) = (writes.first(), writes.last()) else { return Ok(()) };
     failpoint!("step.before");
-    let seq = journal::advance(
-        tx,
-        journal::Advance {
-            run: lease.run,
-            epoch: lease.epoch,
-            events: write.events.len() as u64,
-            next_step: write.next_step,
-            // A note that every attempt writes again is no progress.
-            progress: write.fed.is_some() && write.kind != StepKind::Note,
-            restricted: write.restricted,
-            cost_micros: write.cost_micros,
-        },
-    )?;
-    let Some(seq) = seq else { return Err(fenced(tx, lease)?) };
-    if write.after != 0 && !journal::is_committed(tx, lease.run, write.after)? {
+    let events: usize = writes.iter().map(|write| write.events.len()).sum();
+    let advance = journal::Advance {
+        run: lease.run,
+        epoch: lease.epoch,
+        events: events as u64,
+        next_step: last.next_step,
+        // A note that every attempt writes again is no progress.
+        progress: writes.iter().any(|write| write.fed.is_some() && write.kind != StepKind::Note),
+        restricted: last.restricted,
+        cost_micros: writes.iter().map(|write| write.cost_micros).sum(),
+        base_revision: writes.iter().find_map(|write| write.base_revision),
+    };
+    let advanced = journal::advance(tx, advance, guess.seq.load(Ordering::Relaxed))?;
+    let Some(mut seq) = advanced else { return Err(fenced(tx, lease)?) };
+    if first.after != 0 && !journal::is_committed(tx, lease.run, first.after)? {
         // The attempt hears the error of that write first.
         return Err(EngineError::bug("a write before this one was lost"));
     }
+    for (place, write) in writes.iter().enumerate() {
+        if place > 0 {
+            failpoint!("step.before");
+        }
+        step(tx, lease, seq, write)?;
+        if let Some(change) = &write.session {
+            commit_session(tx, lease, guess, change)?;
+        }
+        seq += write.events.len() as u64;
+        failpoint!("step.after");
+    }
+    guess.seq.store(seq, Ordering::Relaxed);
+    if events > 0 {
+        tx.hint(Hint::Events(lease.run));
+    }
+    Ok(())
+}
+
+/// Begins or commits a step, with events from a number on.
+fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(), EngineError> {
     let message_id = write.message.as_ref().map(|message| message.id);
     if let Some(new) = write.message.as_ref().filter(|message| !message.known) {
         message::put(tx, &lease.namespace, new.id, &new.body)?;
@@ -163,28 +212,21 @@ pub(crate) fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<
     match write.fed {
         None => begin(tx, lease, write)?,
         Some(fed) => {
-            let (body, blob) = Body::new(&write.body)?.store(tx)?;
             let commit = journal::StepCommit {
                 run: lease.run,
                 step: write.step,
                 kind: write.kind.as_str(),
                 epoch: lease.epoch,
                 fed,
+                begun: write.begun,
                 call_id: write.call_id.as_deref(),
                 name: write.name.as_deref(),
                 message_id,
-                body: body.as_deref(),
-                blob: blob.as_deref(),
+                body: &write.body,
             };
             journal::commit_step(tx, &commit)?;
             write.works.carry_out(tx)?;
         }
-    }
-    if let Some(revision) = write.base_revision {
-        journal::set_base_revision(tx, lease.run, revision)?;
-    }
-    if let Some(change) = &write.session {
-        commit_session(tx, lease, change)?;
     }
     if let Some(input) = write.claimed_input {
         journal::claim_input(tx, input, lease.run, lease.epoch)?;
@@ -195,9 +237,12 @@ pub(crate) fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<
     if write.consumes_inputs {
         journal::consume_inputs(tx, lease.run)?;
     }
-    append(tx, lease, seq, &write.events, message_id)?;
-    failpoint!("step.after");
-    Ok(())
+    if let Some(found) = &write.looks_for_inputs
+        && input::waits_for_run(tx, lease.run)?
+    {
+        found.store(true, Ordering::Release);
+    }
+    append(tx, lease, seq, &write.events, message_id)
 }
 
 fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
@@ -224,42 +269,32 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
 fn commit_session(
     tx: &mut Tx<'_>,
     lease: &Lease,
+    guess: &Guess,
     change: &SessionWrite,
 ) -> Result<(), EngineError> {
-    let missing = || EngineError::Unreadable(format!("session {} is missing", lease.session));
-    let mut row = session::get(tx, &lease.namespace, &lease.session)?.ok_or_else(missing)?;
-    if row.revision != change.base {
-        return Err(EngineError::bug(format!(
-            "session {} is at revision {}, not {}",
-            row.id, row.revision, change.base
-        )));
-    }
-    row.revision += 1;
+    let place = (lease.namespace.as_str(), lease.session.as_str());
+    let added = change.entries.len() as u64;
+    let first = guess.entry.load(Ordering::Relaxed);
+    let Some(first) = session::advance(tx, place, change.base, added, first)? else {
+        let (id, base) = (&lease.session, change.base);
+        return Err(EngineError::bug(format!("session {id} is not at revision {base}")));
+    };
+    let revision = change.base + 1;
     if change.pop > 0 {
-        journal::pop_entries(tx, &row, change.pop as u64)?;
+        journal::pop_entries(tx, place, revision, change.pop as u64)?;
     }
-    for entry in &change.entries {
-        let message_id = match entry {
+    for (entry, added) in (first..).zip(&change.entries) {
+        let message_id = match added {
             Entry::Known(id) => *id,
             Entry::New(new) => {
                 message::put(tx, &lease.namespace, new.id, &new.body)?;
                 new.id
             }
         };
-        let entry = session_entry::SessionEntryRow {
-            namespace: row.namespace.clone(),
-            session_id: row.id.clone(),
-            entry: row.next_entry,
-            message_id,
-            run_id: lease.run,
-            added: row.revision,
-            gone: None,
-        };
-        entry.insert(tx)?;
-        row.next_entry += 1;
+        let new = session_entry::NewEntry { entry, message_id, revision };
+        session_entry::add(tx, place, lease.run, new)?;
     }
-    row.updated = tx.now();
-    row.update(tx)?;
+    guess.entry.store(first + added, Ordering::Relaxed);
     Ok(())
 }
 
@@ -274,13 +309,9 @@ fn append(
     for (seq, event) in (first..).zip(events) {
         let place =
             journal::EventPlace { run: lease.run, epoch: lease.epoch, attempt: lease.attempt, seq };
-        let body = event.body.to_string();
         let message_id = message_id.filter(|_| event.has_message);
-        let event = journal::NewEvent { kind: event.kind, body: &body, message_id };
+        let event = journal::NewEvent { kind: event.kind, body: &event.body, message_id };
         journal::append_event(tx, place, &event)?;
-    }
-    if !events.is_empty() {
-        tx.hint(Hint::Events(lease.run));
     }
     Ok(())
 }

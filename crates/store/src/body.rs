@@ -27,11 +27,20 @@ impl Body {
 
     /// Stores what belongs into the table of blobs, and returns the columns `body` and `blob` of the row.
     pub fn store(&self, tx: &mut Tx<'_>) -> Result<(Option<String>, Option<String>), StoreError> {
+        let (body, blob) = self.columns(tx)?;
+        Ok((body.map(str::to_owned), blob.map(str::to_owned)))
+    }
+
+    /// Like [`Body::store`], with columns that are not copied.
+    pub(crate) fn columns(
+        &self,
+        tx: &mut Tx<'_>,
+    ) -> Result<(Option<&str>, Option<&str>), StoreError> {
         match self {
-            Self::Inline(text) => Ok((Some(text.clone()), None)),
+            Self::Inline(text) => Ok((Some(text), None)),
             Self::Blob(packed) => {
                 blob::put(tx, packed)?;
-                Ok((None, Some(packed.hash().to_owned())))
+                Ok((None, Some(packed.hash())))
             }
         }
     }

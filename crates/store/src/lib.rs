@@ -25,7 +25,7 @@ mod writer;
 pub use body::{Body, INLINE_BYTES_MAX, load_body, store_body};
 pub use counters::Stats;
 pub use error::{Rule, StoreError};
-pub use hint::Hint;
+pub use hint::{Hint, HintWatch};
 pub use job::Pending;
 pub use lock::{NodeLock, is_free, lock_dir};
 pub use maintain::{

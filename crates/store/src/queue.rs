@@ -49,6 +49,8 @@ struct State {
     eager: usize,
     /// True if somebody now waits for what was in no hurry.
     hurried: bool,
+    /// True while the writer sleeps until it is woken; just after its work it looks by itself soon.
+    asleep: bool,
     closed: bool,
 }
 
@@ -107,7 +109,7 @@ impl Queue {
         waiting.push_back(Waiting { job, since: Instant::now(), eager });
         state.eager += usize::from(eager);
         // The first one starts the clock of its patience.
-        let wake = eager || state.len() == 1;
+        let wake = eager || (state.asleep && state.len() == 1);
         drop(state);
         if wake {
             self.changed.notify_one();
@@ -128,6 +130,7 @@ impl Queue {
     /// Waits for jobs, at most for `patience`, and takes up to `room` of them.
     pub(crate) fn wait(&self, room: usize, patience: Option<Duration>) -> Taken {
         let mut state = self.state();
+        let mut rested = false;
         loop {
             if let Some(leisure) = state.leisure() {
                 let waited = self.changed.wait_timeout(state, leisure);
@@ -141,15 +144,24 @@ impl Queue {
             if state.closed {
                 return Taken::Closed;
             }
-            let Some(patience) = patience else {
+            // More usually follows at once, and what is in no hurry then need not wake it.
+            let nap = if rested { patience } else { Some(COMPANY_PATIENCE) };
+            let Some(nap) = nap else {
+                state.asleep = true;
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.asleep = false;
                 continue;
             };
-            let (next, timeout) =
-                self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+            state.asleep = rested;
+            let waited = self.changed.wait_timeout(state, nap);
+            let (next, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             state = next;
+            state.asleep = false;
             if timeout.timed_out() && state.len() == 0 && !state.closed {
-                return Taken::Idle;
+                if rested {
+                    return Taken::Idle;
+                }
+                rested = true;
             }
         }
     }

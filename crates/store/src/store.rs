@@ -7,6 +7,7 @@ use std::thread;
 use tokio::sync::{broadcast, watch};
 
 use crate::counters::{Counters, Stats};
+use crate::hint::{HintWatch, Hints};
 use crate::job::{self, Job, Pending};
 use crate::lock::{DatabaseLock, lock_dir};
 use crate::options::{StoreOptions, Threads};
@@ -15,9 +16,6 @@ use crate::reader::{self, Readers};
 use crate::sqlite;
 use crate::writer::Writer;
 use crate::{Hint, StoreError, Tx};
-
-/// Hints that a slow listener may be behind by; it then learns that it missed some.
-const HINTS_MAX: usize = 1024;
 
 /// The database, open. Clones share it.
 #[derive(Clone)]
@@ -29,7 +27,7 @@ struct Shared {
     options: StoreOptions,
     writing: Writing,
     readers: Arc<Readers>,
-    hints: broadcast::Sender<Hint>,
+    hints: Arc<Hints>,
     counters: Arc<Counters>,
     lock: Mutex<Option<DatabaseLock>>,
 }
@@ -49,12 +47,12 @@ impl Store {
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let lock = DatabaseLock::shared(&options.path)?;
         let db = sqlite::prepare(&options)?;
-        let (hints, _) = broadcast::channel(HINTS_MAX);
+        let hints = Arc::<Hints>::default();
         let counters = Arc::<Counters>::default();
         let writer = Writer {
             db,
             env: options.env.clone(),
-            hints: hints.clone(),
+            hints: Arc::clone(&hints),
             counters: Arc::clone(&counters),
             faults: options.faults.clone(),
         };
@@ -132,7 +130,18 @@ impl Store {
 
     /// Wake-ups of this process. They come after the commit, may be lost and are never the truth.
     pub fn hints(&self) -> broadcast::Receiver<Hint> {
-        self.shared.hints.subscribe()
+        self.shared.hints.all()
+    }
+
+    /// Like [`Store::hints`], without those that only tell how a run goes on: for whoever acts on the others, because it is
+    /// woken by all of them.
+    pub fn calls(&self) -> broadcast::Receiver<Hint> {
+        self.shared.hints.calls()
+    }
+
+    /// Like [`Store::hints`], for whoever waits for one hint only.
+    pub fn watch(&self, hint: Hint) -> HintWatch {
+        self.shared.hints.watch(hint)
     }
 
     /// What the store did since it was opened.

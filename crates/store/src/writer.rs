@@ -3,15 +3,15 @@
 //! Each job runs behind a savepoint, so one that fails leaves nothing and the others are kept.
 //! Nobody is answered before the commit: what a job saw of the jobs before it is true only then.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_core::Env;
-use tokio::sync::broadcast;
 
 use crate::counters::Counters;
+use crate::hint::Hints;
 use crate::job::{Job, Verdict};
 use crate::options::{FaultPoint, Faults};
 use crate::queue::{Queue, Taken};
@@ -30,7 +30,7 @@ const IDLE_BEFORE_CHECKPOINT: Duration = Duration::from_secs(1);
 pub(crate) struct Writer {
     pub(crate) db: Sqlite,
     pub(crate) env: Env,
-    pub(crate) hints: broadcast::Sender<Hint>,
+    pub(crate) hints: Arc<Hints>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Option<Faults>,
 }
@@ -156,7 +156,7 @@ impl Writer {
         let told = outcome.is_ok();
         group.answer(&self.counters, &outcome);
         if told {
-            self.send(hints);
+            self.hints.send(hints);
         }
     }
 
@@ -174,16 +174,6 @@ impl Writer {
     fn undo(&mut self) {
         if let Err(error) = self.db.rollback() {
             tracing::warn!(%error, "store: rolling back a transaction did not work");
-        }
-    }
-
-    fn send(&self, hints: Vec<Hint>) {
-        let mut sent = HashSet::new();
-        for hint in hints {
-            // An error means that nobody listens.
-            if sent.insert(hint) && self.hints.send(hint).is_err() {
-                return;
-            }
         }
     }
 

@@ -27,10 +27,12 @@ pub(crate) struct NewRun<'a> {
     pub(crate) parent: Option<&'a Parent>,
     /// How long it may take once it has started.
     pub(crate) timeout: Option<Duration>,
+    /// True if it is made together with its task.
+    pub(crate) first: bool,
 }
 
-/// Makes a run that answers these inputs. The caller refreshes the queue of its session, and says if the run answers for its
-/// task from now on.
+/// Makes a run that answers these inputs, and stores its task. The caller refreshes the queue of its session, and says if the
+/// run answers for its task from now on.
 pub(crate) fn create_run(
     tx: &mut Tx<'_>,
     task: &mut TaskRow,
@@ -44,24 +46,26 @@ pub(crate) fn create_run(
     run.rank = rank;
     queue::schedule(tx, &mut run, new.not_before)?;
     queue::start_clock(tx, &mut run)?;
-    // The row is there before its events and inputs.
-    run.insert(tx)?;
     let ids: Vec<_> = inputs.iter().map(|input| input.id).collect();
     let body = json!({
         "task": task.id, "ordinal": run.ordinal, "session": run.session_id, "inputs": ids,
     });
     event::push(tx, &mut run, "accepted", body)?;
-    for input in inputs {
+    for input in inputs.iter().filter(|input| input.run_id != Some(run.id)) {
         input::assign(tx, input, run.id)?;
     }
-    run.update(tx)?;
+    task.updated = tx.now();
+    task.version += 1;
+    if new.first {
+        task.insert(tx)?
+    } else {
+        task.update(tx)?
+    }
+    run.insert(tx)?;
     if let Some(deadline) = run.deadline {
         timer::set(tx, DEADLINE, &run.id.to_string(), deadline)?;
         tx.hint(Hint::Timer);
     }
-    task.updated = tx.now();
-    task.version += 1;
-    task.update(tx)?;
     Ok(run)
 }
 

@@ -26,18 +26,18 @@ pub(crate) fn feed_parked(
         None => None,
     };
     let step = open.unwrap_or(run.next_step);
-    let (body, blob) = Body::new(record.body)?.store(tx)?;
+    let body = Body::new(record.body)?;
     let commit = journal::StepCommit {
         run: run.id,
         step,
         kind: record.kind.as_str(),
         epoch: run.epoch,
         fed,
+        begun: open.is_some(),
         call_id: result.map(|result| result.call_id.as_str()),
         name: result.map(|result| result.name.as_str()),
         message_id: None,
-        body: body.as_deref(),
-        blob: blob.as_deref(),
+        body: &body,
     };
     journal::commit_step(tx, &commit)?;
     if open.is_none() {

@@ -142,8 +142,9 @@ fn leave_with(
     run: RunId,
     said: &Said<'_>,
 ) -> Result<InputId, EngineError> {
-    let row = input::insert(tx, &mut task, said, QueueMode::Steer, DeliveryOutcome::Steered)?;
-    input::assign(tx, &row, run)?;
+    let (mode, outcome) = (QueueMode::Steer, DeliveryOutcome::Steered);
+    let place = input::Place { mode, outcome, run: Some(run) };
+    let row = input::insert(tx, &mut task, said, place)?;
     task.update(tx)?;
     Ok(row.id)
 }

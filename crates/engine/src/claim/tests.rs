@@ -3,7 +3,7 @@
 use provost_agent::Agent;
 use provost_core::work::{AgentCommand, Namespace};
 use provost_model::ScriptedModel;
-use provost_store::{Store, StoreOptions, Threads};
+use provost_store::{Store, StoreOptions, Threads, params};
 
 use super::*;
 use crate::agent::{AgentConfig, AgentProfile};
@@ -47,7 +47,7 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer
 async fn claimed(engine: &Engine, claimer: &Claimer, max: usize, except: &[RunId]) -> Vec<RunId> {
     let (claimer, except) = (claimer.clone(), except.to_vec());
     let leases = engine.store().write(move |tx| claim(tx, &claimer, max, &except)).await.unwrap();
-    leases.into_iter().map(|lease| lease.run).collect()
+    leases.into_iter().map(|claimed| claimed.lease.run).collect()
 }
 
 #[tokio::test]
@@ -76,10 +76,7 @@ async fn a_mark_that_is_wrong_keeps_nobody_from_work() {
     let (held, other) = (runs[0], runs[1]);
     let meddled = engine.store().write(move |tx| {
         let held = run::get(tx, held)?.map(|row| row.session_id).unwrap_or_default();
-        if let Some(mut row) = run::get(tx, other)? {
-            row.session_id = held;
-            row.update(tx)?;
-        }
+        tx.execute("UPDATE run SET session_id = ?2 WHERE id = ?1", params![other, held])?;
         Ok::<_, EngineError>(())
     });
     meddled.await.unwrap();

@@ -66,7 +66,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             without_channels(&shared).await;
             continue;
         }
-        let hints = hints.get_or_insert_with(|| shared.store.hints());
+        let hints = hints.get_or_insert_with(|| shared.store.calls());
         tokio::select! {
             () = hinted(hints) => {}
             () = tokio::time::sleep(shared.options.poll) => {}

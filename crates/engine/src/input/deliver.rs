@@ -12,7 +12,7 @@ use provost_store::row::{agent, input as input_row, session};
 use provost_store::{Hint, Tx};
 use serde_json::json;
 
-use super::{InputReceipt, Said, collect, insert, interrupt, overflow};
+use super::{InputReceipt, Place, Said, collect, insert, interrupt, overflow};
 use crate::accept::{self, NewTask};
 use crate::agent::AgentConfig;
 use crate::error::EngineError;
@@ -35,10 +35,9 @@ impl Arrival<'_> {
         outcome: DeliveryOutcome,
         run: Option<RunId>,
     ) -> Result<InputRow, EngineError> {
-        let row = insert(tx, &mut self.task, self.said, self.mode, outcome)?;
-        let row = InputRow { run_id: run, ..row };
+        let place = Place { mode: self.mode, outcome, run };
+        let row = insert(tx, &mut self.task, self.said, place)?;
         if run.is_some() {
-            row.update(tx)?;
             self.task.updated = tx.now();
             self.task.update(tx)?;
         }

@@ -27,14 +27,14 @@ impl RunJournal {
     pub(super) async fn begin_effect(&self, effect: Effect) -> Result<Begun, EngineError> {
         match effect {
             Effect::Model { turn, provider, model, cost_max } => {
-                let write = self.begin_model(turn, format!("{provider}/{model}"), cost_max);
+                let write = self.begin_model(turn, format!("{provider}/{model}"), cost_max)?;
                 failpoint!("model.before_begin");
                 self.write(write).await?;
                 failpoint!("model.begun");
                 Ok(Begun::Go)
             }
             Effect::Compact { turn } => {
-                let write = self.begin_compaction(turn);
+                let write = self.begin_compaction(turn)?;
                 failpoint!("compaction.before_begin");
                 self.write(write).await?;
                 failpoint!("compaction.begun");
@@ -44,7 +44,12 @@ impl RunJournal {
         }
     }
 
-    fn begin_model(&self, turn: u32, name: String, cost_max: Option<Money>) -> StepWrite {
+    fn begin_model(
+        &self,
+        turn: u32,
+        name: String,
+        cost_max: Option<Money>,
+    ) -> Result<StepWrite, EngineError> {
         let mut state = self.lock();
         state.turn = turn;
         let reserved_micros = cost_max.map_or(0, Money::micros);
@@ -80,14 +85,15 @@ impl RunJournal {
             write.released_micros = released;
             write.cost_micros = estimated;
             // Whoever watched the lost try drops what it had shown.
-            write.event("draft_discarded", json!({"turn": turn, "try": tries - 1}));
+            write.event("draft_discarded", &json!({"turn": turn, "try": tries - 1}))?;
         }
-        write.event("turn_started", json!({ "turn": turn }));
+        write.event("turn_started", &json!({ "turn": turn }))?;
+        write.restricted = state.restricted;
         write.next_step = state.next_step;
-        write
+        Ok(write)
     }
 
-    fn begin_compaction(&self, turn: u32) -> StepWrite {
+    fn begin_compaction(&self, turn: u32) -> Result<StepWrite, EngineError> {
         let mut state = self.lock();
         let open = state.open.iter().find(|open| open.kind == StepKind::Compact);
         let step = match open.map(|open| open.step) {
@@ -108,9 +114,10 @@ impl RunJournal {
             }
         };
         let mut write = StepWrite::begin(step, StepKind::Compact);
-        write.event("compaction_started", json!({ "turn": turn }));
+        write.event("compaction_started", &json!({ "turn": turn }))?;
+        write.restricted = state.restricted;
         write.next_step = state.next_step;
-        write
+        Ok(write)
     }
 
     async fn begin_tool(&self, effect: ToolEffect) -> Result<Begun, EngineError> {
@@ -138,7 +145,7 @@ impl RunJournal {
             }
             Some(Recovery::Fail) => return Err(EngineError::effect_unknown(&effect.call.name)),
         };
-        let write = self.begin_tool_step(&effect, open.as_ref());
+        let write = self.begin_tool_step(&effect, open.as_ref())?;
         failpoint!("tool.before_begin");
         self.write(write).await?;
         failpoint!("tool.begun");
@@ -176,7 +183,11 @@ impl RunJournal {
         }
     }
 
-    fn begin_tool_step(&self, effect: &ToolEffect, again: Option<&OpenStep>) -> StepWrite {
+    fn begin_tool_step(
+        &self,
+        effect: &ToolEffect,
+        again: Option<&OpenStep>,
+    ) -> Result<StepWrite, EngineError> {
         let mut state = self.lock();
         let step = again.map_or_else(|| state.take_step(), |open| open.step);
         state.open.retain(|open| open.step != step);
@@ -197,9 +208,10 @@ impl RunJournal {
         write.call_id = Some(effect.call.id.clone());
         write.name = Some(effect.call.name.clone());
         let body = json!({"call_id": effect.call.id, "name": effect.call.name, "step": step});
-        write.event("tool_started", body);
+        write.event("tool_started", &body)?;
+        write.restricted = state.restricted;
         write.next_step = state.next_step;
-        write
+        Ok(write)
     }
 }
 

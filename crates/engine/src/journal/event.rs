@@ -6,37 +6,40 @@ use provost_core::Money;
 use serde_json::{Value, json};
 
 use crate::child::is_wait;
+use crate::error::EngineError;
 use crate::write::NewEvent;
 
 /// What happened, for the log.
-pub(super) fn of_feed(feed: Option<&Feed>, turn: u32, step: u64, events: &mut Vec<NewEvent>) {
-    let mut event = |kind, body: Value| events.push(NewEvent::new(kind, body));
+pub(super) fn of_feed(
+    feed: Option<&Feed>,
+    turn: u32,
+    step: u64,
+) -> Result<Option<NewEvent>, EngineError> {
+    let event = |kind, body: Value| NewEvent::new(kind, &body).map(Some);
     match feed {
-        None => events.push(NewEvent::with_message("user_message", json!({}))),
+        None => NewEvent::with_message("user_message", &json!({})).map(Some),
         Some(Feed::ModelAnswered { response, .. }) => {
             let body = json!({"turn": turn, "stop": response.stop, "usage": response.usage});
-            events.push(NewEvent::with_message("turn_finished", body));
+            NewEvent::with_message("turn_finished", &body).map(Some)
         }
         Some(Feed::ToolFinished { result, .. }) => {
-            event("tool_finished", json!({"step": step, "call_id": result.call_id}));
+            event("tool_finished", json!({"step": step, "call_id": result.call_id}))
         }
         Some(Feed::ApprovalNeeded { request, .. }) if is_wait(request) => {
-            event("waiting_started", json!({"step": step, "call_id": request.call.id}));
+            event("waiting_started", json!({"step": step, "call_id": request.call.id}))
         }
         Some(Feed::ApprovalNeeded { request, .. }) => {
-            event("approval_needed", json!({ "request": request }));
+            event("approval_needed", json!({ "request": request }))
         }
         Some(Feed::ApprovalDecided { id, decision }) => {
-            event("approval_decided", json!({"id": id, "decision": decision}));
+            event("approval_decided", json!({"id": id, "decision": decision}))
         }
-        Some(Feed::UserSaid { .. }) => {
-            events.push(NewEvent::with_message("user_message", json!({})));
-        }
+        Some(Feed::UserSaid { .. }) => NewEvent::with_message("user_message", &json!({})).map(Some),
         Some(Feed::ContextFitted { messages, .. }) => {
-            event("compacted", json!({"step": step, "pieces": messages.len()}));
+            event("compacted", json!({"step": step, "pieces": messages.len()}))
         }
         Some(Feed::OutputChecked { problem: Some(problem), .. }) => {
-            event("output_rejected", json!({ "reason": problem }));
+            event("output_rejected", json!({ "reason": problem }))
         }
         Some(Feed::LimitFound { .. }) => event("limit_found", json!({ "step": step })),
         Some(Feed::Stopped { reason, .. }) => event("stopped", json!({ "reason": reason })),
@@ -48,7 +51,7 @@ pub(super) fn of_feed(feed: Option<&Feed>, turn: u32, step: u64, events: &mut Ve
             | Feed::Noted { .. }
             | Feed::Suspended { .. }
             | Feed::Resumed { .. },
-        ) => {}
+        ) => Ok(None),
     }
 }
 

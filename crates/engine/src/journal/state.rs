@@ -6,8 +6,10 @@ use std::sync::Arc;
 use provost_agent::run::Feed;
 use provost_core::work::{EffectClass, EffectKey, StepKind};
 use provost_core::{Env, InputId, Message, MessageId};
+use provost_store::Body;
 
 use super::event;
+use crate::error::EngineError;
 use crate::record::Record;
 use crate::write::{NewMessage, StepWrite};
 
@@ -48,6 +50,8 @@ pub(crate) struct JournalState {
     pub(crate) recent: HashMap<String, MessageId>,
     /// Results since the last commit of the session, by their call.
     pub(crate) results: HashMap<String, u64>,
+    /// True if the run has read something, or an attempt before this may have, that the model has not answered.
+    unanswered: bool,
     /// Inputs that were given to the driver and not yet taken in.
     expected: VecDeque<(InputId, StoredMessage)>,
     /// Where the session stands.
@@ -69,6 +73,7 @@ impl JournalState {
             restricted: false,
             recent: HashMap::new(),
             results: HashMap::new(),
+            unanswered: true,
             expected: VecDeque::new(),
             revision: 0,
             snapshot_fed: 0,
@@ -87,7 +92,11 @@ impl JournalState {
     }
 
     /// Prepares the write that commits a feed.
-    pub(crate) fn commit(&mut self, record: Record, feed: Option<&Feed>) -> StepWrite {
+    pub(crate) fn commit(
+        &mut self,
+        record: Record,
+        feed: Option<&Feed>,
+    ) -> Result<StepWrite, EngineError> {
         let call = match feed {
             Some(Feed::ToolFinished { result, .. }) => Some(result),
             _ => None,
@@ -100,7 +109,8 @@ impl JournalState {
         let step = open.as_ref().map_or_else(|| self.take_step(), |open| open.step);
         let fed = self.next_fed;
         self.next_fed += 1;
-        let mut write = StepWrite::commit(step, record.kind, fed, record.body);
+        let mut write = StepWrite::commit(step, record.kind, fed, Body::new(record.body)?);
+        write.begun = open.is_some();
         write.released_micros = open.map_or(0, |open| open.reserved_micros);
         if let Some(Feed::Stopped { .. }) = feed {
             // The machine has closed everything that was under way.
@@ -109,7 +119,7 @@ impl JournalState {
             write.closes_open = true;
         }
         if let Some(message) = record.message {
-            write.message = Some(self.store_message(message, feed, &mut write.claimed_input));
+            write.message = Some(self.store_message(&message, feed, &mut write.claimed_input)?);
         }
         if let Some(result) = call {
             write.call_id = Some(result.call_id.clone());
@@ -121,21 +131,24 @@ impl JournalState {
             self.restricted = false;
         }
         write.restricted = self.restricted;
-        write.consumes_inputs = matches!(feed, Some(Feed::ModelAnswered { .. }));
+        self.unanswered |= write.claimed_input.is_some();
+        if let Some(Feed::ModelAnswered { .. }) = feed {
+            write.consumes_inputs = std::mem::take(&mut self.unanswered);
+        }
         // A call whose cost never becomes known counts with what was set aside for it.
         write.cost_micros = event::cost_of(feed).unwrap_or(write.released_micros);
-        event::of_feed(feed, self.turn, step, &mut write.events);
+        write.events.extend(event::of_feed(feed, self.turn, step)?);
         write.next_step = self.next_step;
-        write
+        Ok(write)
     }
 
     /// A message that came from a row keeps that row, unless a hook has changed it.
     fn store_message(
         &mut self,
-        message: Arc<Message>,
+        message: &Message,
         feed: Option<&Feed>,
         claimed: &mut Option<InputId>,
-    ) -> NewMessage {
+    ) -> Result<NewMessage, EngineError> {
         let stored = match feed {
             None => self.first_message.take(),
             Some(Feed::UserSaid { .. }) => {
@@ -147,8 +160,8 @@ impl JournalState {
         };
         let stored = stored.filter(|stored| stored.message.parts == message.parts);
         let id = stored.as_ref().map_or_else(|| self.env.id(), |stored| stored.id);
-        let body = serde_json::to_string(&*message).unwrap_or_default();
-        self.recent.insert(body.clone(), id);
-        NewMessage { id, body, known: stored.is_some() }
+        let text = serde_json::to_string(message)?;
+        self.recent.insert(text.clone(), id);
+        Ok(NewMessage { id, body: Body::new(text)?, known: stored.is_some() })
     }
 }

@@ -7,8 +7,10 @@ use provost_agent::session::{
 };
 use provost_core::Role;
 use provost_core::work::StepKind;
+use provost_store::Body;
 
 use super::RunJournal;
+use super::outgoing::Haste;
 use crate::error::EngineError;
 use crate::message;
 use crate::write::{Entry, NewMessage, SessionWrite, StepWrite};
@@ -17,6 +19,10 @@ use crate::{transcript, write};
 impl SessionStore for RunJournal {
     fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {
         async move {
+            if self.lock().revision == 0 {
+                // Nothing was ever said in it, and nobody else can say something now.
+                return Ok(None);
+            }
             let (namespace, session) = (self.lease.namespace.clone(), id.to_owned());
             let loaded =
                 self.store.read(move |tx| transcript::load(tx, &namespace, &session, None));
@@ -33,7 +39,7 @@ impl SessionStore for RunJournal {
         async move {
             let revision = change.base + 1;
             let write = self.session_write(change).map_err(|error| refused(id, error))?;
-            self.enqueue(write).map_err(|error| refused(id, error))?;
+            self.enqueue(write, Haste::Along).map_err(|error| refused(id, error))?;
             Ok(revision)
         }
         .boxed()
@@ -61,7 +67,10 @@ impl RunJournal {
             };
             entries.push(match state.recent.get(&body) {
                 Some(id) => Entry::Known(*id),
-                None => Entry::New(NewMessage { id: state.env.id(), body, known: false }),
+                None => {
+                    let (id, body) = (state.env.id(), Body::new(body)?);
+                    Entry::New(NewMessage { id, body, known: false })
+                }
             });
         }
         state.recent.clear();
@@ -69,7 +78,8 @@ impl RunJournal {
         state.revision = change.base + 1;
         let (step, fed) = (state.take_step(), state.next_fed);
         state.next_fed += 1;
-        let mut write = StepWrite::commit(step, StepKind::Note, fed, write::SAVED.to_owned());
+        let saved = Body::new(write::SAVED)?;
+        let mut write = StepWrite::commit(step, StepKind::Note, fed, saved);
         write.session = Some(SessionWrite { base: change.base, pop: change.pop, entries });
         write.restricted = state.restricted;
         write.next_step = state.next_step;

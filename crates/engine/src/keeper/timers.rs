@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 
 /// Fires timers until the worker ends.
 pub(super) async fn keep(shared: &Shared) {
-    let mut hints = shared.store.hints();
+    let mut hints = shared.store.calls();
     loop {
         let wait = match fire_due(shared).await {
             Ok(wait) => wait,

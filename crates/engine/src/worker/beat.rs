@@ -108,7 +108,7 @@ async fn give_up_orphans(
 
 /// Passes hints on to the attempts they are for.
 pub(super) async fn heed_hints(shared: Arc<Shared>, id: WorkerId) {
-    let mut hints = shared.store.hints();
+    let mut hints = shared.store.calls();
     let live = |run: RunId| shared.live().get(&run).filter(|live| live.lease.worker == id).cloned();
     loop {
         match hints.recv().await {

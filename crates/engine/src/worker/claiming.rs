@@ -10,10 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::lives_of;
 use crate::attempt::{self, Live};
-use crate::claim::{self, Claimer};
+use crate::claim::{self, Claimed, Claimer};
 use crate::engine::Shared;
 use crate::error::EngineError;
-use crate::lease::Lease;
 
 /// Takes runs in as long as there is room.
 pub(super) struct Desk {
@@ -45,7 +44,7 @@ impl Desk {
 
     /// Claims until it is told to stop.
     pub(super) async fn serve(self, stopping: CancellationToken) {
-        let mut hints = self.shared.store.hints();
+        let mut hints = self.shared.store.calls();
         let mut hinted = true;
         while !stopping.is_cancelled() {
             let worker = self.claimer.worker;
@@ -54,7 +53,7 @@ impl Desk {
             // Without a hint there is usually nothing, and finding that out needs no write.
             if room > 0 && (hinted || self.is_waiting().await) {
                 match self.claim(room).await {
-                    Ok(leases) => leases.into_iter().for_each(|lease| self.begin(lease)),
+                    Ok(claimed) => claimed.into_iter().for_each(|claimed| self.begin(claimed)),
                     Err(error) => tracing::warn!(%error, "nothing could be claimed"),
                 }
             }
@@ -76,7 +75,7 @@ impl Desk {
         looked.await.unwrap_or(true)
     }
 
-    async fn claim(&self, room: usize) -> Result<Vec<Lease>, EngineError> {
+    async fn claim(&self, room: usize) -> Result<Vec<Claimed>, EngineError> {
         let (shared, claimer) = (Arc::clone(&self.shared), self.claimer.clone());
         let claimed = self.shared.store.write(move |tx| {
             // Looked up here, so that nothing can be claimed whose last attempt is still being unwound in this process.
@@ -87,7 +86,8 @@ impl Desk {
         claimed
     }
 
-    fn begin(&self, lease: Lease) {
+    fn begin(&self, claimed: Claimed) {
+        let Claimed { lease, fresh } = claimed;
         let live = Arc::new(Live::new(lease, &self.shared.outside.tap));
         self.shared.live().insert(live.lease.run, Arc::clone(&live));
         let under_way = UnderWay {
@@ -97,7 +97,9 @@ impl Desk {
             _lock: Arc::clone(&self.lock),
         };
         // A task of its own: it unwinds in order even if the worker is dropped.
-        tokio::spawn(async move { attempt::carry(&under_way.shared, &under_way.live).await });
+        tokio::spawn(async move {
+            attempt::carry(&under_way.shared, &under_way.live, fresh).await;
+        });
     }
 }
 

@@ -3,7 +3,6 @@
 
 use provost_core::{InputId, MessageId, RunId};
 
-use super::session::SessionRow;
 use crate::body::Body;
 use crate::{StoreError, Tx, params};
 
@@ -24,16 +23,46 @@ pub struct Advance {
     pub restricted: bool,
     /// What was spent.
     pub cost_micros: i64,
+    /// The revision of its session that the run starts from, if it begins now.
+    pub base_revision: Option<u64>,
 }
 
-/// Moves the run's counters and returns the sequence number of the first event; `None` if the run was taken away.
-pub fn advance(tx: &mut Tx<'_>, advance: Advance) -> Result<Option<u64>, StoreError> {
-    let Advance { run, epoch, events, next_step, progress, restricted, cost_micros } = advance;
-    let sql = "UPDATE run SET next_seq = next_seq + ?3, next_step = ?4, restricted = ?6, \
-               cost_micros = cost_micros + ?7, \
-               crash_count = CASE WHEN ?5 = 1 THEN 0 ELSE crash_count END \
-               WHERE id = ?1 AND epoch = ?2 AND phase = 'leased' RETURNING next_seq - ?3";
-    tx.optional(sql, params![run, epoch, events, next_step, progress, restricted, cost_micros])
+/// Moves the run's counters and returns the sequence number of the first event; `None` if the run was taken away. `guess` is
+/// what that number probably is, which saves looking it up.
+pub fn advance(tx: &mut Tx<'_>, advance: Advance, guess: u64) -> Result<Option<u64>, StoreError> {
+    if move_on(tx, &advance, guess)? {
+        return Ok(Some(guess));
+    }
+    let sql = "SELECT next_seq FROM run WHERE id = ?1 AND epoch = ?2 AND phase = 'leased'";
+    let first: Option<u64> = tx.optional(sql, params![advance.run, advance.epoch])?;
+    match first {
+        Some(first) => Ok(move_on(tx, &advance, first)?.then_some(first)),
+        None => Ok(None),
+    }
+}
+
+fn move_on(tx: &mut Tx<'_>, advance: &Advance, first: u64) -> Result<bool, StoreError> {
+    let Advance { run, epoch, events, next_step, progress, restricted, .. } = *advance;
+    let Advance { cost_micros, base_revision, .. } = *advance;
+    let sql = "UPDATE run SET next_seq = ?3 + ?4, next_step = ?5, restricted = ?7, \
+               cost_micros = cost_micros + ?8, base_revision = COALESCE(?9, base_revision), \
+               crash_count = CASE WHEN ?6 = 1 THEN 0 ELSE crash_count END \
+               WHERE id = ?1 AND epoch = ?2 AND phase = 'leased' AND next_seq = ?3";
+    let changed = tx.execute(
+        sql,
+        params![
+            run,
+            epoch,
+            first,
+            events,
+            next_step,
+            progress,
+            restricted,
+            cost_micros,
+            base_revision
+        ],
+    )?;
+    Ok(changed == 1)
 }
 
 /// A step that begins: T1 of an effect.
@@ -102,27 +131,37 @@ pub struct StepCommit<'a> {
     pub epoch: u64,
     /// Its place in the order of feeding.
     pub fed: u64,
+    /// True if it was begun, so that its row is there.
+    pub begun: bool,
     /// The tool call.
     pub call_id: Option<&'a str>,
     /// The tool.
     pub name: Option<&'a str>,
     /// The message it brought.
     pub message_id: Option<MessageId>,
-    /// What was fed, without the message, if it is small.
-    pub body: Option<&'a str>,
-    /// Where that is, if it is large.
-    pub blob: Option<&'a str>,
+    /// What was fed, without the message.
+    pub body: &'a Body,
 }
 
 /// Writes down what came of a step.
 pub fn commit_step(tx: &mut Tx<'_>, commit: &StepCommit<'_>) -> Result<(), StoreError> {
+    let now = tx.now();
+    let StepCommit { run, step, kind, epoch, fed, begun, .. } = *commit;
+    let StepCommit { call_id, name, message_id, body, .. } = *commit;
+    let (body, blob) = body.columns(tx)?;
+    if begun {
+        let sql = "UPDATE run_step SET state = 'committed', epoch = ?3, fed = ?4, message_id = ?5, body = ?6, blob = ?7, \
+                   reserved_micros = 0, ended = ?8 WHERE run_id = ?1 AND step = ?2";
+        let values = params![run, step, epoch, fed, message_id, body, blob, now];
+        if tx.execute(sql, values)? == 1 {
+            return Ok(());
+        }
+    }
     let sql = "INSERT INTO run_step (run_id, step, kind, state, epoch, fed, call_id, name, message_id, body, blob, \
                started, ended) VALUES (?1, ?2, ?3, 'committed', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11) \
                ON CONFLICT (run_id, step) DO UPDATE SET state = 'committed', epoch = excluded.epoch, fed = excluded.fed, \
                message_id = excluded.message_id, body = excluded.body, blob = excluded.blob, \
                reserved_micros = 0, ended = excluded.ended";
-    let now = tx.now();
-    let StepCommit { run, step, kind, epoch, fed, call_id, name, message_id, body, blob } = *commit;
     tx.execute(
         sql,
         params![run, step, kind, epoch, fed, call_id, name, message_id, body, blob, now],
@@ -136,7 +175,7 @@ pub struct NewEvent<'a> {
     /// Its kind.
     pub kind: &'a str,
     /// Its body, without the message.
-    pub body: &'a str,
+    pub body: &'a Body,
     /// The message it tells about.
     pub message_id: Option<MessageId>,
 }
@@ -164,7 +203,7 @@ pub fn append_event(
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let now = tx.now();
     let EventPlace { run, epoch, attempt, seq } = place;
-    let (body, blob) = Body::new(event.body)?.store(tx)?;
+    let (body, blob) = event.body.columns(tx)?;
     tx.execute(
         sql,
         params![run, seq, epoch, attempt, event.kind, now, event.message_id, body, blob],
@@ -246,16 +285,15 @@ pub fn is_committed(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<bool, Stor
     )
 }
 
-/// The revision of its session that a run starts from.
-pub fn set_base_revision(tx: &mut Tx<'_>, run: RunId, revision: u64) -> Result<(), StoreError> {
-    tx.execute("UPDATE run SET base_revision = ?2 WHERE id = ?1", params![run, revision]).map(drop)
-}
-
-/// Ends the newest `count` entries of a session that are there, with the revision that the row has now.
-pub fn pop_entries(tx: &mut Tx<'_>, session: &SessionRow, count: u64) -> Result<(), StoreError> {
+/// Ends the newest `count` entries of a session that are there, with a revision.
+pub fn pop_entries(
+    tx: &mut Tx<'_>,
+    (namespace, session): (&str, &str),
+    revision: u64,
+    count: u64,
+) -> Result<(), StoreError> {
     let sql = "UPDATE session_entry SET gone = ?3 WHERE namespace = ?1 AND session_id = ?2 AND entry IN (\
                SELECT entry FROM session_entry WHERE namespace = ?1 AND session_id = ?2 AND gone IS NULL \
                ORDER BY entry DESC LIMIT ?4)";
-    let SessionRow { namespace, id, revision, .. } = session;
-    tx.execute(sql, params![namespace, id, revision, count]).map(drop)
+    tx.execute(sql, params![namespace, session, revision, count]).map(drop)
 }

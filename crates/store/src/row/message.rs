@@ -23,9 +23,10 @@ table! {
 
 /// Stores the message under the id.
 pub fn put(tx: &mut Tx<'_>, namespace: &str, id: MessageId, body: &Body) -> Result<(), StoreError> {
-    let (body, blob) = body.store(tx)?;
-    let created = tx.now();
-    MessageRow { id, namespace: namespace.to_owned(), body, blob, created }.insert(tx)
+    let (body, blob) = body.columns(tx)?;
+    let sql =
+        "INSERT INTO message (id, namespace, body, blob, created) VALUES (?1, ?2, ?3, ?4, ?5)";
+    tx.execute(sql, params![id, namespace, body, blob, tx.now()]).map(drop)
 }
 
 /// The message with the id.

@@ -92,3 +92,46 @@ pub fn find(
         .maybe("id < {}", before)
         .rows(tx, SessionRow::select, "id DESC", limit)
 }
+
+/// Where a session stands.
+pub fn revision(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<u64>, StoreError> {
+    let sql = "SELECT revision FROM session WHERE namespace = ?1 AND id = ?2";
+    tx.optional(sql, params![namespace, id])
+}
+
+/// Gives a session to a run under a new fence; false if there is no such session.
+pub fn hold(tx: &mut Tx<'_>, namespace: &str, id: &str, run_id: RunId) -> Result<bool, StoreError> {
+    let sql =
+        "UPDATE session SET fence = fence + 1, holder_run_id = ?3 WHERE namespace = ?1 AND id = ?2";
+    Ok(tx.execute(sql, params![namespace, id, run_id])? == 1)
+}
+
+/// Takes a session from a run, if that run has it.
+pub fn free(tx: &mut Tx<'_>, namespace: &str, id: &str, run_id: RunId) -> Result<(), StoreError> {
+    let sql = "UPDATE session SET holder_run_id = NULL \
+               WHERE namespace = ?1 AND id = ?2 AND holder_run_id = ?3";
+    tx.execute(sql, params![namespace, id, run_id]).map(drop)
+}
+
+/// Moves a session on from the revision `base` and makes room for `entries` more. Returns the number of the first of them;
+/// nothing if the session is not at that revision. `guess` is what that number probably is, which saves looking it up.
+pub fn advance(
+    tx: &mut Tx<'_>,
+    (namespace, id): (&str, &str),
+    base: u64,
+    entries: u64,
+    guess: u64,
+) -> Result<Option<u64>, StoreError> {
+    let sql = "UPDATE session SET revision = revision + 1, next_entry = next_entry + ?5, updated = ?6 \
+               WHERE namespace = ?1 AND id = ?2 AND revision = ?3 AND next_entry = ?4";
+    let now = tx.now();
+    if tx.execute(sql, params![namespace, id, base, guess, entries, now])? == 1 {
+        return Ok(Some(guess));
+    }
+    let look = "SELECT next_entry FROM session WHERE namespace = ?1 AND id = ?2 AND revision = ?3";
+    let Some(first) = tx.optional::<u64>(look, params![namespace, id, base])? else {
+        return Ok(None);
+    };
+    tx.execute(sql, params![namespace, id, base, first, entries, now])?;
+    Ok(Some(first))
+}

@@ -38,6 +38,30 @@ pub struct SessionMessage {
     pub text: String,
 }
 
+/// A message that a session gets.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEntry {
+    /// Its place.
+    pub entry: u64,
+    /// The message.
+    pub message_id: MessageId,
+    /// The first revision that has it.
+    pub revision: u64,
+}
+
+/// Adds a message to a session.
+pub fn add(
+    tx: &mut Tx<'_>,
+    (namespace, session_id): (&str, &str),
+    run_id: RunId,
+    new: NewEntry,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO session_entry (namespace, session_id, entry, message_id, run_id, added) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let NewEntry { entry, message_id, revision } = new;
+    tx.execute(sql, params![namespace, session_id, entry, message_id, run_id, revision]).map(drop)
+}
+
 /// The entry at the place.
 pub fn get(
     tx: &mut Tx<'_>,

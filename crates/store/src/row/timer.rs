@@ -43,6 +43,13 @@ pub fn clear(tx: &mut Tx<'_>, kind: &str, subject: &str) -> Result<bool, StoreEr
     Ok(tx.execute("DELETE FROM timer WHERE kind = ?1 AND ref = ?2", params![kind, subject])? == 1)
 }
 
+/// Removes the timers of these kinds for the subject.
+pub fn clear_all(tx: &mut Tx<'_>, kinds: [&str; 4], subject: &str) -> Result<(), StoreError> {
+    let [a, b, c, d] = kinds;
+    let sql = "DELETE FROM timer WHERE ref = ?1 AND kind IN (?2, ?3, ?4, ?5)";
+    tx.execute(sql, params![subject, a, b, c, d]).map(drop)
+}
+
 /// Timers whose time has come, the longest due first.
 pub fn due(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<TimerRow>, StoreError> {
     let sql = TimerRow::select("WHERE fire_at <= ?1 ORDER BY fire_at, kind, ref LIMIT ?2");

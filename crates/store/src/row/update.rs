@@ -1,5 +1,5 @@
-//! Storing a changed row: whole, by its key. What must not be overtaken is checked by whoever read the row in the same
-//! transaction.
+//! Storing a changed row: whole, by its key, but for what never changes: naming a column costs its indexes and references even
+//! if it stays as it is. What must not be overtaken is checked by whoever read the row in the same transaction.
 
 use std::sync::LazyLock;
 
@@ -14,42 +14,67 @@ use super::session::SessionRow;
 use super::task::TaskRow;
 use super::webhook::WebhookRow;
 use super::webhook_post::WebhookPostRow;
-use crate::{StoreError, Tx};
+use crate::{StoreError, Tx, Value};
 
 /// `UPDATE … SET` for all columns that are not part of the key; parameters are numbered by column.
-fn update_sql(table: &str, columns: &[&str], key: &[&str]) -> String {
-    let mut set = Vec::new();
-    let mut found = Vec::new();
-    for (place, column) in (1..).zip(columns) {
-        let term = format!("{column} = ?{place}");
-        if key.contains(column) { found.push(term) } else { set.push(term) }
+/// A statement that stores rows of a table, and which of a row's values it takes.
+struct Update {
+    sql: String,
+    places: Vec<usize>,
+}
+
+impl Update {
+    fn of(table: &str, columns: &[&str], key: &[&str], fixed: &[&str]) -> Self {
+        let (mut set, mut found, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, column) in columns.iter().enumerate() {
+            if fixed.contains(column) {
+                continue;
+            }
+            places.push(place);
+            let term = format!("{column} = ?{}", places.len());
+            if key.contains(column) { found.push(term) } else { set.push(term) }
+        }
+        let sql = format!("UPDATE {table} SET {} WHERE {}", set.join(", "), found.join(" AND "));
+        Self { sql, places }
     }
-    format!("UPDATE {table} SET {} WHERE {}", set.join(", "), found.join(" AND "))
+
+    fn run(&self, tx: &mut Tx<'_>, mut values: Vec<Value<'_>>) -> Result<(), StoreError> {
+        let mut place = 0;
+        values.retain(|_| {
+            place += 1;
+            self.places.binary_search(&(place - 1)).is_ok()
+        });
+        tx.execute(&self.sql, &values).map(drop)
+    }
 }
 
 macro_rules! updatable {
-    ($($row:ident in $table:literal by [$($key:literal),+];)+) => {$(
+    ($($row:ident in $table:literal by [$($key:literal),+] but [$($fixed:literal),*];)+) => {$(
         impl $row {
             /// Stores the row as it is now, by its key.
             pub fn update(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
-                static SQL: LazyLock<String> =
-                    LazyLock::new(|| update_sql($table, $row::COLUMNS, &[$($key),+]));
-                tx.execute(&SQL, &self.values()).map(drop)
+                static UPDATE: LazyLock<Update> = LazyLock::new(|| {
+                    Update::of($table, $row::COLUMNS, &[$($key),+], &[$($fixed),*])
+                });
+                UPDATE.run(tx, self.values())
             }
         }
     )+};
 }
 
 updatable! {
-    ApprovalRow in "approval" by ["id"];
-    AttemptRow in "attempt" by ["run_id", "attempt_no"];
-    DeliveryRow in "delivery" by ["id"];
-    ExecClassRow in "exec_class" by ["key"];
-    InputRow in "input" by ["id"];
-    RunRow in "run" by ["id"];
-    ScheduleRow in "schedule" by ["namespace", "id"];
-    SessionRow in "session" by ["namespace", "id"];
-    TaskRow in "task" by ["id"];
-    WebhookRow in "webhook" by ["id"];
-    WebhookPostRow in "webhook_post" by ["id"];
+    ApprovalRow in "approval" by ["id"] but ["namespace", "run_id"];
+    AttemptRow in "attempt" by ["run_id", "attempt_no"] but [];
+    DeliveryRow in "delivery" by ["id"] but ["namespace", "run_id"];
+    ExecClassRow in "exec_class" by ["key"] but ["namespace", "pool"];
+    InputRow in "input" by ["id"] but ["namespace", "task_id", "seq", "idem_key", "created"];
+    RunRow in "run" by ["id"] but [
+        "namespace", "task_id", "ordinal", "session_id", "class_key", "pool", "agent", "agent_revision", "policy",
+        "parent_run_id", "parent_step", "depth", "created"
+    ];
+    ScheduleRow in "schedule" by ["namespace", "id"] but [];
+    SessionRow in "session" by ["namespace", "id"] but [];
+    TaskRow in "task" by ["id"] but ["namespace", "session_id", "parent_task_id", "created"];
+    WebhookRow in "webhook" by ["id"] but ["namespace"];
+    WebhookPostRow in "webhook_post" by ["id"] but ["webhook_id", "namespace"];
 }

@@ -1,0 +1,136 @@
+//! What an attempt has sent to the writer and nobody has waited for yet.
+//!
+//! Writes that follow each other before the writer comes to them become one job: one look at the fence, one savepoint, one
+//! answer. A write that can be refused for itself is a job of its own, so that nothing else is lost with it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use futures::future::Shared;
+use provost_store::{Pending, Store, Tx};
+
+use crate::error::EngineError;
+use crate::lease::Lease;
+use crate::write::{self, Guess, StepWrite};
+
+/// Does anybody wait for a write?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Haste {
+    /// It shares the commit of what follows: the beginning of the next step, or the next look at the disk.
+    Along,
+    /// An effect waits for it.
+    Now,
+}
+
+/// The writes of one job, until the writer takes them.
+struct Batch(Mutex<Writes>);
+
+struct Writes {
+    writes: Arc<Vec<StepWrite>>,
+    taken: bool,
+}
+
+impl Batch {
+    fn of(write: StepWrite) -> Self {
+        Self(Mutex::new(Writes { writes: Arc::new(vec![write]), taken: false }))
+    }
+
+    /// Adds a write; gives it back if the writer was here before.
+    fn join(&self, write: StepWrite) -> Option<StepWrite> {
+        let mut state = self.lock();
+        if state.taken {
+            return Some(write);
+        }
+        Arc::make_mut(&mut state.writes).push(write);
+        None
+    }
+
+    /// The writes; there will be no more of them.
+    fn take(&self) -> Arc<Vec<StepWrite>> {
+        let mut state = self.lock();
+        state.taken = true;
+        Arc::clone(&state.writes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A job that was sent.
+#[derive(Clone)]
+pub(super) struct Sent {
+    number: u64,
+    haste: Haste,
+    written: Shared<Pending<(), EngineError>>,
+}
+
+/// The jobs of one attempt, in order.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    /// The last job, if more may join it.
+    open: Option<Arc<Batch>>,
+    sent: Vec<Sent>,
+    count: u64,
+    guess: Arc<Guess>,
+}
+
+impl Outgoing {
+    /// Sends a write with the last job, or as a new one.
+    pub(super) fn send(
+        &mut self,
+        store: &Store,
+        lease: &Arc<Lease>,
+        write: StepWrite,
+        haste: Haste,
+    ) {
+        let alone = write.is_refusable(lease);
+        let write = match &self.open {
+            Some(open) if !alone => open.join(write),
+            _ => Some(write),
+        };
+        let Some(write) = write else { return };
+        let batch = Arc::new(Batch::of(write));
+        let (lease, writes, guess) =
+            (Arc::clone(lease), Arc::clone(&batch), Arc::clone(&self.guess));
+        let job = move |tx: &mut Tx<'_>| write::steps(tx, &lease, &guess, &writes.take());
+        let written = match haste {
+            Haste::Along => store.write_along(job),
+            Haste::Now => store.write(job),
+        };
+        self.open = (!alone).then_some(batch);
+        self.count += 1;
+        self.sent.push(Sent { number: self.count, haste, written: written.shared() });
+    }
+
+    /// Everything that was sent and is not confirmed. Somebody waits for it from now on.
+    pub(super) fn hurry(&mut self, store: &Store) -> Vec<Sent> {
+        if self.sent.iter().any(|sent| sent.haste == Haste::Along) {
+            store.hurry();
+        }
+        for sent in &mut self.sent {
+            sent.haste = Haste::Now;
+        }
+        self.sent.clone()
+    }
+
+    /// Forgets the jobs up to this one: their outcome was heard.
+    fn confirmed(&mut self, number: u64) {
+        self.sent.retain(|sent| sent.number > number);
+    }
+}
+
+/// Waits until everything that was sent so far is on disk.
+pub(super) async fn confirm(outgoing: &Mutex<Outgoing>, store: &Store) -> Result<(), EngineError> {
+    let waiting = super::lock(outgoing).hurry(store);
+    let Some(last) = waiting.last().map(|sent| sent.number) else { return Ok(()) };
+    let mut outcome = Ok(());
+    for sent in waiting {
+        outcome = sent.written.await;
+        if outcome.is_err() {
+            break;
+        }
+    }
+    super::lock(outgoing).confirmed(last);
+    outcome
+}
