@@ -29,9 +29,7 @@ mod webhook;
 
 pub use agent::{Agent, AgentChange, AgentConfig, NewAgent};
 pub use approval::{Answer, Answered, Approval, ApprovalList, Decision, Grant, GrantKey};
-pub use client::{
-    Answers, ApiError, Client, EventStream, Transport, TransportError, Watch,
-};
+pub use client::{Answers, ApiError, Client, EventStream, Transport, TransportError, Watch};
 #[cfg(feature = "http")]
 pub use client::{HttpOptions, HttpTransport};
 pub use cursor::{Cursor, CursorError, Place};

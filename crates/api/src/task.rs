@@ -143,7 +143,7 @@ pub struct Task {
     pub queue_mode: QueueMode,
     /// One step counts like a minute of waiting.
     pub priority: i64,
-    /// What was asked, as text.
+    /// What was asked first, as text; where the task is one of many, the beginning of it.
     pub message: String,
     /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::log::check_run;
-use crate::task::PAGE_MAX;
+use crate::task::{PAGE_MAX, Page};
 
 /// The events that change where a run stands.
 const CHANGES: &[&str] = &[
@@ -80,6 +80,23 @@ struct Detail {
 }
 
 impl Engine {
+    /// The changes of a run's life after the event with a number, in order.
+    pub async fn changes(
+        &self,
+        namespace: &Namespace,
+        run: RunId,
+        after: u64,
+        limit: u64,
+    ) -> Result<Page<RunChange, u64>, EngineError> {
+        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
+        let read = self.store().read(move |tx| {
+            check_run(tx, &namespace, run)?;
+            let rows = run_event::after_of(tx, run, CHANGES, after, limit)?;
+            changes(tx, rows)
+        });
+        Ok(Page::new(read.await?, limit, |change| change.seq))
+    }
+
     /// The newest changes of a run's life.
     pub async fn snapshots(
         &self,
@@ -99,14 +116,19 @@ impl Engine {
 fn snapshots(tx: &mut Tx<'_>, run: RunId, limit: u64) -> Result<RunSnapshots, EngineError> {
     let mut rows = run_event::last_of(tx, run, CHANGES, limit)?;
     rows.reverse();
+    let changes = changes(tx, rows)?;
+    let taken = run_snapshot::taken(tx, run, limit)?;
+    let machine = |(fed, created)| MachineSnapshot { fed, created };
+    Ok(RunSnapshots { changes, machines: taken.into_iter().rev().map(machine).collect() })
+}
+
+fn changes(tx: &mut Tx<'_>, rows: Vec<RunEventRow>) -> Result<Vec<RunChange>, EngineError> {
     let mut changes: Vec<RunChange> = Vec::with_capacity(rows.len());
     for row in rows {
         let before = changes.last().map(|change| change.status);
         changes.push(change(tx, row, before)?);
     }
-    let taken = run_snapshot::taken(tx, run, limit)?;
-    let machine = |(fed, created)| MachineSnapshot { fed, created };
-    Ok(RunSnapshots { changes, machines: taken.into_iter().rev().map(machine).collect() })
+    Ok(changes)
 }
 
 fn change(

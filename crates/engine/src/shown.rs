@@ -2,13 +2,14 @@
 //!
 //! A page ends early when its contents become large, so that nobody has to hold more than a few megabytes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use provost_agent::run::Feed;
 use provost_core::work::{Namespace, StepKind};
-use provost_core::{Message, MessageId, RunId, ToolResult};
+use provost_core::{Message, MessageId, RunId, TaskId, ToolResult};
 use provost_store::row::run_step::{self, RunStepRow};
-use provost_store::row::{message as stored, session, session_entry};
+use provost_store::row::{input, message as stored, session, session_entry};
 use provost_store::{Tx, load_body};
 
 use crate::engine::Engine;
@@ -66,6 +67,29 @@ impl Engine {
         let read = self.store().read(move |tx| {
             check_run(tx, &namespace, run)?;
             steps(tx, run, after, limit)
+        });
+        read.await
+    }
+
+    /// What tasks were asked first, as text, up to so many characters each. Tasks of other namespaces are left out.
+    pub async fn asked(
+        &self,
+        namespace: &Namespace,
+        tasks: Vec<TaskId>,
+        chars_max: usize,
+    ) -> Result<HashMap<TaskId, String>, EngineError> {
+        let namespace = namespace.clone();
+        let read = self.store().read(move |tx| {
+            let mut asked = HashMap::with_capacity(tasks.len());
+            for task in tasks {
+                let first = input::of_task(tx, task, 0, 1)?.into_iter().next();
+                let first = first.filter(|row| row.namespace == namespace.as_str());
+                let Some(id) = first.map(|row| row.message_id) else { continue };
+                let Some(text) = stored::text(tx, id)? else { continue };
+                let text = message::read(tx, &text)?.text();
+                asked.insert(task, text.chars().take(chars_max).collect());
+            }
+            Ok::<_, EngineError>(asked)
         });
         read.await
     }

@@ -148,7 +148,7 @@ async fn the_mode_comes_from_the_call_the_session_the_agent_and_the_caller_in_th
     let chat = || InputRequest { defaults: QueueSettings::chat(), ..plain() };
     assert_eq!(outcome(plain()).await, "queued", "programs");
     assert_eq!(outcome(chat()).await, "steered", "chats");
-    let queue = serde_json::from_str(r#"{"queue": {"mode": "collect"}}"#).unwrap();
+    let queue = serde_json::json!({"queue": {"mode": "collect"}}).as_object().unwrap().clone();
     talk.engine.update_agent(&talk.namespace, "default", queue).await.unwrap();
     assert_eq!(outcome(chat()).await, "collected", "the agent");
     let queue = QueueOverride { mode: Some(QueueMode::Steer), ..QueueOverride::default() };

@@ -4,6 +4,7 @@ use provost_core::work::{AgentCommand, Namespace};
 use provost_core::{Env, Message, RunId, ToolResult};
 use provost_engine::{AgentConfig, Engine, LogEntry, LogPage};
 use provost_model::{self as scripted};
+use provost_store::Body;
 use provost_store::row::journal::{self, EventPlace, NewEvent};
 use provost_store::row::run;
 use serde_json::json;
@@ -43,7 +44,7 @@ fn append(
     // No worker has had any of them.
     let epoch = 0;
     let seq = run::take_seq(tx, id, epoch, 1)?.unwrap();
-    let event = NewEvent { kind: "noted", body, message_id: None };
+    let event = NewEvent { kind: "noted", body: &Body::new(body)?, message_id: None };
     journal::append_event(tx, EventPlace { run: id, epoch, attempt: 0, seq }, &event)
 }
 

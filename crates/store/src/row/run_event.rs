@@ -100,6 +100,24 @@ pub fn first_pos(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     tx.one("SELECT coalesce(min(pos), 0) FROM run_event", params![])
 }
 
+/// The events of a run after a number that are of one of these kinds, in order.
+pub fn after_of(
+    tx: &mut Tx<'_>,
+    run_id: RunId,
+    kinds: &[&str],
+    after: u64,
+    limit: u64,
+) -> Result<Vec<RunEventRow>, StoreError> {
+    let places: Vec<String> = (4..kinds.len() + 4).map(|place| format!("?{place}")).collect();
+    let sql = RunEventRow::select(&format!(
+        "WHERE run_id = ?1 AND seq > ?2 AND kind IN ({}) ORDER BY seq LIMIT ?3",
+        places.join(", ")
+    ));
+    let mut values = params![run_id, after, limit].to_vec();
+    values.extend(kinds.iter().map(ToColumn::to_value));
+    tx.all(&sql, &values)
+}
+
 /// The last events of a run that are of one of these kinds, the newest first.
 pub fn last_of(
     tx: &mut Tx<'_>,

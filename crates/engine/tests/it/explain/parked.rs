@@ -34,7 +34,7 @@ async fn somebody_must_approve_a_call() {
     assert_eq!(told.state, "parked for approval");
     let wanted = [format!("provost approve {asked}"), format!("provost deny {asked}")];
     assert_eq!(commands(&told)[..2], wanted);
-    assert_eq!(told.related, [asked.clone()]);
+    assert_eq!(told.related, [asked.as_str()]);
     // Nobody answers, and nobody is there who would settle it.
     worker.stop(Duration::ZERO).await;
     house.clock.advance(Duration::from_secs(40 * 60));
