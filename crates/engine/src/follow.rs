@@ -20,35 +20,37 @@ const KEPT_MAX: usize = 4096;
 const BEHIND_MAX: usize = 1024;
 
 /// The events of one attempt.
-pub(crate) struct Show {
-    kept: Mutex<VecDeque<Event>>,
-    sender: broadcast::Sender<Event>,
-}
+#[derive(Default)]
+pub(crate) struct Show(Mutex<Shown>);
 
-impl Default for Show {
-    fn default() -> Self {
-        Self { kept: Mutex::default(), sender: broadcast::Sender::new(BEHIND_MAX) }
-    }
+#[derive(Default)]
+struct Shown {
+    kept: VecDeque<Event>,
+    /// Made for the first watcher: its room is large, and most runs have none.
+    sender: Option<broadcast::Sender<Event>>,
 }
 
 impl Show {
     pub(crate) fn publish(&self, event: Event) {
-        let mut kept = self.lock();
-        if kept.len() == KEPT_MAX {
-            kept.pop_front();
+        let mut shown = self.lock();
+        if shown.kept.len() == KEPT_MAX {
+            shown.kept.pop_front();
         }
-        kept.push_back(event.clone());
-        // Under the lock, so that whoever joins gets each event once. Nobody may be watching.
-        drop(self.sender.send(event));
+        // Under the lock, so that whoever joins gets each event once. Nobody may be watching any more.
+        if let Some(sender) = &shown.sender {
+            drop(sender.send(event.clone()));
+        }
+        shown.kept.push_back(event);
     }
 
     fn join(&self) -> (VecDeque<Event>, broadcast::Receiver<Event>) {
-        let kept = self.lock();
-        (kept.clone(), self.sender.subscribe())
+        let Shown { kept, sender } = &mut *self.lock();
+        let sender = sender.get_or_insert_with(|| broadcast::Sender::new(BEHIND_MAX));
+        (kept.clone(), sender.subscribe())
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Event>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
