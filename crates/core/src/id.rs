@@ -72,10 +72,8 @@ pub(crate) fn write_id(prefix: &str, uuid: Uuid, f: &mut fmt::Formatter<'_>) -> 
     let text = encode(uuid);
     f.write_str(prefix)?;
     f.write_str("_")?;
-    for byte in text {
-        fmt::Write::write_char(f, byte as char)?;
-    }
-    Ok(())
+    // Its digits are ASCII, so this never fails.
+    f.write_str(std::str::from_utf8(&text).unwrap_or_default())
 }
 
 pub(crate) fn parse_id(prefix: &'static str, text: &str) -> Result<Uuid, IdError> {

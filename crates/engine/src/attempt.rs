@@ -118,32 +118,50 @@ impl Live {
 /// Carries an attempt to its end and settles it.
 pub(crate) async fn carry(shared: &Shared, live: &Live, fresh: Option<Loaded>) {
     let worked = AssertUnwindSafe(work(shared, live, fresh)).catch_unwind().await;
-    let verdict = match worked {
-        Ok(Ok(Some(verdict))) => verdict,
+    let (verdict, after) = match worked {
+        Ok(Ok(Some(done))) => done,
         Ok(Ok(None)) => return,
         Ok(Err(error)) if error.is_fenced() => return,
-        Ok(Err(error)) => Verdict::of_engine(&error),
+        Ok(Err(error)) => (Verdict::of_engine(&error), 0),
         // What builds agents is not ours and may panic.
-        Err(_) => Verdict::failed(OutcomeCode::Internal, "the attempt panicked"),
+        Err(_) => (Verdict::failed(OutcomeCode::Internal, "the attempt panicked"), 0),
     };
     failpoint!("attempt.before_settle");
-    settle(shared, live, verdict).await;
+    settle(shared, live, verdict, after).await;
     failpoint!("attempt.settled");
 }
 
 /// Settles an attempt, however long the database does not take it: what was done must not be done again.
-async fn settle(shared: &Shared, live: &Live, verdict: Verdict) {
+///
+/// The step `after` need not be on disk before it, but must be there with it.
+async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut after: u64) {
     let options = &shared.options;
     let (expiry, fallback) = (options.approval_expiry, options.fallback);
     let asking = Asking { id: shared.env.id(), expiry, fallback };
-    let terms = Terms { chance: shared.env.random_unit(), asking };
+    let terms = Terms { chance: shared.env.random_unit(), asking, after: 0 };
     let mut signal = live.signal.subscribe();
     let mut wait = SETTLE_RETRY;
+    let journal = live.journal().clone();
     loop {
-        let (lease, verdict) = (Arc::clone(&live.lease), verdict.clone());
-        let settled =
-            shared.store.write(move |tx| settle::settle(tx, &lease, &verdict, terms)).await;
-        let Err(error) = settled else { return };
+        let (lease, settled) = (Arc::clone(&live.lease), verdict.clone());
+        let terms = Terms { after, ..terms };
+        let settled = shared.store.write(move |tx| settle::settle(tx, &lease, &settled, terms));
+        let error = match (settled.await, &journal) {
+            (Ok(false), Some(journal)) => {
+                after = 0;
+                match journal.confirm().await {
+                    Err(error) if error.is_fenced() => return,
+                    Err(error) => verdict = Verdict::of_engine(&error),
+                    Ok(()) if matches!(verdict, Verdict::Ok(_)) => {
+                        verdict = Verdict::Unwritten("what it wrote last was lost".to_owned());
+                    }
+                    Ok(()) => {}
+                }
+                continue;
+            }
+            (Ok(_), _) => return,
+            (Err(error), _) => error,
+        };
         if error.is_fenced() {
             return;
         }
@@ -160,12 +178,12 @@ async fn settle(shared: &Shared, live: &Live, verdict: Verdict) {
     }
 }
 
-/// Works until there is something to settle; `None` if the run was given up.
+/// Works until there is something to settle, after the step that was written last; `None` if the run was given up.
 async fn work(
     shared: &Shared,
     live: &Live,
     fresh: Option<Loaded>,
-) -> Result<Option<Verdict>, EngineError> {
+) -> Result<Option<(Verdict, u64)>, EngineError> {
     failpoint!("attempt.claimed");
     let mut signal = live.signal.subscribe();
     let opened = tokio::select! {
@@ -178,15 +196,9 @@ async fn work(
     let driven = drive(builder, live, &journal, watch).await;
     Ok(match driven {
         Driven::GivenUp => None,
-        Driven::Boundary => {
-            journal.confirm().await?;
-            Some(Verdict::HandedOver)
-        }
-        Driven::Ended(outcome) => {
-            journal.confirm().await?;
-            Some(Verdict::of(*outcome))
-        }
-        Driven::Stopped(verdict) => Some(verdict),
+        Driven::Boundary => Some((Verdict::HandedOver, journal.unconfirmed_step())),
+        Driven::Ended(outcome) => Some((Verdict::of(*outcome), journal.unconfirmed_step())),
+        Driven::Stopped(verdict) => Some((verdict, 0)),
     })
 }
 

@@ -22,22 +22,23 @@ const BEHIND_MAX: usize = 1024;
 
 /// The events of one attempt.
 pub(crate) struct Show {
-    kept: Mutex<Kept>,
-    sender: broadcast::Sender<Event>,
+    shown: Mutex<Shown>,
     place: LivePlace,
     tap: Arc<Tap>,
 }
 
 #[derive(Default)]
-struct Kept {
-    events: VecDeque<Event>,
-    /// How many there were before.
+struct Shown {
+    kept: VecDeque<Event>,
+    /// How many there were before those that are kept.
     dropped: u64,
+    /// Made for the first watcher: its room is large, and most runs have none.
+    sender: Option<broadcast::Sender<Event>>,
 }
 
 impl Show {
     pub(crate) fn new(place: LivePlace, tap: Arc<Tap>) -> Self {
-        Self { kept: Mutex::default(), sender: broadcast::Sender::new(BEHIND_MAX), place, tap }
+        Self { shown: Mutex::default(), place, tap }
     }
 
     pub(crate) fn publish(&self, event: Event) {
@@ -51,30 +52,33 @@ impl Show {
 
     /// Keeps an event and passes it on to those who follow; returns its number.
     fn keep(&self, event: Event) -> u64 {
-        let mut kept = self.lock();
-        if kept.events.len() == KEPT_MAX {
-            kept.events.pop_front();
-            kept.dropped += 1;
+        let mut shown = self.lock();
+        if shown.kept.len() == KEPT_MAX {
+            shown.kept.pop_front();
+            shown.dropped += 1;
         }
-        let number = kept.dropped + kept.events.len() as u64;
-        kept.events.push_back(event.clone());
-        // Under the lock, so that whoever joins gets each event once. Nobody may be watching.
-        drop(self.sender.send(event));
+        let number = shown.dropped + shown.kept.len() as u64;
+        // Under the lock, so that whoever joins gets each event once. Nobody may be watching any more.
+        if let Some(sender) = &shown.sender {
+            drop(sender.send(event.clone()));
+        }
+        shown.kept.push_back(event);
         number
     }
 
     pub(crate) fn draft(&self) -> Draft {
-        let kept = self.lock();
-        Draft::of(&self.place, &kept.events, kept.dropped)
+        let shown = self.lock();
+        Draft::of(&self.place, &shown.kept, shown.dropped)
     }
 
     fn join(&self) -> (VecDeque<Event>, broadcast::Receiver<Event>) {
-        let kept = self.lock();
-        (kept.events.clone(), self.sender.subscribe())
+        let Shown { kept, sender, .. } = &mut *self.lock();
+        let sender = sender.get_or_insert_with(|| broadcast::Sender::new(BEHIND_MAX));
+        (kept.clone(), sender.subscribe())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -95,6 +95,12 @@ impl RunJournal {
         self.may_have_inputs.store(true, Ordering::Release);
     }
 
+    /// The last step that was committed, unless it is known to be on disk; else 0.
+    pub(crate) fn unconfirmed_step(&self) -> u64 {
+        let last = self.last_step.load(Ordering::Acquire);
+        if last == self.confirmed_step.load(Ordering::Acquire) { 0 } else { last }
+    }
+
     /// Waits until everything recorded so far is on disk.
     pub(crate) async fn confirm(&self) -> Result<(), EngineError> {
         let last = self.last_step.load(Ordering::Acquire);
@@ -130,8 +136,7 @@ impl RunJournal {
         if self.closed.load(Ordering::Acquire) {
             return Err(EngineError::Stopping);
         }
-        let last = self.last_step.load(Ordering::Acquire);
-        write.after = if last == self.confirmed_step.load(Ordering::Acquire) { 0 } else { last };
+        write.after = self.unconfirmed_step();
         if write.fed.is_some() {
             self.last_step.store(write.step, Ordering::Release);
         }

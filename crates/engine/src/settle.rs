@@ -28,6 +28,8 @@ pub(crate) struct Terms {
     pub(crate) chance: f64,
     /// How questions are asked.
     pub(crate) asking: Asking,
+    /// The step that must be committed before this, or 0.
+    pub(crate) after: u64,
 }
 
 /// The run an attempt holds; [`Fenced`](provost_core::work::WorkError::Fenced) if it does not hold it any more.
@@ -39,17 +41,20 @@ pub(crate) fn held(tx: &mut Tx<'_>, lease: &Lease) -> Result<RunRow, EngineError
     Ok(row)
 }
 
-/// Settles an attempt.
+/// Settles an attempt; false if it cannot be settled like this because what it wrote before was lost.
 pub(crate) fn settle(
     tx: &mut Tx<'_>,
     lease: &Lease,
     verdict: &Verdict,
     terms: Terms,
-) -> Result<(), EngineError> {
+) -> Result<bool, EngineError> {
     let mut row = held(tx, lease)?;
+    if terms.after != 0 && !journal::is_committed(tx, lease.run, terms.after)? {
+        return Ok(false);
+    }
     let settled = settle_held(tx, &mut row, verdict, terms);
     failpoint!("settle.before_commit");
-    settled
+    settled.map(|()| true)
 }
 
 fn settle_held(

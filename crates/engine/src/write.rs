@@ -94,6 +94,8 @@ pub(crate) struct StepWrite {
     pub(crate) looks_for_inputs: Option<Arc<AtomicBool>>,
     pub(crate) events: Vec<NewEvent>,
     pub(crate) next_step: u64,
+    /// No step before this one is open.
+    pub(crate) open_from: u64,
     /// What a call wants to have done in the transaction that commits its result.
     pub(crate) works: Works,
     /// The step that must be on disk before this, or 0.
@@ -127,6 +129,7 @@ impl StepWrite {
             looks_for_inputs: None,
             events: Vec::new(),
             next_step: 0,
+            open_from: 0,
             works: Works::default(),
             after: 0,
         }
@@ -171,6 +174,8 @@ pub(crate) fn steps(
         epoch: lease.epoch,
         events: events as u64,
         next_step: last.next_step,
+        // One of them may be what closes the steps.
+        open_from: writes.iter().map(|write| write.open_from).min().unwrap_or_default(),
         // A note that every attempt writes again is no progress.
         progress: writes.iter().any(|write| write.fed.is_some() && write.kind != StepKind::Note),
         restricted: last.restricted,

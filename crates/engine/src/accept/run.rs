@@ -117,6 +117,7 @@ fn accepted(
         paused: None,
         next_seq: 1,
         next_step: 1,
+        open_from: 1,
         restricted: false,
         base_revision: None,
         parent_run_id: new.parent.map(|parent| parent.run),

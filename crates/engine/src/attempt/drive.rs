@@ -1,13 +1,14 @@
 //! Polling a run: its events are passed on, signals and clocks are heeded.
 
 use std::collections::HashSet;
+use std::pin::Pin;
 use std::time::Duration;
 
 use futures::StreamExt;
 use provost_agent::{Outcome, RunBuilder, RunHandle, RunStream};
 use provost_core::EventKind;
 use provost_core::work::OutcomeCode;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::{Live, Signal};
 use crate::child;
@@ -15,6 +16,9 @@ use crate::clock::Clocks;
 use crate::engine::EngineOptions;
 use crate::journal::RunJournal;
 use crate::verdict::Verdict;
+
+/// How long the timer of an attempt sleeps if no clock is set.
+const ALARM_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How driving a run ended.
 pub(super) enum Driven {
@@ -82,18 +86,19 @@ impl Watch {
         self.stopped_at = self.stopped_at.or(end);
     }
 
-    /// Waits until a clock has run out. While a tool runs, silence is its own affair: it has a time of its own.
-    async fn runs_out(&self) -> RanOut {
+    /// The clock that runs out first, and when. While a tool runs, silence is its own affair: it has a time of its own.
+    fn next(&self) -> Option<(Instant, RanOut)> {
         let silent_at = match (self.silence, self.tools.is_empty()) {
             (Some(silence), true) => self.last_sign.checked_add(silence),
             _ => None,
         };
-        tokio::select! {
-            biased;
-            () = until(self.stopped_at) => RanOut::Grace,
-            () = until(self.over_at) => RanOut::Attempt,
-            () = until(silent_at) => RanOut::Silence,
-        }
+        let clocks = [
+            (self.stopped_at, RanOut::Grace),
+            (self.over_at, RanOut::Attempt),
+            (silent_at, RanOut::Silence),
+        ];
+        let set = clocks.into_iter().filter_map(|(at, what)| Some((at?, what)));
+        set.min_by_key(|(at, _)| *at)
     }
 
     /// What an attempt comes to whose clock has run out: whatever it was waiting for has taken too long.
@@ -116,10 +121,29 @@ impl Watch {
     }
 }
 
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment).await,
-        None => std::future::pending().await,
+/// One timer for all clocks of an attempt. Clocks mostly move away from it, so it is set anew only when it fires too early, or
+/// when a clock has come nearer.
+struct Alarm(Pin<Box<Sleep>>);
+
+impl Alarm {
+    fn new() -> Self {
+        Self(Box::pin(tokio::time::sleep_until(Instant::now() + ALARM_MAX)))
+    }
+
+    /// Waits until a clock has run out.
+    async fn rings(&mut self, watch: &Watch) -> RanOut {
+        loop {
+            let next = watch.next();
+            let at = next.as_ref().map_or_else(|| Instant::now() + ALARM_MAX, |(at, _)| *at);
+            if at < self.0.deadline() {
+                self.0.as_mut().reset(at);
+            }
+            self.0.as_mut().await;
+            match next {
+                Some((at, what)) if at <= Instant::now() => return what,
+                _ => self.0.as_mut().reset(at),
+            }
+        }
     }
 }
 
@@ -138,6 +162,7 @@ pub(super) async fn drive(
     let _closes = journal.closing();
     // What was said before anybody listened counts.
     signal.mark_changed();
+    let mut alarm = Alarm::new();
     let stopped = loop {
         tokio::select! {
             biased;
@@ -165,7 +190,7 @@ pub(super) async fn drive(
                 }
                 None => return Driven::Ended(Box::new(stream.outcome().await)),
             },
-            ran_out = watch.runs_out() => break Driven::Stopped(watch.verdict(&ran_out)),
+            ran_out = alarm.rings(&watch) => break Driven::Stopped(watch.verdict(&ran_out)),
         }
     };
     journal.close();

@@ -90,6 +90,7 @@ impl RunJournal {
         write.event("turn_started", &json!({ "turn": turn }))?;
         write.restricted = state.restricted;
         write.next_step = state.next_step;
+        write.open_from = state.open_from();
         Ok(write)
     }
 
@@ -117,6 +118,7 @@ impl RunJournal {
         write.event("compaction_started", &json!({ "turn": turn }))?;
         write.restricted = state.restricted;
         write.next_step = state.next_step;
+        write.open_from = state.open_from();
         Ok(write)
     }
 
@@ -211,6 +213,7 @@ impl RunJournal {
         write.event("tool_started", &body)?;
         write.restricted = state.restricted;
         write.next_step = state.next_step;
+        write.open_from = state.open_from();
         Ok(write)
     }
 }

@@ -91,6 +91,11 @@ impl JournalState {
         self.next_step - 1
     }
 
+    /// The first step that has no outcome, or the next one if all have.
+    pub(crate) fn open_from(&self) -> u64 {
+        self.open.iter().map(|open| open.step).min().unwrap_or(self.next_step)
+    }
+
     /// Prepares the write that commits a feed.
     pub(crate) fn commit(
         &mut self,
@@ -111,6 +116,8 @@ impl JournalState {
         self.next_fed += 1;
         let mut write = StepWrite::commit(step, record.kind, fed, Body::new(record.body)?);
         write.begun = open.is_some();
+        // Before what is closed here is forgotten: that is still looked for.
+        write.open_from = self.open_from();
         write.released_micros = open.map_or(0, |open| open.reserved_micros);
         if let Some(Feed::Stopped { .. }) = feed {
             // The machine has closed everything that was under way.

@@ -83,6 +83,7 @@ impl RunJournal {
         write.session = Some(SessionWrite { base: change.base, pop: change.pop, entries });
         write.restricted = state.restricted;
         write.next_step = state.next_step;
+        write.open_from = state.open_from();
         Ok(write)
     }
 }

@@ -38,7 +38,7 @@ CREATE UNIQUE INDEX session_by_key ON session(namespace, key) WHERE key IS NOT N
 -- The only place where a message is stored; steps, events and inputs name it by id.
 CREATE TABLE message (
   id TEXT PRIMARY KEY, namespace TEXT NOT NULL, body TEXT, blob TEXT, created BIGINT NOT NULL
-);
+) WITHOUT ROWID;
 
 -- By these it is found out that nothing refers to a blob any more; only rows with a blob are in them.
 CREATE INDEX message_blob ON message(blob) WHERE blob IS NOT NULL;
@@ -76,7 +76,9 @@ CREATE TABLE run (
   epoch BIGINT NOT NULL DEFAULT 0, lease_owner TEXT, lease_until BIGINT, attempt_no BIGINT NOT NULL DEFAULT 0,
   claim_count BIGINT NOT NULL DEFAULT 0, crash_count BIGINT NOT NULL DEFAULT 0, failure_count BIGINT NOT NULL DEFAULT 0,
   cancel_requested BIGINT, cancel_code TEXT, interrupt_requested BIGINT, paused BIGINT,
-  next_seq BIGINT NOT NULL DEFAULT 1, next_step BIGINT NOT NULL DEFAULT 1, restricted BIGINT NOT NULL DEFAULT 0,
+  -- No step before `open_from` is without an outcome, so nobody has to look there.
+  next_seq BIGINT NOT NULL DEFAULT 1, next_step BIGINT NOT NULL DEFAULT 1, open_from BIGINT NOT NULL DEFAULT 1,
+  restricted BIGINT NOT NULL DEFAULT 0,
   base_revision BIGINT,
   -- `spawn` is what the parent wants of it, as JSON.
   parent_run_id TEXT, parent_step BIGINT, depth BIGINT NOT NULL DEFAULT 0, spawn TEXT,
@@ -109,7 +111,6 @@ CREATE TABLE run_step (
   PRIMARY KEY (run_id, step)
 ) WITHOUT ROWID;
 CREATE INDEX run_step_blob ON run_step(blob) WHERE blob IS NOT NULL;
-CREATE INDEX run_step_open ON run_step(run_id, step) WHERE state IN ('planned', 'started', 'unknown');
 
 -- The run machine as it stood after the step `fed`; steps after it are folded on top.
 CREATE TABLE run_snapshot (

@@ -17,6 +17,8 @@ pub struct Advance {
     pub events: u64,
     /// The first step number that is free afterwards.
     pub next_step: u64,
+    /// No step before this one is without an outcome afterwards.
+    pub open_from: u64,
     /// True if a step is committed: the run is not crashing in one place.
     pub progress: bool,
     /// True while only tools without effects may run.
@@ -43,9 +45,9 @@ pub fn advance(tx: &mut Tx<'_>, advance: Advance, guess: u64) -> Result<Option<u
 
 fn move_on(tx: &mut Tx<'_>, advance: &Advance, first: u64) -> Result<bool, StoreError> {
     let Advance { run, epoch, events, next_step, progress, restricted, .. } = *advance;
-    let Advance { cost_micros, base_revision, .. } = *advance;
+    let Advance { open_from, cost_micros, base_revision, .. } = *advance;
     let sql = "UPDATE run SET next_seq = ?3 + ?4, next_step = ?5, restricted = ?7, \
-               cost_micros = cost_micros + ?8, base_revision = COALESCE(?9, base_revision), \
+               cost_micros = cost_micros + ?8, base_revision = COALESCE(?9, base_revision), open_from = ?10, \
                crash_count = CASE WHEN ?6 = 1 THEN 0 ELSE crash_count END \
                WHERE id = ?1 AND epoch = ?2 AND phase = 'leased' AND next_seq = ?3";
     let changed = tx.execute(
@@ -59,7 +61,8 @@ fn move_on(tx: &mut Tx<'_>, advance: &Advance, first: u64) -> Result<bool, Store
             progress,
             restricted,
             cost_micros,
-            base_revision
+            base_revision,
+            open_from
         ],
     )?;
     Ok(changed == 1)
@@ -245,35 +248,39 @@ pub fn next_fed(tx: &mut Tx<'_>, run: RunId) -> Result<u64, StoreError> {
 /// Steps without an outcome get none any more: their run has ended.
 pub fn fail_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'failed', ended = ?2 \
-               WHERE run_id = ?1 AND state IN ('planned', 'started', 'unknown')";
+               WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1) \
+               AND state IN ('planned', 'started', 'unknown')";
     let now = tx.now();
     tx.execute(sql, params![run, now]).map(drop)
 }
 
 /// Nobody knows what came of the steps that a lost worker had started.
 pub fn lose_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
-    let sql = "UPDATE run_step SET state = 'unknown' WHERE run_id = ?1 AND state = 'started'";
+    let sql = "UPDATE run_step SET state = 'unknown' WHERE run_id = ?1 AND state = 'started' \
+               AND step >= (SELECT open_from FROM run WHERE id = ?1)";
     tx.execute(sql, params![run]).map(drop)
 }
 
 /// A call that asked a person before it did anything is not begun any more: it is begun again after the answer.
 pub fn replan_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'planned' \
-               WHERE run_id = ?1 AND call_id = ?2 AND state = 'started'";
+               WHERE run_id = ?1 AND call_id = ?2 AND state = 'started' \
+               AND step >= (SELECT open_from FROM run WHERE id = ?1)";
     tx.execute(sql, params![run, call_id]).map(drop)
 }
 
 /// The step of a call that has no outcome yet.
 pub fn open_step_of(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<Option<u64>, StoreError> {
     let sql = "SELECT step FROM run_step WHERE run_id = ?1 AND call_id = ?2 \
-               AND state IN ('planned', 'started', 'unknown') ORDER BY step LIMIT 1";
+               AND step >= (SELECT open_from FROM run WHERE id = ?1) AND state IN ('planned', 'started', 'unknown') ORDER BY step LIMIT 1";
     tx.optional(sql, params![run, call_id])
 }
 
 /// The money set aside for steps that have no outcome.
 pub fn reserved_of_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<i64, StoreError> {
     let sql = "SELECT COALESCE(SUM(reserved_micros), 0) FROM run_step \
-               WHERE run_id = ?1 AND state IN ('planned', 'started', 'unknown')";
+               WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1) \
+               AND state IN ('planned', 'started', 'unknown')";
     tx.one(sql, params![run])
 }
 

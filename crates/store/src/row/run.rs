@@ -80,6 +80,8 @@ table! {
         next_seq: u64,
         /// The number of the next step.
         next_step: u64,
+        /// No step before this one is without an outcome.
+        open_from: u64,
         /// Only tools without an effect may run until an unknown effect is cleared up.
         restricted: bool,
         /// The session's revision at the start.

@@ -73,7 +73,8 @@ pub fn last_fed(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunStepRow>, St
 /// The steps of a run whose outcome is not known, in order.
 pub fn open(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<RunStepRow>, StoreError> {
     let sql = RunStepRow::select(
-        "WHERE run_id = ?1 AND state IN ('planned', 'started', 'unknown') ORDER BY step",
+        "WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1)
+            AND state IN ('planned', 'started', 'unknown') ORDER BY step",
     );
     tx.all(&sql, params![run_id])
 }
@@ -103,7 +104,8 @@ pub fn last_answer(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<MessageId>, 
 pub fn unreserve(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE run_step SET reserved_micros = 0
-          WHERE run_id = ?1 AND reserved_micros <> 0 AND state IN ('planned', 'started', 'unknown')",
+          WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1)
+            AND reserved_micros <> 0 AND state IN ('planned', 'started', 'unknown')",
         params![run_id],
     )
     .map(drop)

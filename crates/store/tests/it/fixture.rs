@@ -187,6 +187,7 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         paused: None,
         next_seq: 1,
         next_step: 1,
+        open_from: 1,
         restricted: false,
         base_revision: None,
         parent_run_id: None,
