@@ -68,6 +68,10 @@ impl Verdict {
         if let Error::Journal(refused) = error {
             return Self::of_journal(&refused.0, info);
         }
+        // The session is in the same database as the journal.
+        if matches!(error, Error::Session(_)) && info.kind.retryable() {
+            return Self::Unwritten(info.message);
+        }
         let source = match error {
             Error::Model(_) | Error::Context(_) => FailureSource::Model,
             Error::Tool { .. } => FailureSource::Tool,
