@@ -82,16 +82,13 @@ impl Plan {
     /// Opens the database and starts to work: what a dead terminal left in the session is taken up at once.
     pub(crate) async fn open(self) -> Result<Boot, Problem> {
         let Self { choice, recipe, kitchen, dir, name } = self;
-        let store = data::open(&dir)?;
         let focus = Focus::default();
         let options = EngineOptions {
             focus: Some(focus.clone()),
             capacity: CAPACITY,
             ..EngineOptions::default()
         };
-        let agents = Arc::clone(&kitchen);
-        let build = move |profile: &AgentProfile, _: &Lease| agents.build(profile);
-        let engine = Engine::new(store, build, options, Env::system());
+        let engine = engine(&dir, &kitchen, options)?;
         let mut talk = Talk::open(&engine, &kitchen, &focus, name.as_deref()).await?;
         let described = recipe.tools()?.into_iter().map(|tool| {
             let def = tool.spec().def();
@@ -113,6 +110,18 @@ impl Works {
         self.worker.stop(patience).await;
         self.engine.store().close().await;
     }
+}
+
+/// An engine on the database of a directory.
+pub(crate) fn engine(
+    dir: &Path,
+    kitchen: &Arc<Kitchen>,
+    options: EngineOptions,
+) -> Result<Engine, Problem> {
+    let store = data::open(dir)?;
+    let kitchen = Arc::clone(kitchen);
+    let build = move |profile: &AgentProfile, _: &Lease| kitchen.build(profile);
+    Ok(Engine::new(store, build, options, Env::system()))
 }
 
 /// The name of a session, if it can be one.

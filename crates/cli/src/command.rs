@@ -1,10 +1,22 @@
 //! The commands: what they are called, what they take, and running one.
 
+mod agent;
+mod approve;
 mod chat;
+mod class;
 mod completions;
 mod db;
 mod doctor;
+mod explain;
+mod listing;
+mod openapi;
 mod run;
+mod runs;
+mod serve;
+mod session;
+mod task;
+mod token;
+mod top;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -25,12 +37,15 @@ Examples:
   provost run --json \"what time is it?\"           the same as JSON events, one per line
   provost db backup backup.db                     a copy of everything that is kept
   provost doctor                                  what is set up, and what to do next
+  provost serve                                   durable runs over HTTP, on this machine
+  provost task submit \"what is 6 * 7?\" --wait    hand in work that nothing can lose
+  provost explain run_01…                         why something waits or failed
 
 Exit codes:
-  0 success, 2 bad input, 3 no or wrong key, 4 denied, 5 not found, 6 conflict, 7 limit reached,
+  0 success, 1 a run failed, 2 bad input, 3 no or wrong key, 4 denied, 5 not found, 6 conflict, 7 limit reached,
   8 rate limited, 9 unavailable, 10 timeout, 11 malformed answer, 70 defect, 130 stopped";
 
-/// An agent in your terminal.
+/// An agent in your terminal, and durable runs behind an API.
 #[derive(Debug, Parser)]
 #[command(name = "provost", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -50,6 +65,34 @@ enum Command {
     Chat(chat::Args),
     /// Ask once and print the answer
     Run(run::Args),
+    /// Serve the run API over HTTP and work on what is handed in
+    Serve(Box<serve::Args>),
+    /// Hand in work, look at it, wait for it, end it
+    Task(task::Args),
+    /// Look at runs, steer them, fork them, end them
+    Runs(runs::Args),
+    /// Say why something waits or failed, and what to do
+    Explain(explain::Args),
+    /// List the questions that wait for a person
+    Approvals(approve::ListApprovals),
+    /// Say yes to a question
+    Approve(approve::ApproveArgs),
+    /// Say no to a question
+    Deny(approve::DenyArgs),
+    /// Answer a question in words
+    Answer(approve::AnswerArgs),
+    /// Look at conversations
+    Session(session::Args),
+    /// Make and change agents
+    Agent(agent::Args),
+    /// Say how many runs may work at once
+    Class(class::Args),
+    /// Make and take back tokens
+    Token(token::Args),
+    /// Watch everything live
+    Top(top::Args),
+    /// Print the OpenAPI document
+    Openapi(openapi::Args),
     /// Check, back up, restore and measure the database
     Db(db::Args),
     /// Check what is set up, what is reachable, and what to do next
@@ -64,6 +107,20 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
     match cli.command {
         Command::Chat(args) => chat::run(&args, data, output),
         Command::Run(args) => run::run(&args, data, output),
+        Command::Serve(args) => serve::run(&args, data, output),
+        Command::Task(args) => task::run(&args, data, output),
+        Command::Runs(args) => runs::run(&args, data, output),
+        Command::Explain(args) => explain::run(&args, data, output),
+        Command::Approvals(args) => approve::list(&args, data, output),
+        Command::Approve(args) => approve::approve(&args, data, output),
+        Command::Deny(args) => approve::deny(&args, data, output),
+        Command::Answer(args) => approve::answer(&args, data, output),
+        Command::Session(args) => session::run(&args, data, output),
+        Command::Agent(args) => agent::run(&args, data, output),
+        Command::Class(args) => class::run(&args, data, output),
+        Command::Token(args) => token::run(&args, data, output),
+        Command::Top(args) => top::run(&args, data, output),
+        Command::Openapi(args) => openapi::run(&args, output),
         Command::Db(args) => db::run(&args, data, output),
         Command::Doctor(args) => doctor::run(&args, data, output),
         Command::Completions(args) => completions::run(&args),
@@ -159,6 +216,22 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_command_has_an_argument_by_the_name_of_a_global_flag() {
+        fn check(command: &clap::Command, above: &[String]) {
+            let own: Vec<_> = command.get_arguments().collect();
+            for arg in own.iter().filter(|arg| !arg.is_global_set()) {
+                let id = arg.get_id().to_string();
+                assert!(!above.contains(&id), "`{id}` of `{}`", command.get_name());
+            }
+            let global = own.iter().filter(|arg| arg.is_global_set());
+            let global = global.map(|arg| arg.get_id().to_string());
+            let above: Vec<String> = above.iter().cloned().chain(global).collect();
+            command.get_subcommands().for_each(|command| check(command, &above));
+        }
+        check(&Cli::command(), &[]);
     }
 
     #[test]

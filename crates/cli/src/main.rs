@@ -1,7 +1,8 @@
-//! The binary `provost`: talk to an agent in the terminal.
+//! The binary `provost`: talk to an agent in the terminal, serve runs and drive them.
 //!
 //! Parsing comes first and needs no runtime, so that `--version` and `--help` cost nothing.
 
+mod attend;
 mod boot;
 mod command;
 mod data;
@@ -12,11 +13,15 @@ mod output;
 mod plain;
 mod problem;
 mod recipe;
+mod remote;
+mod show;
 mod stdin;
+mod table;
 mod talk;
 mod tool;
 mod tui;
 mod turn;
+mod view;
 
 use std::process::ExitCode;
 

@@ -42,7 +42,7 @@ const INSTRUCTIONS: &str = "You are a helpful assistant in a terminal. Answer br
 /// What an agent is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Recipe {
-    /// `provider/model`, or `demo`.
+    /// `provider/model`, or `demo`; nothing leaves the choice to whoever makes the agent.
     #[serde(skip)]
     pub(crate) model: String,
     /// The instructions.
@@ -148,7 +148,7 @@ impl Recipe {
 
     fn wanted(&self) -> Wanted {
         Wanted {
-            model: Some(self.model.clone()),
+            model: Some(self.model.clone()).filter(|model| !model.is_empty()),
             base_url: self.base_url.clone(),
             api_key_env: self.api_key_env.clone(),
         }
@@ -185,16 +185,91 @@ impl Recipe {
     }
 }
 
+/// How agents are made that others have described, over the API maybe.
+///
+/// Whoever may describe an agent must not choose where a key is sent or where files are written: both are the house's.
+struct House {
+    wanted: Wanted,
+    notes_dir: PathBuf,
+}
+
+/// What somebody may say about an agent beside its model and its instructions.
+#[derive(Deserialize)]
+#[serde(default)]
+struct Described {
+    tools: bool,
+    max_turns: Option<u32>,
+    timeout_ms: Option<u64>,
+}
+
+impl Default for Described {
+    fn default() -> Self {
+        Self { tools: true, max_turns: None, timeout_ms: None }
+    }
+}
+
+impl House {
+    fn recipe(&self, profile: &AgentProfile) -> Result<Recipe, String> {
+        let config = &profile.config;
+        if config.more.contains_key(MORE) {
+            let recipe = Recipe::read(profile)?;
+            let has_own = recipe.base_url.is_some() || recipe.api_key_env.is_some();
+            let is_ours = recipe.base_url == self.wanted.base_url
+                && recipe.api_key_env == self.wanted.api_key_env;
+            if has_own && !is_ours {
+                return Err("its model has an address or a key of its own, which only the terminal may use that made \
+                     it: `provost run --resume` goes on there"
+                    .to_owned());
+            }
+            return Ok(Recipe { notes_dir: self.notes_dir.clone(), ..recipe });
+        }
+        let more = serde_json::Value::Object(config.more.clone());
+        let described = Described::deserialize(more).map_err(|error| error.to_string())?;
+        let wanted = match (&config.provider, &config.model) {
+            (_, None) => self.wanted.clone(),
+            (Some(provider), Some(model)) if !model.contains('/') => {
+                self.wanted.with_model(&format!("{provider}/{model}"))
+            }
+            (_, Some(model)) => self.wanted.with_model(model),
+        };
+        Ok(Recipe {
+            model: wanted.model.unwrap_or_default(),
+            system: config.system_prompt.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned()),
+            is_interactive: true,
+            base_url: wanted.base_url,
+            api_key_env: wanted.api_key_env,
+            tools: described.tools,
+            notes_dir: self.notes_dir.clone(),
+            max_turns: described.max_turns,
+            timeout_ms: described.timeout_ms,
+        })
+    }
+}
+
 /// Makes agents, and keeps the models it has opened.
 pub(crate) struct Kitchen {
     pace: Duration,
     models: Mutex<HashMap<Wanted, Arc<dyn ChatModel>>>,
+    house: Option<House>,
 }
 
 impl Kitchen {
     /// One whose demo model waits this long before each word.
     pub(crate) fn new(pace: Duration) -> Self {
-        Self { pace, models: Mutex::default() }
+        Self { pace, models: Mutex::default(), house: None }
+    }
+
+    /// One that also makes agents which others have described. This model is theirs unless they name one.
+    pub(crate) fn of_house(wanted: Wanted, notes_dir: PathBuf) -> Self {
+        let house = Some(House { wanted, notes_dir });
+        Self { pace: Duration::ZERO, models: Mutex::default(), house }
+    }
+
+    fn read(&self, profile: &AgentProfile) -> Result<Recipe, String> {
+        match &self.house {
+            Some(house) => house.recipe(profile),
+            None => Recipe::read(profile),
+        }
     }
 
     /// Opens the model of a recipe, which says what is wrong with it before anything is stored.
@@ -206,14 +281,14 @@ impl Kitchen {
 
     /// Can this process make the agent? It may lack the key.
     pub(crate) fn check(&self, profile: &AgentProfile) -> Result<(), Problem> {
-        let recipe = Recipe::read(profile).map_err(Problem::invalid)?;
+        let recipe = self.read(profile).map_err(Problem::invalid)?;
         self.model(&recipe).map(drop)
     }
 
     /// The agent of a run.
     pub(crate) fn build(&self, profile: &AgentProfile) -> Result<Agent, EngineError> {
         let refused = |problem: String| EngineError::Agent { agent: profile.name.clone(), problem };
-        let recipe = Recipe::read(profile).map_err(refused)?;
+        let recipe = self.read(profile).map_err(refused)?;
         let model = self.model(&recipe).map_err(|problem| refused(problem.what))?;
         recipe.agent(model).map_err(|problem| refused(problem.what))
     }

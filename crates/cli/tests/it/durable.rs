@@ -42,7 +42,7 @@ async fn g19_an_answer_that_was_committed_and_not_shown_is_shown_later() {
     let stage = Stage::new([Reply::text("Hello!")]).await;
     let args = stage.args(&["run", "hi"]);
     let mut command = stage.world.command(&args);
-    command.env("PROVOST_FAILPOINTS", "attempt.before_settle=kill");
+    command.env("PROVOST_FAILPOINTS", "attempt.settled=kill");
     let killed = ended(command.spawn().unwrap()).await;
     assert_eq!(killed.code, -1, "{killed:?}");
     // Without a name it is the last run of all.

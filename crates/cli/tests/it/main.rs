@@ -5,8 +5,12 @@
 mod db;
 #[cfg(unix)]
 mod durable;
+#[cfg(unix)]
+mod journey;
 mod pipe;
 mod provider;
+#[cfg(unix)]
+mod remote;
 #[cfg(unix)]
 mod screen;
 #[cfg(unix)]
@@ -97,9 +101,61 @@ fn version_and_help_work_and_every_command_has_examples() {
     let version = world.run(&["--version"]);
     assert_eq!(version.code, 0);
     assert!(version.out.starts_with("provost "), "{version:?}");
-    for command in ["", "chat", "run", "db", "doctor", "completions"] {
-        let args: Vec<&str> =
-            [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
+    for command in [
+        "",
+        "chat",
+        "run",
+        "db",
+        "doctor",
+        "completions",
+        "serve",
+        "explain",
+        "approvals",
+        "approve",
+        "deny",
+        "answer",
+        "top",
+        "openapi",
+        "task",
+        "task submit",
+        "task list",
+        "task get",
+        "task wait",
+        "task cancel",
+        "task archive",
+        "task retry",
+        "task logs",
+        "task events",
+        "runs",
+        "runs list",
+        "runs get",
+        "runs steps",
+        "runs attempts",
+        "runs events",
+        "runs wait",
+        "runs input",
+        "runs fork",
+        "runs replay",
+        "runs cancel",
+        "runs resume",
+        "session",
+        "session list",
+        "session show",
+        "agent",
+        "agent list",
+        "agent get",
+        "agent create",
+        "agent update",
+        "agent delete",
+        "class",
+        "class list",
+        "class set",
+        "token",
+        "token create",
+        "token list",
+        "token revoke",
+    ] {
+        let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = world.run(&args);
         assert_eq!(help.code, 0);
         assert!(help.out.contains("Examples:"), "{help:?}");
@@ -109,7 +165,14 @@ fn version_and_help_work_and_every_command_has_examples() {
 #[test]
 fn what_needs_no_database_makes_none() {
     let world = World::new();
-    for args in [&["--version"][..], &["--help"], &["completions", "bash"], &["run", ""]] {
+    for args in [
+        &["--version"][..],
+        &["--help"],
+        &["completions", "bash"],
+        &["run", ""],
+        &["openapi"],
+        &["task", "list"],
+    ] {
         world.run(args);
         assert_eq!(std::fs::read_dir(world.path()).unwrap().count(), 0, "{args:?}");
     }

@@ -1,0 +1,157 @@
+//! `provost approve`, `deny`, `answer` and `approvals`: what waits for a person, and what they say.
+
+use std::path::Path;
+
+use provost_api::{Answer, Answered, ApprovalList, Decision};
+use provost_core::work::Grant;
+use provost_core::{ApprovalId, ErrorKind, RunId, TaskId};
+
+use super::block_on;
+use super::listing::ListArgs;
+use crate::output::Output;
+use crate::problem::Problem;
+use crate::remote::{Missing, RemoteArgs};
+
+/// What `approve` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  provost approvals\n  provost approve appr_01…\n  \
+                        provost approve appr_01… --for session     the same call is not asked again there")]
+pub(crate) struct ApproveArgs {
+    /// The question
+    approval: ApprovalId,
+    /// How far the yes reaches: once, run, session, always
+    #[arg(long = "for", value_name = "REACH")]
+    reach: Option<Grant>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// What `deny` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  provost deny appr_01…\n  provost deny appr_01… --reason \"not on a Friday\""
+)]
+pub(crate) struct DenyArgs {
+    /// The question
+    approval: ApprovalId,
+    /// Why not; the agent is told
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// What `answer` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  provost answer appr_01… \"the blue one\"")]
+pub(crate) struct AnswerArgs {
+    /// The question
+    approval: ApprovalId,
+    /// The answer
+    text: String,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// What `approvals` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  provost approvals --watch\n  provost approvals --all --task task_01…"
+)]
+pub(crate) struct ListApprovals {
+    /// Also those that are settled
+    #[arg(long)]
+    all: bool,
+    /// Only of this run
+    #[arg(long)]
+    run: Option<RunId>,
+    /// Only of this task
+    #[arg(long)]
+    task: Option<TaskId>,
+    #[command(flatten)]
+    list: ListArgs,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// Says yes.
+pub(crate) fn approve(
+    args: &ApproveArgs,
+    data: Option<&Path>,
+    output: &Output,
+) -> Result<u8, Problem> {
+    let answer = Answer { decision: Decision::Approve, text: None, grant: args.reach };
+    settle(args.approval, &answer, &args.remote, data, output)
+}
+
+/// Says no.
+pub(crate) fn deny(args: &DenyArgs, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
+    let answer = Answer { decision: Decision::Deny, text: args.reason.clone(), grant: None };
+    settle(args.approval, &answer, &args.remote, data, output)
+}
+
+/// Says something else.
+pub(crate) fn answer(
+    args: &AnswerArgs,
+    data: Option<&Path>,
+    output: &Output,
+) -> Result<u8, Problem> {
+    let text = Some(args.text.clone());
+    let answer = Answer { decision: Decision::Answer, text, grant: None };
+    settle(args.approval, &answer, &args.remote, data, output)
+}
+
+fn settle(
+    id: ApprovalId,
+    answer: &Answer,
+    remote: &RemoteArgs,
+    data: Option<&Path>,
+    output: &Output,
+) -> Result<u8, Problem> {
+    let show = remote.show(output);
+    block_on(async {
+        let reach = remote.open(data, Missing::Refuse)?;
+        let (answered, flags, is_local) =
+            (reach.client.answer(id, answer).await, reach.flags(), reach.is_local());
+        reach.close().await;
+        let Answered { counts, approval } = answered?;
+        let call = &approval.request.call.name;
+        let sentence = match counts {
+            true => format!("{id} {}: {call}", approval.state),
+            false => format!("{id} had been settled before: {}", approval.state),
+        };
+        show.done(&Answered { counts, approval: approval.clone() }, &id.to_string(), &sentence)?;
+        if !counts {
+            return Ok(ErrorKind::Conflict.exit_code());
+        }
+        let run = approval.run;
+        if is_local && show.format == crate::show::Format::Table {
+            output.dim(&format!("→ `provost runs wait {run}{flags}` goes on with it here"));
+        }
+        Ok(0)
+    })?
+}
+
+/// Lists what waits.
+pub(crate) fn list(
+    args: &ListApprovals,
+    data: Option<&Path>,
+    output: &Output,
+) -> Result<u8, Problem> {
+    let show = args.remote.show(output);
+    let asked = ApprovalList {
+        all: args.all.then_some(true),
+        run: args.run,
+        task: args.task,
+        limit: args.list.limit,
+        cursor: args.list.cursor.clone(),
+        ..ApprovalList::default()
+    };
+    block_on(async {
+        let reach = args.remote.open(data, Missing::Refuse)?;
+        let client = &reach.client;
+        let code = args.list.run(&show, async || client.approvals(&asked).await).await;
+        reach.close().await;
+        code
+    })?
+}

@@ -1,0 +1,288 @@
+//! `provost runs`: look at runs, steer them, fork them, end them.
+
+mod events;
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Subcommand;
+use provost_api::{Fork, NewInput, RunList, Said};
+use provost_core::work::{QueueMode, RunPhase, RunStatus};
+use provost_core::{ErrorKind, RunId, TaskId};
+
+use super::listing::ListArgs;
+use super::task::cancelled_text;
+use super::{block_on, parse_duration};
+use crate::attend::{Attendant, Attended, Telling, conclude, left};
+use crate::output::Output;
+use crate::problem::Problem;
+use crate::remote::{Missing, Reach, RemoteArgs};
+use crate::show::Show;
+
+const EXAMPLES: &str = "\
+Examples:
+  provost runs list --status running --watch
+  provost runs steps run_01…                          what it did, step by step
+  provost runs input run_01… \"in French, please\"      say something while it works
+  provost runs fork run_01… --step 3 --say \"try again\"
+  provost runs wait run_01… --timeout 30s
+  provost runs cancel run_01…
+
+Exit codes: 0 answered, 1 the run failed or a replay differs, 5 not found, 10 waited too long, 130 cancelled or left.";
+
+/// What it takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List runs, newest first
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:\n  provost runs list --status running\n  provost runs list --task task_01… -o json"
+    )]
+    List(ListRuns),
+    /// Show everything about a run
+    #[command(
+        after_help = "Examples:\n  provost runs get run_01…\n  provost runs get run_01… -o yaml"
+    )]
+    Get {
+        /// The run
+        run: RunId,
+    },
+    /// Show what a run did, step by step: what a fork names
+    #[command(after_help = "Examples:\n  provost runs steps run_01…")]
+    Steps {
+        /// The run
+        run: RunId,
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Show how often a run was tried, where and why
+    #[command(after_help = "Examples:\n  provost runs attempts run_01…")]
+    Attempts {
+        /// The run
+        run: RunId,
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Show what happened in a run
+    Events(events::Args),
+    /// Wait until a run is over
+    #[command(
+        after_help = "Examples:\n  provost runs wait run_01…\n  provost runs wait run_01… --timeout 30s\n\n\
+                            Waiting out, or Ctrl-C, never stops the run."
+    )]
+    Wait {
+        /// The run
+        run: RunId,
+        /// How long: 500ms, 30s, 5m, 1h; for ever if nothing is said
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        timeout: Option<Duration>,
+    },
+    /// Say something to a run
+    #[command(after_help = "Examples:\n  provost runs input run_01… \"in French, please\"\n  \
+                            provost runs input run_01… \"stop, do this\" --mode interrupt")]
+    Input {
+        /// The run
+        run: RunId,
+        /// What is said
+        text: String,
+        /// If it is busy: steer, followup, collect or interrupt
+        #[arg(long, value_name = "MODE", default_value = "steer")]
+        mode: QueueMode,
+        /// Makes a repeat of this command harmless
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
+    },
+    /// Make a new run that shares the first steps of one
+    #[command(after_help = "Examples:\n  provost runs fork run_01… --say \"now in French\"\n  \
+                            provost runs fork run_01… --step 2 --instead \"what is 7 * 7?\"")]
+    Fork {
+        /// The run
+        run: RunId,
+        /// The last step that is shared; the newest if nothing is said
+        #[arg(long, value_name = "N")]
+        step: Option<u64>,
+        /// What is said after the step
+        #[arg(long, value_name = "TEXT")]
+        say: Option<String>,
+        /// What is said instead of the newest message up to the step
+        #[arg(long, value_name = "TEXT")]
+        instead: Option<String>,
+        /// Makes a repeat of this command harmless
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
+    },
+    /// Read a run once more from its journal and compare; nothing is done
+    #[command(
+        after_help = "Examples:\n  provost runs replay run_01…\n\nIt exits with 1 if something does not fit together."
+    )]
+    Replay {
+        /// The run
+        run: RunId,
+    },
+    /// End a run and every run below it
+    #[command(after_help = "Examples:\n  provost runs cancel run_01…")]
+    Cancel {
+        /// The run
+        run: RunId,
+    },
+    /// Let a run go on that waits for an operator
+    #[command(after_help = "Examples:\n  provost runs resume run_01…")]
+    Resume {
+        /// The run
+        run: RunId,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct ListRuns {
+    /// Only with this status: accepted, running, ok, error, timeout, cancelled
+    #[arg(long)]
+    status: Option<RunStatus>,
+    /// Only in this phase: queued, leased, parked, done
+    #[arg(long)]
+    phase: Option<RunPhase>,
+    /// Only of this task
+    #[arg(long)]
+    task: Option<TaskId>,
+    /// Only of this session
+    #[arg(long)]
+    session: Option<String>,
+    /// Only of this agent
+    #[arg(long)]
+    agent: Option<String>,
+    /// Only started by this run
+    #[arg(long)]
+    parent: Option<RunId>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+/// Does it.
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
+    let show = args.remote.show(output);
+    block_on(async {
+        let mut reach = args.remote.open(data, Missing::Refuse)?;
+        let done = act(&args.action, &mut reach, &show).await;
+        reach.close().await;
+        done
+    })?
+}
+
+async fn act(action: &Action, reach: &mut Reach, show: &Show) -> Result<u8, Problem> {
+    let client = &reach.client;
+    match action {
+        Action::List(args) => {
+            let asked = args.asked();
+            return args.list.run(show, async || client.runs(&asked).await).await;
+        }
+        Action::Get { run } => show.one(&client.run(*run).await?, &run.to_string())?,
+        Action::Steps { run, list } => {
+            let paging = list.paging();
+            return list.run(show, async || client.steps(*run, &paging).await).await;
+        }
+        Action::Attempts { run, list } => {
+            let paging = list.paging();
+            return list.run(show, async || client.attempts(*run, &paging).await).await;
+        }
+        Action::Events(args) => return args.run(reach, show).await,
+        Action::Wait { run, timeout } => return wait(reach, show, *run, *timeout).await,
+        Action::Input { run, text, mode, idempotency_key } => {
+            let input = NewInput {
+                message: Said::Text(text.clone()),
+                mode: Some(*mode),
+                idempotency_key: idempotency_key.clone(),
+                ..NewInput::default()
+            };
+            let receipt = client.tell_run(*run, &input).await?;
+            let sentence = format!("{} · {} · {}", receipt.input, receipt.outcome, receipt.run);
+            show.done(&receipt, &receipt.input.to_string(), &sentence)?;
+        }
+        Action::Fork { run, step, say, instead, idempotency_key } => {
+            let fork = Fork {
+                step: *step,
+                say: say.clone().map(Said::Text),
+                instead: instead.clone().map(Said::Text),
+                idempotency_key: idempotency_key.clone(),
+            };
+            let forked = client.fork(*run, &fork).await?;
+            let flags = reach.flags();
+            let sentence = format!(
+                "{}\n  task     {}\n  session  {}\n→ provost runs wait {}{flags}",
+                forked.run, forked.task, forked.session, forked.run
+            );
+            show.done(&forked, &forked.run.to_string(), &sentence)?;
+        }
+        Action::Replay { run } => return replay(reach, show, *run).await,
+        Action::Cancel { run } => {
+            let cancelled = client.cancel_run(*run).await?;
+            let sentence = format!("{run} {}", cancelled_text(cancelled.outcome));
+            show.done(&cancelled, &run.to_string(), &sentence)?;
+        }
+        Action::Resume { run } => {
+            let resumed = client.resume_run(*run).await?;
+            show.done(&resumed, &run.to_string(), &format!("{run} goes on"))?;
+        }
+    }
+    Ok(0)
+}
+
+impl ListRuns {
+    fn asked(&self) -> RunList {
+        RunList {
+            status: self.status,
+            phase: self.phase,
+            task: self.task,
+            session: self.session.clone(),
+            agent: self.agent.clone(),
+            parent: self.parent,
+            limit: self.list.limit,
+            cursor: self.list.cursor.clone(),
+        }
+    }
+}
+
+async fn wait(
+    reach: &mut Reach,
+    show: &Show,
+    run: RunId,
+    timeout: Option<Duration>,
+) -> Result<u8, Problem> {
+    let found = reach.client.run(run).await?;
+    if found.ended.is_none() {
+        reach.work_on(&found.session).await?;
+    }
+    let telling = Telling::Progress;
+    match Attendant::new(*show, telling).attend(&reach.client, run, timeout).await? {
+        Attended::Ended(run) | Attended::TimedOut(run) => conclude(show, &run, telling),
+        Attended::Left => Ok(left(show, run, reach)),
+    }
+}
+
+async fn replay(reach: &Reach, show: &Show, run: RunId) -> Result<u8, Problem> {
+    let replay = reach.client.replay(run).await?;
+    let mut sentence = match replay.consistent {
+        true => {
+            format!("✓ {run}: {} events and {} turns fit together", replay.events, replay.turns)
+        }
+        false => format!("✗ {run} does not fit together"),
+    };
+    for difference in &replay.differences {
+        sentence.push_str(&format!("\n  {difference}"));
+    }
+    show.done(&replay, &run.to_string(), &sentence)?;
+    if replay.consistent {
+        return Ok(0);
+    }
+    let problem = Problem::new(ErrorKind::Malformed, "what is stored is not what was done");
+    show.output.problem(&problem.help("`provost db check` looks for damage"));
+    Ok(1)
+}

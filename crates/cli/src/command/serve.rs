@@ -1,0 +1,214 @@
+//! `provost serve`: the run API over HTTP, and a worker that carries runs out.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_api::Client;
+use provost_core::ErrorKind;
+use provost_core::work::Namespace;
+use provost_engine::{BootGuard, Engine, EngineOptions, Worker};
+use provost_server::{App, AppOptions, LocalTransport, MasterKey};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::boot;
+use crate::data::{self, engine_problem};
+use crate::discover::Wanted;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use crate::problem::Problem;
+use crate::recipe::Kitchen;
+use crate::remote::ensure_agent;
+use crate::show::{Format, Show, line};
+
+/// How long runs may take to come to a boundary when the server is told to end.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
+/// The file of the key from which the keys of webhooks are made.
+const KEY_FILE: &str = "master.key";
+
+const EXAMPLES: &str = "\
+Examples:
+  provost serve                                  http://127.0.0.1:7077, with a worker
+  provost serve --listen 127.0.0.1:0 --json      a free port, told as JSON
+  provost serve --model ollama/llama3.2          the model of agents that name none
+  provost serve --no-worker                      only take work in; others carry it out
+  curl -H \"Authorization: Bearer $PROVOST_TOKEN\" http://127.0.0.1:7077/v1/whoami
+
+The first start shows a token that may do everything, this once; `provost token create` on this machine makes others.
+Ctrl-C or SIGTERM lets runs come to a safe place and then ends; whatever is not finished goes on with the next start.";
+
+/// What it takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7077")]
+    listen: SocketAddr,
+    /// Allow an address that other machines can reach: put TLS in front of it
+    #[arg(long)]
+    allow_remote: bool,
+    /// Runs at work at once
+    #[arg(long, visible_alias = "workers", value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    capacity: u32,
+    /// Take work in, but do none of it
+    #[arg(long)]
+    no_worker: bool,
+    /// Let everybody who can connect read /metrics
+    #[arg(long)]
+    open_metrics: bool,
+    /// Tell the address and the first token as one line of JSON
+    #[arg(long)]
+    json: bool,
+    /// What is written to standard error: error, warn, info, debug, trace
+    #[arg(long, value_name = "LEVEL", default_value = "warn")]
+    log: tracing_subscriber::filter::LevelFilter,
+    /// The model of agents that name none, as provider/model
+    #[arg(long, short, value_name = "MODEL", help_heading = "Agents")]
+    model: Option<String>,
+    /// Where the provider is; any OpenAI-compatible server will do
+    #[arg(long, value_name = "URL", help_heading = "Agents")]
+    base_url: Option<String>,
+    /// The environment variable that holds the key
+    #[arg(long, value_name = "NAME", help_heading = "Agents")]
+    api_key_env: Option<String>,
+}
+
+/// Serves until it is told to end.
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
+    if !args.listen.ip().is_loopback() && !args.allow_remote {
+        let what = format!("other machines could reach {}, and nothing is encrypted", args.listen);
+        return Err(Problem::new(ErrorKind::Denied, what)
+            .help("listen on 127.0.0.1, or put TLS in front of it and add --allow-remote"));
+    }
+    let wanted = Wanted {
+        model: args.model.clone(),
+        base_url: args.base_url.clone(),
+        api_key_env: args.api_key_env.clone(),
+    };
+    if wanted != Wanted::default() {
+        // What is wrong with it is said now and not by the first run.
+        boot::choose(&wanted)?;
+    }
+    let dir = data::real_dir(data)?;
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(output.stderr_color)
+        .with_max_level(args.log)
+        .try_init()
+        .ok();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Problem::new(ErrorKind::Unavailable, format!("no runtime: {error}")))?;
+    let code = runtime.block_on(serve(args, &dir, wanted, output));
+    runtime.shutdown_background();
+    code
+}
+
+async fn serve(args: &Args, dir: &Path, wanted: Wanted, output: &Output) -> Result<u8, Problem> {
+    let mut signals = listen_to_signals()?;
+    let listener = bind(args.listen).await?;
+    let options = EngineOptions {
+        capacity: args.capacity as usize,
+        boot_guard: Some(BootGuard::default()),
+        ..EngineOptions::default()
+    };
+    let kitchen = Arc::new(Kitchen::of_house(wanted, dir.join("notes")));
+    let engine = boot::engine(dir, &kitchen, options)?;
+    let key = MasterKey::open(&dir.join(KEY_FILE))
+        .map_err(|error| Problem::io("the key of webhooks", &error))?;
+    let options = AppOptions {
+        open_metrics: args.open_metrics,
+        master_key: Some(key),
+        ..AppOptions::default()
+    };
+    let app = App::new(engine.clone(), options);
+    let client = Client::new(LocalTransport::new(app.clone()), Namespace::default());
+    ensure_agent(&client).await?;
+    let worker = match args.no_worker {
+        true => None,
+        false => Some(engine.start().await.map_err(|error| engine_problem(&error))?),
+    };
+    announce(args, &app, &listener, output).await?;
+    let _webhooks = app
+        .send_webhooks()
+        .map_err(|error| Problem::new(ErrorKind::Unavailable, error.to_string()))?;
+    let mut told = signals.clone();
+    let working = async {
+        let stopped = async { drop(told.wait_for(|count| *count >= 1).await) };
+        provost_server::serve(app, listener, stopped).await;
+        close(worker, &engine).await;
+    };
+    tokio::select! {
+        () = working => Ok(0),
+        // Whoever asks twice does not want to wait.
+        _ = signals.wait_for(|count| *count >= 2) => Ok(ErrorKind::Cancelled.exit_code()),
+    }
+}
+
+/// Counts how often the program was told to end.
+fn listen_to_signals() -> Result<watch::Receiver<u32>, Problem> {
+    let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
+    let (sender, receiver) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            interrupt.next().await;
+            sender.send_modify(|count| *count += 1);
+        }
+    });
+    Ok(receiver)
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Problem> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let help = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "is there another `provost serve`? choose another port with --listen"
+            }
+            _ => "choose another address with --listen",
+        };
+        let kind = match error.kind() {
+            io::ErrorKind::AddrInUse => ErrorKind::Conflict,
+            io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+            _ => ErrorKind::Unavailable,
+        };
+        Problem::new(kind, format!("{address}: {error}")).help(help)
+    })
+}
+
+/// Says where it listens and, the first time, the token.
+async fn announce(
+    args: &Args,
+    app: &App,
+    listener: &TcpListener,
+    output: &Output,
+) -> Result<(), Problem> {
+    let address = listener.local_addr().map_err(|error| Problem::io("the address", &error))?;
+    let url = format!("http://{address}");
+    let token =
+        app.first_token().await.map_err(|problem| Problem::new(problem.kind, problem.detail))?;
+    let show = Show { output: *output, format: Format::Table };
+    if args.json {
+        return show.write(&line(&json!({ "url": url, "token": token }))?);
+    }
+    let mut text = format!("provost listens on {url}\n");
+    if let Some(token) = token {
+        text.push_str(&format!(
+            "\nThis token may do everything. It is shown this once:\n\n  export PROVOST_SERVER={url}\n  \
+             export PROVOST_TOKEN={token}\n\n"
+        ));
+    }
+    show.write(&text)
+}
+
+async fn close(worker: Option<Worker>, engine: &Engine) {
+    if let Some(worker) = worker {
+        worker.stop(DRAIN_PATIENCE).await;
+    }
+    engine.store().close().await;
+}

@@ -1,0 +1,212 @@
+//! `provost task`: hand in work, look at it, wait for it, end it.
+
+mod logs;
+mod submit;
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Subcommand;
+use provost_api::{CancelOutcome, TaskList};
+use provost_core::TaskId;
+use provost_core::work::TaskState;
+use serde_json::json;
+
+pub(crate) use self::logs::event_text;
+use super::listing::ListArgs;
+use super::{block_on, parse_duration};
+use crate::attend::{Attendant, Attended, Telling, conclude, left};
+use crate::output::Output;
+use crate::problem::Problem;
+use crate::remote::{Missing, Reach, RemoteArgs};
+use crate::show::Show;
+
+const EXAMPLES: &str = "\
+Examples:
+  provost task submit \"what is 6 * 7?\" --wait        hand in, wait, print the answer
+  provost task submit \"save a note: milk\" --follow    see what it says and does
+  provost task list --state waiting --watch           what waits for a person
+  provost task wait task_01…                          wait for the answer
+  provost task cancel task_01…
+  provost task list -o json | jq -r '.items[].id'
+
+A server is named with --server or PROVOST_SERVER; without one the database of this machine is used, and --wait and
+--follow work on the task themselves.
+Exit codes: 0 answered, 1 the run failed, 5 not found, 10 waited too long, 130 cancelled or left.";
+
+/// What it takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Hand in a piece of work
+    Submit(Box<submit::Args>),
+    /// List tasks, newest first
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:\n  provost task list --state running\n  provost task list --agent helper --watch"
+    )]
+    List(ListTasks),
+    /// Show everything about a task
+    #[command(
+        after_help = "Examples:\n  provost task get task_01…\n  provost task get task_01… -o yaml"
+    )]
+    Get {
+        /// The task
+        task: TaskId,
+    },
+    /// Wait until a task is answered
+    #[command(
+        after_help = "Examples:\n  provost task wait task_01…\n  provost task wait task_01… --timeout 30s\n\n\
+                            Waiting out, or Ctrl-C, never stops the task."
+    )]
+    Wait {
+        /// The task
+        task: TaskId,
+        /// How long: 500ms, 30s, 5m, 1h; for ever if nothing is said
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        timeout: Option<Duration>,
+    },
+    /// End a task and everything it started
+    #[command(after_help = "Examples:\n  provost task cancel task_01…")]
+    Cancel {
+        /// The task
+        task: TaskId,
+    },
+    /// Put a task away: lists leave it out
+    #[command(
+        after_help = "Examples:\n  provost task archive task_01…\n  provost task list --archived"
+    )]
+    Archive {
+        /// The task
+        task: TaskId,
+    },
+    /// Answer a task that failed once more
+    #[command(after_help = "Examples:\n  provost task retry task_01…")]
+    Retry {
+        /// The task
+        task: TaskId,
+    },
+    /// Show what was said in a task
+    Logs(logs::Args),
+    /// Show what happened in a task
+    Events(logs::EventArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ListTasks {
+    /// Only in this state: queued, running, waiting, sleeping, done, error, dropped, cancelled
+    #[arg(long)]
+    state: Option<TaskState>,
+    /// Only of this agent
+    #[arg(long)]
+    agent: Option<String>,
+    /// Only of this session
+    #[arg(long)]
+    session: Option<String>,
+    /// Only with this label
+    #[arg(long)]
+    label: Option<String>,
+    /// Only asked for by this task
+    #[arg(long)]
+    parent: Option<TaskId>,
+    /// Also those that were put away
+    #[arg(long)]
+    archived: bool,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+/// Does it.
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
+    let show = args.remote.show(output);
+    let submitted = match &args.action {
+        Action::Submit(submit) => Some(submit.task()?),
+        _ => None,
+    };
+    block_on(async {
+        let missing = if submitted.is_some() { Missing::Make } else { Missing::Refuse };
+        let mut reach = args.remote.open(data, missing)?;
+        let done = match (&args.action, submitted) {
+            (Action::Submit(submit), Some(task)) => submit.run(&mut reach, &show, task).await,
+            (action, _) => act(action, &mut reach, &show).await,
+        };
+        reach.close().await;
+        done
+    })?
+}
+
+async fn act(action: &Action, reach: &mut Reach, show: &Show) -> Result<u8, Problem> {
+    let client = &reach.client;
+    match action {
+        Action::Submit(_) => {}
+        Action::List(args) => {
+            let asked = TaskList {
+                state: args.state,
+                agent: args.agent.clone(),
+                session: args.session.clone(),
+                label: args.label.clone(),
+                parent: args.parent,
+                archived: args.archived.then_some(true),
+                limit: args.list.limit,
+                cursor: args.list.cursor.clone(),
+            };
+            return args.list.run(show, async || client.tasks(&asked).await).await;
+        }
+        Action::Get { task } => show.one(&client.task(*task).await?, &task.to_string())?,
+        Action::Wait { task, timeout } => return wait(reach, show, *task, *timeout).await,
+        Action::Cancel { task } => {
+            let cancelled = client.cancel_task(*task).await?;
+            let sentence = cancelled_text(cancelled.outcome);
+            show.done(&cancelled, &task.to_string(), &format!("{task} {sentence}"))?;
+        }
+        Action::Archive { task } => {
+            let archived = client.archive_task(*task).await?;
+            show.done(&archived, &task.to_string(), &format!("{task} is put away"))?;
+        }
+        Action::Retry { task } => {
+            let run = client.retry_task(*task).await?.run;
+            let what = json!({ "task": task, "run": run });
+            let sentence = format!("{run} answers {task}\n→ provost task wait {task}");
+            show.done(&what, &run.to_string(), &sentence)?;
+        }
+        Action::Logs(args) => return args.run(reach, show).await,
+        Action::Events(args) => return args.run(reach, show).await,
+    }
+    Ok(0)
+}
+
+async fn wait(
+    reach: &mut Reach,
+    show: &Show,
+    task: TaskId,
+    timeout: Option<Duration>,
+) -> Result<u8, Problem> {
+    let found = reach.client.task(task).await?;
+    let run = found.run.ok_or_else(|| {
+        let reason = found.drop_reason.as_deref().unwrap_or("nobody knows why");
+        Problem::new(provost_core::ErrorKind::Conflict, format!("{task} has no run: {reason}"))
+    })?;
+    reach.work_on(&found.session).await?;
+    let telling = Telling::Progress;
+    match Attendant::new(*show, telling).attend(&reach.client, run, timeout).await? {
+        Attended::Ended(run) | Attended::TimedOut(run) => conclude(show, &run, telling),
+        Attended::Left => Ok(left(show, run, reach)),
+    }
+}
+
+/// What came of a request to cancel.
+pub(crate) fn cancelled_text(outcome: CancelOutcome) -> &'static str {
+    match outcome {
+        CancelOutcome::Now => "is cancelled",
+        CancelOutcome::Requested => "stops at the next moment",
+        CancelOutcome::AlreadyTerminal => "had ended before",
+    }
+}

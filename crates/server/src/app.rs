@@ -1,0 +1,101 @@
+//! What all handlers share.
+
+use std::sync::Arc;
+
+use provost_api::Problem;
+use provost_core::Env;
+use provost_engine::Engine;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::{self, KnownTokens};
+use crate::hub::Hub;
+use crate::limit::{BodyBudget, Limits, Rates};
+use crate::metrics::Metrics;
+use crate::routes;
+use crate::webhook::MasterKey;
+
+/// How the server behaves.
+#[derive(Debug, Clone)]
+pub struct AppOptions {
+    /// Bytes of a request body at most.
+    pub body_bytes_max: usize,
+    /// What callers may use of it.
+    pub limits: Limits,
+    /// True if `/metrics` needs no token.
+    pub open_metrics: bool,
+    /// The clock by which tokens expire.
+    pub env: Env,
+    /// What the keys of webhooks are derived from; without it none can be made.
+    pub master_key: Option<MasterKey>,
+    /// True if webhooks may lead into this machine's network, and without TLS: for tests.
+    pub allow_private_webhooks: bool,
+}
+
+impl Default for AppOptions {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 32 * 1024 * 1024,
+            limits: Limits::default(),
+            open_metrics: false,
+            env: Env::system(),
+            master_key: None,
+            allow_private_webhooks: false,
+        }
+    }
+}
+
+/// The server behind its router. Clones share it.
+#[derive(Clone)]
+pub struct App {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) options: AppOptions,
+    pub(crate) tokens: KnownTokens,
+    pub(crate) rates: Rates,
+    pub(crate) bodies: BodyBudget,
+    pub(crate) metrics: Metrics,
+    pub(crate) hub: Hub,
+    /// Cancelled once the server stops: streams end, waits are answered, nothing new is begun.
+    pub(crate) draining: CancellationToken,
+}
+
+impl App {
+    /// A server over an engine.
+    pub fn new(engine: Engine, options: AppOptions) -> Self {
+        let limits = &options.limits;
+        let shared = Shared {
+            tokens: KnownTokens::default(),
+            rates: Rates::new(limits.rate_per_second, limits.rate_burst),
+            bodies: BodyBudget::new(limits.bodies_bytes_max),
+            metrics: Metrics::new(&routes::table()),
+            hub: Hub::new(&engine),
+            draining: CancellationToken::new(),
+            engine,
+            options,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Makes a token that may do everything, unless there is one that can be used. Its text is shown this once.
+    pub async fn first_token(&self) -> Result<Option<String>, Problem> {
+        auth::first(self).await
+    }
+
+    /// Ends streams and waits, so that their callers go elsewhere. There is no way back.
+    pub fn drain(&self) {
+        self.shared.draining.cancel();
+        self.shared.hub.close();
+    }
+
+    /// How many streams are open and how many calls wait for the end of a run.
+    pub fn viewers(&self) -> usize {
+        self.shared.hub.viewers()
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+}

@@ -1,0 +1,96 @@
+//! Small corrections of generated schemas.
+
+use serde_json::{Value, json};
+
+/// The schema without null: in a query, what is not there is left out.
+pub(super) fn without_null(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    let Some(object) = schema.as_object_mut() else { return schema };
+    if object.get("default").is_some_and(Value::is_null) {
+        object.remove("default");
+    }
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(words)) = object.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
+    for union in ["anyOf", "oneOf"] {
+        let Some(Value::Array(variants)) = object.get_mut(union) else { continue };
+        variants.retain(|variant| variant != &json!({"type": "null"}));
+        if let [only] = variants.as_slice() {
+            let only = only.clone();
+            object.remove(union);
+            // The description of the property says more than that of its type.
+            for (key, value) in only.as_object().into_iter().flatten() {
+                object.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+        }
+    }
+    schema
+}
+
+/// Turns enumerations whose words are described one by one into plain ones; what the words mean goes into the description.
+pub(super) fn describe_variants(schemas: &mut Value) {
+    let Some(schemas) = schemas.as_object_mut() else { return };
+    for schema in schemas.values_mut() {
+        let Some(words) = words(schema) else { continue };
+        let mut about = schema["description"].as_str().unwrap_or_default().to_owned();
+        for (word, meaning) in &words {
+            about.push_str(&format!("\n- `{word}`: {meaning}"));
+        }
+        let words: Vec<&String> = words.iter().map(|(word, _)| word).collect();
+        *schema = json!({"description": about, "type": "string", "enum": words});
+    }
+}
+
+/// The words of an enumeration and what they mean; nothing if it is not one of words only.
+fn words(schema: &Value) -> Option<Vec<(String, String)>> {
+    let variants = schema.get("oneOf")?.as_array()?;
+    let mut words = Vec::new();
+    for variant in variants {
+        let meaning = variant.get("description").and_then(Value::as_str).unwrap_or_default();
+        let listed = variant.get("enum").and_then(Value::as_array);
+        let one = variant.get("const").map(std::slice::from_ref);
+        for word in listed.map(Vec::as_slice).or(one)? {
+            words.push((word.as_str()?.to_owned(), meaning.to_owned()));
+        }
+    }
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_is_taken_out_of_every_form() {
+        let check = |schema, wanted| assert_eq!(without_null(&schema), wanted);
+        check(json!({"type": ["string", "null"], "default": null}), json!({"type": "string"}));
+        check(
+            json!({"description": "d", "anyOf": [{"$ref": "#/x"}, {"type": "null"}]}),
+            json!({"description": "d", "$ref": "#/x"}),
+        );
+        check(json!({"type": "boolean"}), json!({"type": "boolean"}));
+    }
+
+    #[test]
+    fn words_become_one_enumeration() {
+        let mut schemas = json!({
+            "W": {"description": "W.", "oneOf": [
+                {"description": "A.", "type": "string", "const": "a"},
+                {"description": "B.", "type": "string", "enum": ["b"]},
+            ]},
+            "U": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+        });
+        let other = schemas["U"].clone();
+        describe_variants(&mut schemas);
+        assert_eq!(schemas["W"]["enum"], json!(["a", "b"]));
+        assert_eq!(schemas["W"]["description"], "W.\n- `a`: A.\n- `b`: B.");
+        assert_eq!(schemas["U"], other);
+    }
+}

@@ -1,0 +1,225 @@
+//! From the table to the router, and what every request goes through on its way.
+
+mod envelope;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request};
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use futures::FutureExt;
+use http::header::{ALLOW, HeaderValue};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use provost_api::Problem;
+use provost_core::ErrorKind;
+use provost_core::work::Namespace;
+use tokio::time::{Instant, timeout};
+
+pub(crate) use self::envelope::RequestId;
+use crate::app::App;
+use crate::auth::{self, Local, Principal};
+use crate::input::Cx;
+use crate::limit::{self, Caller, Standing};
+use crate::openapi::BodySchema;
+use crate::operation::{Access, Operation};
+use crate::{problem, routes};
+
+/// The operation that tells numbers; it may be open.
+pub(crate) const METRICS: &str = "getMetrics";
+
+type Parameters = Result<Path<BTreeMap<String, String>>, PathRejection>;
+
+/// From where a request came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// Everything that is served.
+pub fn router(app: App) -> Router {
+    let mut paths: BTreeMap<&'static str, Vec<Operation>> = BTreeMap::new();
+    for operation in routes::table() {
+        paths.entry(operation.path).or_default().push(operation);
+    }
+    let mut router = Router::new();
+    for (path, operations) in paths {
+        router = router.route(path, methods(&app, operations));
+    }
+    let counted = app.clone();
+    let fallback = move |request: Request| async move {
+        let detail = "there is no such path: see /docs";
+        let problem = Problem::new(ErrorKind::NotFound, "not_found", detail);
+        counted.shared.metrics.answered(None, problem.status, std::time::Duration::ZERO);
+        refuse(problem, request.extensions().get())
+    };
+    router.fallback(fallback).layer(from_fn_with_state(app, envelope::wrap))
+}
+
+fn methods(app: &App, operations: Vec<Operation>) -> MethodRouter {
+    let allowed = allowed(&operations);
+    let counted = app.clone();
+    let other = move |request: Request| async move {
+        let asked = request.method() == Method::OPTIONS;
+        let response = if asked {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+                response.headers_mut().insert(ALLOW, allowed);
+            }
+            response
+        } else {
+            problem::method_not_allowed(&allowed, request.extensions().get())
+        };
+        let status = response.status().as_u16();
+        counted.shared.metrics.answered(None, status, std::time::Duration::ZERO);
+        response
+    };
+    let mut router = MethodRouter::new().fallback(other);
+    for operation in operations {
+        let Ok(filter) = MethodFilter::try_from(operation.method.clone()) else { continue };
+        let (app, operation) = (app.clone(), Arc::new(operation));
+        let handler = move |parameters: Parameters, request: Request| {
+            let (app, operation) = (app.clone(), Arc::clone(&operation));
+            async move { answer(app, &operation, parameters, request).await }
+        };
+        router = router.merge(on(filter, handler));
+    }
+    router
+}
+
+/// What `Allow` says: the methods of the table, and those that follow from them.
+fn allowed(operations: &[Operation]) -> String {
+    let mut methods: Vec<&str> =
+        operations.iter().map(|operation| operation.method.as_str()).collect();
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
+    }
+    methods.push("OPTIONS");
+    methods.join(", ")
+}
+
+/// Answers one request to an operation, whatever happens.
+async fn answer(
+    app: App,
+    operation: &Operation,
+    parameters: Parameters,
+    request: Request,
+) -> Response {
+    let started = Instant::now();
+    let (head, body) = request.into_parts();
+    let id = head.extensions.get::<RequestId>().cloned();
+    let mut standing = None;
+    let done = perform(&app, operation, parameters, (head, body), &mut standing).await;
+    let mut response = done.unwrap_or_else(|refused| refuse(refused, id.as_ref()));
+    if let Some(standing) = standing {
+        standing.write(response.headers_mut());
+    }
+    let status = response.status().as_u16();
+    app.shared.metrics.answered(Some(operation.id), status, started.elapsed());
+    response
+}
+
+/// A problem as the answer to a request.
+fn refuse(mut refused: Problem, id: Option<&RequestId>) -> Response {
+    refused.request_id = id.map(|id| id.text().to_owned());
+    problem::answer(&refused)
+}
+
+async fn perform(
+    app: &App,
+    operation: &Operation,
+    parameters: Parameters,
+    (head, body): (Parts, Body),
+    standing: &mut Option<Standing>,
+) -> Result<Response, Problem> {
+    let who = admit(app, operation, &head, standing).await?;
+    // What is no UTF-8 names nothing.
+    let parameters = parameters.map(|Path(parameters)| parameters);
+    let parameters = parameters.map_err(|error| not_found(&error.body_text()))?;
+    let named = parameters.get("namespace").map(|name| name.parse::<Namespace>()).transpose();
+    let namespace = named.map_err(|error| not_found(&error.to_string()))?;
+    auth::permit(&who, access(app, operation), namespace.as_ref())?;
+    let max = operation.body_bytes_max.min(app.shared.options.body_bytes_max);
+    let budget = (&app.shared.options.limits, &app.shared.bodies);
+    // The share of the budget is held until the operation has ended.
+    let (body, _share) = limit::read(&head.headers, body, max, budget).await?;
+    let cx = Cx {
+        app: app.clone(),
+        who,
+        namespace: namespace.unwrap_or_default(),
+        parameters,
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        headers: head.headers,
+        schema: BodySchema::of(operation.id),
+    };
+    let doing = AssertUnwindSafe((operation.handler)(cx, Body::from(body))).catch_unwind();
+    let done = if operation.endless {
+        until_drained(app, doing).await?
+    } else {
+        timeout(app.shared.options.limits.answer_timeout, doing).await.map_err(|_elapsed| late())?
+    };
+    let response = done.unwrap_or_else(|_panic| {
+        app.shared.metrics.panicked();
+        Err(problem::bug(&format_args!("the operation {} panicked", operation.id)))
+    })?;
+    Ok(stream::watch(app, response))
+}
+
+/// Who calls, counted in their bucket. Whoever has no valid token is counted by address.
+async fn admit(
+    app: &App,
+    operation: &Operation,
+    head: &Parts,
+    standing: &mut Option<Standing>,
+) -> Result<Principal, Problem> {
+    let local = head.extensions.get::<Local>().is_some();
+    let peer =
+        head.extensions.get::<Peer>().map_or(IpAddr::from(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+    let found = if local {
+        return Ok(Principal::local());
+    } else {
+        auth::identify(app, access(app, operation), &head.headers, peer).await
+    };
+    let token = found.as_ref().ok().and_then(|who| who.token.clone());
+    let caller = token.map_or(Caller::Peer(peer), Caller::Token);
+    *standing = app.shared.rates.take(caller);
+    match standing.and_then(|standing| standing.refused()) {
+        Some(refused) => Err(refused),
+        None => found,
+    }
+}
+
+fn access(app: &App, operation: &Operation) -> Access {
+    let open = app.shared.options.open_metrics && operation.id == METRICS;
+    if open { Access::Open } else { operation.access }
+}
+
+/// Does something that may take long, unless the server stops.
+async fn until_drained<T>(app: &App, doing: impl Future<Output = T>) -> Result<T, Problem> {
+    tokio::select! {
+        biased;
+        () = app.shared.draining.cancelled() => {
+            let detail = "the server stops: ask again in a moment";
+            let mut problem = Problem::new(ErrorKind::Unavailable, "draining", detail);
+            problem.retry_after_ms = Some(1_000);
+            Err(problem)
+        }
+        done = doing => Ok(done),
+    }
+}
+
+fn late() -> Problem {
+    let detail = "the answer took too long; what was asked may still happen";
+    Problem::new(ErrorKind::Unavailable, "answer_timeout", detail)
+}
+
+fn not_found(why: &str) -> Problem {
+    Problem::new(ErrorKind::NotFound, "not_found", why)
+}

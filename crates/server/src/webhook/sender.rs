@@ -1,0 +1,250 @@
+//! Sending posts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::{Env, Timestamp};
+use provost_engine::{Claim, ClaimedPost, Engine, EngineError, PostOutcome};
+use provost_store::Hint;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
+use reqwest::{Client, StatusCode, Url};
+use tokio::sync::broadcast::Receiver;
+use tokio::task::JoinSet;
+
+use super::address::{Outside, is_outside, literal};
+use super::key::MasterKey;
+use super::payload::payload;
+use crate::app::App;
+
+/// How long one post may take.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a claim holds: a sender that is still alive has settled by then.
+const HOLD: Duration = Duration::from_secs(45);
+/// Posts at once.
+const AT_ONCE_MAX: usize = 64;
+/// Posts to one webhook at once: a slow address must not take the place of others.
+const PER_WEBHOOK: u64 = 4;
+/// Events looked at for one webhook at once.
+const FILL: u64 = 200;
+/// How long events are gathered before they are looked at.
+const GATHER: Duration = Duration::from_millis(50);
+/// Other processes write to the same file and send no hints.
+const POLL: Duration = Duration::from_secs(1);
+/// How much of an answer is read, so that its connection can be used again.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+
+/// Sends what webhooks are to be told, until it is dropped. Any number of processes may do it for one database.
+pub struct WebhookSender {
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for WebhookSender {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Why nothing can be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SenderError {
+    /// The server has no key of its own.
+    #[error("webhooks need a master key: give one in the options")]
+    NoKey,
+    /// The HTTP client cannot be made.
+    #[error("the client for webhooks cannot be made: {0}")]
+    Client(#[source] reqwest::Error),
+    /// TLS cannot be set up.
+    #[error("TLS for webhooks cannot be set up: {0}")]
+    Tls(#[source] rustls::Error),
+}
+
+impl App {
+    /// Begins to send what webhooks are to be told.
+    pub fn send_webhooks(&self) -> Result<WebhookSender, SenderError> {
+        let options = &self.shared.options;
+        let key = options.master_key.clone().ok_or(SenderError::NoKey)?;
+        let allow_private = options.allow_private_webhooks;
+        let env = options.env.clone();
+        let post = Arc::new(Post { client: client(allow_private)?, key, allow_private, env });
+        let sender = Sender { engine: self.engine().clone(), post };
+        Ok(WebhookSender { task: tokio::spawn(sender.run()) })
+    }
+}
+
+struct Sender {
+    engine: Engine,
+    post: Arc<Post>,
+}
+
+impl Sender {
+    async fn run(self) {
+        let mut hints = self.engine.store().hints();
+        let mut sending: JoinSet<()> = JoinSet::new();
+        loop {
+            let pause = match self.round(&mut sending).await {
+                Ok(pause) => pause,
+                Err(error) => {
+                    tracing::warn!(%error, "webhooks have to wait");
+                    POLL
+                }
+            };
+            tokio::select! {
+                () = event(&mut hints) => tokio::time::sleep(GATHER).await,
+                Some(_) = sending.join_next() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Makes posts of what happened and sends what is due. Returns how long nothing will be to do, as far as is known.
+    async fn round(&self, sending: &mut JoinSet<()>) -> Result<Duration, EngineError> {
+        let filled = self.engine.webhook_fill(FILL, payload).await?;
+        while sending.try_join_next().is_some() {}
+        let room = AT_ONCE_MAX.saturating_sub(sending.len());
+        if room > 0 {
+            let claim = Claim { limit: room as u64, per_webhook: PER_WEBHOOK, hold: HOLD };
+            for claimed in self.engine.webhook_claim(claim).await? {
+                let (engine, post) = (self.engine.clone(), Arc::clone(&self.post));
+                sending.spawn(async move { post.deliver(&engine, claimed).await });
+            }
+        }
+        Ok(if filled.more { Duration::ZERO } else { POLL })
+    }
+}
+
+/// Waits until something happened.
+async fn event(hints: &mut Receiver<Hint>) {
+    use tokio::sync::broadcast::error::RecvError;
+    loop {
+        match hints.recv().await {
+            Ok(Hint::Events(_)) | Err(RecvError::Lagged(_)) => return,
+            Ok(_) => {}
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+/// How posts are made.
+struct Post {
+    client: Client,
+    key: MasterKey,
+    allow_private: bool,
+    env: Env,
+}
+
+impl Post {
+    async fn deliver(&self, engine: &Engine, claimed: ClaimedPost) {
+        let outcome = self.send(&claimed).await;
+        let post = &claimed.post;
+        match engine.webhook_settle(post, outcome).await {
+            Ok(_) => {}
+            // The claim ends by itself, and then it is sent again, under the same id.
+            Err(error) => tracing::warn!(post.id = %post.id, %error, "a post cannot be settled"),
+        }
+    }
+
+    async fn send(&self, claimed: &ClaimedPost) -> PostOutcome {
+        let failed = |error: &str| PostOutcome::Failed {
+            status: None,
+            error: error.to_owned(),
+            retry_after: None,
+        };
+        let Ok(url) = claimed.url.parse::<Url>() else {
+            return failed("the address of the webhook cannot be read");
+        };
+        let inside = literal(&url).is_some_and(|address| !is_outside(address));
+        if !self.allow_private && (inside || url.scheme() != "https") {
+            return failed("the address is inside this machine's network, or is not https");
+        }
+        let post = &claimed.post;
+        let (id, seconds) = (post.id.to_string(), self.env.now().as_millis() / 1000);
+        let signature = self.key.of(post.webhook_id).sign(&id, seconds, &post.body);
+        let request = self
+            .client
+            .post(url)
+            .header(CONTENT_TYPE, "application/json")
+            .header(USER_AGENT, concat!("provost/", env!("CARGO_PKG_VERSION")))
+            .header("webhook-id", id)
+            .header("webhook-timestamp", seconds)
+            .header("webhook-signature", signature)
+            .body(post.body.clone());
+        match request.send().await {
+            Ok(mut answer) => {
+                let (status, retry_after) =
+                    (answer.status(), retry_after(answer.headers(), &self.env));
+                let mut read = 0;
+                while let Ok(Some(piece)) = answer.chunk().await {
+                    read += piece.len();
+                    if read > ANSWER_BYTES_MAX {
+                        break;
+                    }
+                }
+                outcome(status, retry_after)
+            }
+            Err(error) => failed(&why(&error)),
+        }
+    }
+}
+
+fn outcome(status: StatusCode, retry_after: Option<Duration>) -> PostOutcome {
+    match status.as_u16() {
+        status @ 200..300 => PostOutcome::Delivered { status },
+        410 => PostOutcome::Gone { status: 410 },
+        status => PostOutcome::Failed {
+            status: Some(status),
+            error: format!("the address answered {status}"),
+            retry_after,
+        },
+    }
+}
+
+/// Why no answer came, without the address: it may hold a key.
+fn why(error: &reqwest::Error) -> String {
+    let what = if error.is_timeout() {
+        "it took too long"
+    } else if error.is_connect() {
+        "no connection"
+    } else {
+        "no answer"
+    };
+    let mut source = std::error::Error::source(error);
+    while let Some(next) = source.and_then(std::error::Error::source) {
+        source = Some(next);
+    }
+    match source {
+        Some(source) => format!("{what}: {source}"),
+        None => what.to_owned(),
+    }
+}
+
+/// When the address wants it again: seconds or a date.
+fn retry_after(headers: &HeaderMap, env: &Env) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(text).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    let at = Timestamp::from_millis(i64::try_from(at.as_millis()).ok()?);
+    Some(at.since(env.now()))
+}
+
+fn client(allow_private: bool) -> Result<Client, SenderError> {
+    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(SenderError::Tls)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let client = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .timeout(TIMEOUT)
+        .connect_timeout(TIMEOUT)
+        // A redirect could lead inside, and a proxy would dial for us.
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .pool_max_idle_per_host(1)
+        .http1_only();
+    let client = if allow_private { client } else { client.dns_resolver(Arc::new(Outside)) };
+    client.build().map_err(SenderError::Client)
+}

@@ -1,0 +1,110 @@
+//! Tasks on the wire.
+
+use provost_api::{Accepted, NewTask, Problem, Said, Task, Time};
+use provost_core::work::AgentCommand;
+use provost_core::{Money, Part};
+use provost_store::row::task::TaskRow;
+
+use super::word;
+
+/// A submission as the engine's command.
+pub(crate) fn command(task: NewTask) -> AgentCommand {
+    AgentCommand {
+        message: task.message.into_parts(),
+        agent: task.agent,
+        hook_id: task.hook_id,
+        session_id: task.session,
+        session_key: task.session_key,
+        deliver: task.deliver,
+        best_effort_deliver: task.best_effort_deliver,
+        timeout_ms: task.timeout_ms,
+        policy: task.policy,
+        lane: task.lane,
+        extra_system_prompt: task.extra_system_prompt,
+        input_provenance: task.input_provenance,
+        routing: task.routing,
+        attachments: task.attachments,
+        idempotency_key: task.idempotency_key,
+        run_id: task.run,
+        label: task.label,
+        spawned_by: task.spawned_by,
+        queue_mode: task.queue_mode,
+        priority: task.priority,
+        budget: task.budget,
+        deadline: task.deadline.map(|time| time.0),
+        new_task: task.new_task,
+        delay_ms: task.delay_ms,
+        queue_timeout_ms: task.queue_timeout_ms,
+    }
+}
+
+/// A stored command as a submission.
+pub(super) fn new_task(command: AgentCommand) -> NewTask {
+    NewTask {
+        message: match <[Part; 1]>::try_from(command.message) {
+            Ok([Part::Text { text }]) => Said::Text(text),
+            Ok([part]) => Said::Parts(vec![part]),
+            Err(parts) => Said::Parts(parts),
+        },
+        agent: command.agent,
+        hook_id: command.hook_id,
+        session: command.session_id,
+        session_key: command.session_key,
+        deliver: command.deliver,
+        best_effort_deliver: command.best_effort_deliver,
+        timeout_ms: command.timeout_ms,
+        policy: command.policy,
+        lane: command.lane,
+        extra_system_prompt: command.extra_system_prompt,
+        input_provenance: command.input_provenance,
+        routing: command.routing,
+        attachments: command.attachments,
+        idempotency_key: command.idempotency_key,
+        run: command.run_id,
+        label: command.label,
+        spawned_by: command.spawned_by,
+        queue_mode: command.queue_mode,
+        priority: command.priority,
+        budget: command.budget,
+        deadline: command.deadline.map(Time),
+        new_task: command.new_task,
+        delay_ms: command.delay_ms,
+        queue_timeout_ms: command.queue_timeout_ms,
+    }
+}
+
+/// What was accepted.
+pub(crate) fn accepted(accepted: provost_engine::Accepted) -> Accepted {
+    let provost_engine::Accepted { task, run, input, session, outcome, deduped } = accepted;
+    Accepted { task, run, input, session, outcome, deduped }
+}
+
+/// A task as it stands, and what it was asked.
+pub(crate) fn task(row: TaskRow, message: String) -> Result<Task, Problem> {
+    Ok(Task {
+        id: row.id,
+        namespace: row.namespace,
+        state: word(&row.state)?,
+        agent: row.agent,
+        agent_revision: row.agent_revision,
+        session: row.session_id,
+        parent: row.parent_task_id,
+        queue_mode: word(&row.queue_mode)?,
+        priority: row.priority,
+        message,
+        label: row.label,
+        spawned_by: row.spawned_by,
+        run: row.current_run_id,
+        run_count: row.run_count,
+        drop_reason: row.drop_reason,
+        waiting_for: row.waiting_for,
+        wake_at: row.wake_at.map(Time),
+        deadline: row.deadline.map(Time),
+        cost: Money::from_micros(row.cost_micros),
+        version: row.version,
+        created: Time(row.created),
+        updated: Time(row.updated),
+        ended: row.ended.map(Time),
+        archived: row.archived.map(Time),
+    })
+}

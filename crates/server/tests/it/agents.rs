@@ -1,0 +1,97 @@
+//! Agents over the API.
+
+use provost_api::{AgentChange, AgentConfig, NewAgent, Paging};
+use serde_json::json;
+
+use crate::stage::Stage;
+
+fn new(name: &str) -> NewAgent {
+    let config = AgentConfig { model: Some("openai/x".to_owned()), ..AgentConfig::default() };
+    NewAgent { name: name.to_owned(), title: Some("A lead".to_owned()), config }
+}
+
+#[tokio::test]
+async fn an_agent_is_made_read_changed_and_removed() {
+    let stage = Stage::idle(Vec::new()).await;
+    let made = stage.client.create_agent(&new("lead")).await.unwrap();
+    assert_eq!((made.revision, made.title.as_deref()), (1, Some("A lead")));
+    assert_eq!(made.config.model.as_deref(), Some("openai/x"));
+    assert_eq!(made.config.workspace_dir.as_deref(), Some("agents/lead"), "the default");
+    assert!(made.config.system_prompt.is_some());
+    let twice = stage.client.create_agent(&new("lead")).await.unwrap_err();
+    assert_eq!(twice.code(), "exists");
+    assert_eq!(stage.client.agent("lead").await.unwrap(), made);
+    let config = json!({"skills": {"a": 1}, "model": null}).as_object().unwrap().clone();
+    let change = AgentChange { title: Some(String::new()), config };
+    let changed = stage.client.update_agent("lead", &change, None).await.unwrap();
+    assert_eq!((changed.revision, &changed.title, &changed.config.model), (2, &None, &None));
+    assert_eq!(changed.config.more["skills"], json!({"a": 1}));
+    stage.client.delete_agent("lead").await.unwrap();
+    assert_eq!(stage.client.agent("lead").await.unwrap_err().code(), "not_found");
+    assert_eq!(stage.client.delete_agent("lead").await.unwrap_err().code(), "not_found");
+    assert_eq!(stage.ask("DELETE agents/default").await.status, 204);
+}
+
+#[tokio::test]
+async fn a_change_to_what_nobody_has_seen_is_refused() {
+    let stage = Stage::idle(Vec::new()).await;
+    stage.client.create_agent(&new("lead")).await.unwrap();
+    let read = stage.ask("GET agents/lead").await;
+    assert_eq!((read.status, read.header("etag")), (200, Some("\"1\"")));
+    let change = json!({"config": {"model": "openai/y"}});
+    let changed = stage.tell_with("PATCH agents/lead", &change, &[("if-match", "\"1\"")]).await;
+    assert_eq!((changed.status, changed.header("etag")), (200, Some("\"2\"")));
+    let stale = stage.tell_with("PATCH agents/lead", &change, &[("if-match", "\"1\"")]).await;
+    assert_eq!(stale.problem(), (412, "stale"));
+    let any = stage.tell_with("PATCH agents/lead", &change, &[("if-match", "*")]).await;
+    assert_eq!(any.status, 200);
+    for wrong in ["1", "\"x\"", "W/\"2\"", "\"2\", \"3\"", "\""] {
+        let wrong = stage.tell_with("PATCH agents/lead", &change, &[("if-match", wrong)]).await;
+        assert_eq!((wrong.problem(), wrong.field()), ((400, "invalid"), "if-match"));
+    }
+    assert_eq!(stage.client.agent("lead").await.unwrap().revision, 2);
+}
+
+#[tokio::test]
+async fn agents_are_listed_by_name() {
+    let stage = Stage::idle(Vec::new()).await;
+    for name in ["b", "a"] {
+        stage.client.create_agent(&new(name)).await.unwrap();
+    }
+    let page = Paging { limit: Some(2), cursor: None };
+    let first = stage.client.agents(&page).await.unwrap();
+    let names: Vec<_> = first.items.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    let second = stage.client.agents(&Paging { cursor: first.next, ..page }).await.unwrap();
+    assert_eq!((second.items[0].name.as_str(), second.next), ("default", None));
+}
+
+#[tokio::test]
+async fn what_an_agent_cannot_be_is_refused_by_its_place() {
+    let stage = Stage::idle(Vec::new()).await;
+    for (body, field) in [
+        (json!({"name": "a b"}), "name"),
+        (json!({"name": "a", "config": {"runner": "claude_code"}}), "config.runner"),
+        (json!({"name": "a", "config": {"workspace_dir": "../up"}}), "config.workspace_dir"),
+        (json!({"name": "a", "config": {"policy": {"nothing": 1}}}), "config"),
+        (json!({"name": "a", "nothing": 1}), "nothing"),
+        (json!({"config": {}}), "name"),
+    ] {
+        let refused = stage.tell("POST agents", &body).await;
+        assert_eq!(refused.status, 400, "{body}: {refused:?}");
+        assert!(refused.field().starts_with(field), "{body}: {refused:?}");
+    }
+    let refused = stage.tell("PATCH agents/default", &json!({"config": {"model": 7}})).await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    let missing = stage.tell("PATCH agents/nobody", &json!({})).await;
+    assert_eq!(missing.problem(), (404, "not_found"));
+}
+
+#[tokio::test]
+async fn the_default_of_a_name_can_be_looked_at() {
+    let stage = Stage::idle(Vec::new()).await;
+    let config = stage.client.default_config("lead").await.unwrap();
+    assert_eq!(config.workspace_dir.as_deref(), Some("agents/lead"));
+    let refused = stage.ask("GET agents/a%20b/default-config").await;
+    assert_eq!(refused.problem(), (400, "invalid"));
+}

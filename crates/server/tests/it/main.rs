@@ -1,0 +1,23 @@
+//! The server as its callers see it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod agents;
+mod approvals;
+mod ask;
+mod auth;
+mod bad_input;
+mod house;
+mod limits;
+mod metrics;
+mod net;
+mod openapi;
+mod operation;
+mod runs;
+mod serve;
+mod sessions;
+mod stage;
+mod streams;
+mod tasks;
+mod viewers;
+mod webhooks;
+mod whole;

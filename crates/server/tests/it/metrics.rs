@@ -1,0 +1,97 @@
+//! Health and numbers.
+
+use provost_api::NewTask;
+use provost_engine::Engine;
+use provost_server::{App, AppOptions};
+use serde_json::json;
+
+use crate::net::Served;
+
+fn value(text: &str, sample: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(sample)?.trim().parse().ok())
+}
+
+#[tokio::test]
+async fn numbers_tell_of_requests_and_of_what_waits() {
+    let served = Served::start().await;
+    let first = served.call("GET /metrics", &served.admin, None).await;
+    assert_eq!(first.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(value(&first.body, "provost_log_position"), Some(0.0));
+    served.stage.client.submit(&NewTask::text("hi")).await.unwrap();
+    assert_eq!(served.bare("GET /v1/whoami", "").await.status, 401);
+    // What was seen is told again for a second; a new server has not seen anything.
+    let text = numbers(served.stage.engine.clone()).await;
+    assert_eq!(value(&text, "provost_log_position"), Some(1.0));
+    let queued =
+        text.lines().find(|line| line.starts_with("provost_queue_runs{namespace=\"default\""));
+    assert!(queued.is_some_and(|line| line.ends_with(" 1")), "{text}");
+    let text = served.call("GET /metrics", &served.admin, None).await.body;
+    let refused = "provost_http_requests_total{operation=\"whoami\",status=\"401\"}";
+    assert_eq!(value(&text, refused), Some(1.0));
+    let bucket = "provost_http_request_duration_seconds_bucket{operation=\"whoami\",le=\"+Inf\"}";
+    assert_eq!(value(&text, bucket), Some(1.0));
+}
+
+async fn numbers(engine: Engine) -> String {
+    use tower::ServiceExt;
+    let options = AppOptions { open_metrics: true, ..AppOptions::default() };
+    let app = App::new(engine, options);
+    let request = http::Request::get("/metrics").body(axum::body::Body::empty()).unwrap();
+    let response = provost_server::router(app).oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 200, "with open metrics nobody needs a token");
+    let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn every_family_has_help_a_type_and_a_good_name() {
+    let served = Served::start().await;
+    served.stage.client.submit(&NewTask::text("hi")).await.unwrap();
+    let text = served.call("GET /metrics", &served.admin, None).await.body;
+    let mut family = ("", "");
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            family = rest.split_once(' ').unwrap();
+            assert_eq!(family.1 == "counter", family.0.ends_with("_total"), "{line}");
+            assert!(text.contains(&format!("# HELP {} ", family.0)), "{line}");
+        } else if !line.starts_with('#') {
+            assert!(line.starts_with(family.0), "{line} is not of {family:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn readiness_tells_what_was_looked_at() {
+    let served = Served::start().await;
+    let short = served.bare("GET /readyz", "").await;
+    assert_eq!((short.status, short.json()), (200, json!({"ok": true})));
+    let long = served.bare("GET /readyz?verbose", "").await.json();
+    let names: Vec<&str> = long["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|check| check["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["database_writable", "database_readable", "migrations", "log", "workers", "serving"]
+    );
+    assert_eq!(long["checks"][4]["detail"], "0 alive");
+    assert_eq!(served.bare("GET /readyz?verbose=maybe", "").await.status, 400);
+    let worker = served.stage.engine.start().await.unwrap();
+    let long = served.bare("GET /readyz?verbose=true", "").await.json();
+    assert_eq!(long["checks"][4]["detail"], "1 alive");
+    worker.stop(std::time::Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_server_without_its_database_is_alive_but_not_ready() {
+    let served = Served::start().await;
+    served.stage.engine.store().close().await;
+    assert_eq!(served.bare("GET /healthz", "").await.status, 200);
+    let reply = served.bare("GET /readyz", "").await;
+    assert_eq!((reply.status, reply.code().as_str()), (503, "not_ready"));
+    assert_eq!(reply.json()["fields"][0]["field"], "database_writable");
+    let call = served.call("GET /v1/namespaces/default/tasks", &served.admin, None).await;
+    assert_eq!(call.status, 503, "{call:?}");
+}

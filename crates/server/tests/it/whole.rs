@@ -1,0 +1,175 @@
+//! Every operation of the document, one by one: a name that leads nowhere, and a namespace that is somebody else's.
+
+use std::collections::HashMap;
+
+use provost_api::NewAgent;
+use provost_core::{ApprovalId, DeliveryId, Env, InputId, RunId, TaskId, TokenId};
+use serde_json::{Value, json};
+
+use crate::ask::Told;
+use crate::stage::Stage;
+
+/// Operations that work for any name: they make it, or tell what it would be.
+const MAKES: [&str; 2] = ["putSchedule", "getDefaultConfig"];
+
+/// One operation of the document.
+struct Op {
+    id: String,
+    method: String,
+    path: String,
+    names: Vec<String>,
+    takes_body: bool,
+}
+
+fn operations() -> Vec<Op> {
+    let document = provost_server::openapi();
+    let mut found = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let parameters = operation["parameters"].as_array().unwrap();
+            let names = parameters.iter().filter(|parameter| parameter["in"] == "path");
+            found.push(Op {
+                id: operation["operationId"].as_str().unwrap().to_owned(),
+                method: method.to_uppercase(),
+                path: path.clone(),
+                names: names.map(|name| name["name"].as_str().unwrap().to_owned()).collect(),
+                takes_body: operation.get("requestBody").is_some(),
+            });
+        }
+    }
+    assert!(found.len() > 50, "{}", found.len());
+    found
+}
+
+/// A body that is good, so that only the name can be wrong.
+fn body(id: &str) -> Value {
+    match id {
+        "submitTask" | "sayToTask" | "sayToRun" => json!({"message": "hi"}),
+        "answerApproval" => json!({"decision": "deny"}),
+        "setClassTarget" => json!({"desired": 1}),
+        "putSchedule" => json!({"timing": {"every_ms": 60_000}, "task": {"message": "hi"}}),
+        "pauseSchedule" => json!({"paused": true}),
+        _ => json!({}),
+    }
+}
+
+async fn call(stage: &Stage, op: &Op, names: &HashMap<&str, String>) -> Told {
+    let mut path = op.path.clone();
+    for name in &op.names {
+        let value = names.get(name.as_str());
+        let value = value.unwrap_or_else(|| panic!("{}: what could `{name}` be?", op.id));
+        path = path.replace(&format!("{{{name}}}"), value);
+    }
+    let query = match op.id.as_str() {
+        "waitForRun" | "waitForTask" | "waitRun" | "waitTask" => "?timeout_ms=1",
+        _ => "",
+    };
+    let line = format!("{} {path}{query}", op.method);
+    if op.takes_body { stage.tell(&line, &body(&op.id)).await } else { stage.ask(&line).await }
+}
+
+/// Names that are there.
+async fn real(stage: &Stage) -> HashMap<&'static str, String> {
+    let accepted = stage.say("chat", "hi").await;
+    let agent = NewAgent { name: "lead".to_owned(), title: None, config: Default::default() };
+    stage.client.create_agent(&agent).await.unwrap();
+    stage.tell("PUT schedules/daily", &body("putSchedule")).await.good();
+    let class = stage.client.classes(&Default::default()).await.unwrap().items.remove(0).key;
+    HashMap::from([
+        ("namespace", "default".to_owned()),
+        ("task", accepted.task.to_string()),
+        ("run", accepted.run.to_string()),
+        ("input", accepted.input.to_string()),
+        ("agent", "lead".to_owned()),
+        ("session", "chat".to_owned()),
+        ("schedule", "daily".to_owned()),
+        ("class", class),
+        ("id", accepted.run.to_string()),
+    ])
+}
+
+/// Names that look right and lead nowhere.
+fn nowhere() -> HashMap<&'static str, String> {
+    let env = Env::system();
+    HashMap::from([
+        ("task", env.id::<TaskId>().to_string()),
+        ("run", env.id::<RunId>().to_string()),
+        ("input", env.id::<InputId>().to_string()),
+        ("approval", env.id::<ApprovalId>().to_string()),
+        ("delivery", env.id::<DeliveryId>().to_string()),
+        ("token", env.id::<TokenId>().to_string()),
+        ("webhook", env.id::<provost_core::WebhookId>().to_string()),
+        ("post", env.id::<provost_core::WebhookPostId>().to_string()),
+        ("agent", "nobody".to_owned()),
+        ("session", "nobody".to_owned()),
+        ("schedule", "never".to_owned()),
+        ("class", format!("execclass_{}", "0".repeat(32))),
+        ("id", env.id::<RunId>().to_string()),
+    ])
+}
+
+#[tokio::test]
+async fn a_name_that_leads_nowhere_is_not_found_in_every_operation() {
+    let stage = Stage::idle(Vec::new()).await;
+    let (real, nowhere) = (real(&stage).await, nowhere());
+    for op in operations().iter().filter(|op| !MAKES.contains(&op.id.as_str())) {
+        for name in op.names.iter().filter(|name| *name != "namespace") {
+            let mut names = nowhere.clone();
+            names.extend(real.clone());
+            for wrong in [nowhere[name.as_str()].as_str(), "%2e%2e", "x%2Fy", "%00", "%ff"] {
+                names.insert(nowhere.get_key_value(name.as_str()).unwrap().0, wrong.to_owned());
+                let told = call(&stage, op, &names).await;
+                assert_eq!(
+                    told.problem(),
+                    (404, "not_found"),
+                    "{} {name} {wrong}: {told:?}",
+                    op.id
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_another_namespace_is_not_there() {
+    let stage = Stage::idle(Vec::new()).await;
+    let mut names = nowhere();
+    names.extend(real(&stage).await);
+    names.insert("namespace", "elsewhere".to_owned());
+    for op in operations().iter().filter(|op| !MAKES.contains(&op.id.as_str())) {
+        let inside = op.names.len() > 1 && op.names.contains(&"namespace".to_owned());
+        if inside {
+            let told = call(&stage, op, &names).await;
+            assert_eq!(told.problem(), (404, "not_found"), "{}: {told:?}", op.id);
+        }
+    }
+    for line in ["GET /v1/namespaces/elsewhere/tasks", "GET /v1/namespaces/elsewhere/runs"] {
+        assert_eq!(stage.ask(line).await.good()["items"], json!([]));
+    }
+    let run = names["run"].parse().unwrap();
+    assert!(stage.client.run(run).await.unwrap().ended.is_none(), "nothing was done to it");
+}
+
+#[tokio::test]
+async fn every_list_has_a_limit_and_a_cursor() {
+    let document = provost_server::openapi();
+    let mut lists = 0;
+    for item in document["paths"].as_object().unwrap().values() {
+        for operation in item.as_object().unwrap().values() {
+            let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+            if !schema["$ref"].as_str().is_some_and(|name| name.contains("/Page_of_")) {
+                continue;
+            }
+            lists += 1;
+            let named = |name: &str| {
+                let parameters = operation["parameters"].as_array().unwrap().iter();
+                parameters
+                    .filter(|parameter| parameter["in"] == "query")
+                    .any(|it| it["name"] == name)
+            };
+            let cursor = named("cursor") || named("after");
+            assert!(named("limit") && cursor, "{}", operation["operationId"]);
+        }
+    }
+    assert!(lists > 15, "{lists}");
+}
