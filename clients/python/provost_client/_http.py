@@ -103,8 +103,11 @@ class Connection:
             connection.close()
             raise ConnectionLost(error) from error
         if response.status >= 400:
-            with connection:
+            try:
                 raise ApiError(_problem(response))
+            finally:
+                response.close()
+                connection.close()
         return connection, response
 
     def _read(self, *arguments: Any, **options: Any) -> bytes:
@@ -141,6 +144,7 @@ class Connection:
                         if item.kind == "reset":
                             cursor = None
                 finally:
+                    response.close()
                     connection.close()
             except ApiError as error:
                 if not isinstance(error, ConnectionLost) and error.kind not in ("unavailable", "rate_limited"):

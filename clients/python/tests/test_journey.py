@@ -25,7 +25,7 @@ class Journey(unittest.TestCase):
         durable = [item.data for item in items if item.kind == "event"]
         self.assertEqual([event["seq"] for event in durable], list(range(1, len(durable) + 1)))
         self.assertEqual(durable[-1]["kind"], "finished")
-        waited = self.client.wait_run(accepted["run"], timeout_ms=10_000)
+        waited = self.client.wait_for_run(accepted["run"], timeout_ms=10_000)
         self.assertEqual((waited["timed_out"], waited["run"]["status"]), (False, "ok"))
         self.assertIn("42", waited["run"]["answer"])
         # Whoever comes back with a cursor gets what follows it, and nothing twice.
@@ -46,12 +46,12 @@ class Journey(unittest.TestCase):
         self.assertIn(question, [found["id"] for found in self.client.list_approvals(run=accepted["run"])["items"]])
         explained = self.client.explain(accepted["run"])
         self.assertIn(question, explained["cause"] + str(explained["related"]) + str(explained["next"]))
-        receipt = self.client.send_input(accepted["run"], {"message": "and thank you", "mode": "steer"})
+        receipt = self.client.say_to_run(accepted["run"], {"message": "and thank you", "mode": "steer"})
         self.assertIn(receipt["outcome"], ["direct", "queued", "steered"])
         answered = self.client.answer_approval(question, {"decision": "approve"})
         self.assertTrue(answered["counts"])
         self.assertFalse(self.client.answer_approval(question, {"decision": "deny"})["counts"])
-        waited = self.client.wait_run(accepted["run"], timeout_ms=10_000)
+        waited = self.client.wait_for_run(accepted["run"], timeout_ms=10_000)
         self.assertEqual(waited["run"]["status"], "ok")
 
     def test_cancel_and_fork(self):
@@ -59,9 +59,9 @@ class Journey(unittest.TestCase):
         self.assertEqual(self.client.cancel_run(accepted["run"])["outcome"], "now")
         self.assertEqual(self.client.get_run(accepted["run"])["status"], "cancelled")
         done = self.client.submit_task({"message": "What is 2 + 3?"})
-        self.client.wait_run(done["run"], timeout_ms=10_000)
+        self.client.wait_for_run(done["run"], timeout_ms=10_000)
         forked = self.client.fork_run(done["run"], {"say": "And what is 3 + 4?"})
-        waited = self.client.wait_run(forked["run"], timeout_ms=10_000)
+        waited = self.client.wait_for_run(forked["run"], timeout_ms=10_000)
         self.assertEqual((waited["run"]["status"], waited["run"]["forked_from"]), ("ok", done["run"]))
         self.assertIn("7", waited["run"]["answer"])
 

@@ -21,7 +21,7 @@ describe("the journey", { skip }, () => {
     assert.equal(items.at(-1)?.kind, "end");
     const durable = items.filter((item) => item.kind === "event");
     assert.deepEqual(durable.map((item) => item.data.seq), durable.map((_, index) => index + 1));
-    const waited = await client.waitRun(accepted.run, { timeout_ms: 10_000 });
+    const waited = await client.waitForRun(accepted.run, { timeout_ms: 10_000 });
     assert.equal(waited.run.status, "ok");
     assert.match(waited.run.answer ?? "", /42/);
     const rest = [];
@@ -45,19 +45,19 @@ describe("the journey", { skip }, () => {
     const { accepted, question } = await asked(`ts-${randomUUID()}`);
     const open = await client.listApprovals({ run: accepted.run });
     assert.ok(open.items.some((found) => found.id === question));
-    const receipt = await client.sendInput(accepted.run, { message: "and thank you", mode: "steer" });
+    const receipt = await client.sayToRun(accepted.run, { message: "and thank you", mode: "steer" });
     assert.ok(["direct", "queued", "steered"].includes(receipt.outcome));
     assert.equal((await client.answerApproval(question, { decision: "approve" })).counts, true);
-    assert.equal((await client.waitRun(accepted.run, { timeout_ms: 10_000 })).run.status, "ok");
+    assert.equal((await client.waitForRun(accepted.run, { timeout_ms: 10_000 })).run.status, "ok");
   });
 
   it("cancels and forks", async () => {
     const { accepted } = await asked(`ts-${randomUUID()}`);
     assert.equal((await client.cancelRun(accepted.run)).outcome, "now");
     const done = await client.submitTask({ message: "What is 2 + 3?" });
-    await client.waitRun(done.run, { timeout_ms: 10_000 });
+    await client.waitForRun(done.run, { timeout_ms: 10_000 });
     const forked = await client.forkRun(done.run, { say: "And what is 3 + 4?" });
-    const waited = await client.waitRun(forked.run, { timeout_ms: 10_000 });
+    const waited = await client.waitForRun(forked.run, { timeout_ms: 10_000 });
     assert.deepEqual([waited.run.status, waited.run.forked_from], ["ok", done.run]);
     assert.match(waited.run.answer ?? "", /7/);
   });
