@@ -5,6 +5,7 @@
 //! killed.
 
 mod alloc;
+mod api;
 mod cli;
 mod copies;
 mod crowd;
@@ -40,7 +41,8 @@ type Result<T, E = Error> = std::result::Result<T, E>;
 const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] [--dir DIRECTORY]
   --quick          fewer repetitions: a look, not a verdict
   --strict         exit with 1 if a limit is missed or could not be measured
-  --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many
+  --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many,
+                   api
   --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
 
 /// How much to measure.
@@ -70,7 +72,7 @@ enum Measure {
     Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [Section; 11] = [
     Section { name: "rounds", measure: Measure::Served(rounds::measure) },
     Section { name: "crowd", measure: Measure::Served(crowd::measure) },
     Section { name: "stream", measure: Measure::Served(stream::measure) },
@@ -81,6 +83,7 @@ const SECTIONS: [Section; 10] = [
     Section { name: "recover", measure: Measure::Stored(recover::measure) },
     Section { name: "growth", measure: Measure::Stored(growth::measure) },
     Section { name: "many", measure: Measure::Stored(many::measure) },
+    Section { name: "api", measure: Measure::Stored(api::measure) },
 ];
 
 fn main() -> ExitCode {
@@ -103,6 +106,7 @@ fn run(arguments: &[&str]) -> Result<ExitCode> {
         [durable::COMMAND, side, url, dir] => durable::run(side, url, dir)?,
         [recover::COMMAND, part, url, dir] => recover::run(part, url, dir)?,
         [many::COMMAND, part, dir, count] => many::run(part, dir, count)?,
+        [api::COMMAND, side, dir] => api::run(side, dir)?,
         _ => return print_table(arguments),
     }
     Ok(ExitCode::SUCCESS)

@@ -46,6 +46,13 @@ pub(crate) fn run(part: &str, dir: &str, count: &str) -> Result<()> {
 }
 
 /// Starts a process for a part.
+/// Fills a database with about so many events.
+pub(crate) fn fill_events(dir: &Path, events: usize) -> Result<()> {
+    let mut filling = start(restart::FILL, dir, events)?;
+    filling.hear()?;
+    filling.kill()
+}
+
 fn start(part: &str, dir: &Path, count: usize) -> Result<Side> {
     Side::start(&[COMMAND, part, disk::argument(dir)?, &count.to_string()])
 }

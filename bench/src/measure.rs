@@ -21,7 +21,12 @@ pub(crate) fn peak_memory() -> Result<f64> {
 
 /// The memory this process has now, in bytes.
 pub(crate) fn memory() -> Result<f64> {
-    Ok(told_by_system("/proc/self/status", "VmRSS:")? * 1024.0)
+    memory_of("self")
+}
+
+/// The memory that a process has now, in bytes.
+pub(crate) fn memory_of(process: &str) -> Result<f64> {
+    Ok(told_by_system(&format!("/proc/{process}/status"), "VmRSS:")? * 1024.0)
 }
 
 /// Bytes this process has handed to the system to write so far.

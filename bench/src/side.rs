@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::Result;
+use crate::measure::memory_of;
 
 /// The process. Dropping it kills it.
 pub(crate) struct Side {
@@ -15,14 +16,22 @@ pub(crate) struct Side {
 impl Side {
     /// Starts this binary with these arguments.
     pub(crate) fn start(arguments: &[&str]) -> Result<Self> {
-        let mut process = Command::new(std::env::current_exe()?)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments).stdin(Stdio::piped());
+        Self::spawn(command)
+    }
+
+    /// Starts another program.
+    pub(crate) fn spawn(mut command: Command) -> Result<Self> {
+        let mut process = command.stdout(Stdio::piped()).spawn()?;
         let input = process.stdin.take();
         let output = process.stdout.take().ok_or("a process without pipes")?;
         Ok(Self { process, input, output: BufReader::new(output) })
+    }
+
+    /// The memory that the process has now, in bytes.
+    pub(crate) fn memory(&self) -> Result<f64> {
+        memory_of(&self.process.id().to_string())
     }
 
     /// Sends a line and waits for one.

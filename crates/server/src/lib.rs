@@ -1,6 +1,6 @@
 //! The run API over HTTP.
 //!
-//! [`operation`] is the heart: one table in which every operation has its method, path, scope, schemas and handler. The table
+//! `operation` is the heart: one table in which every operation has its method, path, scope, schemas and handler. The table
 //! makes the router, the check of tokens, the OpenAPI document and the documentation page, so nothing is served that is not
 //! described and nothing is described that is not served.
 //!

@@ -197,7 +197,7 @@ async fn messages_and_results_are_put_in_as_they_are_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn g45_the_log_of_another_namespace_is_not_there() {
+async fn g60_the_log_of_another_namespace_is_not_there() {
     let stage = Stage::new(|_, _| scripted::text("hi")).await;
     let accepted = stage.say("chat", "hello").await;
     let (engine, foreign): (_, Namespace) = (&stage.engine, "other".parse().unwrap());

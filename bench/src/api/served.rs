@@ -1,0 +1,116 @@
+//! The servers that are measured, each in a process of its own.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+
+use memchr::memmem;
+use provost_agent::Agent;
+use provost_model::ScriptedModel;
+use provost_server::{App, AppOptions, Limits, serve};
+use rusqlite::params;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use crate::{Result, engine, sqlite};
+
+/// Requests that share a commit at most.
+const GROUP_MAX: usize = 256;
+const ANSWER: &[u8] = b"HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"task\":\"t\"}";
+
+type Wanted = (String, oneshot::Sender<()>);
+
+/// Serves until standard input ends.
+pub(super) fn run(side: &str, dir: &Path) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let _guard = runtime.enter();
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+    let address = listener.local_addr()?;
+    let token = match side {
+        "ours" => {
+            let (app, token) = runtime.block_on(app(dir))?;
+            runtime.spawn(serve(app, listener, std::future::pending()));
+            token
+        }
+        _ => {
+            let rows = writer(dir)?;
+            runtime.spawn(bare(listener, rows));
+            "none".to_owned()
+        }
+    };
+    writeln!(io::stdout(), "{address} {token}")?;
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+/// An app that takes work in and does none of it.
+async fn app(dir: &Path) -> Result<(App, String)> {
+    let agent = Agent::builder("default", ScriptedModel::new()).build()?;
+    let engine = engine::open(dir, 1, engine::always(agent)).await?;
+    let limits = Limits { rate_per_second: 0, ..Limits::default() };
+    let app = App::new(engine, AppOptions { limits, ..AppOptions::default() });
+    let token = app.first_token().await.map_err(|problem| problem.to_string())?;
+    Ok((app, token.ok_or("a database that has a token")?))
+}
+
+/// One thread that writes a row for each request, and one commit for those that wait.
+fn writer(dir: &Path) -> Result<mpsc::Sender<Wanted>> {
+    let mut connection = sqlite::open(&dir.join("floor.db"))?;
+    connection
+        .execute_batch("CREATE TABLE task (id INTEGER PRIMARY KEY, command TEXT NOT NULL)")?;
+    let (rows, waiting) = mpsc::channel::<Wanted>();
+    thread::spawn(move || -> Result<()> {
+        while let Ok(first) = waiting.recv() {
+            let transaction = connection.transaction()?;
+            let mut done = Vec::new();
+            for (command, waits) in std::iter::once(first).chain(waiting.try_iter().take(GROUP_MAX))
+            {
+                transaction
+                    .prepare_cached("INSERT INTO task (command) VALUES (?1)")?
+                    .execute(params![command])?;
+                done.push(waits);
+            }
+            transaction.commit()?;
+            for waits in done {
+                // Whoever waited may have gone.
+                let _told = waits.send(()).is_ok();
+            }
+        }
+        Ok(())
+    });
+    Ok(rows)
+}
+
+async fn bare(listener: TcpListener, rows: mpsc::Sender<Wanted>) -> Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        tokio::spawn(answer(stream, rows.clone()));
+    }
+}
+
+/// Answers the requests of one connection: the head is looked at, the body is read as JSON.
+async fn answer(mut stream: TcpStream, rows: mpsc::Sender<Wanted>) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let read = stream.read(&mut piece).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        buffer.extend_from_slice(&piece[..read]);
+        let Some(end) = memmem::find(&buffer, b"\r\n\r\n") else { continue };
+        let head = std::str::from_utf8(&buffer[..end])?.to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let length: usize = length.ok_or("no length")?.trim().parse()?;
+        let Some(body) = buffer.get(end + 4..end + 4 + length) else { continue };
+        let command: serde_json::Value = serde_json::from_slice(body)?;
+        let (done, committed) = oneshot::channel();
+        rows.send((command.to_string(), done))?;
+        committed.await?;
+        stream.write_all(ANSWER).await?;
+        buffer.clear();
+    }
+}
