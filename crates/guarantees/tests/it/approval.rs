@@ -34,7 +34,9 @@ async fn g31_a_question_outlives_every_process_and_three_days() {
 
 #[tokio::test]
 async fn g31_a_kill_around_the_parking_asks_once() {
-    for place in ["attempt.before_settle", "attempt.settled"] {
+    // The answer that asks for the call is stored together with the parking: killed before that, it may have to be asked for
+    // once more.
+    for (place, requests_max) in [("attempt.before_settle", 3), ("attempt.settled", 2)] {
         let stage = Stage::new().await;
         let run = stage.accept(in_session("s", "do ask:a; say done")).await.run;
         stage.worker_dies_at(place).await;
@@ -43,7 +45,7 @@ async fn g31_a_kill_around_the_parking_asks_once() {
         let question = stage.question(run).await;
         stage.once(&["answer", &question, "approve"], "").await.unwrap();
         assert_eq!(stage.answer(run).await, "done", "{place}");
-        assert_eq!((stage.ledger.calls("a"), stage.provider.request_count()), (1, 2), "{place}");
-        assert_eq!(stage.rows("approval").await, 1, "{place}");
+        assert!((2..=requests_max).contains(&stage.provider.request_count()), "{place}");
+        assert_eq!((stage.ledger.calls("a"), stage.rows("approval").await), (1, 1), "{place}");
     }
 }
