@@ -9,7 +9,7 @@ mod send;
 
 use provost_core::limits::WEBHOOKS_MAX;
 use provost_core::work::{Namespace, PostEvent, PostState, WorkError, post_gives_up_at};
-use provost_core::{Secret, Timestamp, WebhookId, WebhookPostId};
+use provost_core::{Timestamp, WebhookId, WebhookPostId};
 use provost_store::Tx;
 use provost_store::row::run_event;
 use provost_store::row::webhook::{self, WebhookRow};
@@ -29,8 +29,6 @@ pub struct NewWebhook {
     pub url: String,
     /// The kinds of events it is told of; all if none are named.
     pub kinds: Vec<String>,
-    /// What posts are signed with.
-    pub secret: Secret<String>,
 }
 
 /// A webhook as it stands.
@@ -44,8 +42,6 @@ pub struct Webhook {
     pub url: String,
     /// The kinds of events it is told of; all if none are named.
     pub kinds: Vec<String>,
-    /// What posts are signed with.
-    pub secret: Secret<String>,
     /// When it was made.
     pub created: Timestamp,
     /// Since when it is told nothing.
@@ -61,7 +57,6 @@ impl Webhook {
             namespace: row.namespace,
             url: row.url,
             kinds: serde_json::from_str(&row.kinds)?,
-            secret: row.secret,
             created: row.created,
             disabled: row.disabled,
             cursor: row.cursor_pos,
@@ -88,7 +83,6 @@ impl Engine {
                 namespace: namespace.to_string(),
                 url: new.url.clone(),
                 kinds: kinds.clone(),
-                secret: new.secret.clone(),
                 created: tx.now(),
                 disabled: None,
                 cursor_pos: run_event::last_pos(tx)?,

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use provost_core::{
-    ApprovalId, DeliveryId, ExecutionId, InputId, MessageId, RunId, Secret, TaskId, Timestamp,
-    TokenId, WebhookId, WebhookPostId, WorkerId,
+    ApprovalId, DeliveryId, ExecutionId, InputId, MessageId, RunId, TaskId, Timestamp, TokenId,
+    WebhookId, WebhookPostId, WorkerId,
 };
 
 use crate::StoreError;
@@ -202,18 +202,6 @@ impl FromColumn for String {
             Value::Text(text) => Ok(text.into_owned()),
             other => Err(format!("is {}, not text", other.name())),
         }
-    }
-}
-
-impl ToColumn for Secret<String> {
-    fn to_value(&self) -> Value<'_> {
-        self.expose().to_value()
-    }
-}
-
-impl FromColumn for Secret<String> {
-    fn from_value(value: Value<'_>) -> Result<Self, String> {
-        String::from_value(value).map(Self::new)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use provost_core::Timestamp;
 use provost_core::work::{PostEvent, PostState, next_post};
-use provost_core::{Secret, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::webhook::{self, WebhookRow};
@@ -31,8 +31,6 @@ pub struct ClaimedPost {
     pub post: WebhookPostRow,
     /// Where to.
     pub url: String,
-    /// What it is signed with.
-    pub secret: Secret<String>,
 }
 
 /// What came of sending a post.
@@ -113,8 +111,7 @@ fn take(tx: &mut Tx<'_>, claim: Claim) -> Result<Vec<ClaimedPost>, EngineError> 
             post.next_at = until;
             post.updated = tx.now();
             post.update(tx)?;
-            let (url, secret) = (webhook.url.clone(), webhook.secret.clone());
-            claimed.push(ClaimedPost { post, url, secret });
+            claimed.push(ClaimedPost { post, url: webhook.url.clone() });
         }
     }
     Ok(claimed)

@@ -2,7 +2,7 @@
 
 use http::Method;
 use provost_api::{NewWebhook, Page, Paging, Problem, Scope, Webhook, WebhookCreated, WebhookPost};
-use provost_core::{ErrorKind, Secret, WebhookId, WebhookPostId};
+use provost_core::{ErrorKind, WebhookId, WebhookPostId};
 use provost_store::row::webhook_post::{PostFilter, WebhookPostRow};
 
 use super::within;
@@ -69,11 +69,7 @@ async fn create(cx: Cx, Json(asked): Json<NewWebhook>) -> Result<Made<WebhookCre
     let url = check_url(&asked.url, options.allow_private_webhooks)?;
     check_kinds(&asked.kinds)?;
     // The key is derived from the server's own, so there is none to store.
-    let new = provost_engine::NewWebhook {
-        url: url.into(),
-        kinds: asked.kinds,
-        secret: Secret::new(String::new()),
-    };
+    let new = provost_engine::NewWebhook { url: url.into(), kinds: asked.kinds };
     let made = cx.app.engine().create_webhook(&cx.namespace, new).await.map_err(of_engine)?;
     let secret = key.of(made.id).text();
     Ok(Made { what: WebhookCreated { webhook: webhook(made), secret }, new: true })

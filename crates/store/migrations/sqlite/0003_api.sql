@@ -7,9 +7,9 @@ CREATE TABLE token (
   created BIGINT NOT NULL, expires BIGINT, revoked BIGINT, last_used BIGINT
 ) WITHOUT ROWID;
 
--- Addresses that are told what happens in a namespace. Posts were made for everything up to `cursor_pos`.
+-- Addresses that are told what happens in a namespace. What signs a post is derived by whoever sends it and not stored. Posts were made for everything up to `cursor_pos`.
 CREATE TABLE webhook (
-  id TEXT PRIMARY KEY, namespace TEXT NOT NULL, url TEXT NOT NULL, kinds TEXT NOT NULL, secret TEXT NOT NULL,
+  id TEXT PRIMARY KEY, namespace TEXT NOT NULL, url TEXT NOT NULL, kinds TEXT NOT NULL,
   created BIGINT NOT NULL, disabled BIGINT, cursor_pos BIGINT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX webhook_listed ON webhook(namespace, id);

@@ -75,12 +75,6 @@ sample_ids!(
     WorkerId
 );
 
-impl Sample for provost_core::Secret<String> {
-    fn sample(seed: u64) -> Self {
-        String::sample(seed).into()
-    }
-}
-
 /// A column as the struct sees it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Field {

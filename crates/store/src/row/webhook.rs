@@ -1,6 +1,6 @@
 //! Webhooks: addresses that are told what happens in a namespace.
 
-use provost_core::{Secret, Timestamp, WebhookId};
+use provost_core::{Timestamp, WebhookId};
 
 use crate::{StoreError, Tx, params};
 
@@ -15,8 +15,6 @@ table! {
         url: String,
         /// The kinds of events it is told of, as JSON; all if none are named.
         kinds: String,
-        /// What posts are signed with.
-        secret: Secret<String>,
         /// When it was made.
         created: Timestamp,
         /// Since when it is told nothing.
