@@ -9,6 +9,7 @@ use provost_tool::{Guard, Tool, Toolset};
 
 use crate::approval::OnApproval;
 use crate::builder::AgentBuilder;
+use crate::child::Family;
 use crate::context::ContextStrategy;
 use crate::handle::UserInput;
 use crate::hook::Hook;
@@ -46,11 +47,14 @@ pub(crate) struct AgentCore {
     pub(crate) ask_limit: Option<AskLimit>,
     pub(crate) parallel_tools: usize,
     pub(crate) execute_tools: bool,
-    pub(crate) on_approval: OnApproval,
+    /// Who answers; whoever answers for the run above, if it says nothing.
+    pub(crate) on_approval: Option<OnApproval>,
     pub(crate) context: Option<ContextPolicy>,
     pub(crate) output: Option<OutputSpec>,
     pub(crate) output_retries: u32,
     pub(crate) state: serde_json::Map<String, serde_json::Value>,
+    pub(crate) family: Arc<Family>,
+    pub(crate) hand_offs_max: u32,
     pub(crate) session_store: Option<Arc<dyn SessionStore>>,
     pub(crate) env: Env,
 }

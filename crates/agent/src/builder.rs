@@ -13,8 +13,10 @@ use serde_json::Map;
 
 use crate::agent::{Agent, AgentCore, ContextPolicy};
 use crate::approval::OnApproval;
+use crate::child::{AgentRef, Delegate, FanOut, task_tools};
 use crate::context::ContextStrategy;
 use crate::error::BuildError;
+use crate::hand_off::{HAND_OFFS_DEFAULT, HandOffTo};
 use crate::hook::{Hook, HookError};
 use crate::output::{OutputSpec, parse};
 use crate::prompt::{InstructionCx, Instructions, PromptError, Template};
@@ -48,11 +50,13 @@ impl AgentBuilder {
             ask_limit: None,
             parallel_tools: PARALLEL_TOOLS_DEFAULT,
             execute_tools: true,
-            on_approval: OnApproval::Deny,
+            on_approval: None,
             context: None,
             output: None,
             output_retries: OUTPUT_RETRIES_DEFAULT,
             state: Map::new(),
+            family: Arc::default(),
+            hand_offs_max: HAND_OFFS_DEFAULT,
             session_store: None,
             env: Env::system(),
         };
@@ -129,6 +133,49 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
+    /// Lets the model use another agent as a tool. It sees only the task it is given, and its answer is the result.
+    pub fn subagent(mut self, agent: impl Into<AgentRef>, terms: Delegate) -> Self {
+        let agent = agent.into();
+        let first = self.core.family.delegates.is_empty();
+        let tools = if first { task_tools::tools() } else { Ok(Vec::new()) };
+        match tools.and_then(|more| Ok((terms.tool(&agent)?, more))) {
+            Ok((tool, more)) => {
+                self.core.tools.push(tool);
+                self.core.tools.extend(more);
+            }
+            Err(problem) => self.fault(problem),
+        }
+        Arc::make_mut(&mut self.core.family).delegates.push((agent, terms));
+        self
+    }
+
+    /// Lets the model split work among many runs of another agent.
+    pub fn fan_out(mut self, agent: impl Into<AgentRef>, terms: FanOut) -> Self {
+        match terms.tool() {
+            Ok(tool) => self.core.tools.push(tool),
+            Err(problem) => self.fault(problem),
+        }
+        Arc::make_mut(&mut self.core.family).fan_outs.push((agent.into(), terms));
+        self
+    }
+
+    /// Lets the model give the conversation to another agent, which goes on with it under its own instructions and tools.
+    pub fn hand_off(mut self, agent: impl Into<AgentRef>, terms: HandOffTo) -> Self {
+        let agent = agent.into();
+        match terms.tool(&agent) {
+            Ok(tool) => self.core.tools.push(tool),
+            Err(problem) => self.fault(problem),
+        }
+        Arc::make_mut(&mut self.core.family).hand_offs.push((agent, terms));
+        self
+    }
+
+    /// Sets how often the conversation may change hands in one run; then the agent that has it must answer.
+    pub fn max_hand_offs(mut self, hand_offs: u32) -> Self {
+        self.core.hand_offs_max = hand_offs;
+        self
+    }
+
     /// Adds a rule about tool calls: allow, ask a person, or deny. Of all rules the strictest counts.
     pub fn rule(mut self, rule: impl Fn(&CallFacts<'_>) -> Ruling + Send + Sync + 'static) -> Self {
         self.core.guard.add_rule(rule);
@@ -184,7 +231,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
 
     /// Sets who answers when a tool needs a person's decision.
     pub fn on_approval(mut self, on_approval: OnApproval) -> Self {
-        self.core.on_approval = on_approval;
+        self.core.on_approval = Some(on_approval);
         self
     }
 

@@ -6,6 +6,7 @@
 mod ask;
 mod feed;
 mod fit;
+mod hand_off;
 mod interrupt;
 mod journaled;
 mod model_call;
@@ -34,13 +35,14 @@ use tracing::Instrument;
 use self::fit::TokenLedger;
 use self::interrupt::Interrupt;
 use self::session::BoundSession;
-use self::setup::Cx;
+pub(crate) use self::setup::Cx;
 use self::toolbox::Toolbox;
 use crate::agent::AgentCore;
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
 use crate::hook::{Entry, RunEnd};
 use crate::outcome::{Outcome, RunResult, Suspended};
+use crate::pot::Pot;
 use crate::request::{Begin, ContextPreview, RunOptions};
 use crate::run::{Fed, Feed, Run, Step};
 use crate::stream::EventQueue;
@@ -53,6 +55,7 @@ pub(crate) struct Prepared {
     pub(crate) options: RunOptions,
     pub(crate) queue: Arc<EventQueue>,
     pub(crate) control: Arc<Control>,
+    pub(crate) pot: Arc<Pot>,
 }
 
 /// Drives a run to its end. Ends with exactly one terminal event and, if it began, exactly one `after_run`.
@@ -64,6 +67,10 @@ pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
         let outcome = AssertUnwindSafe(live(&cx, begin, &input)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| Err(Error::Bug(panic_text(&*panic))));
         let mut outcome = outcome.and_then(|outcome| cx.check_answer(outcome));
+        // However it ended: nothing that it started is left behind.
+        if let Some(local) = &cx.local {
+            local.close().await;
+        }
         let unanswered = cx.control.close();
         if unanswered > 0 {
             let message = format!(
@@ -202,6 +209,7 @@ fn empty_summary(cx: &Cx) -> RunSummary {
         duration: std::time::Duration::ZERO,
         agent: cx.core.name.to_string(),
         response_id: None,
+        agents: Vec::new(),
     }
 }
 
@@ -284,8 +292,12 @@ impl Driver {
     async fn perform(&mut self) -> Result<Next, Error> {
         self.safe_point().await?;
         match self.next_step()? {
-            Step::CallModel { turn, without_tools } => self.call_model(turn, without_tools).await?,
+            Step::CallModel { turn, without_tools } => match self.cx.pot.spent_above() {
+                None => self.call_model(turn, without_tools).await?,
+                Some(reached) => self.stop_at(reached)?,
+            },
             Step::CallTools(tickets) => self.call_tools(tickets).await?,
+            Step::HandOff { to } => Box::pin(self.hand_off(&to)).await?,
             Step::AskLimit(question) => Box::pin(self.ask_limit(question)).await?,
             Step::CheckOutput(raw) => self.check_output(&raw)?,
             Step::Wait(_) => return Ok(Next::Suspend),
@@ -354,7 +366,35 @@ impl Driver {
         ended.then(|| self.cx.control.take_follow_up_or_close()).flatten()
     }
 
+    /// A limit of a run above is used up: no further request may start.
+    fn stop_at(&mut self, reached: LimitReached) -> Result<(), Error> {
+        self.tell_limit(reached);
+        let (reason, at) = (StopReason::Limit, self.now());
+        self.feed(Feed::Stopped { partial: None, cost: None, reason, at })?;
+        Ok(())
+    }
+
+    /// Counts what runs below have used.
+    fn count_children(&mut self) -> Result<(), Error> {
+        let Some(host) = &self.cx.children else { return Ok(()) };
+        for (child, used) in host.take_used() {
+            if !self.run.counts_child(child) {
+                self.feed(Feed::ChildUsed { child, used })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what the run has started and nobody asked for, and counts it.
+    async fn close_children(&mut self) -> Result<(), Error> {
+        if let (Some(local), Some(host)) = (&self.cx.local, &self.cx.children) {
+            host.note(&local.close().await);
+        }
+        self.count_children()
+    }
+
     async fn finish(&mut self, interrupt: &mut Interrupt<'_>) -> Result<Outcome, Error> {
+        self.close_children().await?;
         let mut summary = self.run.summary(self.now());
         if let Some(reached) = &summary.limit {
             self.tell_limit(reached.clone());

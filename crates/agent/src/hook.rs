@@ -11,13 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_core::{Compaction, ErrorInfo, Part, RunId, RunSummary, TaskId, ToolCall};
+use provost_core::{Compaction, ErrorInfo, HandOff, Part, RunId, RunSummary, ToolCall};
 use provost_model::{ChatRequest, ModelError, ModelResponse};
 use provost_tool::{Deps, State, ToolOutput};
 
 pub(crate) use chain::Hooks;
 pub use event::{HookEvent, HookPoint};
 pub use observe::Observe;
+
+use crate::session::Session;
 
 /// What a hook knows about the run it is called in.
 #[derive(Debug, Clone)]
@@ -26,8 +28,10 @@ pub struct HookCx {
     pub run_id: RunId,
     /// The agent, with the agents above it.
     pub agent: Arc<str>,
-    /// The background task the run belongs to.
-    pub task_id: Option<TaskId>,
+    /// The background task the run is: `task-1`.
+    pub task_id: Option<Arc<str>>,
+    /// The session the run belongs to.
+    pub session: Option<Session>,
     /// What the program gave.
     pub deps: Deps,
     /// The run's own notes.
@@ -115,8 +119,8 @@ pub struct RunEnd<'a> {
 /// A child agent that works in the background.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubagentInfo {
-    /// The task.
-    pub task_id: TaskId,
+    /// The task: `task-1`.
+    pub task_id: String,
     /// The child.
     pub agent: String,
     /// What it was asked.
@@ -231,6 +235,11 @@ pub trait Hook: Send + Sync + 'static {
 
     /// The run is over, well or not. Called exactly once for each run that began.
     async fn after_run(&self, _cx: &HookCx, _end: &RunEnd<'_>) {}
+
+    /// The conversation is about to go to another agent. May refuse; failing counts as refusing.
+    async fn on_hand_off(&self, _cx: &HookCx, _hand_off: &HandOff) -> Result<Gate, HookError> {
+        Ok(Gate::Allow)
+    }
 
     /// The conversation was shortened.
     async fn on_compaction(&self, _cx: &HookCx, _compaction: &Compaction) {}

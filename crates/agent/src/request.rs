@@ -11,17 +11,20 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, AgentCore};
 use crate::approval::OnApproval;
-use crate::drive::{self, Prepared};
+use crate::child::local::approval_below;
+use crate::child::{Children, HooksFor};
+use crate::drive::{self, Cx, Prepared};
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
 use crate::hook::Hook;
 use crate::journal::Journal;
 use crate::outcome::{Outcome, RunResult, Suspended};
+use crate::pot::Pot;
 use crate::run::Run;
 use crate::session::SessionStore;
-use crate::stream::{EventQueue, RunStream};
+use crate::stream::{EventQueue, RunStream, Upward};
 
 /// How a run begins.
 #[derive(Debug, Clone)]
@@ -72,6 +75,37 @@ pub(crate) struct RunOptions {
     pub(crate) run_id: Option<RunId>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) said_at: Option<Timestamp>,
+    pub(crate) children: Option<Arc<dyn Children>>,
+    pub(crate) above: Option<Above>,
+    pub(crate) pot: Option<Arc<Pot>>,
+}
+
+/// What a run takes over from the run above it.
+#[derive(Clone)]
+pub(crate) struct Above {
+    /// They see it before its own do.
+    pub(crate) hooks: Vec<Arc<dyn Hook>>,
+    /// False leaves out the hooks of its own agent.
+    pub(crate) own_hooks: bool,
+    /// Where decisions of whoever reads the events come in.
+    pub(crate) asks: Arc<Control>,
+    pub(crate) queue: Arc<EventQueue>,
+    /// The call that started it.
+    pub(crate) call_id: String,
+    /// What the model above calls it.
+    pub(crate) label: Option<Arc<str>>,
+}
+
+/// What is said of one run below.
+pub(crate) struct Below<'a> {
+    pub(crate) cx: &'a ToolCx,
+    pub(crate) run: RunId,
+    pub(crate) hooks: HooksFor,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) label: Option<String>,
+    pub(crate) max_turns: Option<u32>,
+    /// True if the call that started it can wait for a person with it.
+    pub(crate) may_suspend: bool,
 }
 
 /// The call a child run is started in.
@@ -104,6 +138,12 @@ pub struct RunBuilder<O: Send + 'static = String> {
 impl<O: Send + 'static> RunBuilder<O> {
     pub(crate) fn new(agent: &Agent<O>, begin: Begin) -> Self {
         Self { agent: agent.clone(), begin, options: RunOptions::default() }
+    }
+
+    /// Starts and ends the run's children in place of tasks of this process; for programs that keep runs themselves.
+    pub fn children(mut self, children: Arc<dyn Children>) -> Self {
+        self.options.children = Some(children);
+        self
     }
 
     /// Continues the conversation of this id in a store, or begins it.
@@ -241,9 +281,9 @@ impl<O: Send + 'static> RunBuilder<O> {
 
     /// The run of somebody who wants only what it comes to.
     fn unwatched(mut self) -> RunStream<O> {
-        let on_approval = self.options.on_approval.as_ref().unwrap_or(&self.agent.core.on_approval);
+        let own = self.agent.core.on_approval.as_ref();
         // Nobody reads the events of this run, so nobody can answer them.
-        if matches!(on_approval, OnApproval::Events) {
+        if matches!(self.options.on_approval.as_ref().or(own), Some(OnApproval::Events)) {
             self.options.on_approval = Some(OnApproval::Deny);
         }
         self.start(Reader::Nobody)
@@ -278,11 +318,18 @@ impl<O: Send + 'static> RunBuilder<O> {
         let cancel =
             self.options.cancel.as_ref().map(CancellationToken::child_token).unwrap_or_default();
         let control = Arc::new(Control::new(cancel));
-        let queue =
-            EventQueue::new(run_id, self.options.path(&self.agent.core.name), env, next_seq);
-        let queue = Arc::new(match reader {
-            Reader::Stream => queue,
-            Reader::Nobody => queue.unread(),
+        let path = self.options.path(&self.agent.core.name);
+        let queue = Arc::new(match (&self.options.above, reader) {
+            (Some(above), _) => {
+                let (queue, call_id) = (Arc::clone(&above.queue), above.call_id.clone());
+                EventQueue::new(run_id, path, env, next_seq).below(Upward { queue, call_id })
+            }
+            (None, Reader::Stream) => EventQueue::new(run_id, path, env, next_seq),
+            (None, Reader::Nobody) => EventQueue::new(run_id, path, env, next_seq).unread(),
+        });
+        let pot = self.options.pot.clone().unwrap_or_else(|| {
+            let limits = self.options.limits.as_ref().unwrap_or(&self.agent.core.limits);
+            Arc::new(Pot::new(limits.clone(), None))
         });
         Box::new(Prepared {
             core: self.agent.core,
@@ -291,7 +338,67 @@ impl<O: Send + 'static> RunBuilder<O> {
             options: self.options,
             queue,
             control,
+            pot,
         })
+    }
+}
+
+impl RunBuilder {
+    /// A run below another one: a task to begin with, or one that waited for a person and may go on.
+    pub(crate) fn below(
+        parent: &Arc<Cx>,
+        core: Arc<AgentCore>,
+        (task, waiting): (String, Option<Suspended>),
+        below: Below<'_>,
+    ) -> Self {
+        let Below { cx, run, hooks, cancel, label, max_turns, may_suspend } = below;
+        let agent = Agent { core, decode: |text| Ok(text.to_owned()) };
+        let begin = match waiting {
+            Some(suspended) => Begin::Resume(Box::new(suspended.approve_all())),
+            None => Begin::Message(task.into()),
+        };
+        let own = agent.core.on_approval.clone();
+        let mut limits = agent.core.limits.clone();
+        limits.turns = max_turns.or(limits.turns);
+        let from_above = match hooks {
+            HooksFor::Inherit => parent.hooks.all().to_vec(),
+            HooksFor::Own | HooksFor::None => Vec::new(),
+        };
+        let mut builder = Self::new(&agent, begin);
+        builder.options = RunOptions {
+            deps: parent.deps.clone(),
+            pot: Some(Arc::new(Pot::new(limits.clone(), Some(Arc::clone(&parent.pot))))),
+            limits: Some(limits),
+            on_approval: Some(approval_below(own.as_ref(), &parent.on_approval, may_suspend)),
+            run_id: Some(run),
+            above: Some(Above {
+                hooks: from_above,
+                own_hooks: hooks != HooksFor::None,
+                asks: Arc::clone(&parent.asks),
+                queue: Arc::clone(&parent.queue),
+                call_id: cx.call_id().to_owned(),
+                label: label.map(Into::into),
+            }),
+            ..RunOptions::default()
+        };
+        builder = builder.within(cx);
+        builder.options.cancel = Some(cancel);
+        builder
+    }
+
+    /// What a run below uses, while it runs.
+    pub(crate) fn pot(&self) -> Arc<Pot> {
+        self.options.pot.clone().unwrap_or_else(|| Arc::new(Pot::new(Limits::default(), None)))
+    }
+
+    /// The agent with the agents above it.
+    pub(crate) fn path(&self) -> Arc<str> {
+        self.options.path(&self.agent.core.name)
+    }
+
+    /// Runs a run below to its end; whoever reads the run above sees its events.
+    pub(crate) async fn outcome_below(self) -> Result<Outcome, Error> {
+        drive::drive(self.prepare(Reader::Nobody)).await
     }
 }
 

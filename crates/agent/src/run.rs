@@ -10,9 +10,11 @@
 
 mod answered;
 mod at_limit;
+mod below;
 mod call;
 mod data;
 mod feed;
+mod hand_off;
 mod limit;
 mod output;
 mod round;
@@ -23,7 +25,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use provost_core::{
-    LimitReached, Limits, Message, Money, RunId, RunSummary, StopReason, Timestamp, ToolCall, Usage,
+    AgentUsed, LimitReached, Limits, Message, Money, RunId, RunSummary, StopReason, Timestamp,
+    ToolCall, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -32,6 +35,8 @@ use call::CallIds;
 pub use call::{Answer, CallState};
 pub use data::{BeginWith, Beginning, Fed, Feed, Piece};
 pub use feed::FeedError;
+pub(crate) use hand_off::tool_part;
+pub use hand_off::{HandedOff, TRANSFER_PREFIX};
 pub use limit::{AtLimit, LimitDecision, LimitQuestion};
 pub use start::{ContinueError, RunStart};
 pub(crate) use step::answer_to;
@@ -55,6 +60,12 @@ pub struct RunConfig {
     pub output_retries: u32,
     /// Agents above this one.
     pub depth: u32,
+    /// How often the conversation may go from one agent to another.
+    #[serde(default)]
+    pub hand_offs_max: u32,
+    /// The agents that the first one may give it to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<Arc<str>>,
 }
 
 /// How the final answer is obtained.
@@ -114,6 +125,15 @@ pub struct Run {
     call_ids: CallIds,
     /// The limit after which the model has only a last word.
     last_word: Option<LimitReached>,
+    /// What runs below used, by run; it is part of `usage` and `cost`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    below: BTreeMap<RunId, Vec<AgentUsed>>,
+    /// The agents that the conversation was given to, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    handed_to: Vec<Arc<str>>,
+    /// The agents that the one that has it now may give it to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    transfers: Vec<Arc<str>>,
 }
 
 /// Changes of the stored session that wait to be committed.
@@ -151,6 +171,8 @@ enum Phase {
     Model { without_tools: bool },
     /// Calls are to run.
     Tools { calls: Vec<CallState> },
+    /// Another agent is to go on.
+    HandOff { to: Arc<str>, reason: Option<String> },
     /// Somebody must say what happens at a limit.
     AtLimit { question: LimitQuestion },
     /// The answer must be checked; `calls` are the calls of the same answer, if the answer came as a call.
@@ -295,8 +317,9 @@ impl Run {
             turns: self.turns,
             tool_calls: self.tool_calls,
             duration: ending.map_or(now, |ending| ending.at).since(self.started_at),
-            agent: self.agent.rsplit('/').next().unwrap_or_default().to_owned(),
+            agent: self.active_agent().to_owned(),
             response_id: self.last.response_id.clone(),
+            agents: self.used_by_agent(),
         }
     }
 

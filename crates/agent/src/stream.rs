@@ -34,12 +34,22 @@ pub(crate) struct EventQueue {
     reader: AtomicWaker,
     /// The driver can go on. Asking it in vain after every event would cost more than the event.
     is_due: AtomicBool,
+    /// Where the events of a run below go: to the stream of the run above, under the call that started it.
+    upward: Option<Upward>,
+}
+
+/// The way up from a run below.
+pub(crate) struct Upward {
+    pub(crate) queue: Arc<EventQueue>,
+    pub(crate) call_id: String,
 }
 
 #[derive(Default)]
 struct Waiting {
     events: VecDeque<Event>,
     next_seq: u64,
+    /// The agent that has the conversation, where it is not the first one.
+    agent: Option<Arc<str>>,
     /// The reader polls the driver right now and looks here when that is done: it need not be woken.
     is_read: bool,
     /// Nobody reads any more.
@@ -58,7 +68,18 @@ impl EventQueue {
             waiting,
             reader: AtomicWaker::new(),
             is_due: AtomicBool::new(true),
+            upward: None,
         }
+    }
+
+    /// The same for a run below: whoever reads the run above sees it there.
+    pub(crate) fn below(self, upward: Upward) -> Self {
+        Self { is_unread: upward.queue.is_unread, upward: Some(upward), ..self }
+    }
+
+    /// Another agent has the conversation now.
+    pub(crate) fn set_agent(&self, agent: &Arc<str>) {
+        self.lock().agent = Some(Arc::clone(agent));
     }
 
     /// The same for a run that nobody watches.
@@ -83,31 +104,29 @@ impl EventQueue {
     /// The same for an event that costs something to make.
     pub(crate) fn emit_with(&self, make: impl FnOnce() -> EventKind) {
         if !self.is_unread {
-            self.put(make());
+            self.put(make(), /*of_below*/ None);
         }
     }
 
-    fn put(&self, kind: EventKind) {
+    /// Puts an event, of this run or of the agent below that it was passed up from.
+    fn put(&self, kind: EventKind, of_below: Option<Arc<str>>) {
         let at = self.env.now();
         let mut waiting = self.lock();
-        if waiting.abandoned {
-            return;
-        }
-        if matches!(kind, EventKind::ToolProgress { .. })
-            && waiting.events.len() >= PROGRESS_WAITING_MAX
-        {
+        if waiting.abandoned || may_be_dropped(&kind, waiting.events.len()) {
             return;
         }
         let seq = waiting.next_seq;
         waiting.next_seq += 1;
-        waiting.events.push_back(Event {
-            v: EVENT_VERSION,
-            run_id: self.run_id,
-            seq,
-            at,
-            agent: Arc::clone(&self.agent),
-            kind,
-        });
+        let agent =
+            of_below.unwrap_or_else(|| Arc::clone(waiting.agent.as_ref().unwrap_or(&self.agent)));
+        let event = Event { v: EVENT_VERSION, run_id: self.run_id, seq, at, agent, kind };
+        if let Some(Upward { queue, call_id }) = &self.upward {
+            drop(waiting);
+            let agent = Arc::clone(&event.agent);
+            let kind = EventKind::Child { call_id: call_id.clone(), event: Box::new(event) };
+            return queue.put(kind, Some(agent));
+        }
+        waiting.events.push_back(event);
         let is_read = waiting.is_read;
         drop(waiting);
         // Tools run in tasks of their own: their progress must wake whoever reads.
@@ -120,7 +139,8 @@ impl EventQueue {
     ///
     /// The stream polls the driver only when it has nothing left to give, so to be due is enough.
     pub(crate) async fn taken(&self) {
-        if self.is_unread {
+        // A run below does not wait for whoever watches the run above: what it may lose is left out.
+        if self.is_unread || self.upward.is_some() {
             return;
         }
         std::future::poll_fn(|_| {
@@ -137,7 +157,7 @@ impl EventQueue {
 
     /// True if the reader is far behind.
     pub(crate) fn is_backed_up(&self) -> bool {
-        !self.is_unread && self.lock().events.len() >= DELTAS_WAITING_MAX
+        !self.is_unread && self.upward.is_none() && self.lock().events.len() >= DELTAS_WAITING_MAX
     }
 
     fn abandon(&self) {
@@ -156,6 +176,24 @@ impl EventQueue {
         let event = waiting.events.pop_front();
         waiting.is_read = then_polls && event.is_none();
         event
+    }
+}
+
+/// What a reader that is so far behind does without: progress, and the deltas of runs below, which are told whole in the end.
+fn may_be_dropped(kind: &EventKind, behind: usize) -> bool {
+    match kind {
+        EventKind::ToolProgress { .. } => behind >= PROGRESS_WAITING_MAX,
+        EventKind::Child { event, .. } => {
+            behind >= DELTAS_WAITING_MAX
+                && matches!(
+                    event.innermost().kind,
+                    EventKind::TextDelta { .. }
+                        | EventKind::ReasoningDelta { .. }
+                        | EventKind::ToolCallDelta { .. }
+                        | EventKind::ToolProgress { .. }
+                )
+        }
+        _ => false,
     }
 }
 

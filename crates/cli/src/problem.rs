@@ -150,6 +150,7 @@ pub(crate) mod tests {
             duration: Duration::ZERO,
             agent: "a".to_owned(),
             response_id: None,
+            agents: Vec::new(),
         }
     }
 

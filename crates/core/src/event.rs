@@ -157,6 +157,25 @@ pub enum EventKind {
     Paused,
     /// The run goes on.
     Unpaused,
+    /// Something happened in a run below this one. `agent` says in which.
+    Child {
+        /// The call of this run that the child was started by.
+        call_id: String,
+        /// What happened there, as that run tells it.
+        event: Box<Event>,
+    },
+    /// Another agent goes on with the conversation.
+    HandedOff(Box<HandOff>),
+    /// A member joined the team of this run.
+    TeammateSpawned(Box<Teammate>),
+    /// A member of the team is done.
+    TeammateComplete(Box<Teammate>),
+    /// A member of the team failed.
+    TeammateError(Box<Teammate>),
+    /// A member of the team was stopped.
+    TeammateStopped(Box<Teammate>),
+    /// A member said something to another one, or to all.
+    TeamMessage(Box<TeamMessage>),
     /// Something the user should know that did not stop the run.
     Warning {
         /// What.
@@ -201,6 +220,92 @@ impl EventKind {
                 | Self::Cancelled
         )
     }
+}
+
+impl Event {
+    /// The event itself, out of the runs it was passed up through.
+    pub fn innermost(&self) -> &Self {
+        let mut event = self;
+        while let EventKind::Child { event: below, .. } = &event.kind {
+            event = below;
+        }
+        event
+    }
+
+    /// How many runs are between the one that tells this and the one it happened in.
+    pub fn level(&self) -> u32 {
+        match &self.kind {
+            EventKind::Child { event, .. } => 1 + event.level(),
+            _ => 0,
+        }
+    }
+}
+
+/// How a conversation went from one agent to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HandOff {
+    /// The agent that gave it away.
+    pub from: String,
+    /// The agent that goes on with it.
+    pub to: String,
+    /// Why, in the words of the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A member of a team, as an event tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Teammate {
+    /// The team.
+    pub team: String,
+    /// The member's name.
+    pub member: String,
+    /// What it was asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub task: String,
+    /// What it gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A message between members of a team.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TeamMessage {
+    /// The message: `msg-1`.
+    pub id: String,
+    /// Who said it.
+    pub from: String,
+    /// To whom; `*` for all.
+    pub to: String,
+    /// What.
+    pub content: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What one agent of a run used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentUsed {
+    /// The agent, with the agents above it.
+    pub agent: String,
+    /// Model calls.
+    pub turns: u32,
+    /// Tokens.
+    pub usage: Usage,
+    /// Money, where the price is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
+    /// Model calls whose price is not known.
+    #[serde(default, skip_serializing_if = "is_none_unpriced")]
+    pub unpriced_calls: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_none_unpriced(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A question to a person: may this exact call run?
@@ -315,7 +420,7 @@ pub struct RunSummary {
     /// Every tool result of the run, in call order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_results: Vec<ToolResult>,
-    /// Tokens of all model calls.
+    /// Tokens of all model calls, those of runs below included.
     pub usage: Usage,
     /// Money of all model calls whose price is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -335,6 +440,9 @@ pub struct RunSummary {
     /// The provider's id of the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_id: Option<String>,
+    /// What each agent used, where there was more than one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentUsed>,
 }
 
 #[cfg(test)]

@@ -201,6 +201,10 @@ id_type!(
     /// One event on its way to such an address.
     WebhookPostId, "whp"
 );
+id_type!(
+    /// Something that is remembered about somebody.
+    MemoryId, "mem"
+);
 
 #[cfg(test)]
 mod tests {

@@ -26,12 +26,12 @@ pub use content::{
 pub use env::Env;
 pub use error::{ErrorInfo, ErrorKind};
 pub use event::{
-    ApprovalDecision, ApprovalRequest, Compaction, EVENT_VERSION, Event, EventKind, LimitKind,
-    LimitReached, RunSummary,
+    AgentUsed, ApprovalDecision, ApprovalRequest, Compaction, EVENT_VERSION, Event, EventKind,
+    HandOff, LimitKind, LimitReached, RunSummary, TeamMessage, Teammate,
 };
 pub use id::{
-    ApprovalId, DeliveryId, ExecutionId, IdError, InputId, MessageId, RunId, SessionId, TaskId,
-    TokenId, TypedId, WebhookId, WebhookPostId, WorkerId,
+    ApprovalId, DeliveryId, ExecutionId, IdError, InputId, MemoryId, MessageId, RunId, SessionId,
+    TaskId, TokenId, TypedId, WebhookId, WebhookPostId, WorkerId,
 };
 pub use limits::Limits;
 pub use message::{Message, Role, StopReason};

@@ -199,6 +199,7 @@ fn empty_summary(agent: &str) -> RunSummary {
         duration: Duration::ZERO,
         agent: agent.to_owned(),
         response_id: None,
+        agents: Vec::new(),
     }
 }
 

@@ -32,7 +32,7 @@ impl Cx {
         }
         let request = ApprovalRequest { id: self.env.id(), call: call.clone(), hint, payload };
         if matches!(self.on_approval, OnApproval::Events) {
-            self.control.expect_decision(request.id);
+            self.asks.expect_decision(request.id);
         }
         self.queue.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
         let decision = match &self.on_approval {
@@ -40,7 +40,7 @@ impl Cx {
                 Ok(decision) => decision,
                 Err(problem) => ApprovalDecision::Deny { reason: problem },
             },
-            OnApproval::Events => self.control.decision(request.id).await,
+            OnApproval::Events => self.asks.decision(request.id).await,
             _ => return Err(request),
         };
         let id = request.id;

@@ -184,6 +184,7 @@ impl Driver {
         let (usage, stop) = (response.usage, response.stop);
         self.learn(&usage);
         let cost = self.price(&response);
+        self.cx.pot.add(usage, cost);
         let produced = self.run.produced().len();
         let at = self.now();
         self.run.admit(&mut response, at);

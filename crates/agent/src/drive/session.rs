@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::outcome::SessionPoint;
 use crate::request::RunOptions;
 use crate::run::Feed;
-use crate::session::{Change, SessionStore};
+use crate::session::{Change, Session, SessionStore};
 
 /// A store and an id in it.
 type NamedSession = (Arc<dyn SessionStore>, String);
@@ -71,6 +71,12 @@ impl BoundSession {
     ) -> Result<Option<Self>, Error> {
         let named = Self::named(options, core)?;
         Ok(named.map(|(store, id)| Self { store, id, revision }))
+    }
+
+    /// The session a run names, for those who look at it from outside.
+    pub(crate) fn of_run(options: &RunOptions, core: &AgentCore) -> Option<Session> {
+        let (store, id) = Self::named(options, core).ok().flatten()?;
+        Some(Session::new(store, id))
     }
 
     pub(crate) fn point(&self) -> SessionPoint {

@@ -1,6 +1,6 @@
 //! Getting a run ready: checks, instructions, the conversation so far.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use provost_core::{Env, EventKind, LimitKind, LimitReached, Message, Role, RunId, Timestamp};
 use provost_model::{ChatModel, Settings};
@@ -13,20 +13,28 @@ use super::{Driver, Prepared, hook_error};
 use crate::agent::AgentCore;
 use crate::approval::OnApproval;
 use crate::builder::check_tools;
+use crate::child::local::{LocalChildren, LocalHost};
+use crate::child::{ChildHost, HooksFor, Hop};
 use crate::context;
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
-use crate::hook::{Gate, HookCx, Hooks};
+use crate::hook::{Gate, Hook, HookCx, Hooks};
 use crate::journal::Journal;
 use crate::outcome::{Outcome, Suspended};
+use crate::pot::Pot;
 use crate::prompt::InstructionCx;
 use crate::request::{Begin, Restored, RunOptions};
-use crate::run::{BeginWith, Beginning, Feed, OutputPlan, Run, RunConfig};
+use crate::run::{
+    BeginWith, Beginning, Feed, OutputPlan, Run, RunConfig, TRANSFER_PREFIX, tool_part,
+};
 use crate::stream::EventQueue;
 
 /// What all parts of the driver, and the tools it runs, share. Nothing in it changes hands during the run.
 pub(crate) struct Cx {
+    /// The agent that has the conversation.
     pub(crate) core: Arc<AgentCore>,
+    /// The agent of the run.
+    root: Arc<AgentCore>,
     pub(crate) run_id: RunId,
     /// The agent, with the agents above it.
     pub(crate) agent: Arc<str>,
@@ -44,45 +52,147 @@ pub(crate) struct Cx {
     pub(crate) started_at: Timestamp,
     pub(crate) queue: Arc<EventQueue>,
     pub(crate) control: Arc<Control>,
+    /// Where decisions of whoever reads the events come in.
+    pub(crate) asks: Arc<Control>,
+    pub(crate) pot: Arc<Pot>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
+    /// The runs below, if the agent may have any.
+    pub(crate) children: Option<ChildHost>,
+    /// The same, where they are tasks of this process.
+    pub(crate) local: Option<Arc<LocalChildren>>,
     options: RunOptions,
 }
 
 /// Joins what the agent and the run give.
 pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
-    let Prepared { core, run_id, begin, mut options, queue, control } = *prepared;
+    let Prepared { core, run_id, begin, mut options, queue, control, pot } = *prepared;
     let mut values = begin.going_on().map_or_else(|| core.state.clone(), |run| run.state().clone());
     values.append(&mut options.state);
-    let state = State::new(values);
-    let agent = options.path(&core.name);
-    let hook_cx = HookCx {
+    let asks = options.above.as_ref().map_or(&control, |above| &above.asks);
+    let asks = Arc::clone(asks);
+    let parts = Parts {
+        root: Arc::clone(&core),
+        core,
+        hooks_of: HooksFor::Inherit,
         run_id,
-        agent: Arc::clone(&agent),
-        task_id: None,
-        deps: options.deps.clone(),
-        state: state.clone(),
-    };
-    let hooks: Vec<_> = core.hooks.iter().chain(&options.hooks).cloned().collect();
-    let cx = Cx {
-        run_id,
-        agent,
-        depth: options.parent.as_ref().map_or(0, |parent| parent.depth + 1),
-        model: options.model.clone().unwrap_or_else(|| Arc::clone(&core.model)),
-        settings: options.settings.clone().unwrap_or_else(|| core.settings.clone()),
-        tools: core.tools.iter().chain(&options.tools).cloned().collect(),
-        hooks: Hooks::new(hooks, hook_cx, core.env.clone()),
-        on_approval: options.on_approval.clone().unwrap_or_else(|| core.on_approval.clone()),
-        deps: options.deps.clone(),
-        state,
-        started_at: core.env.now(),
-        env: core.env.clone(),
+        state: State::new(values),
+        options,
         queue,
         control,
-        journal: options.journal.clone(),
-        core,
-        options,
+        asks,
+        pot,
+        local: None,
     };
-    (begin, Arc::new(cx))
+    (begin, parts.join())
+}
+
+/// What a [`Cx`] is made of.
+struct Parts {
+    root: Arc<AgentCore>,
+    core: Arc<AgentCore>,
+    /// Whose hooks see what the agent does, where it is not the run's first one.
+    hooks_of: HooksFor,
+    run_id: RunId,
+    state: State,
+    options: RunOptions,
+    queue: Arc<EventQueue>,
+    control: Arc<Control>,
+    asks: Arc<Control>,
+    pot: Arc<Pot>,
+    local: Option<Arc<LocalChildren>>,
+}
+
+impl Parts {
+    fn join(self) -> Arc<Cx> {
+        if self.local.is_none() && !self.core.family.has_children() {
+            return Arc::new(self.joined(None));
+        }
+        Arc::new_cyclic(|cx| {
+            let parts = match (&self.local, &self.options.children) {
+                (None, None) => {
+                    let local = Some(Arc::new(LocalChildren::new(Weak::clone(cx))));
+                    Self { local, ..self }
+                }
+                _ => self,
+            };
+            let host = match (&parts.options.children, &parts.local) {
+                (Some(children), _) => Some(ChildHost::new(Arc::clone(children))),
+                (None, Some(local)) => {
+                    local.move_to(Weak::clone(cx));
+                    Some(ChildHost::new(Arc::new(LocalHost(Arc::clone(local)))))
+                }
+                (None, None) => None,
+            };
+            parts.joined(host)
+        })
+    }
+
+    fn joined(self, children: Option<ChildHost>) -> Cx {
+        let is_root = Arc::ptr_eq(&self.root, &self.core);
+        let hooks = self.hooks();
+        let Self { root, core, run_id, state, options, queue, control, asks, pot, local, .. } =
+            self;
+        let mut deps = options.deps.clone();
+        if let Some(children) = &children {
+            deps = deps.with(children.clone());
+        }
+        let agent = options.path(&core.name);
+        let label = options.above.as_ref().and_then(|above| above.label.clone());
+        let hook_cx = HookCx {
+            run_id,
+            agent: Arc::clone(&agent),
+            task_id: label,
+            session: BoundSession::of_run(&options, &root),
+            deps: deps.clone(),
+            state: state.clone(),
+        };
+        // What the run gives in place of its agent's is not meant for other agents.
+        let model = options.model.clone().filter(|_| is_root);
+        let settings = options.settings.clone().filter(|_| is_root);
+        let on_approval = options.on_approval.clone();
+        let on_approval =
+            on_approval.or_else(|| core.on_approval.clone()).or_else(|| root.on_approval.clone());
+        Cx {
+            run_id,
+            agent,
+            depth: options.parent.as_ref().map_or(0, |parent| parent.depth + 1),
+            model: model.unwrap_or_else(|| Arc::clone(&core.model)),
+            settings: settings.unwrap_or_else(|| core.settings.clone()),
+            tools: core.tools.iter().chain(&options.tools).cloned().collect(),
+            hooks: Hooks::new(hooks, hook_cx, root.env.clone()),
+            on_approval: on_approval.unwrap_or_default(),
+            deps,
+            state,
+            started_at: root.env.now(),
+            env: root.env.clone(),
+            queue,
+            control,
+            asks,
+            pot,
+            journal: options.journal.clone(),
+            children,
+            local,
+            core,
+            root,
+            options,
+        }
+    }
+
+    /// The hooks of the run, in the order they are asked.
+    fn hooks(&self) -> Vec<Arc<dyn Hook>> {
+        let above = self.options.above.as_ref();
+        let mut hooks: Vec<_> = above.map(|above| above.hooks.clone()).unwrap_or_default();
+        let own = above.is_none_or(|above| above.own_hooks);
+        let is_root = Arc::ptr_eq(&self.root, &self.core);
+        if own && (is_root || self.hooks_of == HooksFor::Inherit) {
+            hooks.extend(self.root.hooks.iter().cloned());
+        }
+        if own && !is_root && self.hooks_of != HooksFor::None {
+            hooks.extend(self.core.hooks.iter().cloned());
+        }
+        hooks.extend(self.options.hooks.iter().cloned());
+        hooks
+    }
 }
 
 pub(crate) fn input_text(begin: &Begin) -> String {
@@ -93,6 +203,57 @@ pub(crate) fn input_text(begin: &Begin) -> String {
 }
 
 impl Cx {
+    /// The same run in the hands of another agent that the active one names.
+    pub(crate) fn handed_to(&self, to: &str) -> Result<Arc<Self>, Error> {
+        let hop = Hop::HandOff { agent: to.to_owned() };
+        let found = self.core.below(&[hop]).map_err(Error::Start)?;
+        let root = &self.root;
+        let core = match Arc::ptr_eq(root, &found.core) {
+            true => found.core,
+            // The answer is what the run was asked for, whoever gives it.
+            false => Arc::new(AgentCore {
+                output: root.output.clone(),
+                output_retries: root.output_retries,
+                execute_tools: root.execute_tools,
+                ask_limit: root.ask_limit.clone(),
+                ..AgentCore::clone(&found.core)
+            }),
+        };
+        let parts = Parts {
+            root: Arc::clone(root),
+            core,
+            hooks_of: found.hooks,
+            run_id: self.run_id,
+            state: self.state.clone(),
+            options: self.options.clone(),
+            queue: Arc::clone(&self.queue),
+            control: Arc::clone(&self.control),
+            asks: Arc::clone(&self.asks),
+            pot: Arc::clone(&self.pot),
+            local: self.local.clone(),
+        };
+        let next = parts.join();
+        next.check()?;
+        next.queue.set_agent(&next.agent);
+        Ok(next)
+    }
+
+    /// The same run in the hands of whoever had it when it was stored.
+    fn handed_along(self: &Arc<Self>, run: &Run) -> Result<Arc<Self>, Error> {
+        let mut cx = Arc::clone(self);
+        for to in run.handed_to() {
+            cx = cx.handed_to(to)?;
+        }
+        Ok(cx)
+    }
+
+    /// True for a tool by which the conversation is given away.
+    pub(crate) fn gives_away(&self, tool: &str) -> bool {
+        let name = tool.strip_prefix(TRANSFER_PREFIX);
+        let of_tool = |name| self.transfers().iter().any(|to| tool_part(to) == name);
+        name.is_some_and(of_tool)
+    }
+
     /// Lets hooks see, change or refuse the user's message.
     pub(crate) async fn check_message(&self, input: &mut UserInput) -> Result<(), Error> {
         match self
@@ -208,10 +369,12 @@ impl Cx {
             output: plan.unwrap_or_default(),
             output_retries: self.core.output_retries,
             depth: self.depth,
+            hand_offs_max: self.core.hand_offs_max,
+            transfers: self.transfers(),
         }
     }
 
-    async fn instructions(&self, plan: &OutputPlan) -> Result<Option<Arc<str>>, Error> {
+    pub(crate) async fn instructions(&self, plan: &OutputPlan) -> Result<Option<Arc<str>>, Error> {
         let cx = InstructionCx {
             run_id: self.run_id,
             agent: Arc::clone(&self.agent),
@@ -233,6 +396,10 @@ impl Cx {
 /// Loads the conversation and makes the run.
 pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
     cx.check()?;
+    let cx = &match begin.going_on() {
+        Some(run) => cx.handed_along(run)?,
+        None => Arc::clone(cx),
+    };
     let config = begin.going_on().map_or_else(|| cx.config(), |run| run.config().clone());
     let system = cx.instructions(&config.output).await?;
     let begin = match begin {
@@ -240,7 +407,7 @@ pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
         Begin::Restore(restored) => return restore(cx, *restored, system).await,
         other => other,
     };
-    let (session, stored) = BoundSession::open(&cx.options, &cx.core).await?;
+    let (session, stored) = BoundSession::open(&cx.options, &cx.root).await?;
     if matches!(begin, Begin::Results(_) | Begin::Proceed)
         && session.is_none()
         && cx.options.history.is_empty()
@@ -302,7 +469,7 @@ async fn restore(
     system: Option<Arc<str>>,
 ) -> Result<Driver, Error> {
     let Restored { run, revision } = restored;
-    let session = BoundSession::at(&cx.options, &cx.core, revision)?;
+    let session = BoundSession::at(&cx.options, &cx.root, revision)?;
     let mut driver = driver(cx, run, system, session);
     if driver.run.is_suspended() {
         driver.feed(Feed::Resumed { at: cx.env.now() })?;
@@ -324,15 +491,16 @@ async fn reopen(
     if !run.is_current_version() {
         return Err(Error::Start(crate::outcome::SuspendedError::Version.to_string()));
     }
-    if run.agent() != &cx.agent {
+    let agent = cx.options.path(&cx.root.name);
+    if run.agent() != &agent {
         return Err(Error::Start(format!(
             "the run belongs to agent `{}`, not to `{}`: resume it with its own agent",
             run.agent(),
-            cx.agent
+            agent
         )));
     }
     let session = match point {
-        Some(point) => Some(BoundSession::reopen(&cx.options, &cx.core, point).await?),
+        Some(point) => Some(BoundSession::reopen(&cx.options, &cx.root, point).await?),
         None => None,
     };
     let mut run = *run;

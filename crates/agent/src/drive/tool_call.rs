@@ -90,6 +90,9 @@ impl Cx {
                 format!("there is no tool `{}`; the tools are: {}", call.name, toolbox.names());
             return Box::pin(self.failed(call, text, Duration::ZERO, /*fault*/ false)).await;
         };
+        if let Err(reason) = self.check_hand_off(&call.name, &call.arguments).await {
+            return self.refused(call, format!("the hand-off was refused: {reason}"));
+        }
         match self.clear(tool, &call, answer_to(&before.answers, None, None)).await {
             Cleared::Run(permit) => self.run_permitted(tool, permit, call, &before).await,
             Cleared::Refused(text) => self.refused(call, text),

@@ -97,6 +97,7 @@ impl Driver {
     fn take(&mut self, outcome: CallOutcome) -> Result<(), Error> {
         let CallOutcome { effective, fault, end } = outcome;
         self.note_state()?;
+        self.count_children()?;
         match end {
             CallEnd::Result(result) => {
                 let result = Box::new(result);

@@ -21,7 +21,11 @@ impl Toolbox {
     /// Asks every toolset once. One that fails is left out with a warning; the run goes on with the rest.
     pub(crate) async fn gather(cx: &Cx, run: &Run) -> Self {
         let mut toolbox = Self { tools: Vec::with_capacity(cx.tools.len()) };
+        let stays = !run.may_hand_off();
         for tool in &cx.tools {
+            if stays && cx.gives_away(tool.spec().name()) {
+                continue;
+            }
             toolbox.add(cx, Arc::clone(tool));
         }
         if cx.core.toolsets.is_empty() {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::{Compaction, Env, Part, RunSummary, ToolCall};
+use provost_core::{Compaction, Env, HandOff, Part, RunSummary, ToolCall};
 use provost_model::{ChatRequest, ModelError, ModelResponse};
 use provost_tool::ToolOutput;
 
 use super::{
-    Entry, Gate, Hook, HookCx, HookError, HookEvent, HookPoint, ModelEnd, RunEnd, ToolEnd,
-    ToolFailure,
+    Entry, Gate, Hook, HookCx, HookError, HookEvent, HookPoint, ModelEnd, RunEnd, SubagentInfo,
+    ToolEnd, ToolFailure,
 };
 
 /// The hooks of one run. Without hooks every point costs one comparison.
@@ -185,18 +185,68 @@ impl Hooks {
         self.tell(HookPoint::Compaction, |_| {}).await;
     }
 
+    pub(crate) async fn on_hand_off(&self, hand_off: &HandOff) -> Gate {
+        for hook in &self.hooks {
+            match hook.on_hand_off(&self.cx, hand_off).await {
+                Ok(Gate::Allow) => {}
+                Ok(Gate::Deny(reason)) => return Gate::Deny(reason),
+                Err(error) => return Gate::Deny(error.0),
+            }
+        }
+        self.tell(HookPoint::HandOff, |event| {
+            event.input = hand_off.reason.clone();
+            event.output = Some(hand_off.to.clone());
+        })
+        .await;
+        Gate::Allow
+    }
+
+    pub(crate) async fn on_subagent_start(&self, subagent: &SubagentInfo) {
+        for hook in &self.hooks {
+            hook.on_subagent_start(&self.cx, subagent).await;
+        }
+        self.tell(HookPoint::SubagentStart, |event| about_subagent(event, subagent)).await;
+    }
+
+    pub(crate) async fn on_subagent_stop(&self, subagent: &SubagentInfo) {
+        for hook in &self.hooks {
+            hook.on_subagent_stop(&self.cx, subagent).await;
+        }
+        self.tell(HookPoint::SubagentStop, |event| about_subagent(event, subagent)).await;
+    }
+
+    /// All of them, for runs below.
+    pub(crate) fn all(&self) -> &[Arc<dyn Hook>] {
+        &self.hooks
+    }
+
     async fn tell(&self, point: HookPoint, fill: impl FnOnce(&mut HookEvent)) {
         if self.hooks.is_empty() {
             return;
         }
         // Boxed, because every point of a run would have room for one, with or without hooks.
         let mut event = Box::new(HookEvent::at(point, &self.cx.agent, self.env.now()));
-        event.task_id = self.cx.task_id;
+        event.task_id = self.cx.task_id.as_deref().map(str::to_owned);
         fill(&mut event);
         for hook in &self.hooks {
             hook.on_event(&self.cx, &event).await;
         }
     }
+}
+
+fn about_subagent(event: &mut HookEvent, subagent: &SubagentInfo) {
+    event.task_id = Some(subagent.task_id.clone());
+    event.agent.clone_from(&subagent.agent);
+    event.input = Some(subagent.task.clone());
+    match &subagent.result {
+        None => {}
+        Some(Ok(text)) => event.output = Some(text.clone()),
+        Some(Err(error)) => {
+            event.error = Some(error.clone());
+            event.is_error = true;
+        }
+    }
+    event.duration = subagent.result.is_some().then_some(subagent.duration);
 }
 
 fn about_call(event: &mut HookEvent, call: &ToolCall) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::{TaskId, Timestamp, Usage};
+use provost_core::{Timestamp, Usage};
 use serde::{Deserialize, Serialize};
 
 /// A point of a run where hooks are called.
@@ -31,6 +31,8 @@ pub enum HookPoint {
     AfterAgent,
     /// The run is over.
     AfterRun,
+    /// The conversation goes to another agent.
+    HandOff,
     /// The conversation was shortened.
     Compaction,
     /// A child agent begins in the background.
@@ -59,7 +61,7 @@ pub struct HookEvent {
     /// The agent, with the agents above it.
     pub agent: String,
     /// The background task.
-    pub task_id: Option<TaskId>,
+    pub task_id: Option<String>,
     /// The tool call.
     pub call_id: Option<String>,
     /// The tool.

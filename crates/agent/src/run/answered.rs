@@ -69,8 +69,16 @@ impl Run {
     }
 
     pub(super) fn add_cost(&mut self, cost: Option<Money>) {
+        match cost {
+            None => self.unpriced_calls += 1,
+            known => self.add_known_cost(known),
+        }
+    }
+
+    /// Adds what something cost, where it cost anything.
+    pub(super) fn add_known_cost(&mut self, cost: Option<Money>) {
         match (cost, self.cost) {
-            (None, _) => self.unpriced_calls += 1,
+            (None, _) => {}
             (Some(cost), None) => self.cost = Some(cost),
             // Two currencies in one run cannot be added: count the call as unpriced rather than wrongly.
             (Some(cost), Some(sum)) => match sum.plus(cost) {

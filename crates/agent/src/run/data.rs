@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use provost_core::{
-    ApprovalDecision, ApprovalId, ApprovalRequest, Message, Money, StopReason, Timestamp, ToolCall,
-    ToolResult, Usage,
+    AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, Message, Money, RunId, StopReason,
+    Timestamp, ToolCall, ToolResult, Usage,
 };
 use provost_model::ModelResponse;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ContinueError, FeedError, LimitDecision, Run, RunConfig, RunStart};
+use super::{ContinueError, FeedError, HandedOff, LimitDecision, Run, RunConfig, RunStart};
 use crate::context::{Fitted, SessionUpdate};
 
 /// How a run began; with the conversation before it, this is all that is needed to begin it again.
@@ -133,6 +133,15 @@ pub enum Feed {
     },
     /// The stored session has everything now.
     Saved,
+    /// Another agent goes on with the conversation.
+    HandedOff(Box<HandedOff>),
+    /// A run below has used this.
+    ChildUsed {
+        /// Which run.
+        child: RunId,
+        /// What each agent used.
+        used: Vec<AgentUsed>,
+    },
     /// The run's own notes changed.
     Noted {
         /// All of them.
@@ -192,7 +201,7 @@ pub enum Fed {
 impl Run {
     /// Begins a run as it was written down.
     pub fn begin(
-        id: provost_core::RunId,
+        id: RunId,
         beginning: Beginning,
         history: Vec<Arc<Message>>,
     ) -> Result<Self, ContinueError> {
@@ -242,6 +251,8 @@ impl Run {
             Feed::Saved => {
                 self.take_unsaved();
             }
+            Feed::HandedOff(handed) => self.handed_off(*handed)?,
+            Feed::ChildUsed { child, used } => self.child_used(child, used),
             Feed::Noted { state } => self.state = state,
             Feed::Suspended { state, at } => self.suspended(state, at),
             Feed::Resumed { at } => self.resumed(at),
@@ -278,7 +289,7 @@ impl Run {
         pieces
     }
 
-    fn assemble(&self, pieces: Vec<Piece>) -> Result<Vec<Arc<Message>>, FeedError> {
+    pub(super) fn assemble(&self, pieces: Vec<Piece>) -> Result<Vec<Arc<Message>>, FeedError> {
         let mut messages = Vec::new();
         for piece in pieces {
             match piece {

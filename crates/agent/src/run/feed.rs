@@ -163,7 +163,7 @@ impl Run {
                 self.refuse_calls(&question.calls, INTERRUPTED_RESULT, now)
             }
             Phase::Output { calls, .. } => self.refuse_calls(&calls, INTERRUPTED_RESULT, now),
-            Phase::Model { .. } => {}
+            Phase::Model { .. } | Phase::HandOff { .. } => {}
             Phase::Done(ending) => {
                 self.phase = Phase::Done(ending);
                 return;

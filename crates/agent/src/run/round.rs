@@ -82,7 +82,11 @@ impl Run {
             calls.iter_mut().filter_map(|call| call.result.take()).collect();
         self.rounds += 1;
         self.tool_calls += u32::try_from(results.len()).unwrap_or(u32::MAX);
-        self.phase = Phase::Model { without_tools: false };
+        let calls: Vec<ToolCall> = calls.drain(..).map(|state| state.call).collect();
+        self.phase = match self.transfer_among(&calls, &results) {
+            Some((to, reason)) => Phase::HandOff { to, reason },
+            None => Phase::Model { without_tools: false },
+        };
         self.push_results(results, now);
         for message in std::mem::take(&mut self.after_results) {
             self.push(message);

@@ -95,6 +95,7 @@ impl Run {
     }
 
     fn fresh(start: RunStart) -> Self {
+        let transfers = start.config.transfers.clone();
         Self {
             version: RUN_VERSION,
             id: start.id,
@@ -122,6 +123,9 @@ impl Run {
             last: LastAnswer::default(),
             call_ids: Default::default(),
             last_word: None,
+            below: Default::default(),
+            handed_to: Vec::new(),
+            transfers,
         }
     }
 

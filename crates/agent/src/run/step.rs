@@ -1,5 +1,7 @@
 //! What happens next.
 
+use std::sync::Arc;
+
 use provost_core::work::EffectKey;
 use provost_core::{
     ApprovalDecision, ApprovalRequest, LimitReached, RunId, StopReason, Timestamp, ToolCall,
@@ -21,6 +23,11 @@ pub enum Step {
     },
     /// Run these calls, then [`Run::tool_finished`] or [`Run::tool_needs_approval`] for each.
     CallTools(Vec<CallTicket>),
+    /// Let another agent go on, then feed [`HandedOff`](super::HandedOff).
+    HandOff {
+        /// Which one.
+        to: Arc<str>,
+    },
     /// Ask what to do at a limit, then [`Run::limit_decided`].
     AskLimit(LimitQuestion),
     /// Check the answer, then [`Run::output_checked`].
@@ -100,6 +107,7 @@ impl Run {
                 };
                 Step::CallTools(ready.into_iter().map(ticket).collect())
             }
+            Phase::HandOff { to, .. } => Step::HandOff { to: Arc::clone(to) },
             Phase::AtLimit { question } => Step::AskLimit(question.clone()),
             Phase::Output { raw, .. } => Step::CheckOutput(raw.clone()),
             Phase::Done(_) => Step::Done,

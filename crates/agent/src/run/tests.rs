@@ -20,6 +20,8 @@ fn start(limits: Limits, at_limit: AtLimit) -> RunStart {
             output: OutputPlan::Text,
             output_retries: 1,
             depth: 0,
+            hand_offs_max: 10,
+            transfers: Vec::new(),
         },
         history: Vec::new(),
         mirrors_session: true,

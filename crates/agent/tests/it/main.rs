@@ -7,6 +7,7 @@
 )]
 
 mod approvals;
+mod children;
 mod contexts;
 mod continuing;
 mod guarantees;

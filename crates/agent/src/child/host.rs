@@ -1,0 +1,68 @@
+//! The children of a run, where its tools find them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use provost_core::{AgentUsed, RunId};
+use provost_tool::{ToolCx, ToolError};
+
+use super::{ChildAsk, ChildReport, Children, Until};
+
+/// What children that are over have used.
+type Used = Vec<(RunId, Vec<AgentUsed>)>;
+
+/// The children of one run; notes what they used, for the run's own counts.
+#[derive(Clone)]
+pub(crate) struct ChildHost {
+    children: Arc<dyn Children>,
+    used: Arc<Mutex<Used>>,
+}
+
+impl ChildHost {
+    pub(crate) fn new(children: Arc<dyn Children>) -> Self {
+        Self { children, used: Arc::default() }
+    }
+
+    pub(crate) async fn start(
+        &self,
+        cx: &ToolCx,
+        asks: Vec<ChildAsk>,
+        at_once: Option<usize>,
+    ) -> Result<Vec<ChildReport>, ToolError> {
+        self.children.start(cx, asks, at_once).await
+    }
+
+    pub(crate) async fn wait(
+        &self,
+        cx: &ToolCx,
+        runs: Vec<RunId>,
+        until: Until,
+    ) -> Result<Vec<ChildReport>, ToolError> {
+        let reports = self.children.wait(cx, runs, until).await?;
+        self.note(&reports);
+        Ok(reports)
+    }
+
+    pub(crate) async fn labelled(&self, cx: &ToolCx) -> Result<Vec<ChildReport>, ToolError> {
+        let reports = self.children.labelled(cx).await?;
+        self.note(&reports);
+        Ok(reports)
+    }
+
+    pub(crate) async fn stop(&self, cx: &ToolCx, run: RunId) -> Result<ChildReport, ToolError> {
+        let report = self.children.stop(cx, run).await?;
+        self.note(std::slice::from_ref(&report));
+        Ok(report)
+    }
+
+    /// Notes what those that are over used.
+    pub(crate) fn note(&self, reports: &[ChildReport]) {
+        let over = reports.iter().filter(|report| report.status.is_over());
+        let used = over.map(|report| (report.run, report.used.clone()));
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).extend(used);
+    }
+
+    /// What was noted since it was last asked.
+    pub(crate) fn take_used(&self) -> Used {
+        std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,491 @@
+//! Children in this process: tasks of the runtime that live no longer than the run above them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use provost_core::work::EffectKey;
+use provost_core::{AgentUsed, RunId, RunSummary, StopReason, ToolCall};
+use provost_tool::{ToolCx, ToolError};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::{
+    ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStatus, Children, LABEL_PREFIX, Until,
+};
+use crate::approval::OnApproval;
+use crate::drive::Cx;
+use crate::error::Error;
+use crate::hook::SubagentInfo;
+use crate::outcome::{Outcome, Suspended};
+use crate::request::{Below, RunBuilder};
+
+/// How long the end of a run waits for children that were told to stop.
+const CLOSE_WAIT: Duration = Duration::from_secs(10);
+
+/// The children of one run.
+pub(crate) struct LocalChildren {
+    /// Weak: a child that outlives its run must not keep it alive. It changes when the conversation changes hands.
+    parent: Mutex<Weak<Cx>>,
+    known: Mutex<Vec<Child>>,
+    changed: Notify,
+}
+
+struct Child {
+    /// The call that asked for it and its place there.
+    key: (EffectKey, u32),
+    life: ChildLife,
+    cancel: CancellationToken,
+    report: ChildReport,
+    /// It waits for a person and its call must wait with it.
+    suspended: Option<Suspended>,
+}
+
+/// A child on its way to its end.
+struct Running {
+    run: RunId,
+    builder: RunBuilder,
+    cancel: CancellationToken,
+    turn: Option<Arc<Semaphore>>,
+    timeout: Option<Duration>,
+    info: Option<SubagentInfo>,
+}
+
+impl LocalChildren {
+    pub(crate) fn new(parent: Weak<Cx>) -> Self {
+        Self { parent: Mutex::new(parent), known: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// Another agent of the same run has the conversation now.
+    pub(crate) fn move_to(&self, parent: Weak<Cx>) {
+        *self.parent.lock().unwrap_or_else(PoisonError::into_inner) = parent;
+    }
+
+    fn parent(&self) -> Result<Arc<Cx>, ToolError> {
+        let parent = self.parent.lock().unwrap_or_else(PoisonError::into_inner);
+        parent.upgrade().ok_or_else(|| ToolError::failed("the run is over"))
+    }
+
+    /// Ends what lives no longer than the run, and gives what came of everything.
+    pub(crate) async fn close(&self) -> Vec<ChildReport> {
+        for child in self.lock().iter().filter(|child| child.life != ChildLife::Detached) {
+            child.cancel.cancel();
+        }
+        let ended = self.until(|known| {
+            let mut bound = known.iter().filter(|child| child.life != ChildLife::Detached);
+            bound.all(|child| child.report.status.is_over()).then_some(())
+        });
+        if tokio::time::timeout(CLOSE_WAIT, ended).await.is_err() {
+            tracing::warn!("a child of a run did not end when it was told to");
+        }
+        self.lock().iter().map(|child| child.report.clone()).collect()
+    }
+
+    fn start_one(
+        self: &Arc<Self>,
+        cx: &ToolCx,
+        ask: ChildAsk,
+        kept: Option<Kept>,
+        turn: Option<&Arc<Semaphore>>,
+    ) -> Result<ChildReport, ToolError> {
+        let key = (cx.effect_key().clone(), ask.index);
+        let same = |child: &&Child| child.key == key;
+        if let Some(report) = self.lock().iter().find(same).map(|child| child.report.clone()) {
+            return Ok(report);
+        }
+        let parent = self.parent()?;
+        let found = parent.core.below(&ask.place).map_err(ToolError::Failed)?;
+        let agent = found.core.name.to_string();
+        let cancel = match ask.life {
+            ChildLife::Call => cx.cancelled().child_token(),
+            ChildLife::Run => parent.control.cancel.child_token(),
+            ChildLife::Detached => CancellationToken::new(),
+        };
+        let mut known = self.lock();
+        let labels = known.iter().filter(|child| child.report.label.is_some()).count();
+        let label = (ask.life != ChildLife::Call).then(|| format!("{LABEL_PREFIX}{}", labels + 1));
+        let waiting = match kept {
+            Some(Kept::Done(report)) => {
+                let (life, suspended) = (ask.life, None);
+                known.push(Child { key, life, cancel, report: report.clone(), suspended });
+                return Ok(report);
+            }
+            Some(Kept::Waits(suspended)) => Some(suspended),
+            None => None,
+        };
+        let run = waiting.as_ref().map_or_else(|| parent.env.id(), Suspended::run_id);
+        let info = label.as_ref().map(|label| SubagentInfo {
+            task_id: label.clone(),
+            agent: agent.clone(),
+            task: ask.task.clone(),
+            result: None,
+            duration: Duration::ZERO,
+        });
+        let below = Below {
+            cx,
+            run,
+            hooks: found.hooks,
+            cancel: cancel.clone(),
+            label: label.clone(),
+            max_turns: ask.max_turns,
+            may_suspend: ask.life == ChildLife::Call,
+        };
+        let builder = RunBuilder::below(&parent, found.core, (ask.task, waiting), below);
+        let report = ChildReport {
+            run,
+            label,
+            agent,
+            status: ChildStatus::Running,
+            text: String::new(),
+            error: None,
+            limit: None,
+            used: Vec::new(),
+        };
+        known.push(Child {
+            key,
+            life: ask.life,
+            cancel: cancel.clone(),
+            report: report.clone(),
+            suspended: None,
+        });
+        drop(known);
+        let running =
+            Running { run, builder, cancel, turn: turn.cloned(), timeout: ask.timeout, info };
+        let this = Arc::clone(self);
+        tokio::spawn(async move { this.carry(&parent, running).await }.in_current_span());
+        Ok(report)
+    }
+
+    /// What this call's children had come to when it was made to wait for a person, once that person has said yes.
+    async fn take_kept(
+        &self,
+        cx: &ToolCx,
+        asks: &[ChildAsk],
+    ) -> Result<HashMap<u32, Kept>, ToolError> {
+        let name = |ask: &ChildAsk| note_name(&(cx.effect_key().clone(), ask.index));
+        let mut kept = HashMap::new();
+        let mut questions = Vec::new();
+        for ask in asks {
+            let Some(keep) = cx.state().get::<Kept>(&name(ask)) else { continue };
+            if let Kept::Waits(suspended) = &keep {
+                let agent = self.parent()?.core.below(&ask.place).map_err(ToolError::Failed)?;
+                questions.push(Question::of(&agent.core.name, suspended));
+            }
+            kept.insert(ask.index, keep);
+        }
+        if questions.is_empty() {
+            return Ok(kept);
+        }
+        let answered = ask_all(cx, &questions).await;
+        if !matches!(answered, Err(ToolError::NeedsApproval { .. })) {
+            asks.iter().for_each(|ask| drop(cx.state().remove(&name(ask))));
+        }
+        answered.map(|()| kept)
+    }
+
+    /// Carries a child to its end.
+    async fn carry(&self, parent: &Arc<Cx>, running: Running) {
+        let Running { run, builder, cancel, turn, timeout, info } = running;
+        let turn = match &turn {
+            Some(turn) => tokio::select! {
+                biased;
+                turn = turn.acquire() => turn.ok(),
+                () = cancel.cancelled() => None,
+            },
+            None => None,
+        };
+        if let Some(info) = &info {
+            parent.hooks.on_subagent_start(info).await;
+        }
+        let started = Instant::now();
+        let pot = builder.pot();
+        let path = builder.path();
+        let deadline = timeout.map(|timeout| cancel_after(timeout, cancel.clone()));
+        let outcome = builder.outcome_below().await;
+        drop((turn, deadline));
+        let mut ended = Ended::of(outcome, || vec![pot.used_as(&path)], &path);
+        if ended.stop == Some(StopReason::Limit) && ended.limit.is_none() {
+            ended.limit = pot.spent_above();
+        }
+        if let Some(info) = info {
+            let result = match ended.status {
+                ChildStatus::Completed => Ok(ended.text.clone()),
+                _ => Err(ended.error.clone().unwrap_or_else(|| "it was stopped".to_owned())),
+            };
+            let duration = started.elapsed();
+            let info = SubagentInfo { result: Some(result), duration, ..info };
+            parent.hooks.on_subagent_stop(&info).await;
+        }
+        self.note(run, ended);
+    }
+
+    fn note(&self, run: RunId, ended: Ended) {
+        let mut known = self.lock();
+        if let Some(child) = known.iter_mut().find(|child| child.report.run == run) {
+            let Ended { status, text, error, limit, used, suspended, .. } = ended;
+            child.suspended = suspended;
+            child.report = ChildReport { status, text, error, limit, used, ..child.report.clone() };
+        }
+        drop(known);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until what is known gives something.
+    async fn until<T>(&self, mut ready: impl FnMut(&mut Vec<Child>) -> Option<T>) -> T {
+        loop {
+            // Listening starts before looking, so a change in between is not missed.
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(value) = ready(&mut self.lock()) {
+                return value;
+            }
+            changed.await;
+        }
+    }
+
+    async fn wait_for(
+        &self,
+        cx: &ToolCx,
+        runs: &[RunId],
+        until: Until,
+    ) -> Result<Vec<ChildReport>, ToolError> {
+        let over = self.until(|known| {
+            let of = |run: &&RunId| known.iter().find(|child| child.report.run == **run);
+            let ended = runs
+                .iter()
+                .filter(|run| of(run).is_none_or(|child| child.report.status.is_over()))
+                .count();
+            let waits = |run: &&RunId| of(run).is_some_and(|child| child.suspended.is_some());
+            let waiting = runs.iter().filter(waits).count();
+            let enough = if until.any { ended > 0 } else { ended == runs.len() };
+            // Their call waits with them once nothing else of it is at work.
+            let waits = waiting > 0 && ended + waiting == runs.len();
+            (enough || waits).then_some(())
+        });
+        match until.timeout {
+            // What has not ended by then goes on; that is no failure.
+            Some(timeout) => drop(tokio::time::timeout(timeout, over).await.is_ok()),
+            None => over.await,
+        }
+        self.hand_up(cx, runs).await?;
+        runs.iter().map(|run| self.report(*run)).collect()
+    }
+
+    /// Children that wait for a person make their call wait, and the run with it. What the others gave is kept with the run.
+    async fn hand_up(&self, cx: &ToolCx, runs: &[RunId]) -> Result<(), ToolError> {
+        let mut questions = Vec::new();
+        let mut kept = Vec::new();
+        for child in self.lock().iter_mut().filter(|child| runs.contains(&child.report.run)) {
+            let keep = match child.suspended.take() {
+                Some(suspended) => {
+                    questions.push(Question::of(&child.report.agent, &suspended));
+                    Kept::Waits(suspended)
+                }
+                None => Kept::Done(child.report.clone()),
+            };
+            kept.push((note_name(&child.key), keep));
+        }
+        if questions.is_empty() {
+            return Ok(());
+        }
+        for (name, keep) in kept {
+            cx.state().set(name, keep)?;
+        }
+        ask_all(cx, &questions).await
+    }
+
+    fn report(&self, run: RunId) -> Result<ChildReport, ToolError> {
+        let known = self.lock();
+        let child = known.iter().find(|child| child.report.run == run);
+        let unknown = || ToolError::Failed(format!("{run} is no child of this run"));
+        child.map(|child| child.report.clone()).ok_or_else(unknown)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Child>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The children of a run as its tools reach them.
+pub(crate) struct LocalHost(pub(crate) Arc<LocalChildren>);
+
+impl Children for LocalHost {
+    fn start<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        asks: Vec<ChildAsk>,
+        at_once: Option<usize>,
+    ) -> ChildFuture<'a, Vec<ChildReport>> {
+        async move {
+            let turn = at_once.map(|at_once| Arc::new(Semaphore::new(at_once)));
+            let mut kept = self.0.take_kept(cx, &asks).await?;
+            let start = |ask: ChildAsk| {
+                let kept = kept.remove(&ask.index);
+                self.0.start_one(cx, ask, kept, turn.as_ref())
+            };
+            asks.into_iter().map(start).collect()
+        }
+        .boxed()
+    }
+
+    fn wait<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        runs: Vec<RunId>,
+        until: Until,
+    ) -> ChildFuture<'a, Vec<ChildReport>> {
+        async move { self.0.wait_for(cx, &runs, until).await }.boxed()
+    }
+
+    fn labelled<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
+        let known = self.0.lock();
+        let labelled = known.iter().filter(|child| child.report.label.is_some());
+        let labelled = labelled.map(|child| child.report.clone()).collect();
+        std::future::ready(Ok(labelled)).boxed()
+    }
+
+    fn stop<'a>(&'a self, cx: &'a ToolCx, run: RunId) -> ChildFuture<'a, ChildReport> {
+        async move {
+            self.0.report(run)?;
+            for child in self.0.lock().iter().filter(|child| child.report.run == run) {
+                child.cancel.cancel();
+            }
+            let ended = self.0.wait_for(cx, &[run], Until::default()).await?;
+            ended.into_iter().next().ok_or_else(|| ToolError::failed("it is gone"))
+        }
+        .boxed()
+    }
+}
+
+/// How a child ended.
+struct Ended {
+    status: ChildStatus,
+    text: String,
+    error: Option<String>,
+    limit: Option<provost_core::LimitReached>,
+    used: Vec<AgentUsed>,
+    suspended: Option<Suspended>,
+    stop: Option<StopReason>,
+}
+
+impl Ended {
+    fn of(
+        outcome: Result<Outcome, Error>,
+        spent: impl FnOnce() -> Vec<AgentUsed>,
+        path: &str,
+    ) -> Self {
+        let ended = |status, error: Option<String>, used| Self {
+            status,
+            text: String::new(),
+            error,
+            limit: None,
+            used,
+            suspended: None,
+            stop: None,
+        };
+        match outcome {
+            Ok(Outcome::Done(result)) => {
+                let used = used_by(&result.summary, path);
+                let limit = result.summary.limit.clone();
+                let done = ended(ChildStatus::Completed, None, used);
+                let stop = Some(result.summary.stop);
+                Self { text: result.output, limit, stop, ..done }
+            }
+            Ok(Outcome::Cancelled(summary)) => {
+                let used = used_by(&summary, path);
+                Self { text: summary.text, ..ended(ChildStatus::Cancelled, None, used) }
+            }
+            Ok(Outcome::Denied { reason }) => ended(ChildStatus::Failed, Some(reason), Vec::new()),
+            Ok(Outcome::Suspended(suspended)) => {
+                let waits = ended(ChildStatus::Running, None, Vec::new());
+                Self { suspended: Some(suspended), ..waits }
+            }
+            Err(error) => ended(ChildStatus::Failed, Some(error.to_string()), spent()),
+        }
+    }
+}
+
+fn used_by(summary: &RunSummary, path: &str) -> Vec<AgentUsed> {
+    if !summary.agents.is_empty() {
+        return summary.agents.clone();
+    }
+    vec![AgentUsed {
+        agent: path.to_owned(),
+        turns: summary.turns,
+        usage: summary.usage,
+        cost: summary.cost,
+        unpriced_calls: summary.unpriced_calls,
+    }]
+}
+
+/// Cancels after a time, unless it is dropped before.
+fn cancel_after(timeout: Duration, cancel: CancellationToken) -> impl Drop {
+    struct Abort(tokio::task::JoinHandle<()>);
+    impl Drop for Abort {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    Abort(tokio::spawn(async move {
+        tokio::time::sleep(timeout).await;
+        cancel.cancel();
+    }))
+}
+
+/// Where a run notes a child that waits for a person.
+fn note_name((effect, index): &(EffectKey, u32)) -> String {
+    format!("provost.child.{effect}.{index}")
+}
+
+/// A child of a call that waits, as the run keeps it.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kept {
+    /// It was over.
+    Done(ChildReport),
+    /// It waits for a person.
+    Waits(Suspended),
+}
+
+/// What a child wants to do, for the person who decides.
+#[derive(Serialize)]
+struct Question {
+    agent: String,
+    calls: Vec<ToolCall>,
+}
+
+impl Question {
+    fn of(agent: &str, suspended: &Suspended) -> Self {
+        let calls = suspended.approvals().into_iter().map(|request| request.call.clone());
+        Self { agent: agent.to_owned(), calls: calls.collect() }
+    }
+}
+
+/// Puts the questions of children to whoever answers those of the run above. Returns once they are approved.
+async fn ask_all(cx: &ToolCx, questions: &[Question]) -> Result<(), ToolError> {
+    let wants = |question: &Question| {
+        let names: Vec<&str> = question.calls.iter().map(|call| call.name.as_str()).collect();
+        format!("{} wants to call {}", question.agent, names.join(", "))
+    };
+    let hint: Vec<String> = questions.iter().map(wants).collect();
+    cx.confirm_with(hint.join("; "), json!({ "children": questions })).await
+}
+
+/// Who answers the questions of a child: its own agent's answer, else whoever answers those of the run above.
+pub(crate) fn approval_below(
+    own: Option<&OnApproval>,
+    above: &OnApproval,
+    may_suspend: bool,
+) -> OnApproval {
+    match own.unwrap_or(above) {
+        // Nothing waits for it that could wait for a person.
+        OnApproval::Suspend if !may_suspend => OnApproval::Deny,
+        other => other.clone(),
+    }
+}
