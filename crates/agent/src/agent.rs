@@ -9,7 +9,7 @@ use provost_tool::{Guard, Tool, Toolset};
 
 use crate::approval::OnApproval;
 use crate::builder::AgentBuilder;
-use crate::child::Family;
+use crate::child::{Family, Hop};
 use crate::context::ContextStrategy;
 use crate::handle::UserInput;
 use crate::hook::Hook;
@@ -97,6 +97,13 @@ impl<O: Send + 'static> Agent<O> {
     pub fn with_model(&self, model: impl ChatModel) -> Self {
         let core = AgentCore { model: Arc::new(model), ..AgentCore::clone(&self.core) };
         Self { core: Arc::new(core), decode: self.decode }
+    }
+
+    /// The agent at a place below this one, for programs that keep the runs of children themselves. An error says what is
+    /// missing.
+    pub fn below(&self, place: &[Hop]) -> Result<Agent, String> {
+        let core = self.core.hooked_below(place)?;
+        Ok(Agent { core, decode: |text| Ok(text.to_owned()) })
     }
 
     /// Prepares a run that answers a message. Await it, stream it, or ask for its outcome.

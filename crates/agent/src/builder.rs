@@ -22,6 +22,7 @@ use crate::output::{OutputSpec, parse};
 use crate::prompt::{InstructionCx, Instructions, PromptError, Template};
 use crate::run::{AtLimit, LimitDecision, LimitQuestion};
 use crate::session::SessionStore;
+use crate::team::{Mailbox, Team};
 
 /// Tokens kept free for the answer unless the agent says otherwise.
 const CONTEXT_RESERVE_DEFAULT: u64 = 4096;
@@ -151,11 +152,12 @@ impl<O: Send + 'static> AgentBuilder<O> {
 
     /// Lets the model split work among many runs of another agent.
     pub fn fan_out(mut self, agent: impl Into<AgentRef>, terms: FanOut) -> Self {
-        match terms.tool() {
+        let agent = agent.into();
+        match terms.tool(&agent) {
             Ok(tool) => self.core.tools.push(tool),
             Err(problem) => self.fault(problem),
         }
-        Arc::make_mut(&mut self.core.family).fan_outs.push((agent.into(), terms));
+        Arc::make_mut(&mut self.core.family).fan_outs.push((agent, terms));
         self
     }
 
@@ -167,6 +169,27 @@ impl<O: Send + 'static> AgentBuilder<O> {
             Err(problem) => self.fault(problem),
         }
         Arc::make_mut(&mut self.core.family).hand_offs.push((agent, terms));
+        self
+    }
+
+    /// Makes the agent the lead of a team: it can let others work beside it, write to them and share a board with them.
+    pub fn team(mut self, team: Team) -> Self {
+        if self.core.family.team.is_some() {
+            self.fault(BuildError::Setting("an agent leads one team at most".to_owned()));
+            return self;
+        }
+        match team.check().and_then(|()| team.lead_tools()) {
+            Ok(tools) => self.core.tools.extend(tools),
+            Err(problem) => self.fault(problem),
+        }
+        let family = Arc::make_mut(&mut self.core.family);
+        (family.inject, family.team) = (team.inject, Some(team));
+        self
+    }
+
+    /// Sets what carries the messages of the agent's team; without a team it has no effect.
+    pub fn mailbox(mut self, mailbox: impl Mailbox) -> Self {
+        Arc::make_mut(&mut self.core.family).mailbox = Some(Arc::new(mailbox));
         self
     }
 

@@ -33,6 +33,9 @@ use crate::error::BuildError;
 /// How a child that may outlive its call is told from others: `task-1`.
 pub(crate) const LABEL_PREFIX: &str = "task-";
 
+/// What the question says by which a call waits for children where the run is parked for them: no person answers it.
+pub const WAIT_HINT: &str = "waits for tasks that it started";
+
 /// Whose hooks see what a child does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HooksFor {
@@ -188,9 +191,10 @@ pub trait Children: Send + Sync + 'static {
 
 /// What the tools of this module ask of the run they are called in.
 pub(crate) fn host(cx: &ToolCx) -> Result<ChildHost, ToolError> {
-    cx.dep::<ChildHost>().map(|host| ChildHost::clone(&host)).map_err(|_| {
+    let not_driven = |_none| {
         ToolError::failed("this run cannot start other agents: it was not started by a driver")
-    })
+    };
+    cx.dep::<ChildHost>().map(|host| ChildHost::clone(&host)).map_err(not_driven)
 }
 
 /// A tool of ours whose specification is known to be good, or why it is not.

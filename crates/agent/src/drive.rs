@@ -12,7 +12,8 @@ mod journaled;
 mod model_call;
 mod session;
 mod setup;
-mod span;
+pub(crate) mod span;
+mod team;
 mod tool_call;
 mod tool_round;
 mod toolbox;
@@ -60,7 +61,7 @@ pub(crate) struct Prepared {
 
 /// Drives a run to its end. Ends with exactly one terminal event and, if it began, exactly one `after_run`.
 pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
-    let span = span::invoke_agent(&prepared.core, prepared.run_id);
+    let span = span::invoke_agent(&prepared);
     async move {
         let (begin, cx) = setup::split(prepared);
         let input = setup::input_text(&begin);
@@ -71,6 +72,7 @@ pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
         if let Some(local) = &cx.local {
             local.close().await;
         }
+        cx.close_team(&outcome).await;
         let unanswered = cx.control.close();
         if unanswered > 0 {
             let message = format!(
@@ -277,7 +279,10 @@ impl Driver {
             match performed {
                 Ok(next) => match next? {
                     Next::GoOn => {}
-                    Next::Suspend => return self.suspend(),
+                    Next::Suspend if Box::pin(self.keep_team(interrupt)).await? => {
+                        return self.suspend();
+                    }
+                    Next::Suspend => {}
                     Next::Finish => return Box::pin(self.finish(interrupt)).await,
                 },
                 Err(reason) => self.interrupt(reason)?,
@@ -320,7 +325,8 @@ impl Driver {
         if !self.run.can_hear() {
             return Ok(());
         }
-        self.hear_all().await
+        self.hear_all().await?;
+        self.hear_team().await
     }
 
     /// Takes in what was said, wherever that is kept.
@@ -394,6 +400,9 @@ impl Driver {
     }
 
     async fn finish(&mut self, interrupt: &mut Interrupt<'_>) -> Result<Outcome, Error> {
+        if Box::pin(self.await_team(interrupt)).await == Err(StopReason::Cancelled) {
+            return self.cancel().await;
+        }
         self.close_children().await?;
         let mut summary = self.run.summary(self.now());
         if let Some(reached) = &summary.limit {

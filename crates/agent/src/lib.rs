@@ -24,11 +24,13 @@ mod request;
 pub mod run;
 pub mod session;
 mod stream;
+pub mod team;
 
 pub use agent::Agent;
 pub use approval::OnApproval;
 pub use builder::AgentBuilder;
 pub use child::{AgentRef, AgentSlot, Delegate, FanOut, HooksFor};
+pub use drive::span::{link as trace, name as gen_ai};
 pub use error::{BuildError, Error};
 pub use hand_off::{HandOffTo, HistoryPolicy};
 pub use handle::{HandleError, RunHandle, UserInput};
@@ -36,3 +38,4 @@ pub use outcome::{Outcome, RunResult, Suspended, SuspendedError};
 pub use request::{ContextPreview, RunBuilder};
 pub use run::{AtLimit, LimitDecision, LimitQuestion};
 pub use stream::RunStream;
+pub use team::Team;

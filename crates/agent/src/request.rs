@@ -25,6 +25,7 @@ use crate::pot::Pot;
 use crate::run::Run;
 use crate::session::SessionStore;
 use crate::stream::{EventQueue, RunStream, Upward};
+use crate::team::Seat;
 
 /// How a run begins.
 #[derive(Debug, Clone)]
@@ -78,6 +79,7 @@ pub(crate) struct RunOptions {
     pub(crate) children: Option<Arc<dyn Children>>,
     pub(crate) above: Option<Above>,
     pub(crate) pot: Option<Arc<Pot>>,
+    pub(crate) seat: Option<Seat>,
 }
 
 /// What a run takes over from the run above it.
@@ -106,6 +108,8 @@ pub(crate) struct Below<'a> {
     pub(crate) max_turns: Option<u32>,
     /// True if the call that started it can wait for a person with it.
     pub(crate) may_suspend: bool,
+    /// Its place in the team of the run above.
+    pub(crate) seat: Option<Seat>,
 }
 
 /// The call a child run is started in.
@@ -143,6 +147,12 @@ impl<O: Send + 'static> RunBuilder<O> {
     /// Starts and ends the run's children in place of tasks of this process; for programs that keep runs themselves.
     pub fn children(mut self, children: Arc<dyn Children>) -> Self {
         self.options.children = Some(children);
+        self
+    }
+
+    /// Sets the run's place in a team whose book is kept elsewhere; for programs that keep runs themselves.
+    pub fn seat(mut self, seat: Seat) -> Self {
+        self.options.seat = Some(seat);
         self
     }
 
@@ -251,6 +261,13 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
+    /// Makes the run one below the agent of this path, so many agents deep, for programs that keep runs themselves.
+    pub fn under(mut self, agent: impl Into<String>, depth: u32, depth_max: Option<u32>) -> Self {
+        let depth = depth.saturating_sub(1);
+        self.options.parent = Some(Parent { agent: agent.into(), depth, depth_max });
+        self
+    }
+
     /// Sets the run's id, for programs that gave it out before.
     pub fn run_id(mut self, id: RunId) -> Self {
         self.options.run_id = Some(id);
@@ -351,7 +368,7 @@ impl RunBuilder {
         (task, waiting): (String, Option<Suspended>),
         below: Below<'_>,
     ) -> Self {
-        let Below { cx, run, hooks, cancel, label, max_turns, may_suspend } = below;
+        let Below { cx, run, hooks, cancel, label, max_turns, may_suspend, seat } = below;
         let agent = Agent { core, decode: |text| Ok(text.to_owned()) };
         let begin = match waiting {
             Some(suspended) => Begin::Resume(Box::new(suspended.approve_all())),
@@ -379,6 +396,7 @@ impl RunBuilder {
                 call_id: cx.call_id().to_owned(),
                 label: label.map(Into::into),
             }),
+            seat,
             ..RunOptions::default()
         };
         builder = builder.within(cx);

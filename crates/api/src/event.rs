@@ -18,6 +18,12 @@ pub struct RunEvent {
     pub epoch: u64,
     /// The attempt that wrote it.
     pub attempt: u64,
+    /// The agent, with the agents above it, if the run is below another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The call of the run above that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
     /// What happened: `accepted`, `turn_finished`, `tool_finished`, `finished` …
     pub kind: String,
     /// When.

@@ -151,6 +151,8 @@ pub(crate) struct Parent {
     pub(crate) step: u64,
     pub(crate) depth: u64,
     pub(crate) policy: ExecPolicy,
+    /// True if the agent is part of the one above it, and not one of its own.
+    pub(crate) defined: bool,
 }
 
 /// Makes a task with its first run.
@@ -212,7 +214,8 @@ pub(crate) fn create_task(
     let mut run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
     limit_queueing(tx, &mut run, command.queue_timeout())?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
-    if approval::asks_start(&profile.config) {
+    let is_part = parent.is_some_and(|parent| parent.defined);
+    if !is_part && approval::asks_start(&profile.config) {
         approval::ask_start(tx, run.id, Asking::plain(said.env.id()))?;
     }
     Ok(Accepted {

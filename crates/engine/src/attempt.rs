@@ -1,6 +1,7 @@
 //! One attempt: the loop of the agent crate, driven through the journal.
 
 mod drive;
+mod extra;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +19,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::drive::{Driven, drive};
+use self::extra::ExtraInstructions;
 use crate::approval::Asking;
-use crate::child::Family;
+use crate::child::{EngineChildren, Family};
 use crate::clock::Clocks;
 use crate::engine::Shared;
 use crate::error::EngineError;
@@ -90,11 +92,6 @@ impl Live {
         }
     }
 
-    /// True if it goes to its next boundary and no further, because its worker stops.
-    pub(crate) fn is_draining(&self) -> bool {
-        *self.signal.borrow() == Signal::Drain
-    }
-
     /// Looks for inputs at the next boundary.
     pub(crate) fn hint_input(&self) {
         if let Some(journal) = &*self.journal() {
@@ -121,7 +118,7 @@ pub(crate) async fn carry(shared: &Shared, live: &Live, fresh: Option<Loaded>) {
     let (verdict, after) = match worked {
         Ok(Ok(Some(done))) => done,
         Ok(Ok(None)) => return,
-        Ok(Err(error)) if error.is_fenced() => return,
+        Ok(Err(error)) if error.is_fenced() => return live.show.fenced(),
         Ok(Err(error)) => (Verdict::of_engine(&error), 0),
         // What builds agents is not ours and may panic.
         Err(_) => (Verdict::failed(OutcomeCode::Internal, "the attempt panicked"), 0),
@@ -150,7 +147,7 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut after: u
             (Ok(false), Some(journal)) => {
                 after = 0;
                 match journal.confirm().await {
-                    Err(error) if error.is_fenced() => return,
+                    Err(error) if error.is_fenced() => return live.show.fenced(),
                     Err(error) => verdict = Verdict::of_engine(&error),
                     Ok(()) if matches!(verdict, Verdict::Ok(_)) => {
                         verdict = Verdict::Unwritten("what it wrote last was lost".to_owned());
@@ -163,7 +160,7 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut after: u
             (Err(error), _) => error,
         };
         if error.is_fenced() {
-            return;
+            return live.show.fenced();
         }
         tracing::warn!(run = %live.lease.run, %error, "an attempt could not be settled");
         if !error.kind().retryable() {
@@ -216,7 +213,7 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
         Some(fresh) => fresh,
         None => load(shared, lease).await?,
     };
-    let Loaded { machine, message, revision, journal, agent } = loaded;
+    let Loaded { machine, message, revision, journal, agent, extra, birth } = loaded;
     let profile = shared.profiles.get(&shared.store, agent).await?;
     let budgeted = !lease.budgets.is_empty();
     let store = shared.store.clone();
@@ -226,6 +223,10 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
     let journal = Arc::new(if is_fresh { journal.without_inputs() } else { journal });
     live.write_to(&journal);
     let agent = shared.agents.build(&profile, lease)?;
+    let agent = match &birth {
+        Some(birth) => birth.agent(&agent)?,
+        None => agent,
+    };
     let builder = match (machine, message) {
         (Some(machine), _) => {
             workspace::check(shared, lease).await?;
@@ -240,7 +241,19 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
         .session(journal.clone(), lease.session.clone())
         .journal(journal.clone())
         .deps(given(shared, lease, &journal))
+        .children(Arc::new(EngineChildren::new(
+            Family::new(shared, lease, &journal),
+            birth.as_ref(),
+        )))
         .on_approval(OnApproval::Suspend);
+    let builder = match birth {
+        Some(birth) => birth.place_in(builder),
+        None => builder,
+    };
+    let builder = match extra {
+        Some(extra) => builder.hook(ExtraInstructions(extra)),
+        None => builder,
+    };
     let watch = drive::Watch::new(Clocks::of(&profile.config)?, &shared.options);
     Ok(Opened { builder, journal, watch })
 }

@@ -4,12 +4,15 @@
 //! there is never a twin. When it ends, its parent learns of it once, in the transaction of that end: as the result of the
 //! call that waits for it, or as a message. What a child says is evidence for its parent, not an instruction.
 
+mod defined;
+mod host;
 mod report;
 mod spawn;
 mod wait;
 
 use std::sync::Arc;
 
+use provost_agent::child::ChildLife;
 use provost_core::Env;
 use provost_core::work::{OutcomeCode, RunStatus};
 use provost_store::row::run::{self, RunRow};
@@ -18,6 +21,8 @@ use provost_store::{Store, Tx};
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::defined::{Birth, release_next};
+pub(crate) use self::host::EngineChildren;
 pub(crate) use self::wait::{WAIT_OVER, Waits, for_people, is_wait, settle_waits, wait_is_over};
 use crate::cancel;
 use crate::engine::Shared;
@@ -70,11 +75,23 @@ impl Family {
 }
 
 /// What a parent wants of a child, kept with it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Terms {
     notify: Notify,
     cleanup: Cleanup,
+    /// Where its definition is, if its parent's names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    birth: Option<Birth>,
+}
+
+impl Terms {
+    fn of(run: &RunRow) -> Result<Self, EngineError> {
+        Ok(match &run.spawn {
+            Some(terms) => serde_json::from_str(terms)?,
+            None => Self::default(),
+        })
+    }
 }
 
 /// Whether a parent that does not wait for a child is told that it ended.
@@ -105,11 +122,15 @@ enum Cleanup {
 
 /// A run that did not end well takes its children with it; one that did leaves them to finish.
 pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
-    if word::<RunStatus>(&parent.status)? == RunStatus::Ok {
-        return Ok(());
-    }
-    for child in run::children(tx, parent.id)? {
-        if !run_state(&child)?.is_terminal() {
+    let ended_well = word::<RunStatus>(&parent.status)? == RunStatus::Ok;
+    for child in run::live_children(tx, parent.id)? {
+        let life = Terms::of(&child)?.birth.map(|birth| birth.life);
+        let goes = match life {
+            Some(ChildLife::Detached) => false,
+            Some(ChildLife::Call | ChildLife::Run) => true,
+            None => !ended_well,
+        };
+        if goes && !run_state(&child)?.is_terminal() {
             cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
         }
     }
@@ -119,10 +140,10 @@ pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), En
 /// The parent of a run that ended is told: by the call that waits for it, or by a message, or not at all.
 pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), EngineError> {
     let Some(parent_id) = child.parent_run_id else { return Ok(()) };
-    let terms: Terms = match &child.spawn {
-        Some(terms) => serde_json::from_str(terms)?,
-        None => Terms::default(),
-    };
+    let terms = Terms::of(child)?;
+    if terms.birth.as_ref().is_some_and(|birth| birth.queues) {
+        release_next(tx, child)?;
+    }
     if terms.cleanup == Cleanup::Delete
         && let Some(mut task) = task::get(tx, child.task_id)?
     {

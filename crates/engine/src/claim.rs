@@ -9,7 +9,7 @@ use provost_core::{Env, RunId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::run::{self, RunRow};
-use provost_store::row::{attempt, exec_class, input, session, task, timer};
+use provost_store::row::{attempt, exec_class, input, log, session, task, timer};
 use serde_json::json;
 
 use crate::end::DEADLINE;
@@ -127,6 +127,10 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
         run.started = Some(now);
         timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
     }
+    let above = match run.parent_run_id {
+        Some(_) => log::above(tx, run.task_id)?,
+        None => Vec::new(),
+    };
     let lease = Lease {
         run: run.id,
         task: run.task_id,
@@ -137,6 +141,7 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
         worker: claimer.worker,
         execution: claimer.env.id(),
         budgets: budget::scopes(tx, &run)?,
+        above,
     };
     let attempt = attempt::AttemptRow {
         run_id: run.id,

@@ -23,6 +23,11 @@ impl Focus {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.insert((namespace.to_string(), session.to_owned()));
     }
+
+    /// The sessions with their namespaces, for whoever wants to know who serves what.
+    pub(crate) fn sessions(&self) -> BTreeSet<(String, String)> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Claimer {
@@ -35,8 +40,7 @@ impl Claimer {
         let Some(focus) = &self.focus else {
             return Ok(run::next_ready(tx, &self.pool, BUILD, except)?);
         };
-        let sessions = focus.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (namespace, session) in &sessions {
+        for (namespace, session) in &focus.sessions() {
             let found = run::ready_of_session(tx, (namespace, session), &self.pool, BUILD)?;
             if let Some(found) = found.filter(|(id, _)| !except.contains(id)) {
                 return Ok(Some(found));

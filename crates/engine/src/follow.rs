@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use provost_core::work::{Namespace, RunPhase};
-use provost_core::{Event, RunId};
+use provost_core::{Event, EventKind, RunId};
 use tokio::sync::broadcast;
+use tokio::time::Instant;
 
 use crate::attempt::Live;
 use crate::engine::{Engine, Shared};
@@ -34,6 +35,8 @@ struct Shown {
     dropped: u64,
     /// Made for the first watcher: its room is large, and most runs have none.
     sender: Option<broadcast::Sender<Event>>,
+    /// When the model was asked that has not said anything yet.
+    asked: Option<Instant>,
 }
 
 impl Show {
@@ -53,6 +56,7 @@ impl Show {
     /// Keeps an event and passes it on to those who follow; returns its number.
     fn keep(&self, event: Event) -> u64 {
         let mut shown = self.lock();
+        self.time(&mut shown, &event);
         if shown.kept.len() == KEPT_MAX {
             shown.kept.pop_front();
             shown.dropped += 1;
@@ -64,6 +68,28 @@ impl Show {
         }
         shown.kept.push_back(event);
         number
+    }
+
+    /// Takes the time until a model says something.
+    fn time(&self, shown: &mut Shown, event: &Event) {
+        match event.kind {
+            _ if event.run_id != self.place.run => {}
+            EventKind::TurnStarted { .. } => shown.asked = Some(Instant::now()),
+            EventKind::TextDelta { .. }
+            | EventKind::ReasoningDelta { .. }
+            | EventKind::ToolCallDelta { .. } => {
+                if let Some(asked) = shown.asked.take() {
+                    self.tap.pulse.first_token(asked.elapsed());
+                }
+            }
+            EventKind::TurnFinished { .. } => shown.asked = None,
+            _ => {}
+        }
+    }
+
+    /// Counts that a write of the attempt was refused: somebody else has its run.
+    pub(crate) fn fenced(&self) {
+        self.tap.pulse.fenced();
     }
 
     pub(crate) fn draft(&self) -> Draft {

@@ -15,7 +15,7 @@ use provost_store::Tx;
 use provost_store::row::{run, worker};
 
 pub use self::boot::BootGuard;
-pub(crate) use self::boot::{guard_boot, guarded_until};
+pub(crate) use self::boot::guard_boot;
 pub(crate) use self::lost::{give_back, lose_run, sweep, take_over_the_dead};
 pub(crate) use self::reconcile::reconcile;
 pub(crate) use self::timers::fire_due;

@@ -23,4 +23,6 @@ pub struct Lease {
     pub execution: ExecutionId,
     /// The budgets its model calls are paid from.
     pub budgets: Vec<String>,
+    /// The tasks above its own with their sessions, nearest first.
+    pub above: Vec<(TaskId, String)>,
 }

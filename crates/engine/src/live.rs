@@ -10,6 +10,7 @@ use provost_core::{Event, EventKind, RunId, TaskId};
 
 use crate::engine::Engine;
 use crate::lease::Lease;
+use crate::vitals::Pulse;
 
 /// Somebody who passes live events on to those who watch.
 pub trait LiveSink: Send + Sync + 'static {
@@ -30,6 +31,8 @@ pub struct LivePlace {
     pub task: TaskId,
     /// The session.
     pub session: String,
+    /// The tasks above its own with their sessions, nearest first.
+    pub above: Vec<(TaskId, String)>,
     /// The run.
     pub run: RunId,
     /// The epoch of the attempt.
@@ -42,6 +45,7 @@ impl LivePlace {
             namespace: lease.namespace.clone(),
             task: lease.task,
             session: lease.session.clone(),
+            above: lease.above.clone(),
             run: lease.run,
             epoch: lease.epoch,
         }
@@ -80,12 +84,16 @@ impl Draft {
 
 /// Where live events go, if anybody was given.
 #[derive(Default)]
-pub(crate) struct Tap(RwLock<Option<Arc<dyn LiveSink>>>);
+pub(crate) struct Tap {
+    sink: RwLock<Option<Arc<dyn LiveSink>>>,
+    /// What attempts count on their way.
+    pub(crate) pulse: Pulse,
+}
 
 impl Tap {
     /// Somebody who wants the live events of a run.
     pub(crate) fn wanted(&self, run: RunId) -> Option<Arc<dyn LiveSink>> {
-        let sink = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let sink = self.sink.read().unwrap_or_else(PoisonError::into_inner);
         sink.as_ref().filter(|sink| sink.wants(run)).map(Arc::clone)
     }
 }
@@ -93,8 +101,8 @@ impl Tap {
 impl Engine {
     /// Gives the engine somebody who passes live events on, in place of an earlier one.
     pub fn set_live(&self, sink: impl LiveSink) {
-        let mut tap = self.shared.outside.tap.0.write().unwrap_or_else(PoisonError::into_inner);
-        *tap = Some(Arc::new(sink));
+        let tap = &self.shared.outside.tap.sink;
+        *tap.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sink));
     }
 
     /// What somebody who begins to watch a run now has missed; nothing if no attempt of it is under way in this process.

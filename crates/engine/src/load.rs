@@ -8,10 +8,12 @@ use provost_core::work::{EffectClass, StepKind, StepState};
 use provost_core::{Env, Message, Part, RunId};
 use provost_store::row::run::RunRow;
 use provost_store::row::run_step::{self, RunStepRow};
-use provost_store::row::{input, session};
+use provost_store::row::{input, session, task};
 use provost_store::{Tx, load_body};
+use serde::Deserialize;
 
 use crate::agent::ProfileKey;
+use crate::child::Birth;
 use crate::error::EngineError;
 use crate::journal::{JournalState, OpenStep, StoredMessage};
 use crate::state::word;
@@ -33,6 +35,10 @@ pub(crate) struct Loaded {
     pub(crate) journal: JournalState,
     /// The agent that carries it.
     pub(crate) agent: ProfileKey,
+    /// What its command adds to the agent's instructions.
+    pub(crate) extra: Option<Arc<str>>,
+    /// What it is below another run, if its definition is part of that one's.
+    pub(crate) birth: Option<Birth>,
 }
 
 /// Loads a run for an attempt that holds it.
@@ -51,7 +57,22 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
     if let Some(machine) = &machine {
         journal.turn = machine.turns();
     }
-    Ok(Loaded { machine, message: first, revision, journal, agent: agent_of(run) })
+    let extra = extra_instructions(tx, run)?;
+    let (agent, birth) = (agent_of(run), Birth::of(run)?);
+    Ok(Loaded { machine, message: first, revision, journal, agent, extra, birth })
+}
+
+/// What the command of a run's task adds to the agent's instructions.
+fn extra_instructions(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Arc<str>>, EngineError> {
+    /// The one field that is read; a command may be large.
+    #[derive(Deserialize)]
+    struct Extra {
+        #[serde(default)]
+        extra_system_prompt: Option<Arc<str>>,
+    }
+    let Some(task) = task::get(tx, run.task_id)? else { return Ok(None) };
+    let Extra { extra_system_prompt } = serde_json::from_str(&task.command)?;
+    Ok(extra_system_prompt.filter(|extra| !extra.is_empty()))
 }
 
 fn agent_of(run: &RunRow) -> ProfileKey {
@@ -74,7 +95,8 @@ pub(crate) fn fresh(
     let (message, stored) = first_message(tx, run.id)?;
     journal.first_message = stored;
     let revision = journal.revision;
-    Ok(Some(Loaded { machine: None, message, revision, journal, agent: agent_of(run) }))
+    let (agent, extra, birth) = (agent_of(run), extra_instructions(tx, run)?, Birth::of(run)?);
+    Ok(Some(Loaded { machine: None, message, revision, journal, agent, extra, birth }))
 }
 
 /// Where a fold starts.

@@ -4,6 +4,7 @@
 //! one query for each run, and texts are passed on as they are stored. Its size is bounded in events and in bytes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use provost_core::work::Namespace;
 use provost_core::{RunId, TaskId, Timestamp};
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::accept::find_task;
+use crate::child::Birth;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::message;
@@ -50,6 +52,17 @@ pub struct LogEntry {
     pub message: Option<String>,
     /// The result of the tool call it is about, as JSON.
     pub result: Option<String>,
+    /// Which agent of which call it happened to, if the run is below another one.
+    pub below: Option<Arc<Below>>,
+}
+
+/// What a run is to the run above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Below {
+    /// The agent, with the agents above it.
+    pub agent: String,
+    /// The call that started it.
+    pub call_id: String,
 }
 
 /// A part of the log.
@@ -84,6 +97,8 @@ pub struct RunPlace {
     pub task: TaskId,
     /// Its session.
     pub session: String,
+    /// The tasks above its own with their sessions, nearest first: whoever watches those sees it, too.
+    pub above: Vec<(TaskId, String)>,
 }
 
 impl Engine {
@@ -251,7 +266,9 @@ fn is_full(rows: &[LogRow], amount: Amount) -> bool {
 /// Where a run belongs.
 pub(crate) fn place_of(tx: &mut Tx<'_>, run: RunId) -> Result<Option<RunPlace>, EngineError> {
     let place = log::place(tx, run)?;
-    Ok(place.map(|(namespace, task, session)| RunPlace { namespace, task, session }))
+    let Some((namespace, task, session)) = place else { return Ok(None) };
+    let above = log::above(tx, task)?;
+    Ok(Some(RunPlace { namespace, task, session, above }))
 }
 
 /// An error unless the run belongs to the namespace.
@@ -334,12 +351,17 @@ fn page(
 ) -> Result<LogPage, EngineError> {
     let mut page = LogPage { entries: Vec::with_capacity(rows.len()), next: after, more: full };
     let mut bytes = 0;
+    let mut known: HashMap<RunId, Option<Arc<Below>>> = HashMap::new();
     for row in rows {
         if bytes >= PAGE_BYTES {
             page.more = true;
             break;
         }
-        let entry = entry(tx, row)?;
+        let mut entry = entry(tx, row)?;
+        entry.below = match known.get(&entry.run) {
+            Some(below) => below.clone(),
+            None => known.entry(entry.run).or_insert(below(tx, entry.run)?).clone(),
+        };
         let texts = [&entry.body, &entry.message, &entry.result];
         bytes += texts.into_iter().flatten().map(String::len).sum::<usize>();
         page.next = entry.pos;
@@ -372,7 +394,17 @@ fn entry(tx: &mut Tx<'_>, row: LogRow) -> Result<LogEntry, EngineError> {
         body,
         message,
         result,
+        below: None,
     })
+}
+
+/// What a run is to the run above it.
+fn below(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Arc<Below>>, EngineError> {
+    let Some(spawned) = log::spawned(tx, run)? else { return Ok(None) };
+    Ok(Birth::read(&spawned)?.map(|birth| {
+        let (agent, call_id) = birth.into_origin();
+        Arc::new(Below { agent, call_id })
+    }))
 }
 
 #[derive(Deserialize)]

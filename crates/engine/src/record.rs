@@ -147,6 +147,8 @@ fn kind_of(feed: &Feed) -> StepKind {
         | Feed::LimitDecided { .. }
         | Feed::OutputChecked { .. }
         | Feed::Saved
+        | Feed::HandedOff(_)
+        | Feed::ChildUsed { .. }
         | Feed::Noted { .. }
         | Feed::Suspended { .. }
         | Feed::Resumed { .. } => StepKind::Note,

@@ -107,6 +107,7 @@ fn result_of(output: &str, summary: &RunSummary) -> Value {
     json!({
         "text": output, "stop": summary.stop, "limit": summary.limit, "usage": summary.usage,
         "cost": summary.cost, "turns": summary.turns, "tool_calls": summary.tool_calls,
-        "pending_calls": summary.pending_calls,
+        "pending_calls": summary.pending_calls, "unpriced_calls": summary.unpriced_calls,
+        "agent": summary.agent, "agents": summary.agents,
     })
 }

@@ -6,7 +6,7 @@ mod claiming;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::WorkerId;
+use provost_core::{Timestamp, WorkerId};
 use provost_store::row::boot;
 use provost_store::row::worker::{self, WorkerRow};
 use provost_store::{NodeLock, lock_dir};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use self::claiming::Desk;
 use crate::attempt::{Live, Signal};
 use crate::claim::BUILD;
-use crate::engine::{Engine, Shared};
+use crate::engine::{Engine, EngineOptions, Shared};
 use crate::error::EngineError;
 use crate::{keeper, outside};
 
@@ -39,7 +39,7 @@ impl Engine {
         let id: WorkerId = shared.env.id();
         let lock = Arc::new(NodeLock::acquire(&lock_dir(shared.store.path()), id)?);
         let guarded_until = keeper::guard_boot(&shared).await?;
-        register(&shared, id, &lock).await?;
+        register(&shared, id, &lock, guarded_until).await?;
         keeper::take_over_the_dead(&shared).await?;
         // What became due while nobody was there, before anything is claimed: a deadline that has passed starts nothing.
         keeper::fire_due(&shared).await?;
@@ -49,6 +49,9 @@ impl Engine {
         let mut tasks = JoinSet::new();
         tasks.spawn(beat::renew_leases(Arc::clone(&shared), id));
         tasks.spawn(beat::heed_rows(Arc::clone(&shared), id));
+        if let Some(focus) = shared.options.focus.clone() {
+            tasks.spawn(beat::tell_focus(Arc::clone(&shared), id, focus));
+        }
         tasks.spawn(beat::heed_hints(Arc::clone(&shared), id));
         tasks.spawn(keeper::run(Arc::clone(&shared)));
         outside::start(&shared, &mut tasks);
@@ -57,8 +60,15 @@ impl Engine {
     }
 }
 
-async fn register(shared: &Shared, id: WorkerId, lock: &NodeLock) -> Result<(), EngineError> {
+async fn register(
+    shared: &Shared,
+    id: WorkerId,
+    lock: &NodeLock,
+    idle_until: Option<Timestamp>,
+) -> Result<(), EngineError> {
     let lock_path = lock.path().display().to_string();
+    let EngineOptions { pool, capacity, focus, .. } = shared.options.clone();
+    let focus = focus.map(|focus| serde_json::to_string(&focus.sessions())).transpose()?;
     let write = shared.store.write(move |tx| {
         let now = tx.now();
         let row = WorkerRow {
@@ -70,6 +80,11 @@ async fn register(shared: &Shared, id: WorkerId, lock: &NodeLock) -> Result<(), 
             started: now,
             seen: now,
             stopped: None,
+            pool: pool.clone(),
+            capacity: capacity as u64,
+            focus: focus.clone(),
+            idle_until,
+            draining: None,
         };
         row.insert(tx)?;
         boot::BootRow { id: id.to_string(), started: now, clean_stop: None }.insert(tx)?;
@@ -98,7 +113,10 @@ impl Worker {
             tracing::warn!(%error, "claiming had ended before");
         }
         self.tell(Signal::Drain);
-        drop(tokio::time::timeout(patience, self.idle()).await);
+        // Told to others while the runs come to their boundaries: nobody waits for the other.
+        tokio::join!(self.say_draining(), async {
+            drop(tokio::time::timeout(patience, self.idle()).await);
+        });
         self.tell(Signal::Abandon);
         drop(tokio::time::timeout(self.shared.options.grace, self.idle()).await);
         self.tasks.shutdown().await;
@@ -118,6 +136,18 @@ impl Worker {
     pub async fn run_until(self, shutdown: impl Future<Output = ()>, patience: Duration) {
         shutdown.await;
         self.stop(patience).await;
+    }
+
+    /// Lets everybody who looks at the database know that it begins nothing more.
+    async fn say_draining(&self) {
+        let id = self.id;
+        let said = self.shared.store.write(move |tx| {
+            worker::drain(tx, id)?;
+            Ok::<_, EngineError>(())
+        });
+        if let Err(error) = said.await {
+            tracing::debug!(%error, "that a worker stops could not be stored");
+        }
     }
 
     /// Waits until none of its attempts is under way.

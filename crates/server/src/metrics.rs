@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use provost_engine::EngineError;
+use provost_engine::{EngineError, LATENCY_BOUNDS};
 
 use self::census::Counted;
 use self::text::{Exposition, Kind};
@@ -131,7 +131,7 @@ impl Metrics {
                 requests.by_bound.iter().map(|count| count.load(Ordering::Relaxed)).collect();
             if counts.iter().any(|count| *count > 0) {
                 let sum = requests.micros.load(Ordering::Relaxed) as f64 / 1e6;
-                out.histogram(("operation", id), &BOUNDS, &counts, sum);
+                out.histogram(&[("operation", id)], &BOUNDS, &counts, sum);
             }
         }
     }
@@ -168,6 +168,12 @@ pub(crate) async fn render(app: &App) -> Result<String, EngineError> {
     metrics.write_requests(&mut out);
     metrics.write_connections(&mut out);
     seen.write(&mut out);
+    let vitals = app.engine().vitals();
+    let fenced = "Attempts whose write was refused because another worker had taken their run.";
+    out.one("provost_fenced_writes_total", Kind::Counter, fenced, vitals.fenced_writes as f64);
+    let first = "Time from asking a model until the first piece of its answer.";
+    out.family("provost_first_token_seconds", Kind::Histogram, first);
+    out.histogram(&[], &LATENCY_BOUNDS, &vitals.first_token.counts, vitals.first_token.seconds);
     let store = app.engine().store().stats();
     out.one("provost_store_commits_total", Kind::Counter, "Commits.", store.commits as f64);
     out.one(

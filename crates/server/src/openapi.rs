@@ -1,6 +1,7 @@
 //! The OpenAPI 3.1 document, made of the table.
 
 mod body;
+mod fault;
 mod schema;
 
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use self::body::BodySchema;
 use self::schema::{describe_variants, without_null};
 use crate::operation::{Access, Operation, parameter_schema};
+use crate::output::OutputDoc;
 use crate::routes;
 
 /// What the first words of paths are about.
@@ -94,10 +96,10 @@ fn tags(table: &[Operation]) -> Vec<Value> {
 }
 
 fn describe(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
-    let input = (operation.input)(schemas);
+    let (input, output) = ((operation.input)(schemas), (operation.output)(schemas));
     let mut parameters = path_parameters(operation, schemas);
     parameters.extend(query_parameters(input.query.as_ref()));
-    parameters.extend(header_parameters(operation));
+    parameters.extend(header_parameters(operation, &output));
     let mut described = json!({
         "operationId": operation.id,
         "summary": operation.summary,
@@ -109,7 +111,7 @@ fn describe(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
         described["requestBody"] =
             json!({"required": true, "content": {"application/json": {"schema": body}}});
     }
-    described["responses"] = Value::Object(responses(operation, has_body, schemas));
+    described["responses"] = Value::Object(responses(operation, has_body, output));
     match operation.access {
         Access::Open => described["security"] = json!([]),
         Access::Known => {}
@@ -154,7 +156,7 @@ fn query_parameters(query: Option<&Value>) -> Vec<Value> {
     properties.into_iter().flatten().map(parameter).collect()
 }
 
-fn header_parameters(operation: &Operation) -> Vec<Value> {
+fn header_parameters(operation: &Operation, output: &OutputDoc) -> Vec<Value> {
     let key = json!({
         "name": "Idempotency-Key",
         "in": "header",
@@ -169,7 +171,27 @@ fn header_parameters(operation: &Operation) -> Vec<Value> {
         "description": "The ETag of what is changed: if it is another one by now, nothing happens",
         "schema": {"type": "string", "pattern": "^\"[0-9]{1,19}\"$"},
     });
+    let known = json!({
+        "name": "If-None-Match",
+        "in": "header",
+        "required": false,
+        "description": "The ETag of what the caller has: if it is still that, the answer is 304 and empty",
+        "schema": {"type": "string"},
+    });
+    let seen = json!({
+        "name": "Last-Event-ID",
+        "in": "header",
+        "required": false,
+        "description": "The cursor of the last event that was seen: what comes behind it is sent. It goes before `after`",
+        "schema": {"type": "string"},
+    });
     let mut parameters = Vec::new();
+    if output.is_tagged && operation.method == Method::GET {
+        parameters.push(known);
+    }
+    if is_stream(output) {
+        parameters.push(seen);
+    }
     if operation.keyed {
         parameters.push(key);
     }
@@ -179,14 +201,24 @@ fn header_parameters(operation: &Operation) -> Vec<Value> {
     parameters
 }
 
-fn responses(
-    operation: &Operation,
-    has_body: bool,
-    schemas: &mut SchemaGenerator,
-) -> Map<String, Value> {
+/// True if the answer is a stream of events.
+fn is_stream(output: &OutputDoc) -> bool {
+    let mut kinds = output.answers.iter().filter_map(|(_, body)| Some(body.as_ref()?.0));
+    kinds.any(|kind| kind == "text/event-stream")
+}
+
+fn responses(operation: &Operation, has_body: bool, output: OutputDoc) -> Map<String, Value> {
     let mut responses = Map::new();
-    for (status, body) in (operation.output)(schemas).answers {
-        let mut response = json!({"description": success(status), "headers": headers()});
+    let mut headers = headers();
+    if output.is_tagged {
+        headers["ETag"] = header("The revision: for `If-Match` and `If-None-Match`", "string");
+    }
+    if output.is_tagged && operation.method == Method::GET {
+        let unchanged = json!({"description": "It is what the caller has", "headers": headers});
+        responses.insert("304".to_owned(), unchanged);
+    }
+    for (status, body) in output.answers {
+        let mut response = json!({"description": success(status), "headers": headers});
         if let Some((kind, mut schema)) = body {
             // Some read the schema of a stream as that of the whole, some as that of each event: it is neither's type.
             if let Some(schema) = schema.as_object_mut().filter(|_| kind == "text/event-stream") {
@@ -212,8 +244,14 @@ fn success(status: u16) -> &'static str {
     }
 }
 
+/// What every answer may carry.
 fn headers() -> Value {
-    json!({"X-Request-Id": header("The id of the request: the caller's, or a new one", "string")})
+    json!({
+        "X-Request-Id": header("The id of the request: the caller's, or a new one", "string"),
+        "RateLimit-Limit": header("Requests that may come at once", "integer"),
+        "RateLimit-Remaining": header("Requests that may still come now", "integer"),
+        "RateLimit-Reset": header("Seconds until all of them may come again", "integer"),
+    })
 }
 
 /// With which statuses an operation may refuse, as far as that is known before it is asked.

@@ -16,6 +16,15 @@ use crate::problem;
 pub(crate) struct OutputDoc {
     /// The successes: status, media type and schema.
     pub(crate) answers: Vec<(u16, Option<(&'static str, Value)>)>,
+    /// True if it has an `ETag`.
+    pub(crate) is_tagged: bool,
+}
+
+impl OutputDoc {
+    /// An answer without an `ETag`.
+    pub(crate) fn plain(answers: Vec<(u16, Option<(&'static str, Value)>)>) -> Self {
+        Self { answers, is_tagged: false }
+    }
 }
 
 /// What an operation gives.
@@ -35,7 +44,7 @@ impl<T: Serialize + JsonSchema> Output for Answer<T> {
     }
 
     fn describe(schemas: &mut SchemaGenerator) -> OutputDoc {
-        OutputDoc { answers: vec![(200, schema::<T>(schemas))] }
+        OutputDoc::plain(vec![(200, schema::<T>(schemas))])
     }
 }
 
@@ -52,7 +61,7 @@ impl<T: Serialize + JsonSchema> Output for Made<T> {
 
     fn describe(schemas: &mut SchemaGenerator) -> OutputDoc {
         let schema = schema::<T>(schemas);
-        OutputDoc { answers: vec![(200, schema.clone()), (201, schema)] }
+        OutputDoc::plain(vec![(200, schema.clone()), (201, schema)])
     }
 }
 
@@ -71,7 +80,7 @@ impl<T: Serialize + JsonSchema> Output for Tagged<T> {
     }
 
     fn describe(schemas: &mut SchemaGenerator) -> OutputDoc {
-        OutputDoc { answers: vec![(200, schema::<T>(schemas))] }
+        OutputDoc { answers: vec![(200, schema::<T>(schemas))], is_tagged: true }
     }
 }
 
@@ -86,7 +95,7 @@ impl Output for Done {
     }
 
     fn describe(_: &mut SchemaGenerator) -> OutputDoc {
-        OutputDoc { answers: vec![(204, None)] }
+        OutputDoc::plain(vec![(204, None)])
     }
 }
 

@@ -16,7 +16,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use futures::FutureExt;
-use http::header::{ALLOW, HeaderValue};
+use http::header::{ALLOW, ETAG, HeaderValue, IF_NONE_MATCH};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use provost_api::Problem;
@@ -115,15 +115,39 @@ async fn answer(
     let started = Instant::now();
     let (head, body) = request.into_parts();
     let id = head.extensions.get::<RequestId>().cloned();
+    let known = head.headers.get(IF_NONE_MATCH).filter(|_| operation.method == Method::GET);
+    let known = known.cloned();
     let mut standing = None;
     let done = perform(&app, operation, parameters, (head, body), &mut standing).await;
     let mut response = done.unwrap_or_else(|refused| refuse(refused, id.as_ref()));
+    if known.is_some_and(|known| is_known(&known, &response)) {
+        response = unchanged(&response);
+    }
     if let Some(standing) = standing {
         standing.write(response.headers_mut());
     }
     let status = response.status().as_u16();
     app.shared.metrics.answered(Some(operation.id), status, started.elapsed());
     response
+}
+
+/// True if the caller has what the answer holds: one of the tags it names, or any.
+fn is_known(known: &HeaderValue, response: &Response) -> bool {
+    let (Some(tag), Ok(known)) = (response.headers().get(ETAG), known.to_str()) else {
+        return false;
+    };
+    let tags = known.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
+    tags.into_iter().any(|known| known == "*" || known.as_bytes() == tag.as_bytes())
+}
+
+/// The answer for somebody who has it: nothing but its tag.
+fn unchanged(response: &Response) -> Response {
+    let mut unchanged = Response::new(Body::empty());
+    *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
+    if let Some(tag) = response.headers().get(ETAG) {
+        unchanged.headers_mut().insert(ETAG, tag.clone());
+    }
+    unchanged
 }
 
 /// A problem as the answer to a request.

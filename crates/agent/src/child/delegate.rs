@@ -78,7 +78,7 @@ impl Delegate {
     fn made(&self, agent: &AgentRef) -> Result<FnTool, SpecError> {
         let name = self.tool_name(agent);
         let terms = Arc::new(Terms {
-            tool: name.clone(),
+            hop: Hop::Delegate { tool: name.clone(), agent: agent.name().to_string() },
             background: self.background,
             detached: self.detached,
         });
@@ -105,7 +105,7 @@ struct Task {
 }
 
 struct Terms {
-    tool: String,
+    hop: Hop,
     background: bool,
     detached: bool,
 }
@@ -122,7 +122,7 @@ impl Terms {
             (true, true) => ChildLife::Detached,
         };
         let ask = ChildAsk {
-            place: vec![Hop::Delegate { tool: self.tool.clone() }],
+            place: vec![self.hop.clone()],
             index: 0,
             task: args.task,
             max_turns: (args.max_turns > 0).then_some(args.max_turns),

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::agent_ref::AgentRef;
 use super::delegate::CHILD_CALL_TIMEOUT;
 use super::{ChildAsk, ChildLife, ChildReport, ChildStatus, HooksFor, Hop, Until, host};
 use crate::error::BuildError;
@@ -61,25 +62,31 @@ impl FanOut {
     }
 
     /// The tool by which the model splits work.
-    pub(crate) fn tool(&self) -> Result<Arc<dyn Tool>, BuildError> {
+    pub(crate) fn tool(&self, agent: &AgentRef) -> Result<Arc<dyn Tool>, BuildError> {
         if self.items_max == 0 {
             let problem =
                 format!("fan-out `{}` allows no tasks: set max_items to 1 or more", self.name);
             return Err(BuildError::Setting(problem));
         }
-        super::made(self.spec())
+        let hop = Hop::FanOut { tool: self.name.clone(), agent: agent.name().to_string() };
+        super::made(self.spec(hop))
     }
 
-    fn spec(&self) -> Result<provost_tool::FnTool, SpecError> {
-        let terms = Arc::new(self.clone());
+    fn spec(&self, hop: Hop) -> Result<provost_tool::FnTool, SpecError> {
+        let terms = Arc::new((self.clone(), hop));
         let tool = tool_fn(&self.name, &self.description, move |cx: ToolCx, args: Tasks| {
             let terms = Arc::clone(&terms);
-            async move { terms.run(&cx, args.tasks).await }
+            async move { terms.0.run(&cx, args.tasks, &terms.1).await }
         })?;
         Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent).timeout(CHILD_CALL_TIMEOUT)))
     }
 
-    async fn run(&self, cx: &ToolCx, tasks: Vec<String>) -> Result<ToolOutput, ToolError> {
+    async fn run(
+        &self,
+        cx: &ToolCx,
+        tasks: Vec<String>,
+        hop: &Hop,
+    ) -> Result<ToolOutput, ToolError> {
         if tasks.is_empty() {
             return Err(ToolError::retry("`tasks` is empty: give at least one"));
         }
@@ -94,7 +101,7 @@ impl FanOut {
         }
         let host = host(cx)?;
         let ask = |(index, task): (usize, &String)| ChildAsk {
-            place: vec![Hop::FanOut { tool: self.name.clone() }],
+            place: vec![hop.clone()],
             index: u32::try_from(index).unwrap_or(u32::MAX),
             task: task.clone(),
             max_turns: None,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use provost_core::{AgentUsed, RunId};
 use provost_tool::{ToolCx, ToolError};
 
-use super::{ChildAsk, ChildReport, Children, Until};
+use super::{ChildAsk, ChildReport, Children, Hop, Until};
 
 /// What children that are over have used.
 type Used = Vec<(RunId, Vec<AgentUsed>)>;
@@ -15,19 +15,29 @@ type Used = Vec<(RunId, Vec<AgentUsed>)>;
 pub(crate) struct ChildHost {
     children: Arc<dyn Children>,
     used: Arc<Mutex<Used>>,
+    /// The way from the run's own agent to the one that has the conversation.
+    hops: Arc<[Hop]>,
 }
 
 impl ChildHost {
     pub(crate) fn new(children: Arc<dyn Children>) -> Self {
-        Self { children, used: Arc::default() }
+        Self { children, used: Arc::default(), hops: Arc::default() }
+    }
+
+    /// The same, for an agent that was given the conversation.
+    pub(crate) fn after(self, hops: Vec<Hop>) -> Self {
+        Self { hops: hops.into(), ..self }
     }
 
     pub(crate) async fn start(
         &self,
         cx: &ToolCx,
-        asks: Vec<ChildAsk>,
+        mut asks: Vec<ChildAsk>,
         at_once: Option<usize>,
     ) -> Result<Vec<ChildReport>, ToolError> {
+        for ask in &mut asks {
+            ask.place.splice(..0, self.hops.iter().cloned());
+        }
         self.children.start(cx, asks, at_once).await
     }
 

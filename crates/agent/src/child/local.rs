@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStatus, Children, LABEL_PREFIX, Until,
+    ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStatus, Children, Hop, LABEL_PREFIX, Until,
 };
 use crate::approval::OnApproval;
 use crate::drive::Cx;
@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::hook::SubagentInfo;
 use crate::outcome::{Outcome, Suspended};
 use crate::request::{Below, RunBuilder};
+use crate::team::MemberEnd;
 
 /// How long the end of a run waits for children that were told to stop.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
@@ -54,6 +55,8 @@ struct Running {
     turn: Option<Arc<Semaphore>>,
     timeout: Option<Duration>,
     info: Option<SubagentInfo>,
+    /// Its name in the team of the run above.
+    member: Option<String>,
 }
 
 impl LocalChildren {
@@ -106,9 +109,15 @@ impl LocalChildren {
             ChildLife::Run => parent.control.cancel.child_token(),
             ChildLife::Detached => CancellationToken::new(),
         };
+        let member = match ask.place.last() {
+            Some(Hop::Member { name, .. }) => Some(name.clone()),
+            _ => None,
+        };
         let mut known = self.lock();
         let labels = known.iter().filter(|child| child.report.label.is_some()).count();
-        let label = (ask.life != ChildLife::Call).then(|| format!("{LABEL_PREFIX}{}", labels + 1));
+        // A member is called by its name.
+        let labelled = ask.life != ChildLife::Call && member.is_none();
+        let label = labelled.then(|| format!("{LABEL_PREFIX}{}", labels + 1));
         let waiting = match kept {
             Some(Kept::Done(report)) => {
                 let (life, suspended) = (ask.life, None);
@@ -134,6 +143,7 @@ impl LocalChildren {
             label: label.clone(),
             max_turns: ask.max_turns,
             may_suspend: ask.life == ChildLife::Call,
+            seat: parent.seat.as_ref().zip(member.as_ref()).map(|(seat, name)| seat.beside(name)),
         };
         let builder = RunBuilder::below(&parent, found.core, (ask.task, waiting), below);
         let report = ChildReport {
@@ -154,8 +164,8 @@ impl LocalChildren {
             suspended: None,
         });
         drop(known);
-        let running =
-            Running { run, builder, cancel, turn: turn.cloned(), timeout: ask.timeout, info };
+        let (turn, timeout) = (turn.cloned(), ask.timeout);
+        let running = Running { run, builder, cancel, turn, timeout, info, member };
         let this = Arc::clone(self);
         tokio::spawn(async move { this.carry(&parent, running).await }.in_current_span());
         Ok(report)
@@ -190,7 +200,7 @@ impl LocalChildren {
 
     /// Carries a child to its end.
     async fn carry(&self, parent: &Arc<Cx>, running: Running) {
-        let Running { run, builder, cancel, turn, timeout, info } = running;
+        let Running { run, builder, cancel, turn, timeout, info, member } = running;
         let turn = match &turn {
             Some(turn) => tokio::select! {
                 biased;
@@ -211,6 +221,14 @@ impl LocalChildren {
         let mut ended = Ended::of(outcome, || vec![pot.used_as(&path)], &path);
         if ended.stop == Some(StopReason::Limit) && ended.limit.is_none() {
             ended.limit = pot.spent_above();
+        }
+        if ended.status == ChildStatus::Cancelled
+            && let Some(timeout) = timeout.filter(|timeout| started.elapsed() >= *timeout)
+        {
+            ended.error = Some(format!("its time of {}s was over", timeout.as_secs_f64()));
+        }
+        if let Some(name) = member {
+            parent.member_over(&name, ended.of_member(), started.elapsed()).await;
         }
         if let Some(info) = info {
             let result = match ended.status {
@@ -407,6 +425,27 @@ impl Ended {
                 Self { suspended: Some(suspended), ..waits }
             }
             Err(error) => ended(ChildStatus::Failed, Some(error.to_string()), spent()),
+        }
+    }
+}
+
+impl Ended {
+    /// The same, of a member of a team.
+    fn of_member(&self) -> MemberEnd {
+        match self.status {
+            ChildStatus::Completed => MemberEnd::Completed(match &self.limit {
+                Some(reached) => format!(
+                    "[unfinished: it stopped at its limit of {} {}]\n{}",
+                    reached.allowed,
+                    reached.limit.as_str(),
+                    self.text
+                ),
+                None => self.text.clone(),
+            }),
+            ChildStatus::Cancelled => MemberEnd::Stopped(self.error.clone()),
+            ChildStatus::Failed | ChildStatus::Running => {
+                MemberEnd::Failed(self.error.clone().unwrap_or_default())
+            }
         }
     }
 }

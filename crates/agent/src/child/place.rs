@@ -9,6 +9,7 @@ use super::{Delegate, FanOut, HooksFor};
 use crate::agent::AgentCore;
 use crate::hand_off::HandOffTo;
 use crate::prompt::Instructions;
+use crate::team::{LEAD, Mailbox, Team, leads_itself, shared_tools};
 
 /// One step from an agent to another one that its definition names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,11 +19,15 @@ pub enum Hop {
     Delegate {
         /// The tool's name.
         tool: String,
+        /// The agent's name.
+        agent: String,
     },
     /// The agent of a fan-out's tool.
     FanOut {
         /// The tool's name.
         tool: String,
+        /// The agent's name.
+        agent: String,
     },
     /// The agent that a conversation was given to.
     HandOff {
@@ -42,6 +47,18 @@ pub enum Hop {
     },
 }
 
+impl Hop {
+    /// What the agent is called there.
+    pub fn agent(&self) -> &str {
+        match self {
+            Self::Delegate { agent, .. } | Self::FanOut { agent, .. } | Self::HandOff { agent } => {
+                agent
+            }
+            Self::Member { name, .. } => name,
+        }
+    }
+}
+
 /// Where a child's definition is found: steps from the agent whose run asks for it.
 pub type ChildPlace = Vec<Hop>;
 
@@ -51,12 +68,18 @@ pub(crate) struct Family {
     pub(crate) delegates: Vec<(AgentRef, Delegate)>,
     pub(crate) fan_outs: Vec<(AgentRef, FanOut)>,
     pub(crate) hand_offs: Vec<(AgentRef, HandOffTo)>,
+    /// The team it leads.
+    pub(crate) team: Option<Team>,
+    /// What carries that team's messages in place of its book.
+    pub(crate) mailbox: Option<Arc<dyn Mailbox>>,
+    /// Unread messages of its team are shown to it without being asked for.
+    pub(crate) inject: bool,
 }
 
 impl Family {
     /// True if runs of this agent may have runs below them.
     pub(crate) fn has_children(&self) -> bool {
-        !self.delegates.is_empty() || !self.fan_outs.is_empty()
+        !self.delegates.is_empty() || !self.fan_outs.is_empty() || self.team.is_some()
     }
 
     pub(crate) fn hand_off(&self, to: &str) -> Option<&(AgentRef, HandOffTo)> {
@@ -80,9 +103,24 @@ impl AgentCore {
         Ok(found)
     }
 
+    /// The same with the hooks it has there, those of the agents above included.
+    pub(crate) fn hooked_below(self: &Arc<Self>, place: &[Hop]) -> Result<Arc<Self>, String> {
+        let mut here = Arc::clone(self);
+        for hop in place {
+            let Found { core, hooks } = here.hop(hop)?;
+            let hooks = match hooks {
+                HooksFor::Inherit => here.hooks.iter().chain(&core.hooks).cloned().collect(),
+                HooksFor::Own => core.hooks.clone(),
+                HooksFor::None => Vec::new(),
+            };
+            here = Arc::new(Self { hooks, ..Self::clone(&core) });
+        }
+        Ok(here)
+    }
+
     fn hop(self: &Arc<Self>, hop: &Hop) -> Result<Found, String> {
         let (agent, hooks) = match hop {
-            Hop::Delegate { tool } => {
+            Hop::Delegate { tool, .. } => {
                 let named =
                     |(agent, terms): &&(AgentRef, Delegate)| terms.tool_name(agent) == *tool;
                 let (agent, terms) = self.family.delegates.iter().find(named).ok_or_else(|| {
@@ -90,7 +128,7 @@ impl AgentCore {
                 })?;
                 (agent, terms.hooks)
             }
-            Hop::FanOut { tool } => {
+            Hop::FanOut { tool, .. } => {
                 let named = |(_, terms): &&(AgentRef, FanOut)| terms.name == *tool;
                 let (agent, terms) = self.family.fan_outs.iter().find(named).ok_or_else(|| {
                     format!("agent `{}` has no fan-out called `{tool}`", self.name)
@@ -113,29 +151,57 @@ impl AgentCore {
         Ok(Found { core, hooks })
     }
 
+    /// A member of the team that this agent leads: made after a template, or a new agent on the lead's model. Besides its own
+    /// tools it has those of a team, but for making and stopping members.
     fn member(
         self: &Arc<Self>,
         name: &str,
         template: Option<&str>,
         instructions: Option<&str>,
     ) -> Result<Found, String> {
-        let text = instructions.unwrap_or("You are a member of a team. Do the task you are given.");
-        let instructions = match template {
-            Some(template) => return Err(format!("there is no template called `{template}`")),
-            None => Instructions::Text(text.into()),
+        let team = self.family.team.as_ref();
+        let team = team.ok_or_else(|| format!("agent `{}` leads no team", self.name))?;
+        let mut core = match template {
+            Some(template) => {
+                let missing = || format!("there is no template called `{template}`");
+                let agent = team.template(template).ok_or_else(missing)?;
+                let missing = || format!("agent `{template}` was promised and never given");
+                AgentCore::clone(&*agent.core().ok_or_else(missing)?)
+            }
+            None => AgentCore {
+                instructions: Instructions::Text(match instructions {
+                    Some(text) => text.into(),
+                    None => instructions_of(name, &team.name).into(),
+                }),
+                tools: Vec::new(),
+                toolsets: Vec::new(),
+                execute_tools: true,
+                output: None,
+                state: serde_json::Map::new(),
+                hooks: Vec::new(),
+                family: Arc::default(),
+                session_store: None,
+                ..AgentCore::clone(self)
+            },
         };
-        let core = AgentCore {
-            name: name.into(),
-            instructions,
-            tools: Vec::new(),
-            toolsets: Vec::new(),
-            family: Arc::default(),
-            output: None,
-            state: serde_json::Map::new(),
-            hooks: Vec::new(),
-            session_store: None,
-            ..AgentCore::clone(self)
-        };
-        Ok(Found { core: Arc::new(core), hooks: HooksFor::Inherit })
+        if core.family.team.is_some() {
+            return Err(leads_itself(&core.name));
+        }
+        core.name = name.into();
+        Arc::make_mut(&mut core.family).inject = team.inject;
+        // A model that cannot call tools still can answer.
+        if core.model.info().tools {
+            core.tools.extend(shared_tools().map_err(|error| error.to_string())?);
+        }
+        Ok(Found { core: Arc::new(core), hooks: team.hooks })
     }
+}
+
+/// What a member is told that was made without a word about it.
+fn instructions_of(name: &str, team: &str) -> String {
+    format!(
+        "You are `{name}`, a member of the team `{team}`. Do the task you are given. Your last answer goes to the lead by \
+         itself. While you work you can write to the lead, who is called `{LEAD}`, and to other members, and you share a \
+         board of tasks with them."
+    )
 }

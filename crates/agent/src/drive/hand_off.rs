@@ -14,7 +14,9 @@ use crate::run::{Feed, HandedOff, TRANSFER_PREFIX, tool_part};
 
 impl Driver {
     pub(super) async fn hand_off(&mut self, to: &str) -> Result<(), Error> {
-        let told = self.run.hand_off();
+        let Some(hand_off) = self.run.hand_off() else {
+            return Err(Error::Bug("a hand-off that nobody asked for".to_owned()));
+        };
         let policy = self.cx.core.family.hand_off(to).map(|(_, terms)| terms.history.clone());
         let policy = policy.unwrap_or_default();
         if let (Some(journal), true) = (&self.cx.journal, policy.asks_a_model()) {
@@ -31,6 +33,7 @@ impl Driver {
         };
         let next = self.cx.handed_to(to)?;
         let handed = HandedOff {
+            hand_off: hand_off.clone(),
             transfers: next.transfers(),
             messages: self.run.pieces(&fitted.messages),
             usage: fitted.usage,
@@ -42,9 +45,7 @@ impl Driver {
         self.recount();
         self.system = next.instructions(&self.run.config().output).await?;
         self.cx = next;
-        if let Some(told) = told {
-            self.cx.queue.emit(EventKind::HandedOff(Box::new(told)));
-        }
+        self.cx.queue.emit(EventKind::HandedOff(Box::new(hand_off)));
         Ok(())
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::{EventKind, ToolCall};
+use provost_core::{ApprovalId, EventKind, ToolCall};
 use provost_tool::{Permit, Probe, Tool};
 
 use super::setup::Cx;
 use super::tool_call::{Before, CallEnd, CallOutcome};
+use crate::child::WAIT_HINT;
 use crate::journal::{Begun, Effect, ToolEffect};
+use crate::run::Answer;
 
 impl Cx {
     /// Writes down that a call is about to run. `Some` is how it ended without being run.
@@ -26,7 +28,7 @@ impl Cx {
             key: before.key.clone(),
             class: tool.spec().effect,
             unsure: false,
-            approvals: before.answers.iter().map(|answer| answer.request.id).collect(),
+            approvals: answered_by_people(&before.answers),
         };
         loop {
             let begun = match journal.begin(Effect::Tool(effect.clone())).await {
@@ -62,6 +64,12 @@ impl Cx {
             }
         }
     }
+}
+
+/// The questions that people have answered; that children have ended is nobody's word.
+fn answered_by_people(answers: &[Answer]) -> Vec<ApprovalId> {
+    let by_people = |answer: &&Answer| answer.request.hint.as_deref() != Some(WAIT_HINT);
+    answers.iter().filter(by_people).map(|answer| answer.request.id).collect()
 }
 
 fn ended(call: &ToolCall, end: CallEnd) -> CallOutcome {

@@ -120,7 +120,7 @@ impl Driver {
         request: &ChatRequest,
         announced: &mut HashSet<String>,
     ) -> Result<ModelResponse, ModelError> {
-        let span = span::chat(self.cx.model.info());
+        let span = span::chat(&self.cx, self.session.as_ref(), request);
         let answer = span.in_scope(|| self.cx.model.stream(request.clone()));
         let mut reading = pin!(self.read(answer, announced).instrument(span));
         let outcome = reading.as_mut().await;

@@ -28,6 +28,7 @@ use crate::run::{
     BeginWith, Beginning, Feed, OutputPlan, Run, RunConfig, TRANSFER_PREFIX, tool_part,
 };
 use crate::stream::EventQueue;
+use crate::team::{Seat, Team};
 
 /// What all parts of the driver, and the tools it runs, share. Nothing in it changes hands during the run.
 pub(crate) struct Cx {
@@ -60,6 +61,9 @@ pub(crate) struct Cx {
     pub(crate) children: Option<ChildHost>,
     /// The same, where they are tasks of this process.
     pub(crate) local: Option<Arc<LocalChildren>>,
+    hops: Vec<Hop>,
+    /// The run's place in a team.
+    pub(crate) seat: Option<Seat>,
     options: RunOptions,
 }
 
@@ -82,6 +86,8 @@ pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
         asks,
         pot,
         local: None,
+        hops: Vec::new(),
+        seat: None,
     };
     (begin, parts.join())
 }
@@ -100,23 +106,30 @@ struct Parts {
     asks: Arc<Control>,
     pot: Arc<Pot>,
     local: Option<Arc<LocalChildren>>,
+    /// How the conversation came from the run's own agent to this one.
+    hops: Vec<Hop>,
+    seat: Option<Seat>,
 }
 
 impl Parts {
-    fn join(self) -> Arc<Cx> {
-        if self.local.is_none() && !self.core.family.has_children() {
+    fn join(mut self) -> Arc<Cx> {
+        self.seat = self.seat();
+        if self.local.is_none() && !self.core.family.has_children() && self.seat.is_none() {
             return Arc::new(self.joined(None));
         }
         Arc::new_cyclic(|cx| {
+            self.seat = self.seat.map(|seat| seat.taken(self.run_id, Weak::clone(cx)));
             let parts = match (&self.local, &self.options.children) {
-                (None, None) => {
+                (None, None) if self.core.family.has_children() => {
                     let local = Some(Arc::new(LocalChildren::new(Weak::clone(cx))));
                     Self { local, ..self }
                 }
                 _ => self,
             };
             let host = match (&parts.options.children, &parts.local) {
-                (Some(children), _) => Some(ChildHost::new(Arc::clone(children))),
+                (Some(children), _) => {
+                    Some(ChildHost::new(Arc::clone(children)).after(parts.hops.clone()))
+                }
                 (None, Some(local)) => {
                     local.move_to(Weak::clone(cx));
                     Some(ChildHost::new(Arc::new(LocalHost(Arc::clone(local)))))
@@ -130,9 +143,13 @@ impl Parts {
     fn joined(self, children: Option<ChildHost>) -> Cx {
         let is_root = Arc::ptr_eq(&self.root, &self.core);
         let hooks = self.hooks();
-        let Self { root, core, run_id, state, options, queue, control, asks, pot, local, .. } =
-            self;
+        let Self {
+            root, core, run_id, state, options, queue, control, asks, pot, local, hops, seat, ..
+        } = self;
         let mut deps = options.deps.clone();
+        if let Some(seat) = &seat {
+            deps = deps.with(seat.clone());
+        }
         if let Some(children) = &children {
             deps = deps.with(children.clone());
         }
@@ -172,10 +189,22 @@ impl Parts {
             journal: options.journal.clone(),
             children,
             local,
+            hops,
+            seat,
             core,
             root,
             options,
         }
+    }
+
+    /// The run's place in a team: the one it has or was given, else that of the lead of its own.
+    fn seat(&self) -> Option<Seat> {
+        let given = self.seat.clone().or_else(|| self.options.seat.clone());
+        let family = &self.core.family;
+        let open = |team: &Team| {
+            team.open(self.run_id, family.mailbox.as_ref(), &self.state, &self.root.env)
+        };
+        given.or_else(|| family.team.as_ref().map(open))
     }
 
     /// The hooks of the run, in the order they are asked.
@@ -206,7 +235,7 @@ impl Cx {
     /// The same run in the hands of another agent that the active one names.
     pub(crate) fn handed_to(&self, to: &str) -> Result<Arc<Self>, Error> {
         let hop = Hop::HandOff { agent: to.to_owned() };
-        let found = self.core.below(&[hop]).map_err(Error::Start)?;
+        let found = self.core.below(std::slice::from_ref(&hop)).map_err(Error::Start)?;
         let root = &self.root;
         let core = match Arc::ptr_eq(root, &found.core) {
             true => found.core,
@@ -231,6 +260,8 @@ impl Cx {
             asks: Arc::clone(&self.asks),
             pot: Arc::clone(&self.pot),
             local: self.local.clone(),
+            hops: self.hops.iter().cloned().chain([hop]).collect(),
+            seat: self.seat.clone(),
         };
         let next = parts.join();
         next.check()?;

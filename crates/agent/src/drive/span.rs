@@ -1,31 +1,49 @@
-//! Spans, by the GenAI conventions. Names are here and nowhere else.
+//! Spans, by the GenAI conventions.
 //!
-//! No prompt, answer or argument is ever recorded.
+//! No prompt, answer or argument is ever recorded as a field. An exporter that was asked for content gets it past the
+//! subscribers, so that no log ever shows it.
 
-use provost_core::RunId;
-use provost_model::{ModelError, ModelInfo, ModelResponse};
-use provost_tool::{ToolError, ToolOutput};
+mod content;
+pub mod link;
+pub mod name;
+
+use provost_core::{Role, RunSummary, StopReason, ToolCall, Usage};
+use provost_model::{ChatRequest, ModelError, ModelResponse};
+use provost_tool::{ToolError, ToolOutput, ToolSpec};
 use tracing::{Span, field::Empty, info_span};
 
-use crate::agent::AgentCore;
+use super::Prepared;
+use super::session::BoundSession;
+use super::setup::{Cx, input_text};
 use crate::error::Error;
 use crate::outcome::Outcome;
 
-pub(crate) fn invoke_agent(core: &AgentCore, run_id: RunId) -> Span {
-    info_span!(
+pub(crate) fn invoke_agent(prepared: &Prepared) -> Span {
+    let Prepared { core, options, run_id, begin, .. } = prepared;
+    let info = options.model.as_ref().unwrap_or(&core.model).info();
+    let span = info_span!(
         "invoke_agent",
         otel.name = %format_args!("invoke_agent {}", core.name),
         otel.kind = "internal",
         otel.status_code = Empty,
-        gen_ai.operation.name = "invoke_agent",
-        gen_ai.agent.name = %core.name,
-        gen_ai.agent.total_turns = Empty,
-        gen_ai.agent.total_tool_calls = Empty,
-        gen_ai.usage.input_tokens = Empty,
-        gen_ai.usage.output_tokens = Empty,
-        run.id = %run_id,
-        error.type = Empty,
-    )
+        { name::OPERATION_NAME } = name::INVOKE_AGENT,
+        { name::PROVIDER_NAME } = name::provider(&info.provider),
+        { name::REQUEST_MODEL } = info.model,
+        { name::AGENT_NAME } = &*core.name,
+        { name::AGENT_ID } = &*options.path(&core.name),
+        { name::CONVERSATION_ID } = BoundSession::of_run(options, core).map(|session| session.id().to_owned()),
+        { name::AGENT_TURNS } = Empty,
+        { name::AGENT_TOOL_CALLS } = Empty,
+        { name::USAGE_INPUT } = Empty,
+        { name::USAGE_OUTPUT } = Empty,
+        { name::USAGE_CACHE_READ } = Empty,
+        { name::USAGE_CACHE_WRITE } = Empty,
+        { name::USAGE_REASONING } = Empty,
+        { name::RUN_ID } = %run_id,
+        { name::ERROR_TYPE } = Empty,
+    );
+    link::content(&span, name::INPUT_MESSAGES, || content::text(Role::User, &input_text(begin)));
+    span
 }
 
 /// Fills the current agent span in.
@@ -36,31 +54,51 @@ pub(crate) fn close_run(outcome: &Result<Outcome, Error>) {
     }
     match outcome {
         Ok(Outcome::Done(result)) => {
-            span.record("gen_ai.usage.input_tokens", result.usage.input);
-            span.record("gen_ai.usage.output_tokens", result.usage.output);
-            span.record("gen_ai.agent.total_turns", result.turns);
-            span.record("gen_ai.agent.total_tool_calls", result.tool_calls);
+            total(&span, &result.summary);
+            let said = || content::text(Role::Assistant, &result.output);
+            link::content(&span, name::OUTPUT_MESSAGES, said);
         }
-        Ok(_) => {}
+        Ok(Outcome::Cancelled(summary)) => total(&span, summary),
+        Ok(Outcome::Suspended(_) | Outcome::Denied { .. }) => {}
         Err(error) => fail(&span, error.code()),
     }
 }
 
-pub(crate) fn chat(info: &ModelInfo) -> Span {
-    info_span!(
+pub(crate) fn chat(cx: &Cx, session: Option<&BoundSession>, request: &ChatRequest) -> Span {
+    let info = cx.model.info();
+    let settings = &request.settings;
+    let span = info_span!(
         "chat",
         otel.name = %format_args!("chat {}", info.model),
         otel.kind = "client",
         otel.status_code = Empty,
-        gen_ai.operation.name = "chat",
-        gen_ai.provider.name = %info.provider,
-        gen_ai.request.model = %info.model,
-        gen_ai.response.id = Empty,
-        gen_ai.response.finish_reasons = Empty,
-        gen_ai.usage.input_tokens = Empty,
-        gen_ai.usage.output_tokens = Empty,
-        error.type = Empty,
-    )
+        { name::OPERATION_NAME } = name::CHAT,
+        { name::PROVIDER_NAME } = name::provider(&info.provider),
+        { name::REQUEST_MODEL } = info.model,
+        { name::AGENT_NAME } = &*cx.core.name,
+        { name::CONVERSATION_ID } = session.map(|session| session.point().id),
+        { name::OUTPUT_TYPE } = request.output.as_ref().map(|_| "json"),
+        { name::REQUEST_STREAM } = true,
+        { name::REQUEST_MAX_TOKENS } = settings.max_tokens.map(count),
+        { name::REQUEST_TEMPERATURE } = settings.temperature,
+        { name::REQUEST_TOP_P } = settings.top_p,
+        { name::REQUEST_SEED } = settings.seed,
+        { name::REQUEST_STOP_SEQUENCES } = list(&settings.stop),
+        { name::RESPONSE_ID } = Empty,
+        { name::RESPONSE_MODEL } = Empty,
+        { name::RESPONSE_FINISH_REASONS } = Empty,
+        { name::USAGE_INPUT } = Empty,
+        { name::USAGE_OUTPUT } = Empty,
+        { name::USAGE_CACHE_READ } = Empty,
+        { name::USAGE_CACHE_WRITE } = Empty,
+        { name::USAGE_REASONING } = Empty,
+        { name::ERROR_TYPE } = Empty,
+    );
+    if let Some(system) = &request.system {
+        link::content(&span, name::SYSTEM_INSTRUCTIONS, || content::instructions(system));
+    }
+    link::content(&span, name::INPUT_MESSAGES, || content::messages(&request.messages));
+    span
 }
 
 pub(crate) fn close_chat(span: &Span, outcome: &Result<ModelResponse, ModelError>) {
@@ -69,12 +107,13 @@ pub(crate) fn close_chat(span: &Span, outcome: &Result<ModelResponse, ModelError
     }
     match outcome {
         Ok(response) => {
-            span.record("gen_ai.usage.input_tokens", response.usage.input);
-            span.record("gen_ai.usage.output_tokens", response.usage.output);
-            span.record("gen_ai.response.finish_reasons", tracing::field::debug(&response.stop));
-            if let Some(id) = &response.response_id {
-                span.record("gen_ai.response.id", id.as_str());
+            if response.usage_known {
+                used(span, &response.usage);
             }
+            span.record(name::RESPONSE_FINISH_REASONS, list(&[finish_reason(response.stop)]));
+            span.record(name::RESPONSE_ID, response.response_id.as_deref());
+            span.record(name::RESPONSE_MODEL, response.message.model.as_deref());
+            link::content(span, name::OUTPUT_MESSAGES, || content::message(&response.message));
         }
         Err(error) => fail(span, error.class.as_str()),
     }
@@ -88,25 +127,33 @@ pub(crate) fn execute_tools(count: usize) -> Span {
     info_span!(
         "execute_tools",
         otel.kind = "internal",
-        gen_ai.operation.name = "execute_tools",
-        tool.count = count
+        { name::OPERATION_NAME } = name::EXECUTE_TOOLS,
+        { name::TOOL_COUNT } = i64::try_from(count).unwrap_or(i64::MAX),
     )
 }
 
-pub(crate) fn execute_tool(name: &str, call_id: &str) -> Span {
-    info_span!(
+pub(crate) fn execute_tool(cx: &Cx, spec: &ToolSpec, call: &ToolCall) -> Span {
+    let span = info_span!(
         "execute_tool",
-        otel.name = %format_args!("execute_tool {name}"),
+        otel.name = %format_args!("execute_tool {}", spec.name()),
         otel.kind = "internal",
         otel.status_code = Empty,
-        gen_ai.operation.name = "execute_tool",
-        gen_ai.tool.name = name,
-        gen_ai.tool.call.id = call_id,
-        error.type = Empty,
-    )
+        { name::OPERATION_NAME } = name::EXECUTE_TOOL,
+        { name::TOOL_NAME } = spec.name(),
+        { name::TOOL_CALL_ID } = call.id,
+        { name::TOOL_TYPE } = "function",
+        { name::TOOL_DESCRIPTION } = spec.def().description,
+        { name::AGENT_NAME } = &*cx.core.name,
+        { name::ERROR_TYPE } = Empty,
+    );
+    link::content(&span, name::TOOL_ARGUMENTS, || content::arguments(call));
+    span
 }
 
 pub(crate) fn close_tool(span: &Span, ran: &Result<ToolOutput, ToolError>) {
+    if let Ok(output) = ran {
+        link::content(span, name::TOOL_RESULT, || content::result(&output.to_text()));
+    }
     let class = match ran {
         Ok(output) if output.is_error => "tool_error",
         Ok(_) | Err(ToolError::NeedsApproval { .. }) => return,
@@ -116,7 +163,51 @@ pub(crate) fn close_tool(span: &Span, ran: &Result<ToolOutput, ToolError>) {
     fail(span, class);
 }
 
+fn total(span: &Span, summary: &RunSummary) {
+    used(span, &summary.usage);
+    span.record(name::AGENT_TURNS, i64::from(summary.turns));
+    span.record(name::AGENT_TOOL_CALLS, i64::from(summary.tool_calls));
+}
+
+fn used(span: &Span, usage: &Usage) {
+    span.record(name::USAGE_INPUT, count(usage.input));
+    span.record(name::USAGE_OUTPUT, count(usage.output));
+    let parts = [
+        (name::USAGE_CACHE_READ, usage.cache_read),
+        (name::USAGE_CACHE_WRITE, usage.cache_write),
+        (name::USAGE_REASONING, usage.reasoning),
+    ];
+    for (name, tokens) in parts.into_iter().filter(|(_, tokens)| *tokens > 0) {
+        span.record(name, count(tokens));
+    }
+}
+
 fn fail(span: &Span, class: &str) {
     span.record("otel.status_code", "ERROR");
-    span.record("error.type", class);
+    span.record(name::ERROR_TYPE, class);
+}
+
+/// A number as exporters know it: an unsigned one would become a text.
+fn count(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
+}
+
+/// A list as JSON; an empty one is not recorded.
+fn list<T: AsRef<str>>(items: &[T]) -> Option<String> {
+    let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
+    (!items.is_empty()).then(|| serde_json::Value::from(items).to_string())
+}
+
+/// Why a model stopped, in the words of the conventions.
+fn finish_reason(stop: StopReason) -> &'static str {
+    match stop {
+        StopReason::EndTurn | StopReason::StopSequence => "stop",
+        StopReason::MaxTokens => "length",
+        StopReason::ToolUse => "tool_call",
+        StopReason::ContentFilter => "content_filter",
+        StopReason::Refusal => "refusal",
+        StopReason::Cancelled => "cancelled",
+        StopReason::Limit => "limit",
+        StopReason::Unknown => "unknown",
+    }
 }

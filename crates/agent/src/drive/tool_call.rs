@@ -175,7 +175,7 @@ impl Cx {
             outside: Arc::new(Outside::new(self, &call, before.answers.clone())),
         });
         let started = Instant::now();
-        let span = span::execute_tool(tool.spec().name(), &call.id);
+        let span = span::execute_tool(self, tool.spec(), &call);
         let ran = self.core.guard.run(permit, tool_cx).instrument(span.clone()).await;
         let duration = started.elapsed();
         span::close_tool(&span, &ran);

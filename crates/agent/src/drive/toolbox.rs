@@ -7,6 +7,7 @@ use provost_tool::{Tool, ToolsetCx};
 
 use super::setup::Cx;
 use crate::run::{OutputPlan, Run};
+use crate::team::is_team_tool;
 
 /// Names that an error about an unknown tool lists.
 const NAMES_TOLD_MAX: usize = 50;
@@ -22,13 +23,17 @@ impl Toolbox {
     pub(crate) async fn gather(cx: &Cx, run: &Run) -> Self {
         let mut toolbox = Self { tools: Vec::with_capacity(cx.tools.len()) };
         let stays = !run.may_hand_off();
+        let coordinates = cx.core.family.team.as_ref().is_some_and(|team| team.coordinator);
         for tool in &cx.tools {
+            if coordinates && !is_team_tool(tool.spec().name()) {
+                continue;
+            }
             if stays && cx.gives_away(tool.spec().name()) {
                 continue;
             }
             toolbox.add(cx, Arc::clone(tool));
         }
-        if cx.core.toolsets.is_empty() {
+        if cx.core.toolsets.is_empty() || coordinates {
             return toolbox;
         }
         let toolset_cx = ToolsetCx {

@@ -9,7 +9,7 @@ use provost_tool::ToolOutput;
 
 use super::{
     Entry, Gate, Hook, HookCx, HookError, HookEvent, HookPoint, ModelEnd, RunEnd, SubagentInfo,
-    ToolEnd, ToolFailure,
+    TeamMessageInfo, TeammateInfo, ToolEnd, ToolFailure,
 };
 
 /// The hooks of one run. Without hooks every point costs one comparison.
@@ -215,6 +215,30 @@ impl Hooks {
         self.tell(HookPoint::SubagentStop, |event| about_subagent(event, subagent)).await;
     }
 
+    /// A member of the team came to stand where it does.
+    pub(crate) async fn on_teammate(&self, point: HookPoint, teammate: &TeammateInfo) {
+        for hook in &self.hooks {
+            match point {
+                HookPoint::TeammateJoin => hook.on_teammate_join(&self.cx, teammate).await,
+                HookPoint::TeammateComplete => hook.on_teammate_complete(&self.cx, teammate).await,
+                HookPoint::TeammateError => hook.on_teammate_error(&self.cx, teammate).await,
+                _ => hook.on_teammate_leave(&self.cx, teammate).await,
+            }
+        }
+        self.tell(point, |event| about_teammate(event, teammate)).await;
+    }
+
+    pub(crate) async fn on_team_message(&self, message: &TeamMessageInfo) {
+        for hook in &self.hooks {
+            hook.on_team_message(&self.cx, message).await;
+        }
+        self.tell(HookPoint::TeamMessage, |event| {
+            event.agent.clone_from(&message.from);
+            event.input = Some(message.content.clone());
+        })
+        .await;
+    }
+
     /// All of them, for runs below.
     pub(crate) fn all(&self) -> &[Arc<dyn Hook>] {
         &self.hooks
@@ -238,7 +262,17 @@ fn about_subagent(event: &mut HookEvent, subagent: &SubagentInfo) {
     event.task_id = Some(subagent.task_id.clone());
     event.agent.clone_from(&subagent.agent);
     event.input = Some(subagent.task.clone());
-    match &subagent.result {
+    about_end(event, subagent.result.as_ref(), subagent.duration);
+}
+
+fn about_teammate(event: &mut HookEvent, teammate: &TeammateInfo) {
+    event.agent.clone_from(&teammate.member);
+    event.input = Some(teammate.task.clone());
+    about_end(event, teammate.result.as_ref(), teammate.duration);
+}
+
+fn about_end(event: &mut HookEvent, end: Option<&Result<String, String>>, duration: Duration) {
+    match end {
         None => {}
         Some(Ok(text)) => event.output = Some(text.clone()),
         Some(Err(error)) => {
@@ -246,7 +280,7 @@ fn about_subagent(event: &mut HookEvent, subagent: &SubagentInfo) {
             event.is_error = true;
         }
     }
-    event.duration = subagent.result.is_some().then_some(subagent.duration);
+    event.duration = end.is_some().then_some(duration);
 }
 
 fn about_call(event: &mut HookEvent, call: &ToolCall) {

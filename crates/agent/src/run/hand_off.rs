@@ -14,6 +14,8 @@ pub const TRANSFER_PREFIX: &str = "transfer_to_";
 /// How a conversation changed hands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HandedOff {
+    /// From whom to whom.
+    pub hand_off: HandOff,
     /// The agents whose tools the next agent has to give it on.
     pub transfers: Vec<Arc<str>>,
     /// What the next agent sees of the conversation.

@@ -50,6 +50,11 @@ impl Client {
         self.call(Call::get(self.path("deliveries")).query(list)?).await
     }
 
+    /// An answer on its way out, as it stands.
+    pub async fn delivery(&self, id: DeliveryId) -> Result<Delivery, ApiError> {
+        self.call(Call::get(self.path(&format!("deliveries/{id}")))).await
+    }
+
     /// Sends an answer anew.
     pub async fn retry_delivery(&self, id: DeliveryId) -> Result<Delivery, ApiError> {
         self.call(Call::post(self.path(&format!("deliveries/{id}/retry")))).await

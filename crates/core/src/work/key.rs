@@ -90,9 +90,19 @@ pub fn child_task_id(parent: RunId, step: u64) -> TaskId {
     child_id("child_task", parent, step)
 }
 
+/// The ids of the run and the task that a call of `parent` asks for at place `index`; made like [`child_run_id`].
+pub fn child_ids_of_call(parent: RunId, call: &EffectKey, index: u32) -> (RunId, TaskId) {
+    let fields: [&[u8]; 2] = [call.as_str().as_bytes(), &index.to_be_bytes()];
+    (hashed_id("call_run", parent, &fields), hashed_id("call_task", parent, &fields))
+}
+
 fn child_id<T: TypedId>(kind: &str, parent: RunId, step: u64) -> T {
+    hashed_id(kind, parent, &[parent.uuid().as_bytes(), &step.to_be_bytes()])
+}
+
+fn hashed_id<T: TypedId>(kind: &str, parent: RunId, fields: &[&[u8]]) -> T {
     let uuid = parent.uuid();
-    let hash = fields_hash(kind, &[uuid.as_bytes(), &step.to_be_bytes()]);
+    let hash = fields_hash(kind, fields);
     let mut bytes = [0; 16];
     bytes[..6].copy_from_slice(&uuid.as_bytes()[..6]);
     bytes[6..].copy_from_slice(&hash[..10]);

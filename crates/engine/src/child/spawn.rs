@@ -131,13 +131,15 @@ impl Spawning {
                 step: self.step,
                 depth: parent.depth,
                 policy: policy(&parent)?,
+                defined: false,
             }),
         };
         let key = format!("spawn:{}:{}", parent.id, self.step);
         let said = Said::new(&command, &key, &self.env);
         let accepted = accept::create_task(tx, &namespace, &said, &ids)?;
         if let Some(mut row) = run::get(tx, id)? {
-            let terms = Terms { notify: self.spawn.notify, cleanup: self.spawn.cleanup };
+            let (notify, cleanup) = (self.spawn.notify, self.spawn.cleanup);
+            let terms = Terms { notify, cleanup, birth: None };
             row.spawn = Some(serde_json::to_string(&terms)?);
             row.update(tx)?;
         }

@@ -6,10 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_agent::child::WAIT_HINT;
 use provost_agent::run::Feed;
 use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::work::{EffectClass, RunEvent, TaskEvent};
-use provost_core::{ApprovalRequest, Event, EventKind, RunId, ToolCall, ToolResult};
+use provost_core::{
+    ApprovalDecision, ApprovalId, ApprovalRequest, Event, EventKind, RunId, ToolCall, ToolResult,
+};
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::{approval as approval_row, task, timer};
 use provost_store::{Hint, Tx};
@@ -30,8 +33,6 @@ const DESCRIPTION: &str =
     "Waits until tasks that you started with spawn_task have ended, and returns what came of them.";
 /// The timer that ends a wait.
 pub(crate) const WAIT_OVER: &str = "child_wait";
-/// What the question says that no person answers.
-const HINT: &str = "waits for tasks that it started";
 /// How the payload of such a question is known.
 const KIND: &str = "await_child";
 /// Runs that one call may wait for.
@@ -57,10 +58,16 @@ struct Wait {
     /// The call that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     call: Option<ToolCall>,
+    /// The question that stands for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    question: Option<ApprovalId>,
     kind: String,
     runs: Vec<RunId>,
     any: bool,
-    timeout_s: Option<u64>,
+    timeout_ms: Option<u64>,
+    /// True if the call is made again when it is over; else it gets its result then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    again: bool,
 }
 
 /// What a parked run waits for.
@@ -83,11 +90,23 @@ async fn wait(cx: ToolCx, args: Await) -> Result<Value, ToolError> {
     };
     if !over {
         // The result comes with the end of the children; the tool itself never goes on from here.
-        cx.confirm_with(HINT, &*wait).await?;
+        cx.confirm_with(WAIT_HINT, &*wait).await?;
     }
     let collected = transactional
         .commit(cx.effect_key(), move |tx| collect(tx, (&lease.namespace, &lease.session), &wait));
     Ok(shown(&collected.await?))
+}
+
+/// Makes a call wait for children and be made again when they have ended; returns at once if that has been.
+pub(super) async fn wait_again(
+    cx: &ToolCx,
+    runs: Vec<RunId>,
+    any: bool,
+    timeout: Option<Duration>,
+) -> Result<(), ToolError> {
+    let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    let timeout_ms = timeout.map(millis);
+    cx.confirm_with(WAIT_HINT, Wait { any, timeout_ms, again: true, ..Wait::of(runs) }).await
 }
 
 /// What the model sees.
@@ -103,7 +122,14 @@ impl Wait {
         }
         let runs: Result<Vec<RunId>, _> = runs.iter().map(|run| run.parse()).collect();
         let runs = runs.map_err(ToolError::retry)?;
-        Ok(Self { call: None, kind: KIND.to_owned(), runs, any, timeout_s })
+        let timeout_ms = timeout_s.map(|seconds| seconds.saturating_mul(1000));
+        Ok(Self { timeout_ms, any, ..Self::of(runs) })
+    }
+
+    /// A wait for all of these.
+    fn of(runs: Vec<RunId>) -> Self {
+        let kind = KIND.to_owned();
+        Self { call: None, question: None, kind, runs, any: false, timeout_ms: None, again: false }
     }
 
     /// Is it over? Everything that is waited for must be a child of the run's own session.
@@ -132,7 +158,8 @@ impl Waits {
         for request in requests.iter().filter(|request| is_wait(request)) {
             let payload = request.payload.clone().unwrap_or_default();
             let wait: Wait = serde_json::from_value(payload)?;
-            waits.push(Wait { call: Some(request.call.clone()), ..wait });
+            let (call, question) = (Some(request.call.clone()), Some(request.id));
+            waits.push(Wait { call, question, ..wait });
         }
         Ok(Self(waits))
     }
@@ -144,8 +171,8 @@ impl Waits {
     /// Keeps them with a run that is parked now, and sets the timer of those that have one. The caller stores the row.
     pub(crate) fn keep(&self, tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
         run.waits = if self.is_empty() { None } else { Some(serde_json::to_string(&self.0)?) };
-        if let Some(seconds) = self.0.iter().filter_map(|wait| wait.timeout_s).min() {
-            let at = tx.now().after(Duration::from_secs(seconds));
+        if let Some(millis) = self.0.iter().filter_map(|wait| wait.timeout_ms).min() {
+            let at = tx.now().after(Duration::from_millis(millis));
             timer::set(tx, WAIT_OVER, &run.id.to_string(), at)?;
             tx.hint(Hint::Timer);
         }
@@ -169,7 +196,7 @@ impl Waits {
 /// True for a question that the end of children answers and no person.
 pub(crate) fn is_wait(request: &ApprovalRequest) -> bool {
     let kind = request.payload.as_ref().and_then(|payload| payload.get("kind"));
-    request.hint.as_deref() == Some(HINT) && kind.and_then(Value::as_str) == Some(KIND)
+    request.hint.as_deref() == Some(WAIT_HINT) && kind.and_then(Value::as_str) == Some(KIND)
 }
 
 /// An event without the questions that no person answers; nothing, if it is about nothing else.
@@ -190,7 +217,7 @@ pub(crate) fn settle_waits(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), Engi
 /// The time of a run's waits is over.
 pub(crate) fn wait_is_over(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     let Some(mut run) = run::get(tx, id)? else { return Ok(()) };
-    end_waits(tx, &mut run, |_, wait| Ok(wait.timeout_s.is_some()))
+    end_waits(tx, &mut run, |_, wait| Ok(wait.timeout_ms.is_some()))
 }
 
 fn end_waits(
@@ -206,10 +233,15 @@ fn end_waits(
             left.push(wait);
             continue;
         };
-        let reports = collect(tx, (&run.namespace, &run.session_id), &wait)?;
-        let result = ToolResult::text(call, shown(&reports).to_string());
-        let (result, at) = (Box::new(result), tx.now());
-        approval::feed_parked(tx, run, &Feed::ToolFinished { result, fault: false, at })?;
+        let feed = match wait.question.filter(|_| wait.again) {
+            Some(id) => Feed::ApprovalDecided { id, decision: ApprovalDecision::Approve },
+            None => {
+                let reports = collect(tx, (&run.namespace, &run.session_id), &wait)?;
+                let result = Box::new(ToolResult::text(call, shown(&reports).to_string()));
+                Feed::ToolFinished { result, fault: false, at: tx.now() }
+            }
+        };
+        approval::feed_parked(tx, run, &feed)?;
         ended += 1;
     }
     if ended == 0 {

@@ -57,6 +57,10 @@ causes! {
     NoWorker = "waiting_no_worker",
     /// Everybody who works is too old for it.
     NewerWorker = "waiting_newer_worker",
+    /// Everybody who works takes runs of other pools.
+    OtherPool = "waiting_pool_worker",
+    /// Everybody who works serves other sessions.
+    OtherSessions = "waiting_session_worker",
     /// The service crashed too often and begins nothing for a while.
     BootGuard = "waiting_boot_guard",
     /// Runs of its class could not be started again and again.

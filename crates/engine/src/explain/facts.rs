@@ -1,10 +1,9 @@
 //! Everything that a cause is decided by, as it was at one moment.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use provost_core::work::ExecPolicy;
-use provost_core::{RunId, Timestamp, WorkerId};
+use provost_core::{RunId, Timestamp};
 use provost_store::row::approval::ApprovalRow;
 use provost_store::row::attempt::AttemptRow;
 use provost_store::row::budget::BudgetRow;
@@ -20,7 +19,6 @@ use provost_store::row::worker::WorkerRow;
 use serde::Deserialize;
 
 use crate::engine::Shared;
-use crate::keeper::BootGuard;
 
 /// What a cause is decided by.
 #[derive(Debug, Clone)]
@@ -44,18 +42,10 @@ pub(super) enum About {
 pub(super) struct Here {
     /// The moment by the clock of the database.
     pub(super) now: Timestamp,
-    /// How many runs a worker carries at once, as far as this process is told.
-    pub(super) capacity: usize,
     /// How long a run may take to stop.
     pub(super) grace: Duration,
-    pub(super) boot_guard: Option<BootGuard>,
-    /// Until when crashes of late keep the service from its work.
-    pub(super) guarded_until: Option<Timestamp>,
     /// The channels that this process sends over.
     pub(super) channels: Vec<String>,
-    /// The runs that go to their next boundary only, and their workers.
-    pub(super) draining: BTreeSet<RunId>,
-    pub(super) stopping: BTreeSet<WorkerId>,
     /// Everybody who has not ended as far as the database knows.
     pub(super) nodes: Vec<Node>,
 }
@@ -67,7 +57,24 @@ pub(super) struct Node {
     /// Its lock is held.
     pub(super) alive: bool,
     /// Runs that it carries.
-    pub(super) carries: usize,
+    pub(super) carries: u64,
+    /// The sessions it serves, with their namespaces; all of them if there is none.
+    pub(super) focus: Option<Vec<(String, String)>>,
+}
+
+impl Node {
+    /// Would it take this run at all, if it had a place for it?
+    pub(super) fn takes(&self, run: &RunRow) -> bool {
+        self.row.build >= run.min_build && self.row.pool == run.pool && self.serves(run)
+    }
+
+    /// Does it serve the session of this run?
+    pub(super) fn serves(&self, run: &RunRow) -> bool {
+        let is_its = |(namespace, session): &(String, String)| {
+            *namespace == run.namespace && *session == run.session_id
+        };
+        self.focus.as_ref().is_none_or(|focus| focus.iter().any(is_its))
+    }
 }
 
 /// A run and everything around it.
@@ -152,28 +159,22 @@ pub(super) struct Waited {
 impl Here {
     /// What only this process knows; the rest is read with the facts.
     pub(super) fn of(shared: &Shared) -> Self {
-        let options = &shared.options;
-        let mut here = Self {
+        Self {
             now: Timestamp::default(),
-            capacity: options.capacity,
-            grace: options.grace,
-            boot_guard: options.boot_guard,
-            guarded_until: None,
+            grace: shared.options.grace,
             channels: shared.outside.channels(),
-            draining: BTreeSet::new(),
-            stopping: BTreeSet::new(),
             nodes: Vec::new(),
-        };
-        for live in shared.live().values().filter(|live| live.is_draining()) {
-            here.draining.insert(live.lease.run);
-            here.stopping.insert(live.lease.worker);
         }
-        here
     }
 
     /// Those who can work at all.
     pub(super) fn alive(&self) -> Vec<&Node> {
         self.nodes.iter().filter(|node| node.alive).collect()
+    }
+
+    /// Those who would take a run.
+    pub(super) fn takers(&self, run: &RunRow) -> Vec<&Node> {
+        self.nodes.iter().filter(|node| node.alive && node.takes(run)).collect()
     }
 }
 

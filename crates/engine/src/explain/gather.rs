@@ -17,10 +17,10 @@ use super::facts::{
     Waited,
 };
 use crate::accept::find_task;
+use crate::budget;
 use crate::child::WAIT_OVER;
 use crate::error::EngineError;
 use crate::state::{policy, word};
-use crate::{budget, keeper};
 
 /// Tasks of a session that are looked at.
 const TASKS_MAX: u64 = 20;
@@ -36,9 +36,6 @@ pub(super) fn facts(
 ) -> Result<Facts, EngineError> {
     let mut here = Here { now: tx.now(), ..here.clone() };
     here.nodes = nodes(tx)?;
-    if let Some(guard) = here.boot_guard {
-        here.guarded_until = keeper::guarded_until(tx, guard)?;
-    }
     let about = match subject {
         Subject::Run(id) => {
             let row = run::find(tx, namespace.as_str(), *id)?;
@@ -74,8 +71,9 @@ fn nodes(tx: &mut Tx<'_>) -> Result<Vec<Node>, EngineError> {
 
 fn node(tx: &mut Tx<'_>, row: worker::WorkerRow) -> Result<Node, EngineError> {
     let alive = row.stopped.is_none() && !is_free(&PathBuf::from(&row.lock_path))?;
-    let carries = run::owned_by(tx, row.id)?.len();
-    Ok(Node { row, alive, carries })
+    let carries = run::owned_by(tx, row.id)?.len() as u64;
+    let focus = row.focus.as_deref().map(serde_json::from_str).transpose()?;
+    Ok(Node { row, alive, carries, focus })
 }
 
 /// A run with the one that has its session, if that is another.

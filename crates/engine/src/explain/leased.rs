@@ -91,9 +91,7 @@ fn stopping(here: &Here, facts: &RunFacts) -> Option<Told> {
                 .see_some("by the message", message),
         );
     }
-    if !here.draining.contains(&run.id) {
-        return None;
-    }
+    let since = facts.owner.as_ref()?.row.draining?;
     let owner = run.lease_owner.map(|id| id.to_string()).unwrap_or_default();
     let doing = working(here, facts).map(|told| told.sentence);
     let sentence = format!(
@@ -102,6 +100,7 @@ fn stopping(here: &Here, facts: &RunFacts) -> Option<Told> {
     );
     Some(
         Told::new(Cause::WorkerDraining, sentence)
+            .see("the worker was told to stop", moment(now, since))
             .see_some("meanwhile", doing)
             .about(owner)
             .then(next::serve()),

@@ -56,7 +56,7 @@ pub(super) fn retry(task: impl Display) -> NextStep {
 }
 
 pub(super) fn class(key: &str, target: u64) -> NextStep {
-    step(format!("provost class set {key} --target {target}"), "lets so many runs work at once")
+    step(format!("provost class set {key} {target}"), "lets so many runs work at once")
 }
 
 pub(super) fn session(id: &str) -> NextStep {

@@ -177,7 +177,8 @@ fn not_its_turn(here: &Here, facts: &RunFacts) -> Option<Told> {
 /// Nothing keeps it from its start.
 fn ready(here: &Here, facts: &RunFacts) -> Told {
     let (run, now) = (&facts.run, here.now);
-    let workers = count(here.alive().len() as u64, "worker is", "workers are");
+    let takers = here.takers(run);
+    let workers = count(takers.len() as u64, "worker is", "workers are");
     let since = facts.last_event.as_ref().map_or(run.created, |(_, at)| *at).max(run.not_before);
     let waited = now.since(since);
     let near = run.queue_deadline.filter(|_| run.started.is_none());
@@ -190,12 +191,16 @@ fn ready(here: &Here, facts: &RunFacts) -> Told {
         Told::new(Cause::QueueDeadlineNear, sentence)
     } else if waited >= LONG {
         let sentence = format!(
-            "{} has been ready for {} and nobody takes it, though {workers} alive: they may have enough to do, or serve other sessions or another pool than `{}`.",
+            "{} has been ready for {} and nobody takes it, though {workers} alive that serve the pool `{}` and have a place: they may be frozen or cut off from the database.",
             run.id,
             span(waited),
             run.pool,
         );
-        Told::new(Cause::ReadyNotClaimed, sentence).see("pool", &run.pool).then(next::serve())
+        let seen = takers.iter().map(|node| node.row.seen).max();
+        Told::new(Cause::ReadyNotClaimed, sentence)
+            .see("pool", &run.pool)
+            .see_some("a worker was last seen", seen.map(|at| moment(now, at)))
+            .then(next::serve())
     } else {
         let ahead = count(facts.ahead_in_class, "run", "runs");
         let sentence = format!(

@@ -41,12 +41,14 @@ pub(super) fn of_feed(
         Some(Feed::OutputChecked { problem: Some(problem), .. }) => {
             event("output_rejected", json!({ "reason": problem }))
         }
+        Some(Feed::HandedOff(handed)) => event("handed_off", json!(handed.hand_off)),
         Some(Feed::LimitFound { .. }) => event("limit_found", json!({ "step": step })),
         Some(Feed::Stopped { reason, .. }) => event("stopped", json!({ "reason": reason })),
         Some(
             Feed::ContextChanged { .. }
             | Feed::LimitDecided { .. }
             | Feed::OutputChecked { problem: None, .. }
+            | Feed::ChildUsed { .. }
             | Feed::Saved
             | Feed::Noted { .. }
             | Feed::Suspended { .. }
@@ -63,6 +65,7 @@ pub(super) fn cost_of(feed: Option<&Feed>) -> Option<i64> {
             | Feed::ContextFitted { cost, .. }
             | Feed::Stopped { cost, .. },
         ) => *cost,
+        Some(Feed::HandedOff(handed)) => handed.cost,
         _ => None,
     };
     cost.map(Money::micros)

@@ -38,10 +38,7 @@ pub(crate) async fn guard_boot(shared: &Shared) -> Result<Option<Timestamp>, Eng
 }
 
 /// Until when the processes that crashed of late keep a service from its work.
-pub(crate) fn guarded_until(
-    tx: &mut Tx<'_>,
-    guard: BootGuard,
-) -> Result<Option<Timestamp>, EngineError> {
+fn guarded_until(tx: &mut Tx<'_>, guard: BootGuard) -> Result<Option<Timestamp>, EngineError> {
     let since = tx.now().before(guard.window);
     // A worker that was dropped inside a living process is no crash, and one process is one crash.
     let mut dead = BTreeSet::from([u64::from(std::process::id())]);

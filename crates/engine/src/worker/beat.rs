@@ -6,7 +6,7 @@ use std::sync::Arc;
 use provost_core::{RunId, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::Hint;
-use provost_store::row::run;
+use provost_store::row::{run, worker};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
@@ -14,6 +14,7 @@ use super::lives_of;
 use crate::attempt::{Live, Signal};
 use crate::engine::Shared;
 use crate::error::EngineError;
+use crate::focus::Focus;
 use crate::keeper;
 
 /// A run that a worker holds: its id, its epoch, and whether somebody wants it to stop.
@@ -60,6 +61,28 @@ pub(super) async fn heed_rows(shared: Arc<Shared>, id: WorkerId) {
         match read.await {
             Ok(held) => heed(&lives, &held),
             Err(error) => tracing::debug!(%error, "the rows of runs could not be read"),
+        }
+    }
+}
+
+/// Writes down which sessions the worker serves whenever there are more of them, so that others know what it leaves alone.
+pub(super) async fn tell_focus(shared: Arc<Shared>, id: WorkerId, focus: Focus) {
+    let mut told = focus.sessions();
+    loop {
+        tokio::time::sleep(shared.options.poll).await;
+        let now = focus.sessions();
+        if now == told {
+            continue;
+        }
+        let written = async {
+            let text = serde_json::to_string(&now)?;
+            let write =
+                shared.store.write(move |tx| Ok::<_, EngineError>(worker::focus(tx, id, &text)?));
+            write.await
+        };
+        match written.await {
+            Ok(()) => told = now,
+            Err(error) => tracing::debug!(%error, "what a worker serves could not be stored"),
         }
     }
 }

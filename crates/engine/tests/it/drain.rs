@@ -117,6 +117,11 @@ async fn a_service_that_crashed_again_and_again_starts_without_its_work() {
                 started: at,
                 seen: at,
                 stopped: Some(at),
+                pool: "default".to_owned(),
+                capacity: 1,
+                focus: None,
+                idle_until: None,
+                draining: None,
             };
             row.insert(tx)?;
             boot::BootRow { id: id.to_string(), started: at, clean_stop: None }.insert(tx)

@@ -124,7 +124,7 @@ impl Board {
     }
 
     /// True if somebody wants live pieces of one of these topics.
-    pub(super) fn wants_live(&self, topics: &[Topic; 4]) -> bool {
+    pub(super) fn wants_live(&self, topics: &[Topic]) -> bool {
         let seats = self.read();
         let mut rows = topics.iter().filter_map(|topic| seats.by_topic.get(topic));
         rows.any(|row| row.iter().any(|seat| seat.wants == Wants::Everything))
@@ -132,7 +132,7 @@ impl Board {
 
     /// Hands a frame to everybody who watches one of these topics. It is made once for each of its two forms, and not at all
     /// if nobody is there.
-    pub(super) fn hand(&self, topics: &[Topic; 4], make: impl Fn(&Topic) -> Frame) {
+    pub(super) fn hand(&self, topics: &[Topic], make: impl Fn(&Topic) -> Frame) {
         let seats = self.read();
         let mut forms: [Option<Arc<Frame>>; 2] = [None, None];
         for topic in topics {
@@ -146,7 +146,7 @@ impl Board {
     }
 
     /// Hands the same frame to everybody who watches one of these topics.
-    pub(super) fn hand_same(&self, topics: &[Topic; 4], frame: &Arc<Frame>) {
+    pub(super) fn hand_same(&self, topics: &[Topic], frame: &Arc<Frame>) {
         let seats = self.read();
         for seat in topics.iter().filter_map(|topic| seats.by_topic.get(topic)).flatten() {
             seat.push(frame);

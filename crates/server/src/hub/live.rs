@@ -81,9 +81,8 @@ impl LiveSink for Sink {
 fn placed(board: &Board, from: &LivePlace) -> Arc<Placed> {
     let mut places = board.places.lock().unwrap_or_else(PoisonError::into_inner);
     places.get(from.run).unwrap_or_else(|| {
-        let LivePlace { namespace, task, session, .. } = from;
-        let place =
-            RunPlace { namespace: namespace.clone(), task: *task, session: session.clone() };
+        let LivePlace { namespace, task, session, above, .. } = from.clone();
+        let place = RunPlace { namespace, task, session, above };
         places.put(from.run, &place)
     })
 }

@@ -14,7 +14,7 @@ const HALF_MAX: usize = 4096;
 
 /// Where a run belongs, and how far it is.
 pub(super) struct Placed {
-    pub(super) topics: [Topic; 4],
+    pub(super) topics: Box<[Topic]>,
     /// The newest epoch that was seen: pieces of older ones come from somebody who has lost the run.
     epoch: AtomicU64,
     /// How far the run is, as its live pieces tell.

@@ -23,7 +23,10 @@ fn live(run: RunId, number: u64) -> Arc<Frame> {
 
 fn place(env: &Env) -> (RunId, RunPlace) {
     let namespace = "default".to_owned();
-    (env.id(), RunPlace { namespace, task: env.id(), session: "chat".to_owned() })
+    (
+        env.id(),
+        RunPlace { namespace, task: env.id(), session: "chat".to_owned(), above: Vec::new() },
+    )
 }
 
 #[test]
@@ -121,11 +124,11 @@ fn pieces_of_an_attempt_that_has_lost_its_run_are_dropped() {
     let board = Arc::new(Board::new());
     let sink = Sink::new(&board);
     let said = |epoch| {
-        let RunPlace { namespace, task, session } = place.clone();
+        let RunPlace { namespace, task, session, above } = place.clone();
         let kind = EventKind::TextDelta { text: "x".to_owned() };
         let (v, at) = (provost_core::EVENT_VERSION, env.now());
         let event = Event { v, run_id: run, seq: 1, at, agent: "a".into(), kind };
-        sink.live(&LivePlace { namespace, task, session, run, epoch }, 1, &event);
+        sink.live(&LivePlace { namespace, task, session, above, run, epoch }, 1, &event);
         let mut waiting = board.waiting.lock().unwrap();
         std::mem::take(&mut waiting.pieces).len()
     };

@@ -10,9 +10,9 @@ use provost_engine::RunPlace;
 pub(crate) enum Topic {
     /// One run.
     Run(RunId),
-    /// All runs of a task.
+    /// All runs of a task, and of the tasks below it.
     Task(TaskId),
-    /// All runs of a session, by namespace and name.
+    /// All runs of a session, and of the tasks below its own, by namespace and name.
     Session(Arc<str>, Arc<str>),
     /// All runs of a namespace.
     Namespace(Arc<str>),
@@ -20,14 +20,20 @@ pub(crate) enum Topic {
 
 impl Topic {
     /// Everything that an event of a run belongs to.
-    pub(super) fn of(run: RunId, place: &RunPlace) -> [Self; 4] {
+    pub(super) fn of(run: RunId, place: &RunPlace) -> Box<[Self]> {
         let namespace: Arc<str> = place.namespace.as_str().into();
-        [
-            Self::Run(run),
-            Self::Task(place.task),
-            Self::Session(Arc::clone(&namespace), place.session.as_str().into()),
-            Self::Namespace(namespace),
-        ]
+        let session = |name: &str| Self::Session(Arc::clone(&namespace), name.into());
+        let mut topics = vec![Self::Run(run), Self::Task(place.task), session(&place.session)];
+        for (task, above) in &place.above {
+            topics.push(Self::Task(*task));
+            let above = session(above);
+            // A child may go on in its parent's session.
+            if !topics.contains(&above) {
+                topics.push(above);
+            }
+        }
+        topics.push(Self::Namespace(Arc::clone(&namespace)));
+        topics.into()
     }
 
     /// True if its cursor counts the events of one run, and not positions of the whole log.

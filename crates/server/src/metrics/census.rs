@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::{Timestamp, Usage};
-use provost_engine::{Engine, EngineError};
+use provost_engine::{Engine, EngineError, LATENCY_BOUNDS, Latencies};
 use provost_store::row::census::{self, Census, Waiting};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -28,6 +28,7 @@ struct Totals {
     pos: Option<u64>,
     events: BTreeMap<String, u64>,
     agents: BTreeMap<String, Spent>,
+    claims: Latencies,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -90,6 +91,11 @@ impl Totals {
                 let usage = usage.unwrap_or_default();
                 spent.usage.input = spent.usage.input.saturating_add(usage.input);
                 spent.usage.output = spent.usage.output.saturating_add(usage.output);
+            }
+        }
+        if let Some(after) = self.pos {
+            for millis in census::claim_waits(tx, after, to)? {
+                self.claims.add(Duration::from_millis(millis));
             }
         }
         self.pos = Some(to);
@@ -197,6 +203,10 @@ impl Seen {
         out.one("provost_lease_losses_total", Kind::Counter, lost, of(WORKER_LOST));
         let claims = "Attempts that were started since this server was first asked.";
         out.one("provost_claims_total", Kind::Counter, claims, of(ATTEMPT_STARTED));
+        let wait =
+            "Time that runs were due until a worker took them, since this server was first asked.";
+        out.family("provost_claim_latency_seconds", Kind::Histogram, wait);
+        out.histogram(&[], &LATENCY_BOUNDS, &self.totals.claims.counts, self.totals.claims.seconds);
         type Of = fn(&Spent) -> f64;
         let families: [(&'static str, &str, Of); 4] = [
             ("provost_agent_runs_total", "Runs that ended.", |spent| spent.runs as f64),

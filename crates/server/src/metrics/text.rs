@@ -44,7 +44,7 @@ impl Exposition {
     /// A histogram of `counts`, one for each bound and one for what is beyond.
     pub(super) fn histogram(
         &mut self,
-        label: (&str, &str),
+        labels: &[(&str, &str)],
         bounds: &[f64],
         counts: &[u64],
         sum: f64,
@@ -53,10 +53,10 @@ impl Exposition {
         let ends = bounds.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
         for (end, count) in ends.zip(counts) {
             below += count;
-            self.write("_bucket", &[label, ("le", &end)], below as f64);
+            self.write("_bucket", &[labels, &[("le", &end)]].concat(), below as f64);
         }
-        self.write("_sum", &[label], sum);
-        self.write("_count", &[label], below as f64);
+        self.write("_sum", labels, sum);
+        self.write("_count", labels, below as f64);
     }
 
     /// The whole text.
@@ -99,7 +99,7 @@ mod tests {
         out.family("b", Kind::Gauge, "B.");
         out.sample(&[("x", "q\"\\\n"), ("y", "1")], 0.5);
         out.family("c_seconds", Kind::Histogram, "C.");
-        out.histogram(("op", "o"), &[0.1, 1.0], &[2, 0, 1], 7.25);
+        out.histogram(&[("op", "o")], &[0.1, 1.0], &[2, 0, 1], 7.25);
         let wanted = "# HELP a_total All \\\\ of\\nit.\n# TYPE a_total counter\na_total 3\n\
             # HELP b B.\n# TYPE b gauge\nb{x=\"q\\\"\\\\\\n\",y=\"1\"} 0.5\n\
             # HELP c_seconds C.\n# TYPE c_seconds histogram\n\

@@ -7,6 +7,7 @@ use jsonschema::Validator;
 use provost_api::Problem;
 use serde_json::{Value, json};
 
+use super::fault::{Fault, fault};
 use super::served;
 use crate::problem;
 
@@ -31,11 +32,8 @@ impl BodySchema {
         let body: Value = serde_json::from_slice(body)
             .map_err(|error| problem::invalid("body", &error.to_string()))?;
         let Err(error) = validator.validate(&body) else { return Ok(()) };
-        let path = error.instance_path().as_str().trim_start_matches('/').replace('/', ".");
-        let field = if path.is_empty() { "body" } else { &path };
-        // The text of the error repeats what was sent, which may be large.
-        let problem: String = error.to_string().chars().take(200).collect();
-        Err(problem::invalid(field, &problem))
+        let Fault { field, sentence } = fault(&error);
+        Err(problem::invalid(&field, &sentence))
     }
 
     fn validator(&self) -> Option<Validator> {
@@ -79,7 +77,12 @@ mod tests {
             schema.check(br#"{"message":"hi","attachments":[{"type":"text","text":"x"}]}"#).is_ok()
         );
         let refused = schema.check(br#"{"message":"hi","attachments":[{"type":0,"text":"x"}]}"#);
-        assert_eq!(refused.unwrap_err().fields[0].field, "attachments.0");
+        let fault = refused.unwrap_err().fields.remove(0);
+        assert_eq!(fault.field, "attachments.0.type");
+        assert!(
+            fault.problem.contains("text, image") && fault.problem.contains(" or "),
+            "{fault:?}"
+        );
         let refused = schema.check(br#"{"message":"hi","routing":[]}"#);
         assert_eq!(refused.unwrap_err().fields[0].field, "routing");
         assert_eq!(schema.check(b"[]").unwrap_err().fields[0].field, "body");

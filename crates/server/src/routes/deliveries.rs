@@ -2,7 +2,10 @@
 
 use http::Method;
 use provost_api::{Delivery, DeliveryList, Page, Problem, Scope};
-use provost_store::row::delivery::DeliveryFilter;
+use provost_core::DeliveryId;
+use provost_core::work::WorkError;
+use provost_engine::EngineError;
+use provost_store::row::delivery::{self, DeliveryFilter};
 
 use super::within;
 use crate::input::{Cx, Query, limit};
@@ -18,6 +21,12 @@ pub(super) fn operations() -> Vec<Operation> {
             "listDeliveries",
             "Answers on their way out, newest first",
             list,
+        ),
+        Operation::new(
+            (Method::GET, within!("deliveries/{delivery}")),
+            "getDelivery",
+            "An answer on its way out, as it stands",
+            get,
         ),
         Operation::new(
             (Method::POST, within!("deliveries/{delivery}/retry")),
@@ -47,6 +56,15 @@ async fn list(
     };
     let page = cx.app.engine().deliveries_page(&cx.namespace, filter, limit(asked.limit)?).await;
     Ok(Answer(wire::page(page.map_err(of_engine)?, wire::delivery)?))
+}
+
+async fn get(cx: Cx, (): ()) -> Result<Answer<Delivery>, Problem> {
+    let (namespace, id): (_, DeliveryId) = (cx.namespace.clone(), cx.id("delivery")?);
+    let found = cx.app.engine().store().read(move |tx| {
+        let row = delivery::find(tx, namespace.as_str(), id)?;
+        row.ok_or_else(|| EngineError::Work(WorkError::not_found("delivery", id)))
+    });
+    Ok(Answer(wire::delivery(found.await.map_err(of_engine)?)?))
 }
 
 async fn retry(cx: Cx, (): ()) -> Result<Answer<Delivery>, Problem> {

@@ -149,7 +149,7 @@ impl Output for Numbers {
 
     fn describe(schemas: &mut SchemaGenerator) -> OutputDoc {
         let schema = schemas.subschema_for::<String>().to_value();
-        OutputDoc { answers: vec![(200, Some(("text/plain", schema)))] }
+        OutputDoc::plain(vec![(200, Some(("text/plain", schema)))])
     }
 }
 
@@ -174,7 +174,7 @@ impl Output for Document {
         let properties = json!({"openapi": {"type": "string"}, "paths": {"type": "object"}});
         let schema =
             json!({"type": "object", "required": ["openapi", "paths"], "properties": properties});
-        OutputDoc { answers: vec![(200, Some(("application/json", schema)))] }
+        OutputDoc::plain(vec![(200, Some(("application/json", schema)))])
     }
 }
 
@@ -192,7 +192,7 @@ impl Output for Page {
 
     fn describe(schemas: &mut SchemaGenerator) -> OutputDoc {
         let schema = schemas.subschema_for::<String>().to_value();
-        OutputDoc { answers: vec![(200, Some(("text/html", schema)))] }
+        OutputDoc::plain(vec![(200, Some(("text/html", schema)))])
     }
 }
 

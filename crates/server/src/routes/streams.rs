@@ -117,7 +117,7 @@ impl Output for Events {
             "description": "Server-sent events. A durable event has its cursor as `id`, its kind as `event` and a `RunEvent` \
                 as `data`. Without an id come `delta` (a `Delta`), `reset`, `lagged` and `end`.",
         });
-        OutputDoc { answers: vec![(200, Some(("text/event-stream", schema)))] }
+        OutputDoc::plain(vec![(200, Some(("text/event-stream", schema)))])
     }
 }
 

@@ -59,6 +59,10 @@ pub(crate) fn event_json(out: &mut Vec<u8>, entry: &LogEntry) {
     number(out, entry.epoch);
     out.extend_from_slice(b",\"attempt\":");
     number(out, entry.attempt_no);
+    if let Some(below) = &entry.below {
+        text(out, "agent", &below.agent);
+        text(out, "call_id", &below.call_id);
+    }
     // Kinds are words of the engine: nothing in them needs to be escaped.
     out.extend_from_slice(b",\"kind\":\"");
     out.extend_from_slice(entry.kind.as_bytes());
@@ -75,6 +79,14 @@ pub(crate) fn event_json(out: &mut Vec<u8>, entry: &LogEntry) {
         }
     }
     out.push(b'}');
+}
+
+/// A field whose text may need to be escaped.
+fn text(out: &mut Vec<u8>, name: &str, value: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    out.extend_from_slice(serde_json::Value::from(value).to_string().as_bytes());
 }
 
 /// Says that live pieces were left out.
@@ -164,6 +176,7 @@ mod tests {
             body: Some("{\n\"a\": \"\\n\"\r\n}".to_owned()),
             message: None,
             result: Some(r#"{"call_id":"c","name":"t","parts":[]}"#.to_owned()),
+            below: None,
         }
     }
 

@@ -41,6 +41,22 @@ async fn a_change_to_what_nobody_has_seen_is_refused() {
     let change = json!({"config": {"model": "openai/y"}});
     let changed = stage.tell_with("PATCH agents/lead", &change, &[("if-match", "\"1\"")]).await;
     assert_eq!((changed.status, changed.header("etag")), (200, Some("\"2\"")));
+    // Whoever has it is told so, and gets it otherwise.
+    for (known, status) in [
+        ("\"2\"", 304),
+        ("W/\"2\"", 304),
+        ("\"7\", \"2\"", 304),
+        ("*", 304),
+        ("\"1\"", 200),
+        ("2", 200),
+        ("", 200),
+    ] {
+        let asked = stage.ask_with("GET agents/lead", &[("if-none-match", known)]).await;
+        assert_eq!((asked.status, asked.header("etag")), (status, Some("\"2\"")), "{known}");
+        assert_eq!(asked.body.is_null(), status == 304, "{known}");
+    }
+    let missing = stage.ask_with("GET agents/nobody", &[("if-none-match", "*")]).await;
+    assert_eq!(missing.status, 404);
     let stale = stage.tell_with("PATCH agents/lead", &change, &[("if-match", "\"1\"")]).await;
     assert_eq!(stale.problem(), (412, "stale"));
     let any = stage.tell_with("PATCH agents/lead", &change, &[("if-match", "*")]).await;

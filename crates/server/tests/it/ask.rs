@@ -47,7 +47,15 @@ impl Told {
 impl Stage {
     /// Asks without a body; the path is inside the namespace unless it begins with a slash.
     pub(crate) async fn ask(&self, line: &str) -> Told {
-        self.send(request(line).body(Bytes::new()).unwrap()).await
+        self.ask_with(line, &[]).await
+    }
+
+    /// Asks without a body, with headers.
+    pub(crate) async fn ask_with(&self, line: &str, headers: &[(&str, &str)]) -> Told {
+        let request = headers
+            .iter()
+            .fold(request(line), |request, (name, value)| request.header(*name, *value));
+        self.send(request.body(Bytes::new()).unwrap()).await
     }
 
     /// Asks with a JSON body.

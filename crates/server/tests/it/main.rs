@@ -6,6 +6,7 @@ mod approvals;
 mod ask;
 mod auth;
 mod bad_input;
+mod crowd;
 mod house;
 mod limits;
 mod metrics;

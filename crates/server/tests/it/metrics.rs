@@ -1,11 +1,14 @@
 //! Health and numbers.
 
+use std::time::Duration;
+
 use provost_api::NewTask;
 use provost_engine::Engine;
 use provost_server::{App, AppOptions};
 use serde_json::json;
 
 use crate::net::Served;
+use crate::stage::Stage;
 
 fn value(text: &str, sample: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(sample)?.trim().parse().ok())
@@ -30,6 +33,25 @@ async fn numbers_tell_of_requests_and_of_what_waits() {
     assert_eq!(value(&text, refused), Some(1.0));
     let bucket = "provost_http_request_duration_seconds_bucket{operation=\"whoami\",le=\"+Inf\"}";
     assert_eq!(value(&text, bucket), Some(1.0));
+}
+
+#[tokio::test]
+async fn numbers_tell_how_long_runs_wait_and_how_soon_models_answer() {
+    let stage = Stage::saying(vec![provost_model::text("hello")]).await;
+    let before = stage.client.metrics().await.unwrap();
+    assert_eq!(value(&before, "provost_claim_latency_seconds_count"), Some(0.0));
+    assert_eq!(value(&before, "provost_fenced_writes_total"), Some(0.0));
+    let run = stage.client.submit(&NewTask::text("hi")).await.unwrap().run;
+    stage.ended(run).await;
+    stage.worker.unwrap().stop(Duration::from_secs(5)).await;
+    // What was seen is told again for a while.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    tokio::time::resume();
+    let text = stage.client.metrics().await.unwrap();
+    assert_eq!(value(&text, "provost_claim_latency_seconds_count"), Some(1.0), "{text}");
+    assert_eq!(value(&text, "provost_claim_latency_seconds_bucket{le=\"+Inf\"}"), Some(1.0));
+    assert_eq!(value(&text, "provost_first_token_seconds_count"), Some(1.0), "{text}");
 }
 
 async fn numbers(engine: Engine) -> String {

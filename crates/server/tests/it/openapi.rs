@@ -60,6 +60,20 @@ fn every_operation_says_what_it_takes_and_how_it_refuses() {
             let open = operation["security"] == serde_json::json!([]);
             assert_eq!(responses.contains_key("401"), !open, "{name}");
             let stream = path.ends_with("/stream");
+            let sent: Vec<&str> = operation["parameters"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|parameter| parameter["in"] == "header")
+                .map(|parameter| parameter["name"].as_str().unwrap())
+                .collect();
+            assert_eq!(sent.contains(&"Last-Event-ID"), stream, "{name}");
+            assert_eq!(sent.contains(&"If-None-Match"), responses.contains_key("304"), "{name}");
+            for (status, response) in responses.iter().filter(|(status, _)| status.starts_with('2'))
+            {
+                let headers = response["headers"].as_object().unwrap();
+                assert!(headers.contains_key("RateLimit-Remaining"), "{name} {status}");
+            }
             let content = &operation["responses"]["200"]["content"];
             assert_eq!(content.get("text/event-stream").is_some(), stream, "{name}");
         }

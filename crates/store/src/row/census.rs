@@ -125,6 +125,18 @@ pub fn ended(tx: &mut Tx<'_>, after: u64, to: u64) -> Result<Vec<EndedRun>, Stor
     tx.all(sql, params![after, to])
 }
 
+/// How many milliseconds the runs waited that were taken after one position and up to another: from when something last
+/// happened to a run, or from when it was due, until a worker took it.
+pub fn claim_waits(tx: &mut Tx<'_>, after: u64, to: u64) -> Result<Vec<u64>, StoreError> {
+    // A time that lies behind the claim is that of a later wait.
+    let sql = "SELECT max(0, taken.at - max(before.at, \
+                      CASE WHEN run.not_before <= taken.at THEN run.not_before ELSE 0 END)) \
+               FROM run_event taken JOIN run ON run.id = taken.run_id \
+               JOIN run_event before ON before.run_id = taken.run_id AND before.seq = taken.seq - 1 \
+               WHERE taken.pos > ?1 AND taken.pos <= ?2 AND taken.kind = 'attempt_started'";
+    tx.all(sql, params![after, to])
+}
+
 fn workers(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     let sql = "SELECT count(*) FROM worker WHERE stopped IS NULL AND seen >= ?1";
     tx.one(sql, params![tx.now().before(SILENT)])

@@ -21,6 +21,15 @@ const RUN_COLUMNS: &str = "r.id,
 const RUN_GOES_ON: &str =
     "(SELECT e.pos FROM run_event e WHERE e.run_id = r.id ORDER BY e.seq DESC LIMIT 1) >";
 
+/// The tasks that begin with those of a first query, and all tasks below them.
+fn and_below(first: &str) -> String {
+    format!(
+        "WITH RECURSIVE below(id) AS (
+           {first} UNION ALL SELECT t.id FROM task t JOIN below b ON t.parent_task_id = b.id
+         )"
+    )
+}
+
 /// One event with the text of the message it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRow {
@@ -143,25 +152,29 @@ pub fn of_namespace(
     tx.until(&sql, params![namespace, after, last, amount.events], enough(amount.bytes))
 }
 
-/// The runs of a task that have events after the position `after`.
+/// The runs of a task, and of all tasks below it, that have events after the position `after`.
 pub fn runs_of_task(
     tx: &mut Tx<'_>,
     task_id: TaskId,
     after: u64,
 ) -> Result<Vec<LoggedRun>, StoreError> {
-    let sql = format!("SELECT {RUN_COLUMNS} FROM run r WHERE r.task_id = ?1 AND {RUN_GOES_ON} ?2");
+    let tasks = and_below("SELECT id FROM task WHERE id = ?1");
+    let sql = format!(
+        "{tasks} SELECT {RUN_COLUMNS} FROM below b CROSS JOIN run r ON r.task_id = b.id WHERE {RUN_GOES_ON} ?2"
+    );
     tx.all(&sql, params![task_id, after])
 }
 
-/// The runs of a session that have events after the position `after`.
+/// The runs of a session, and of all tasks below its own, that have events after the position `after`.
 pub fn runs_of_session(
     tx: &mut Tx<'_>,
     (namespace, session_id): (&str, &str),
     after: u64,
 ) -> Result<Vec<LoggedRun>, StoreError> {
+    let tasks = and_below("SELECT id FROM task WHERE namespace = ?1 AND session_id = ?2");
     let sql = format!(
-        "SELECT {RUN_COLUMNS} FROM task t CROSS JOIN run r ON r.task_id = t.id
-          WHERE t.namespace = ?1 AND t.session_id = ?2 AND {RUN_GOES_ON} ?3"
+        "{tasks} SELECT DISTINCT {RUN_COLUMNS} FROM below b CROSS JOIN run r ON r.task_id = b.id
+          WHERE {RUN_GOES_ON} ?3"
     );
     tx.all(&sql, params![namespace, session_id, after])
 }
@@ -208,6 +221,25 @@ pub fn place(
     run_id: RunId,
 ) -> Result<Option<(String, TaskId, String)>, StoreError> {
     tx.optional("SELECT namespace, task_id, session_id FROM run WHERE id = ?1", params![run_id])
+}
+
+/// What the runs of this one were started with, as JSON, if another run has started it.
+pub fn spawned(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT spawn FROM run WHERE id = ?1 AND spawn IS NOT NULL";
+    tx.optional(sql, params![run_id])
+}
+
+/// The tasks above a task with their sessions, nearest first.
+pub fn above(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<(TaskId, String)>, StoreError> {
+    tx.all(
+        "WITH RECURSIVE above(id, parent, session, far) AS (
+           SELECT id, parent_task_id, session_id, 0 FROM task WHERE id = ?1
+           UNION ALL
+           SELECT t.id, t.parent_task_id, t.session_id, a.far + 1 FROM task t JOIN above a ON t.id = a.parent
+         )
+         SELECT id, session FROM above WHERE far > 0 ORDER BY far",
+        params![task_id],
+    )
 }
 
 /// True as soon as so many bytes have been read.

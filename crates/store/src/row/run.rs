@@ -183,6 +183,25 @@ pub fn children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreErro
     tx.all(&RunRow::select("WHERE parent_run_id = ?1 ORDER BY id"), params![parent])
 }
 
+/// The runs that a run has started and that have not ended.
+pub fn live_children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreError> {
+    let sql = "WHERE parent_run_id = ?1 AND phase <> 'done' ORDER BY rank, id";
+    tx.all(&RunRow::select(sql), params![parent])
+}
+
+/// The first of the runs that one step of a run has started and that wait for another of them to end.
+pub fn next_held(
+    tx: &mut Tx<'_>,
+    parent: RunId,
+    step: u64,
+    held: Timestamp,
+) -> Result<Option<RunRow>, StoreError> {
+    let sql =
+        "WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = ?3
+                ORDER BY rank, id LIMIT 1";
+    tx.optional(&RunRow::select(sql), params![parent, step, held])
+}
+
 /// How many runs that the runs of a session have started have not ended.
 pub fn active_children(
     tx: &mut Tx<'_>,

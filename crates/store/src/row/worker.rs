@@ -23,6 +23,16 @@ table! {
         seen: Timestamp,
         /// When it ended, or was found dead.
         stopped: Option<Timestamp>,
+        /// Which runs it takes.
+        pool: String,
+        /// Runs that it carries at once.
+        capacity: u64,
+        /// The sessions it serves as a JSON list of namespace and session; all of them if there is none.
+        focus: Option<String>,
+        /// It begins nothing before, because the service crashed again and again.
+        idle_until: Option<Timestamp>,
+        /// When it was told to stop: it begins nothing more.
+        draining: Option<Timestamp>,
     }
 }
 
@@ -39,6 +49,20 @@ pub fn live(tx: &mut Tx<'_>) -> Result<Vec<WorkerRow>, StoreError> {
 /// Notes that a node is there.
 pub fn seen(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), StoreError> {
     tx.execute("UPDATE worker SET seen = ?2 WHERE id = ?1", params![id, tx.now()]).map(drop)
+}
+
+/// Notes which sessions a node serves.
+pub fn focus(tx: &mut Tx<'_>, id: WorkerId, focus: &str) -> Result<(), StoreError> {
+    tx.execute("UPDATE worker SET focus = ?2 WHERE id = ?1", params![id, focus]).map(drop)
+}
+
+/// Notes that a node begins nothing more.
+pub fn drain(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE worker SET draining = ?2 WHERE id = ?1 AND draining IS NULL",
+        params![id, tx.now()],
+    )
+    .map(drop)
 }
 
 /// Notes that a node has ended; false if that was known.

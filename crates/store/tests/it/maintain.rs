@@ -64,6 +64,11 @@ async fn g58_a_restored_backup_fences_what_was_leased_when_it_was_taken() {
         started: fixture.env.now(),
         seen: fixture.env.now(),
         stopped: None,
+        pool: "default".into(),
+        capacity: 1,
+        focus: None,
+        idle_until: None,
+        draining: None,
     };
     let (id, worker_id) = (run.id, owner.id);
     let leased = store.write(move |tx| {

@@ -1,5 +1,7 @@
 //! Why nobody takes a run whose turn it is: its class, the ceilings, and those who work.
 
+use std::collections::BTreeSet;
+
 use provost_core::Timestamp;
 
 use super::super::facts::{Here, Node, RunFacts};
@@ -60,7 +62,49 @@ fn nobody(here: &Here, facts: &RunFacts) -> Option<Told> {
                 .then(next::serve()),
         );
     }
-    let until: Timestamp = here.guarded_until.filter(|until| *until > here.now)?;
+    others_only(here, facts).or_else(|| guarded(here, facts))
+}
+
+/// Those who work serve others.
+fn others_only(here: &Here, facts: &RunFacts) -> Option<Told> {
+    let (run, alive) = (&facts.run, here.alive());
+    let workers = count(alive.len() as u64, "worker", "workers");
+    let pools: BTreeSet<&str> = alive.iter().map(|node| node.row.pool.as_str()).collect();
+    if !pools.contains(run.pool.as_str()) {
+        let pools = Vec::from_iter(pools).join("`, `");
+        let sentence = format!(
+            "{} waits for a worker of the pool `{}`: {workers} alive, of the pool `{pools}`.",
+            run.id, run.pool,
+        );
+        return Some(
+            Told::new(Cause::OtherPool, sentence)
+                .see("pool", &run.pool)
+                .see("pools that are served", pools)
+                .then(next::serve()),
+        );
+    }
+    if !here.takers(run).is_empty() {
+        return None;
+    }
+    let served = alive.iter().flat_map(|node| node.focus.iter().flatten());
+    let served: Vec<&str> = served.map(|(_, session)| session.as_str()).collect();
+    let sentence = format!(
+        "{} waits for a worker that serves its session `{}`: {workers} alive, for other sessions only.",
+        run.id, run.session_id,
+    );
+    Some(
+        Told::new(Cause::OtherSessions, sentence)
+            .see("session", &run.session_id)
+            .see("sessions that are served", served.join(", "))
+            .then(next::serve()),
+    )
+}
+
+/// Those who could do it begin nothing for a while.
+fn guarded(here: &Here, facts: &RunFacts) -> Option<Told> {
+    let (run, takers) = (&facts.run, here.takers(&facts.run));
+    let idle = takers.iter().map(|node| node.row.idle_until.filter(|until| *until > here.now));
+    let until: Timestamp = idle.collect::<Option<Vec<_>>>()?.into_iter().min()?;
     let sentence = format!(
         "The service crashed again and again, so nothing is begun for a while: {} can start {}.",
         run.id,
@@ -154,28 +198,27 @@ fn ceilings(facts: &RunFacts) -> Option<Told> {
 /// Those who could do it have no place for it.
 fn busy(here: &Here, facts: &RunFacts) -> Option<Told> {
     let run = &facts.run;
-    let able = |node: &&&Node| node.row.build >= run.min_build;
-    let alive = here.alive();
-    let able: Vec<_> = alive.iter().filter(able).collect();
+    let able = here.takers(run);
     let workers = count(able.len() as u64, "worker", "workers");
-    if able.iter().all(|node| here.stopping.contains(&node.row.id)) {
+    if able.iter().all(|node| node.row.draining.is_some()) {
         let sentence =
             format!("{} waits for another worker: {workers} alive, and stopping.", run.id);
         let told = Told::new(Cause::WorkersDraining, sentence).then(next::serve());
         return Some(able.iter().fold(told, |told, node| told.about(node.row.id)));
     }
-    if able.iter().any(|node| node.carries < here.capacity) {
+    let works = |node: &&&Node| node.row.draining.is_none();
+    if able.iter().filter(works).any(|node| node.carries < node.row.capacity) {
         return None;
     }
-    let carried: usize = able.iter().map(|node| node.carries).sum();
+    let carried: u64 = able.iter().map(|node| node.carries).sum();
+    let capacity: u64 = able.iter().map(|node| node.row.capacity).sum();
     let sentence = format!(
-        "{} waits for a free worker: {workers} alive, and together they carry {carried} of at most {} runs.",
+        "{} waits for a free worker: {workers} alive, and together they carry {carried} of at most {capacity} runs.",
         run.id,
-        here.capacity * able.len(),
     );
     Some(
         Told::new(Cause::WorkersFull, sentence)
-            .see("runs that a worker carries at once", here.capacity)
+            .see("runs that they carry at most", capacity)
             .see("runs that they carry", carried)
             .then(next::runs())
             .then(next::serve()),

@@ -3,10 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::RunId;
 use provost_core::work::{AgentCommand, ClassKey, QueueMode};
+use provost_core::{Env, RunId, WorkerId};
 use provost_engine::{Ceiling, EngineOptions, Focus, InputRequest};
 use provost_model as scripted;
+use provost_store::row::worker;
+use provost_store::{NodeLock, lock_dir};
 use serde_json::json;
 
 use super::{commands, explained_by, named, named_by, until};
@@ -17,11 +19,27 @@ pub(super) async fn gated() -> House {
     House::new(vec![scripted::call("gate_pure", json!({}))]).await
 }
 
-/// Options of a worker that serves another session than those of the test.
-pub(super) fn elsewhere(house: &House) -> EngineOptions {
-    let focus = Focus::default();
-    focus.add(&house.namespace, "elsewhere");
-    EngineOptions { focus: Some(focus), ..quick() }
+/// A worker that is alive and never does anything, until this is dropped.
+pub(super) async fn idle(house: &House) -> NodeLock {
+    let (id, at) = (Env::system().id::<WorkerId>(), house.clock.now());
+    let lock = NodeLock::acquire(&lock_dir(house.store.path()), id).unwrap();
+    let row = worker::WorkerRow {
+        id,
+        host: String::new(),
+        pid: u64::from(std::process::id()),
+        build: 1,
+        lock_path: lock.path().display().to_string(),
+        started: at,
+        seen: at,
+        stopped: None,
+        pool: "default".to_owned(),
+        capacity: 1,
+        focus: None,
+        idle_until: None,
+        draining: None,
+    };
+    house.store.write(move |tx| row.insert(tx)).await.unwrap();
+    lock
 }
 
 pub(super) fn behind(session: &str, text: &str) -> AgentCommand {
@@ -36,9 +54,9 @@ async fn no_worker_is_alive() {
     assert_eq!(commands(&told)[0], "provost serve");
     assert_eq!(told.state, "queued");
     // One that died is not alive either.
-    let worker = house.node(elsewhere(&house)).start().await.unwrap();
+    let idle = idle(&house).await;
     named(&house, run, "ready", &[&"1 worker is alive"]).await;
-    drop(worker);
+    drop(idle);
     until(&house.engine, run, "waiting_no_worker").await;
 }
 
@@ -50,7 +68,7 @@ async fn the_class_is_paused() {
     house.engine.set_class_target(&house.namespace, &key, 0).await.unwrap();
     let _worker = house.engine.start().await.unwrap();
     let told = named(&house, run, "waiting_class_paused", &[&run, &key.as_str(), &"paused"]).await;
-    assert_eq!(commands(&told)[0], format!("provost class set {} --target 8", key.as_str()));
+    assert_eq!(commands(&told)[0], format!("provost class set {} 8", key.as_str()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,6 +208,50 @@ async fn all_workers_are_full() {
     let run = house.say("second", "go").await.run;
     let names: [&dyn std::fmt::Display; 3] = [&run, &"1 worker alive", &"carry 1 of at most 1"];
     named_by(&node, run, "waiting_workers_full", &names).await;
+    // Whoever asks, it is what the worker itself can carry that counts.
+    named(&house, run, "waiting_workers_full", &names).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_workers_take_runs_of_another_pool() {
+    let house = gated().await;
+    let options = EngineOptions { pool: "gpu".to_owned(), ..quick() };
+    let _worker = house.node(options).start().await.unwrap();
+    let run = house.say("chat", "go").await.run;
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"of the pool `default`", &"the pool `gpu`"];
+    let told = named(&house, run, "waiting_pool_worker", &names).await;
+    assert_eq!(commands(&told)[0], "provost serve");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_workers_serve_other_sessions() {
+    let house = gated().await;
+    let focus = Focus::default();
+    focus.add(&house.namespace, "elsewhere");
+    focus.add(&"stranger".parse().unwrap(), "chat");
+    let node = house.node(EngineOptions { focus: Some(focus.clone()), ..quick() });
+    let _worker = node.start().await.unwrap();
+    let run = house.say("chat", "go").await.run;
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"its session `chat`", &"1 worker alive"];
+    let told = named(&house, run, "waiting_session_worker", &names).await;
+    let served = told.evidence.iter().find(|seen| seen.what == "sessions that are served");
+    assert_eq!(served.unwrap().value, "elsewhere, chat");
+    // A session that it serves later is in its row as well.
+    let other = house.say("later", "go").await.run;
+    focus.add(&house.namespace, "later");
+    house.rooms.gate("gate_pure").entered().await;
+    until(&house.engine, other, "tool_running").await;
+    let (id, session) = (house.run(other).await.lease_owner.unwrap(), "later");
+    let told = async {
+        loop {
+            let row = house.store.read(move |tx| worker::get(tx, id)).await.unwrap().unwrap();
+            if row.focus.unwrap().contains(session) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), told).await.expect("the row names the session");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -216,6 +278,10 @@ async fn all_workers_are_stopping() {
     let second = house.say("second", "go").await.run;
     let told = named(&house, second, "waiting_workers_draining", &[&second, &"stopping"]).await;
     assert_eq!(told.related, [id.to_string()]);
+    // It is in the database, so everybody knows.
+    let elsewhere = house.node(quick());
+    named_by(&elsewhere, first, "worker_draining", &[&id]).await;
+    named_by(&elsewhere, second, "waiting_workers_draining", &[&second]).await;
     gate.open(1);
     stopping.await.unwrap();
 }
@@ -223,12 +289,11 @@ async fn all_workers_are_stopping() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_ready_or_was_ready_for_too_long() {
     let house = gated().await;
-    let node = house.node(elsewhere(&house));
-    let _worker = node.start().await.unwrap();
+    let _idle = idle(&house).await;
     let run = house.say("chat", "go").await.run;
     named(&house, run, "ready", &[&run, &"0 runs of its class"]).await;
     house.clock.advance(Duration::from_secs(60));
-    let names: [&dyn std::fmt::Display; 3] = [&run, &"ready for 1 min", &"pool than `default`"];
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"ready for 1 min", &"the pool `default`"];
     named(&house, run, "ready_not_claimed", &names).await;
 }
 

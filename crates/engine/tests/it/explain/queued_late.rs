@@ -11,7 +11,7 @@ use provost_model::{self as scripted, ModelError, ModelErrorClass, Turn};
 use provost_store::row::{boot, worker};
 use serde_json::json;
 
-use super::queued::{elsewhere, gated};
+use super::queued::{gated, idle};
 use super::{commands, named, named_by, until};
 use crate::house::{House, LEASE, frozen, quick};
 use crate::stage::command;
@@ -103,6 +103,11 @@ async fn the_service_crashed_again_and_again() {
                 started: at,
                 seen: at,
                 stopped: Some(at),
+                pool: "default".to_owned(),
+                capacity: 1,
+                focus: None,
+                idle_until: None,
+                draining: None,
             };
             row.insert(tx)?;
             boot::BootRow { id: id.to_string(), started: at, clean_stop: None }.insert(tx)
@@ -115,16 +120,18 @@ async fn the_service_crashed_again_and_again() {
     let run = house.say("chat", "go").await.run;
     let names: [&dyn std::fmt::Display; 3] = [&run, &"crashed again and again", &"in 5 min"];
     named_by(&node, run, "waiting_boot_guard", &names).await;
+    named(&house, run, "waiting_boot_guard", &names).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_has_to_start_soon_and_then_nobody_started_it() {
     let house = gated().await;
-    let _elsewhere = house.node(elsewhere(&house)).start().await.unwrap();
+    let _idle = idle(&house).await;
     let hasty = AgentCommand { queue_timeout_ms: Some(30_000), ..command("chat", "go") };
     let run = house.accept(hasty).await.run;
     named(&house, run, "queue_deadline_near", &[&run, &"in 30 s", &"1 worker is alive"]).await;
     house.clock.advance(MINUTE);
+    let _worker = house.engine.start().await.unwrap();
     house.ended(run).await;
     named(&house, run, "ended_queue_deadline", &[&run, &"Nobody began"]).await;
 }

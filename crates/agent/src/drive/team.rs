@@ -1,0 +1,161 @@
+//! A run's part in a team: what its lead tells of members, when it waits for them, what it hears without asking.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use provost_core::work::EffectKey;
+use provost_core::{EventKind, Message, Part, Role, StopReason, TeamMessage};
+
+use super::Driver;
+use super::interrupt::Interrupt;
+use super::setup::Cx;
+use crate::error::Error;
+use crate::hook::{HookPoint, TeamMessageInfo, TeammateInfo};
+use crate::outcome::Outcome;
+use crate::run::Feed;
+use crate::team::{
+    Member, MemberEnd, MemberStatus, Seat, TeamAction, TeamReply, TeamWait, injected,
+};
+
+/// Tells the keys of these readings from those of tool calls, whose indices are small.
+const MAIL_INDEX: u64 = 1 << 32;
+
+impl Cx {
+    /// Tells that a member came to stand where it does.
+    pub(crate) async fn tell_member(&self, seat: &Seat, member: &Member, duration: Duration) {
+        self.queue.emit_with(|| member.event(seat.team()));
+        if self.hooks.is_empty() {
+            return;
+        }
+        let stopped = || member.error.clone().unwrap_or_else(|| "it was stopped".to_owned());
+        let (point, result) = match member.status {
+            MemberStatus::Active => (HookPoint::TeammateJoin, None),
+            MemberStatus::Completed => {
+                let text = member.result.clone().unwrap_or_default();
+                (HookPoint::TeammateComplete, Some(Ok(text)))
+            }
+            MemberStatus::Failed => (HookPoint::TeammateError, Some(Err(stopped()))),
+            MemberStatus::Stopped => (HookPoint::TeammateLeave, Some(Err(stopped()))),
+        };
+        let info = TeammateInfo {
+            team: seat.team().to_owned(),
+            member: member.name.clone(),
+            task: member.task.clone(),
+            result,
+            duration,
+        };
+        let told = AssertUnwindSafe(self.hooks.on_teammate(point, &info)).catch_unwind();
+        if told.await.is_err() {
+            let message = format!("a hook panicked when it was told of member `{}`", member.name);
+            self.queue.emit(EventKind::Warning { message });
+        }
+    }
+
+    /// Notes that a member of this run's team is over, and tells it.
+    pub(crate) async fn member_over(&self, name: &str, end: MemberEnd, duration: Duration) {
+        let Some(seat) = &self.seat else { return };
+        let over = TeamAction::Over { name: name.to_owned(), end };
+        match seat.desk().act(None, over).await {
+            Ok(TeamReply::Member { member, .. }) => {
+                self.tell_member(seat, &member, duration).await;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let message = format!("the end of member `{name}` could not be noted: {error}");
+                self.queue.emit(EventKind::Warning { message });
+            }
+        }
+    }
+
+    /// Tells that this run said something to others of its team.
+    pub(crate) async fn tell_message(&self, seat: &Seat, message: &TeamMessage) {
+        self.queue.emit_with(|| EventKind::TeamMessage(Box::new(message.clone())));
+        if self.hooks.is_empty() {
+            return;
+        }
+        let TeamMessage { from, to, content, .. } = message.clone();
+        let info = TeamMessageInfo { team: seat.team().to_owned(), from, to, content };
+        self.hooks.on_team_message(&info).await;
+    }
+
+    /// Ends the team with the run of its lead, unless that goes on later.
+    pub(crate) async fn close_team(&self, outcome: &Result<Outcome, Error>) {
+        let Some(seat) = self.seat.as_ref().filter(|seat| seat.is_lead()) else { return };
+        if !matches!(outcome, Ok(Outcome::Suspended(_)))
+            && let Err(error) = seat.desk().act(None, TeamAction::Close).await
+        {
+            let message = format!("the team could not be closed: {error}");
+            self.queue.emit(EventKind::Warning { message });
+        }
+    }
+}
+
+impl Driver {
+    /// Waits for the members of a lead that has its answer. They are stopped where its time is over or it is cancelled.
+    pub(super) async fn await_team(
+        &mut self,
+        interrupt: &mut Interrupt<'_>,
+    ) -> Result<(), StopReason> {
+        let Some(seat) = self.cx.seat.clone().filter(Seat::is_lead) else { return Ok(()) };
+        let over = async {
+            seat.desk().act(None, TeamAction::LeadDone).await?;
+            seat.desk().wait(TeamWait::AllOver, None).await
+        };
+        let waited = interrupt.unless(self.deadline(), pin!(over)).await?;
+        if let Err(error) = waited {
+            let message = format!("the members could not be waited for: {error}");
+            self.cx.queue.emit(EventKind::Warning { message });
+        }
+        Ok(())
+    }
+
+    /// Keeps the team of a lead that is suspended where it would end with this process: its members come to their end, the rest
+    /// is kept with the run. False, if it was cancelled meanwhile.
+    pub(super) async fn keep_team(
+        &mut self,
+        interrupt: &mut Interrupt<'_>,
+    ) -> Result<bool, Error> {
+        let Some(seat) = self.cx.seat.clone().filter(Seat::is_lead) else { return Ok(true) };
+        if self.cx.local.is_none() {
+            return Ok(true);
+        }
+        let over = seat.desk().wait(TeamWait::AllOver, None);
+        let waited = interrupt.unless(self.deadline(), pin!(over)).await;
+        if matches!(waited, Err(StopReason::Cancelled)) {
+            return Ok(false);
+        }
+        self.close_children().await?;
+        let no_json = |error| Error::Bug(format!("the team's book has no JSON form: {error}"));
+        seat.keep(&self.cx.state).map_err(no_json)?;
+        Ok(true)
+    }
+
+    /// Takes in unread messages of the team, where they are shown without being asked for.
+    pub(super) async fn hear_team(&mut self) -> Result<(), Error> {
+        if !self.cx.core.family.inject || !self.run.is_at_model() {
+            return Ok(());
+        }
+        let Some(seat) = self.cx.seat.clone() else { return Ok(()) };
+        // The same until they are taken in, and then never again.
+        let place = u64::try_from(self.run.produced().len()).unwrap_or(u64::MAX);
+        let key = EffectKey::new(self.cx.run_id, place, MAIL_INDEX);
+        let read = TeamAction::Read { by: seat.name().to_owned() };
+        match seat.desk().act(Some(&key), read).await {
+            Ok(TeamReply::Messages { messages, .. }) if !messages.is_empty() => {
+                let parts = vec![Part::text(injected(messages))];
+                let message = Arc::new(Message::new(Role::User, parts, self.now()));
+                self.cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
+                self.feed(Feed::UserSaid { message })?;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let message = format!("the messages of the team could not be read: {error}");
+                self.cx.queue.emit(EventKind::Warning { message });
+            }
+        }
+        Ok(())
+    }
+}

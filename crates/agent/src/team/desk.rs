@@ -1,0 +1,185 @@
+//! Where a team's book is kept: in this process, or by whoever keeps runs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use provost_core::work::EffectKey;
+use provost_core::{Env, RunId};
+use provost_tool::ToolError;
+use tokio::sync::Notify;
+
+use super::action::{TeamAction, TeamError, TeamReply};
+use super::book::{LEAD, TeamBook};
+use super::mailbox::Mailbox;
+
+/// How often a mailbox of the program's own is looked into while somebody waits: it may get messages from elsewhere.
+const MAILBOX_POLL: Duration = Duration::from_secs(1);
+
+/// What a call of [`TeamDesk`] gives.
+pub type DeskFuture<'a, T> = BoxFuture<'a, Result<T, ToolError>>;
+
+/// What somebody of a team waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TeamWait {
+    /// Messages for this one, or that nobody is left who could send any.
+    Mail(String),
+    /// That no member is active.
+    AllOver,
+}
+
+/// Keeps the book of one team. Every tool of a team, and everything that happens to its members, goes through it.
+pub trait TeamDesk: Send + Sync + 'static {
+    /// Performs an action. `key` is the same whenever the same call asks for it again, which must then get the same reply;
+    /// what nobody asks for twice has none.
+    fn act<'a>(
+        &'a self,
+        key: Option<&'a EffectKey>,
+        action: TeamAction,
+    ) -> DeskFuture<'a, TeamReply>;
+
+    /// Waits, at most so long. It may return too early: whoever waits looks, and waits again.
+    fn wait(&self, until: TeamWait, timeout: Option<Duration>) -> DeskFuture<'_, ()>;
+
+    /// The book as it stands, where it ends with its run and must be kept with it.
+    fn snapshot(&self) -> Option<TeamBook> {
+        None
+    }
+}
+
+/// A team's book in memory.
+pub struct MemoryDesk {
+    run: RunId,
+    book: Mutex<TeamBook>,
+    mailbox: Option<Arc<dyn Mailbox>>,
+    changed: Notify,
+    env: Env,
+}
+
+impl MemoryDesk {
+    /// Keeps this book for a run of its lead.
+    pub fn new(run: RunId, book: TeamBook, env: Env) -> Self {
+        Self { run, book: Mutex::new(book), mailbox: None, changed: Notify::new(), env }
+    }
+
+    /// The same with a mailbox of the program's own.
+    #[must_use]
+    pub fn with_mailbox(mut self, mailbox: Arc<dyn Mailbox>) -> Self {
+        self.mailbox = Some(mailbox);
+        let book = self.book.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.book = Mutex::new(book.mail_elsewhere());
+        self
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TeamBook> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, action: TeamAction) -> Result<TeamReply, TeamError> {
+        let reply = self.lock().act(action, self.env.now());
+        self.changed.notify_waiters();
+        reply
+    }
+
+    /// Performs an action where messages are kept elsewhere: what the book lets pass is delivered there.
+    async fn act_by(
+        &self,
+        mailbox: &dyn Mailbox,
+        action: TeamAction,
+    ) -> Result<TeamReply, TeamError> {
+        let read_by = match &action {
+            TeamAction::Read { by } => Some(by.clone()),
+            _ => None,
+        };
+        let closes = action == TeamAction::Close;
+        let reply = self.note(action)?;
+        match &reply {
+            TeamReply::Member { member, note } => {
+                mailbox.register(self.run, LEAD).await?;
+                match member.is_active() {
+                    true => mailbox.register(self.run, &member.name).await?,
+                    false => mailbox.unregister(self.run, &member.name).await?,
+                }
+                if let Some(note) = note {
+                    mailbox.send(self.run, note.clone()).await?;
+                }
+            }
+            TeamReply::Sent { message, .. } => mailbox.send(self.run, message.clone()).await?,
+            TeamReply::Messages { .. } => {
+                let by = read_by.unwrap_or_default();
+                mailbox.register(self.run, &by).await?;
+                let messages = mailbox.read(self.run, &by).await?;
+                return Ok(TeamReply::Messages { messages, left: 0 });
+            }
+            _ if closes => mailbox.close(self.run).await?,
+            _ => {}
+        }
+        // Once more, because now it is there.
+        self.changed.notify_waiters();
+        Ok(reply)
+    }
+
+    /// True if there is nothing more to wait for, as far as the book knows.
+    fn is_so(&self, until: &TeamWait) -> bool {
+        let book = self.lock();
+        match until {
+            TeamWait::Mail(name) => book.waiting(name) > 0 || !book.may_hear(name),
+            TeamWait::AllOver => book.active() == 0,
+        }
+    }
+
+    async fn until(&self, until: &TeamWait) {
+        loop {
+            // Listening starts before looking, so a change in between is not missed.
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.is_so(until) {
+                return;
+            }
+            match (&self.mailbox, until) {
+                // What is in there only reading can tell.
+                (Some(_), TeamWait::Mail(_)) => {
+                    tokio::time::timeout(MAILBOX_POLL, changed).await.unwrap_or_default();
+                    return;
+                }
+                _ => changed.await,
+            }
+        }
+    }
+}
+
+impl TeamDesk for MemoryDesk {
+    fn act<'a>(
+        &'a self,
+        _key: Option<&'a EffectKey>,
+        action: TeamAction,
+    ) -> DeskFuture<'a, TeamReply> {
+        match &self.mailbox {
+            // In memory no call is made twice.
+            None => std::future::ready(self.note(action).map_err(ToolError::from)).boxed(),
+            Some(mailbox) => {
+                async move { Ok(self.act_by(mailbox.as_ref(), action).await?) }.boxed()
+            }
+        }
+    }
+
+    fn wait(&self, until: TeamWait, timeout: Option<Duration>) -> DeskFuture<'_, ()> {
+        async move {
+            match timeout {
+                // That nothing came is no failure: whoever waits looks for itself.
+                Some(timeout) => {
+                    tokio::time::timeout(timeout, self.until(&until)).await.unwrap_or_default();
+                }
+                None => self.until(&until).await,
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn snapshot(&self) -> Option<TeamBook> {
+        Some(self.lock().clone())
+    }
+}

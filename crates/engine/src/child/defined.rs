@@ -1,0 +1,283 @@
+//! Children whose definition is part of their parent's: sub-agents, fan-outs, members of a team.
+//!
+//! Such a child runs the agent of its parent's profile, taken down the way that its parent's definition names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_agent::child::{ChildAsk, ChildLife, ChildPlace, Hop};
+use provost_agent::{Agent, RunBuilder};
+use provost_core::work::{
+    AgentCommand, EffectKey, InputProvenance, Namespace, ProvenanceKind, SessionName, WorkError,
+    child_ids_of_call,
+};
+use provost_core::{Env, Part, RunId, Timestamp};
+use provost_store::Tx;
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::task;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Cleanup, Notify, Terms};
+use crate::accept::{self, NewTask, Parent};
+use crate::error::EngineError;
+use crate::input::Said;
+use crate::lease::Lease;
+use crate::settle::held;
+use crate::state::{policy, word};
+use crate::{event, queue};
+
+/// When a child may begin that waits for another one to end: not by itself.
+const HELD: Timestamp = Timestamp::from_millis(253_402_300_799_000);
+/// What the labels of children begin with that may outlive their call.
+const LABEL_PREFIX: &str = "task-";
+
+/// Where a child comes from, kept with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Birth {
+    /// The way from the agent of the profile to its own definition.
+    place: ChildPlace,
+    /// The agents above it.
+    above: String,
+    /// Its own name.
+    pub(super) agent: String,
+    /// How deep it is, and may be.
+    depth: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    depth_max: Option<u32>,
+    /// The call that asked for it.
+    pub(super) call_id: String,
+    pub(super) index: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<String>,
+    pub(super) life: ChildLife,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_turns: Option<u32>,
+    /// True if others of its call wait for it to end before they begin.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) queues: bool,
+}
+
+impl Birth {
+    /// Of a run, if it has one.
+    pub(crate) fn of(run: &RunRow) -> Result<Option<Self>, EngineError> {
+        Ok(Terms::of(run)?.birth)
+    }
+
+    /// From what is kept with a run.
+    pub(crate) fn read(spawn: &str) -> Result<Option<Self>, EngineError> {
+        let terms: Terms = serde_json::from_str(spawn)?;
+        Ok(terms.birth)
+    }
+
+    /// The agent with the agents above it, and the call that started it.
+    pub(crate) fn into_origin(self) -> (String, String) {
+        (self.path(), self.call_id)
+    }
+
+    /// The way from the agent of the profile to its definition.
+    pub(super) fn place(&self) -> &[Hop] {
+        &self.place
+    }
+
+    /// The agent with the agents above it.
+    pub(super) fn path(&self) -> String {
+        format!("{}/{}", self.above, self.agent)
+    }
+
+    /// Its agent, from the agent of the profile.
+    pub(crate) fn agent(&self, root: &Agent) -> Result<Agent, EngineError> {
+        root.below(&self.place).map_err(|problem| {
+            EngineError::bug(format!("the definition of a child was not found: {problem}"))
+        })
+    }
+
+    /// Makes its run what it is.
+    pub(crate) fn place_in(&self, builder: RunBuilder) -> RunBuilder {
+        let builder = builder.under(self.above.clone(), self.depth, self.depth_max);
+        match self.max_turns {
+            Some(turns) => builder.max_turns(turns),
+            None => builder,
+        }
+    }
+}
+
+/// Everything the transaction needs that makes the children of a call.
+pub(super) struct Births {
+    pub(super) lease: Arc<Lease>,
+    pub(super) env: Env,
+    pub(super) key: EffectKey,
+    pub(super) call_id: String,
+    /// The agent that asks, with those above it, and how deep it is.
+    pub(super) above: String,
+    pub(super) depth: u32,
+    pub(super) depth_max: Option<u32>,
+    /// The way from the agent of the profile to the one that asks.
+    pub(super) place: Vec<Hop>,
+    pub(super) step: u64,
+    pub(super) asks: Vec<ChildAsk>,
+    pub(super) at_once: Option<usize>,
+}
+
+impl Births {
+    /// The runs that this call has asked for before; `None` if one of them was not made yet.
+    pub(super) fn known(&self, tx: &mut Tx<'_>) -> Result<Option<Vec<RunRow>>, EngineError> {
+        let mut rows = Vec::with_capacity(self.asks.len());
+        for ask in &self.asks {
+            let (id, _) = child_ids_of_call(self.lease.run, &self.key, ask.index);
+            let Some(row) = run::get(tx, id)? else { return Ok(None) };
+            rows.push(row);
+        }
+        Ok(Some(rows))
+    }
+
+    /// Makes those that were not made before.
+    pub(super) fn create(&self, tx: &mut Tx<'_>) -> Result<Vec<RunRow>, EngineError> {
+        let mut parent = held(tx, &self.lease)?;
+        if let Some(max) = self.depth_max
+            && self.depth >= max
+        {
+            let problem = format!("{max} levels of agents below the first one are allowed");
+            return Err(WorkError::invalid("depth", problem, "do it yourself").into());
+        }
+        let mut labels = self.labels(tx)?;
+        let mut rows = Vec::with_capacity(self.asks.len());
+        for (place, ask) in self.asks.iter().enumerate() {
+            let (id, task) = child_ids_of_call(self.lease.run, &self.key, ask.index);
+            if let Some(known) = run::get(tx, id)? {
+                rows.push(known);
+                continue;
+            }
+            let ids = NewTask {
+                task,
+                run: id,
+                parent: Some(Parent {
+                    task: parent.task_id,
+                    run: parent.id,
+                    step: self.step,
+                    depth: parent.depth,
+                    policy: policy(&parent)?,
+                    defined: true,
+                }),
+            };
+            let waits = self.at_once.is_some_and(|at_once| place >= at_once);
+            let birth = self.birth(ask, &mut labels);
+            let row = self.create_one(tx, &parent, ask, (ids, birth, waits))?;
+            let body = json!({
+                "run": row.id, "task": row.task_id, "agent": ask_agent(ask), "call_id": self.call_id,
+                "index": ask.index, "step": self.step,
+            });
+            event::push(tx, &mut parent, "child_started", body)?;
+            rows.push(row);
+        }
+        parent.update(tx)?;
+        Ok(rows)
+    }
+
+    /// How many children of this run have a label.
+    fn labels(&self, tx: &mut Tx<'_>) -> Result<usize, EngineError> {
+        if self.asks.iter().all(|ask| ask.life == ChildLife::Call) {
+            return Ok(0);
+        }
+        let mut labels = 0;
+        for child in run::children(tx, self.lease.run)? {
+            labels += usize::from(Birth::of(&child)?.is_some_and(|birth| birth.label.is_some()));
+        }
+        Ok(labels)
+    }
+
+    fn birth(&self, ask: &ChildAsk, labels: &mut usize) -> Birth {
+        let label = (ask.life != ChildLife::Call).then(|| {
+            *labels += 1;
+            format!("{LABEL_PREFIX}{labels}")
+        });
+        Birth {
+            place: self.place.iter().chain(&ask.place).cloned().collect(),
+            above: self.above.clone(),
+            agent: ask_agent(ask).to_owned(),
+            depth: self.depth + 1,
+            depth_max: self.depth_max,
+            call_id: self.call_id.clone(),
+            index: ask.index,
+            label,
+            life: ask.life,
+            max_turns: ask.max_turns,
+            queues: self.at_once.is_some_and(|at_once| self.asks.len() > at_once),
+        }
+    }
+
+    fn create_one(
+        &self,
+        tx: &mut Tx<'_>,
+        parent: &RunRow,
+        ask: &ChildAsk,
+        (ids, birth, waits): (NewTask, Birth, bool),
+    ) -> Result<RunRow, EngineError> {
+        let namespace: Namespace = word(&parent.namespace)?;
+        let command = self.command(parent, ask, ids.run)?;
+        command.validate()?;
+        let key = format!("child:{}:{}", self.key, ask.index);
+        accept::create_task(tx, &namespace, &Said::new(&command, &key, &self.env), &ids)?;
+        let missing = || EngineError::bug("a child that was just made is not there");
+        let mut row = run::get(tx, ids.run)?.ok_or_else(missing)?;
+        let terms = Terms { notify: Notify::Silent, cleanup: Cleanup::Keep, birth: Some(birth) };
+        row.spawn = Some(serde_json::to_string(&terms)?);
+        row.agent_revision = parent.agent_revision;
+        // Those of one call begin in their order.
+        row.rank = row.rank.saturating_add(i64::from(ask.index));
+        if waits {
+            queue::schedule(tx, &mut row, HELD)?;
+        }
+        row.update(tx)?;
+        if let Some(mut task) = task::get(tx, row.task_id)? {
+            task.agent_revision = parent.agent_revision;
+            task.update(tx)?;
+        }
+        queue::refresh(tx, &row.namespace, &row.session_id)?;
+        Ok(row)
+    }
+
+    fn command(
+        &self,
+        parent: &RunRow,
+        ask: &ChildAsk,
+        id: RunId,
+    ) -> Result<AgentCommand, EngineError> {
+        let session: SessionName = word(&id.to_string().replacen("run", "ses", 1))?;
+        let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        Ok(AgentCommand {
+            message: vec![Part::text(&ask.task)],
+            agent: Some(parent.agent.clone()),
+            session_id: Some(session),
+            timeout_ms: ask.timeout.map(millis),
+            label: Some(format!("{}/{}", self.above, ask_agent(ask))),
+            spawned_by: Some(format!("run:{}", parent.id)),
+            input_provenance: Some(InputProvenance {
+                kind: ProvenanceKind::InterSession,
+                source: Some(parent.session_id.clone()),
+                tool_call_id: Some(self.call_id.clone()),
+                correlation_id: Some(parent.id.to_string()),
+                ..InputProvenance::default()
+            }),
+            new_task: true,
+            ..AgentCommand::default()
+        })
+    }
+}
+
+/// What a child is called.
+fn ask_agent(ask: &ChildAsk) -> &str {
+    ask.place.last().map(Hop::agent).unwrap_or_default()
+}
+
+/// A child of a call has ended: the next one of that call that waits for its turn may begin.
+pub(crate) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<(), EngineError> {
+    let (Some(parent), Some(step)) = (ended.parent_run_id, ended.parent_step) else {
+        return Ok(());
+    };
+    let Some(mut next) = run::next_held(tx, parent, step, HELD)? else { return Ok(()) };
+    let now = tx.now();
+    queue::schedule(tx, &mut next, now)?;
+    next.update(tx)?;
+    queue::refresh(tx, &next.namespace, &next.session_id)
+}

@@ -1,0 +1,228 @@
+//! The children of a durable run, as the tools of its agent reach them.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use provost_agent::child::{ChildAsk, ChildFuture, ChildReport, ChildStatus, Children, Hop, Until};
+use provost_core::work::{OutcomeCode, RunStatus};
+use provost_core::{AgentUsed, Env, LimitReached, Money, RunId, Usage};
+use provost_failpoint::failpoint;
+use provost_store::Tx;
+use provost_store::row::run::{self, RunRow};
+use provost_tool::{ToolCx, ToolError};
+use serde::Deserialize;
+
+use super::defined::{Birth, Births};
+use super::{Family, wait};
+use crate::cancel;
+use crate::error::EngineError;
+use crate::journal::JournalState;
+use crate::load::{self, Start};
+use crate::settle::held;
+use crate::state::word;
+
+/// Starts and ends the children of a run as runs of their own.
+pub(crate) struct EngineChildren {
+    family: Family,
+    /// The way from the agent of the profile to the run's own.
+    place: Vec<Hop>,
+}
+
+impl EngineChildren {
+    pub(crate) fn new(family: Family, birth: Option<&Birth>) -> Self {
+        Self { family, place: birth.map(|birth| birth.place().to_vec()).unwrap_or_default() }
+    }
+
+    async fn begin(
+        &self,
+        cx: &ToolCx,
+        asks: Vec<ChildAsk>,
+        at_once: Option<usize>,
+    ) -> Result<Vec<ChildReport>, ToolError> {
+        let family = &self.family;
+        let step = family.journal.step_of(cx.effect_key()).ok_or_else(|| {
+            ToolError::failed("this call is in no journal: it cannot start another agent")
+        })?;
+        let births = Arc::new(Births {
+            lease: Arc::clone(&family.lease),
+            env: family.env.clone(),
+            key: cx.effect_key().clone(),
+            call_id: cx.call_id().to_owned(),
+            above: cx.agent().to_owned(),
+            depth: cx.depth(),
+            depth_max: cx.depth_max(),
+            place: self.place.clone(),
+            step,
+            asks,
+            at_once,
+        });
+        let known = {
+            let (births, env) = (Arc::clone(&births), family.env.clone());
+            family.store.read(move |tx| match births.known(tx)? {
+                Some(rows) => reports(tx, &rows, &env).map(Some),
+                None => Ok::<_, EngineError>(None),
+            })
+        };
+        if let Some(known) = known.await? {
+            return Ok(known);
+        }
+        let env = family.env.clone();
+        let made = family.store.write(move |tx| {
+            let rows = births.create(tx)?;
+            reports(tx, &rows, &env)
+        });
+        let made = made.await?;
+        failpoint!("child.started");
+        Ok(made)
+    }
+
+    async fn look(&self, runs: &[RunId]) -> Result<Vec<ChildReport>, EngineError> {
+        let (runs, lease, env) =
+            (runs.to_vec(), Arc::clone(&self.family.lease), self.family.env.clone());
+        let looked = self.family.store.read(move |tx| {
+            let mut rows = Vec::with_capacity(runs.len());
+            for id in runs {
+                rows.push(child_of(tx, lease.run, id)?);
+            }
+            reports(tx, &rows, &env)
+        });
+        looked.await
+    }
+}
+
+impl Children for EngineChildren {
+    fn start<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        asks: Vec<ChildAsk>,
+        at_once: Option<usize>,
+    ) -> ChildFuture<'a, Vec<ChildReport>> {
+        self.begin(cx, asks, at_once).boxed()
+    }
+
+    fn wait<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        runs: Vec<RunId>,
+        until: Until,
+    ) -> ChildFuture<'a, Vec<ChildReport>> {
+        async move {
+            let looked = self.look(&runs).await?;
+            let over = looked.iter().filter(|report| report.status.is_over()).count();
+            if over == runs.len() || (until.any && over > 0) {
+                return Ok(looked);
+            }
+            // The run is parked until then; this call is made again.
+            wait::wait_again(cx, runs.clone(), until.any, until.timeout).await?;
+            Ok(self.look(&runs).await?)
+        }
+        .boxed()
+    }
+
+    fn labelled<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
+        async move {
+            let (lease, env) = (Arc::clone(&self.family.lease), self.family.env.clone());
+            let labelled = self.family.store.read(move |tx| {
+                let mut labelled = Vec::new();
+                for row in run::children(tx, lease.run)? {
+                    if Birth::of(&row)?.is_some_and(|birth| birth.label.is_some()) {
+                        labelled.push(row);
+                    }
+                }
+                let mut all = reports(tx, &labelled, &env)?;
+                // `task-10` comes after `task-9`.
+                all.sort_by_key(|report| {
+                    let label = report.label.clone().unwrap_or_default();
+                    (label.len(), label)
+                });
+                Ok::<_, EngineError>(all)
+            });
+            Ok(labelled.await?)
+        }
+        .boxed()
+    }
+
+    fn stop<'a>(&'a self, cx: &'a ToolCx, run: RunId) -> ChildFuture<'a, ChildReport> {
+        async move {
+            let lease = Arc::clone(&self.family.lease);
+            let stopping = self.family.store.write(move |tx| {
+                held(tx, &lease)?;
+                let child = child_of(tx, lease.run, run)?;
+                if !word::<RunStatus>(&child.status)?.is_terminal() {
+                    cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
+                }
+                Ok::<_, EngineError>(())
+            });
+            stopping.await?;
+            let ended = self.wait(cx, vec![run], Until::default()).await?;
+            ended.into_iter().next().ok_or_else(|| ToolError::failed("it is gone"))
+        }
+        .boxed()
+    }
+}
+
+/// A child of a run.
+fn child_of(tx: &mut Tx<'_>, parent: RunId, id: RunId) -> Result<RunRow, EngineError> {
+    let child = run::get(tx, id)?.filter(|child| child.parent_run_id == Some(parent));
+    child.ok_or_else(|| EngineError::not_found("child of this run", id))
+}
+
+/// What is read of a child's result.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Answer {
+    text: String,
+    limit: Option<LimitReached>,
+    usage: Usage,
+    cost: Option<Money>,
+    turns: u32,
+    unpriced_calls: u32,
+    agents: Vec<AgentUsed>,
+}
+
+fn reports(tx: &mut Tx<'_>, rows: &[RunRow], env: &Env) -> Result<Vec<ChildReport>, EngineError> {
+    rows.iter().map(|row| report(tx, row, env)).collect()
+}
+
+/// A child as its parent sees it.
+fn report(tx: &mut Tx<'_>, row: &RunRow, env: &Env) -> Result<ChildReport, EngineError> {
+    let birth = Birth::of(row)?;
+    let status = match word::<RunStatus>(&row.status)? {
+        RunStatus::Ok => ChildStatus::Completed,
+        RunStatus::Cancelled => ChildStatus::Cancelled,
+        RunStatus::Error | RunStatus::Timeout => ChildStatus::Failed,
+        RunStatus::Accepted | RunStatus::Running => ChildStatus::Running,
+    };
+    let answer: Answer = match &row.result {
+        Some(result) => serde_json::from_str(result)?,
+        None => Answer::default(),
+    };
+    let path = birth.as_ref().map(Birth::path).unwrap_or_default();
+    let used = match (&row.result, status.is_over()) {
+        (Some(_), _) if !answer.agents.is_empty() => answer.agents,
+        (Some(_), _) => vec![AgentUsed {
+            agent: path,
+            turns: answer.turns,
+            usage: answer.usage,
+            cost: answer.cost,
+            unpriced_calls: answer.unpriced_calls,
+        }],
+        // What it used before it failed is in its journal.
+        (None, true) => {
+            let mut journal = JournalState::new(env.clone());
+            let machine = load::fold(tx, row, None, Start::Snapshot, &mut journal)?;
+            machine.map(|machine| machine.used()).unwrap_or_default()
+        }
+        (None, false) => Vec::new(),
+    };
+    Ok(ChildReport {
+        run: row.id,
+        label: birth.as_ref().and_then(|birth| birth.label.clone()),
+        agent: birth.map(|birth| birth.agent).unwrap_or_default(),
+        status,
+        text: answer.text,
+        error: row.detail.clone().filter(|_| status.is_over()),
+        limit: answer.limit,
+        used,
+    })
+}

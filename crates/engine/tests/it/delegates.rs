@@ -1,0 +1,129 @@
+//! Agents that use agents, durably: each is a run of its own, and its parent waits without a worker.
+
+use std::sync::Arc;
+
+use provost_agent::{Agent, Delegate, FanOut, HandOffTo};
+use provost_core::Usage;
+use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
+use provost_store::row::run::{self, RunRow};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, options, text};
+
+/// The text of the newest tool result.
+pub(crate) fn told(request: &ChatRequest) -> String {
+    request.last_tool_result().map(|result| result.to_text()).unwrap_or_default()
+}
+
+/// A stage whose agent has a sub-agent, a fan-out and an agent to hand over to.
+async fn crew(
+    lead: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static,
+    below: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static,
+) -> Stage {
+    let (lead, below) = (Arc::new(lead), Arc::new(below));
+    let agents = move |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
+        let (lead, below) = (Arc::clone(&lead), Arc::clone(&below));
+        let above = ScriptedModel::answering(move |request, _| lead(request));
+        let below = ScriptedModel::answering(move |request, _| below(request));
+        let child = Agent::builder("child", below).build().unwrap();
+        let agent = Agent::builder("default", above)
+            .subagent(&child, Delegate::new("Does one thing"))
+            .fan_out(&child, FanOut::new("each", "Does many things").max_items(500).concurrency(3))
+            .hand_off(&child, HandOffTo::new("Knows better"))
+            .build();
+        Ok(agent.unwrap())
+    };
+    Stage::of(options(), provost_core::Env::system(), agents).await
+}
+
+/// Says something and gives the run once it has ended.
+async fn answer(stage: &Stage, said: &str) -> RunRow {
+    let worker = stage.worker().await;
+    let accepted = stage.say("s", said).await;
+    let ended = stage.wait(accepted.run).await;
+    drop(worker);
+    ended
+}
+
+pub(crate) fn last_words(request: &ChatRequest) -> String {
+    request.messages.last().map(|message| message.text()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn s114_a_sub_agent_is_a_run_of_its_own_and_its_answer_is_the_result_of_the_call() {
+    let stage = crew(
+        |request| match told(request).as_str() {
+            "" => call("child", json!({"task": "think"})).usage(Usage::new(10, 1)),
+            told => says(format!("it says {told}")).usage(Usage::new(20, 2)),
+        },
+        |_| says("forty-two").usage(Usage::new(7, 3)),
+    )
+    .await;
+    let ended = answer(&stage, "ask it").await;
+    assert_eq!(text(&ended), "it says forty-two");
+    let result: Value = serde_json::from_str(ended.result.as_deref().unwrap()).unwrap();
+    assert_eq!(result["usage"]["input"], 37, "{result}");
+    let parent = ended.id;
+    let children = stage.engine.store().read(move |tx| run::children(tx, parent)).await.unwrap();
+    assert_eq!(children.len(), 1);
+    assert_eq!(children[0].status, "ok");
+    assert_eq!(children[0].depth, 1);
+}
+
+#[tokio::test]
+async fn s136_a_fan_out_of_many_runs_gives_each_task_its_result_once() {
+    let tasks: Vec<String> = (0..20).map(|number| format!("task {number}")).collect();
+    let asked = tasks.clone();
+    let stage = crew(
+        move |request| match told(request).as_str() {
+            "" => call("each", json!({ "tasks": asked.clone() })),
+            told => says(told.to_owned()),
+        },
+        |request| says(format!("done: {}", last_words(request))),
+    )
+    .await;
+    let ended = answer(&stage, "go").await;
+    let told: Value = serde_json::from_str(&text(&ended)).unwrap();
+    assert_eq!(told["completed"], 20, "{told}");
+    for (place, task) in tasks.iter().enumerate() {
+        assert_eq!(told["results"][place]["result"], format!("done: {task}"));
+    }
+    let parent = ended.id;
+    let children = stage.engine.store().read(move |tx| run::children(tx, parent)).await.unwrap();
+    assert_eq!(children.len(), 20);
+}
+
+#[tokio::test]
+async fn s123_s124_a_background_child_is_collected_and_one_that_nobody_collects_ends_with_its_parent()
+ {
+    let stage = crew(
+        |request| {
+            let told = told(request);
+            if told.is_empty() {
+                call("child", json!({"task": "think", "background": true}))
+            } else if told.contains("launched") {
+                call("get_task_result", json!({"task_id": "task-1", "wait": true}))
+            } else {
+                says(told)
+            }
+        },
+        |_| says("forty-two"),
+    )
+    .await;
+    let ended = answer(&stage, "ask it").await;
+    let told: Value = serde_json::from_str(&text(&ended)).unwrap();
+    assert_eq!((&told["status"], &told["result"]), (&json!("completed"), &json!("forty-two")));
+}
+
+#[tokio::test]
+async fn s143_a_hand_off_lets_the_target_answer_in_the_same_run() {
+    let stage = crew(
+        |_| call("transfer_to_child", json!({"reason": "it knows"})),
+        |request| says(format!("I saw {} messages", request.messages.len())),
+    )
+    .await;
+    let ended = answer(&stage, "who knows?").await;
+    assert_eq!(text(&ended), "I saw 3 messages");
+    let result: Value = serde_json::from_str(ended.result.as_deref().unwrap()).unwrap();
+    assert_eq!(result["agent"], "child");
+}
