@@ -21,6 +21,7 @@ use crate::request::{Begin, Restored, RunBuilder};
 use crate::run::AtLimit;
 use crate::run::Run;
 use crate::session::SessionStore;
+use crate::team::TeamBook;
 
 /// A definition of an agent: instructions, model, tools, limits.
 ///
@@ -97,6 +98,12 @@ impl<O: Send + 'static> Agent<O> {
     pub fn with_model(&self, model: impl ChatModel) -> Self {
         let core = AgentCore { model: Arc::new(model), ..AgentCore::clone(&self.core) };
         Self { core: Arc::new(core), decode: self.decode }
+    }
+
+    /// The book of its team as a new run of it begins, if it leads one; for programs that keep runs themselves.
+    pub fn team_book(&self) -> Option<TeamBook> {
+        let team = self.core.family.team.as_ref()?;
+        Some(TeamBook::new(team.name.as_str(), team.max_size))
     }
 
     /// The agent at a place below this one, for programs that keep the runs of children themselves. An error says what is

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::drive::{Driven, drive};
 use self::extra::ExtraInstructions;
 use crate::approval::Asking;
-use crate::child::{EngineChildren, Family};
+use crate::child::{Birth, EngineChildren, Family};
 use crate::clock::Clocks;
 use crate::engine::Shared;
 use crate::error::EngineError;
@@ -31,6 +31,7 @@ use crate::lease::Lease;
 use crate::live::{LivePlace, Tap};
 use crate::load::{self, Loaded};
 use crate::settle::{self, Terms};
+use crate::team;
 use crate::verdict::Verdict;
 use crate::workspace;
 
@@ -246,6 +247,11 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
             birth.as_ref(),
         )))
         .on_approval(OnApproval::Suspend);
+    let member = birth.as_ref().and_then(Birth::membership);
+    let builder = match team::seat(shared, lease, agent.team_book(), member) {
+        Some(seat) => builder.seat(seat),
+        None => builder,
+    };
     let builder = match birth {
         Some(birth) => birth.place_in(builder),
         None => builder,

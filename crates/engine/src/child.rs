@@ -30,6 +30,7 @@ use crate::error::EngineError;
 use crate::journal::RunJournal;
 use crate::lease::Lease;
 use crate::state::{outcome, run_state, word};
+use crate::team;
 
 /// How many runs may be below others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +145,7 @@ pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), Engin
     if terms.birth.as_ref().is_some_and(|birth| birth.queues) {
         release_next(tx, child)?;
     }
+    team::member_ended(tx, child, terms.birth.as_ref().and_then(Birth::hop))?;
     if terms.cleanup == Cleanup::Delete
         && let Some(mut task) = task::get(tx, child.task_id)?
     {

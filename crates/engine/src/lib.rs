@@ -51,6 +51,7 @@ mod snapshot;
 mod state;
 mod task;
 mod task_log;
+mod team;
 mod token;
 mod transactional;
 mod transcript;

@@ -123,6 +123,7 @@ pub mod schedule;
 pub mod session;
 pub mod session_entry;
 pub mod task;
+pub mod team;
 pub mod timer;
 pub mod token;
 mod update;

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStatus, Children, Hop, LABEL_PREFIX, Until,
+    ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStatus, Children, LABEL_PREFIX, Until,
 };
 use crate::approval::OnApproval;
 use crate::drive::Cx;
@@ -109,10 +109,7 @@ impl LocalChildren {
             ChildLife::Run => parent.control.cancel.child_token(),
             ChildLife::Detached => CancellationToken::new(),
         };
-        let member = match ask.place.last() {
-            Some(Hop::Member { name, .. }) => Some(name.clone()),
-            _ => None,
-        };
+        let member = ask.member().map(str::to_owned);
         let mut known = self.lock();
         let labels = known.iter().filter(|child| child.report.label.is_some()).count();
         // A member is called by its name.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::agent_ref::AgentRef;
-use super::{Delegate, FanOut, HooksFor};
+use super::{ChildAsk, Delegate, FanOut, HooksFor};
 use crate::agent::AgentCore;
 use crate::hand_off::HandOffTo;
 use crate::prompt::Instructions;
@@ -61,6 +61,16 @@ impl Hop {
 
 /// Where a child's definition is found: steps from the agent whose run asks for it.
 pub type ChildPlace = Vec<Hop>;
+
+impl ChildAsk {
+    /// Its name in the team of the run above, if it is a member.
+    pub fn member(&self) -> Option<&str> {
+        match self.place.last() {
+            Some(Hop::Member { name, .. }) => Some(name),
+            _ => None,
+        }
+    }
+}
 
 /// The other agents that an agent's definition names.
 #[derive(Clone, Default)]

@@ -144,7 +144,19 @@ impl Parts {
         let is_root = Arc::ptr_eq(&self.root, &self.core);
         let hooks = self.hooks();
         let Self {
-            root, core, run_id, state, options, queue, control, asks, pot, local, hops, seat, ..
+            root,
+            core,
+            run_id,
+            state,
+            options,
+            queue,
+            control,
+            asks,
+            pot,
+            local,
+            hops,
+            seat,
+            ..
         } = self;
         let mut deps = options.deps.clone();
         if let Some(seat) = &seat {

@@ -114,10 +114,7 @@ impl Driver {
 
     /// Keeps the team of a lead that is suspended where it would end with this process: its members come to their end, the rest
     /// is kept with the run. False, if it was cancelled meanwhile.
-    pub(super) async fn keep_team(
-        &mut self,
-        interrupt: &mut Interrupt<'_>,
-    ) -> Result<bool, Error> {
+    pub(super) async fn keep_team(&mut self, interrupt: &mut Interrupt<'_>) -> Result<bool, Error> {
         let Some(seat) = self.cx.seat.clone().filter(Seat::is_lead) else { return Ok(true) };
         if self.cx.local.is_none() {
             return Ok(true);

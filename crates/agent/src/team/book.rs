@@ -278,13 +278,7 @@ impl TeamBook {
         Err(TeamError::Unknown { name: to.to_owned(), known: active.join(", ") })
     }
 
-    fn message(
-        &mut self,
-        from: String,
-        to: String,
-        content: String,
-        at: Timestamp,
-    ) -> TeamMessage {
+    fn message(&mut self, from: String, to: String, content: String, at: Timestamp) -> TeamMessage {
         self.sent += 1;
         TeamMessage { id: format!("msg-{}", self.sent), from, to, content, at }
     }

@@ -69,11 +69,13 @@ struct Named {
 struct Nothing {}
 
 fn spawn(team: &Team) -> Result<FnTool, SpecError> {
-    let mut description = "Makes a member of your team, which begins to work at once and beside you. \
+    let mut description =
+        "Makes a member of your team, which begins to work at once and beside you. \
         What it answers in the end comes to you as a message."
-        .to_owned();
+            .to_owned();
     if !team.templates.is_empty() {
-        let line = |(agent, text): &(crate::AgentRef, String)| format!("- {}: {text}", agent.name());
+        let line =
+            |(agent, text): &(crate::AgentRef, String)| format!("- {}: {text}", agent.name());
         let lines: Vec<String> = team.templates.iter().map(line).collect();
         description.push_str(" Templates:\n");
         description.push_str(&lines.join("\n"));
@@ -121,12 +123,13 @@ impl Team {
         let child = match begun.map(|started| started.into_iter().next()) {
             Ok(Some(child)) => child,
             Ok(None) => return Err(self.not_begun(&seat, &name, "it was not started").await),
-            Err(ToolError::Failed(error)) => return Err(self.not_begun(&seat, &name, &error).await),
+            Err(ToolError::Failed(error)) => {
+                return Err(self.not_begun(&seat, &name, &error).await);
+            }
             Err(other) => return Err(other),
         };
         seat.act(cx, TeamAction::Began { name, run: child.run }).await?;
-        let shown =
-            json!({ "member_id": member.id, "name": member.name, "status": member.status });
+        let shown = json!({ "member_id": member.id, "name": member.name, "status": member.status });
         Ok(shown.to_string())
     }
 
@@ -145,7 +148,8 @@ impl Team {
         let template = named.clone().or_else(|| Some(args.name.clone()));
         let template = template.filter(|name| self.template(name).is_some());
         if let (Some(name), None) = (&named, &template) {
-            let known: Vec<&str> = self.templates.iter().map(|(agent, _)| &**agent.name()).collect();
+            let known: Vec<&str> =
+                self.templates.iter().map(|(agent, _)| &**agent.name()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let name: String = name.chars().take(64).collect();
             let text = format!("there is no template `{name}`; the templates are: {known}");

@@ -35,6 +35,8 @@ const LABEL_PREFIX: &str = "task-";
 /// Where a child comes from, kept with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Birth {
+    /// The run above it.
+    parent: RunId,
     /// The way from the agent of the profile to its own definition.
     place: ChildPlace,
     /// The agents above it.
@@ -62,6 +64,19 @@ impl Birth {
     /// Of a run, if it has one.
     pub(crate) fn of(run: &RunRow) -> Result<Option<Self>, EngineError> {
         Ok(Terms::of(run)?.birth)
+    }
+
+    /// The last step of the way to its definition.
+    pub(crate) fn hop(&self) -> Option<&Hop> {
+        self.place.last()
+    }
+
+    /// The run of its team's lead and its name there, if it is a member of one.
+    pub(crate) fn membership(&self) -> Option<(RunId, String)> {
+        match self.hop() {
+            Some(Hop::Member { name, .. }) => Some((self.parent, name.clone())),
+            _ => None,
+        }
     }
 
     /// From what is kept with a run.
@@ -192,6 +207,7 @@ impl Births {
             format!("{LABEL_PREFIX}{labels}")
         });
         Birth {
+            parent: self.lease.run,
             place: self.place.iter().chain(&ask.place).cloned().collect(),
             above: self.above.clone(),
             agent: ask_agent(ask).to_owned(),
@@ -247,6 +263,8 @@ impl Births {
         let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         Ok(AgentCommand {
             message: vec![Part::text(&ask.task)],
+            // A run that waits for those below it must not take the places they need.
+            lane: Some(format!("below-{}", self.depth + 1)),
             agent: Some(parent.agent.clone()),
             session_id: Some(session),
             timeout_ms: ask.timeout.map(millis),

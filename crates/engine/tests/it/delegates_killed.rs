@@ -33,9 +33,8 @@ async fn open(dir: &Path, children: usize) -> (Engine, Worker) {
             }
             told => says(told.to_owned()),
         });
-        let below = ScriptedModel::answering(|request, _| {
-            says(format!("done: {}", last_words(request)))
-        });
+        let below =
+            ScriptedModel::answering(|request, _| says(format!("done: {}", last_words(request))));
         let child = Agent::builder("child", below).build().unwrap();
         let each = FanOut::new("each", "Does many things").max_items(children).concurrency(AT_ONCE);
         Ok(Agent::builder("default", lead).fan_out(&child, each).build().unwrap())

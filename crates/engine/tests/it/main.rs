@@ -43,6 +43,7 @@ mod simulation;
 mod snapshots;
 mod stage;
 mod talk;
+mod teams_killed;
 mod tokens;
 mod vitals;
 mod webhooks;

@@ -74,7 +74,9 @@ pub fn remove_run(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
     let last: Option<u64> =
         tx.one("SELECT max(pos) FROM run_event WHERE run_id = ?1", params![id])?;
     meta::raise_log_floor(tx, last.unwrap_or(0))?;
-    for table in ["attempt", "run_step", "run_snapshot", "run_event", "approval", "delivery"] {
+    for table in
+        ["attempt", "run_step", "run_snapshot", "run_event", "approval", "delivery", "team"]
+    {
         tx.execute(&format!("DELETE FROM {table} WHERE run_id = ?1"), params![id])?;
     }
     tx.execute("DELETE FROM timer WHERE ref = ?1", params![id])?;

@@ -1,0 +1,200 @@
+//! The teams of durable runs: their book is a row, and everybody who belongs to one changes it in transactions.
+//!
+//! A member is a child of its lead's run. Its end is noted in the transaction that ends its run, so the lead never waits for
+//! a member that is over, whichever process dies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use provost_agent::child::Hop;
+use provost_agent::team::{
+    DeskFuture, MemberEnd, MemberStatus, Seat, TeamAction, TeamBook, TeamDesk, TeamError,
+    TeamReply, TeamWait,
+};
+use provost_core::RunId;
+use provost_core::work::{EffectKey, RunStatus};
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::team::{self, TeamRow};
+use provost_store::{Hint, Store, Tx};
+use provost_tool::ToolError;
+use serde_json::{Value, json};
+
+use crate::engine::Shared;
+use crate::error::EngineError;
+use crate::event;
+use crate::lease::Lease;
+use crate::settle::held;
+use crate::state::word;
+
+/// Others may have changed the book without a word to this process.
+const POLL: Duration = Duration::from_secs(1);
+
+/// A team's book in the database, for one of its runs.
+pub(crate) struct EngineDesk {
+    store: Store,
+    lease: Arc<Lease>,
+    /// The run of the lead.
+    lead: RunId,
+    /// The book of a team that has none yet.
+    fresh: TeamBook,
+}
+
+/// The place of a run in a team: that of the lead of its own, or of a member of the one above.
+pub(crate) fn seat(
+    shared: &Shared,
+    lease: &Arc<Lease>,
+    own: Option<TeamBook>,
+    member: Option<(RunId, String)>,
+) -> Option<Seat> {
+    let desk = |lead, fresh: TeamBook| {
+        let store = shared.store.clone();
+        Arc::new(EngineDesk { store, lease: Arc::clone(lease), lead, fresh })
+    };
+    match (own, member) {
+        (Some(book), _) => Some(Seat::lead(book.team().to_owned(), desk(lease.run, book))),
+        (None, Some((lead, name))) => {
+            let unknown = TeamBook::new("", 0);
+            Some(Seat::member("team", name, desk(lead, unknown)))
+        }
+        (None, None) => None,
+    }
+}
+
+impl EngineDesk {
+    fn is_so(book: &TeamBook, until: &TeamWait) -> bool {
+        match until {
+            TeamWait::Mail(name) => book.waiting(name) > 0 || !book.may_hear(name),
+            TeamWait::AllOver => book.active() == 0,
+        }
+    }
+
+    async fn until(&self, until: &TeamWait) -> Result<(), EngineError> {
+        loop {
+            // Listening starts before looking, so a change in between is not missed.
+            let changed = self.store.watch(Hint::Events(self.lead));
+            let lead = self.lead;
+            let book = self.store.read(move |tx| load(tx, lead)).await?;
+            if book.is_none_or(|book| Self::is_so(&book, until)) {
+                return Ok(());
+            }
+            drop(tokio::time::timeout(POLL, changed.hinted()).await);
+        }
+    }
+}
+
+impl TeamDesk for EngineDesk {
+    fn act<'a>(
+        &'a self,
+        key: Option<&'a EffectKey>,
+        action: TeamAction,
+    ) -> DeskFuture<'a, TeamReply> {
+        let (lease, lead, fresh) = (Arc::clone(&self.lease), self.lead, self.fresh.clone());
+        let key = key.cloned();
+        async move {
+            let acted = self.store.write(move |tx| {
+                held(tx, &lease)?;
+                let mut book = load(tx, lead)?.unwrap_or_else(|| fresh.clone());
+                act(tx, lead, &mut book, key.as_ref(), action.clone())
+            });
+            Ok(acted.await.map_err(ToolError::from)??)
+        }
+        .boxed()
+    }
+
+    fn wait(&self, until: TeamWait, timeout: Option<Duration>) -> DeskFuture<'_, ()> {
+        async move {
+            match timeout {
+                // That nothing came is no failure: whoever waits looks for itself.
+                Some(timeout) => match tokio::time::timeout(timeout, self.until(&until)).await {
+                    Ok(waited) => waited?,
+                    Err(_elapsed) => {}
+                },
+                None => self.until(&until).await?,
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+fn load(tx: &mut Tx<'_>, lead: RunId) -> Result<Option<TeamBook>, EngineError> {
+    let row = team::get(tx, lead)?;
+    Ok(row.map(|row| serde_json::from_str(&row.book)).transpose()?)
+}
+
+/// Performs an action, stores the book and tells of it in the lead's log. What the book refuses changes nothing.
+fn act(
+    tx: &mut Tx<'_>,
+    lead: RunId,
+    book: &mut TeamBook,
+    key: Option<&EffectKey>,
+    action: TeamAction,
+) -> Result<Result<TeamReply, TeamError>, EngineError> {
+    let (before, now) = (book.revision(), tx.now());
+    let acted = match key {
+        Some(key) => book.act_once(key, action, now),
+        None => book.act(action, now),
+    };
+    let Ok(reply) = &acted else { return Ok(acted) };
+    if book.revision() == before {
+        return Ok(acted);
+    }
+    let told = told(book.team(), reply)?;
+    let (book, updated) = (serde_json::to_string(book)?, now);
+    team::put(tx, &TeamRow { run_id: lead, book, updated })?;
+    if let (Some((kind, body)), Some(mut row)) = (told, run::get(tx, lead)?) {
+        event::push(tx, &mut row, kind, body)?;
+        row.update(tx)?;
+    } else {
+        tx.hint(Hint::Events(lead));
+    }
+    Ok(acted)
+}
+
+/// What the lead's log tells of a change.
+fn told(team: &str, reply: &TeamReply) -> Result<Option<(&'static str, Value)>, EngineError> {
+    Ok(match reply {
+        TeamReply::Member { member, .. } => {
+            let kind = match member.status {
+                MemberStatus::Active if member.run.is_some() => return Ok(None),
+                MemberStatus::Active => "teammate_spawned",
+                MemberStatus::Completed => "teammate_complete",
+                MemberStatus::Failed => "teammate_error",
+                MemberStatus::Stopped => "teammate_stopped",
+            };
+            let body = json!({
+                "team": team, "member": member.name, "task": member.task,
+                "result": member.result, "error": member.error,
+            });
+            Some((kind, body))
+        }
+        TeamReply::Sent { message, .. } => Some(("team_message", serde_json::to_value(message)?)),
+        _ => None,
+    })
+}
+
+/// A member's run has ended: its team learns of it in the same transaction.
+pub(crate) fn member_ended(
+    tx: &mut Tx<'_>,
+    child: &RunRow,
+    hop: Option<&Hop>,
+) -> Result<(), EngineError> {
+    let (Some(lead), Some(Hop::Member { name, .. })) = (child.parent_run_id, hop) else {
+        return Ok(());
+    };
+    let Some(mut book) = load(tx, lead)? else { return Ok(()) };
+    let detail = child.detail.clone();
+    let end = match word::<RunStatus>(&child.status)? {
+        RunStatus::Ok => {
+            let result: Value = serde_json::from_str(child.result.as_deref().unwrap_or("{}"))?;
+            MemberEnd::Completed(result["text"].as_str().unwrap_or_default().to_owned())
+        }
+        RunStatus::Cancelled | RunStatus::Timeout => MemberEnd::Stopped(detail),
+        _ => MemberEnd::Failed(detail.unwrap_or_else(|| "it gave no reason".to_owned())),
+    };
+    let over = TeamAction::Over { name: name.clone(), end };
+    // A team that was closed with its lead notes nothing any more.
+    act(tx, lead, &mut book, None, over)?.map(drop).unwrap_or_default();
+    Ok(())
+}
