@@ -17,6 +17,7 @@ use provost_store::row::{run, session_entry};
 use provost_tool::Deps;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use self::drive::{Driven, drive};
 use self::extra::ExtraInstructions;
@@ -190,8 +191,8 @@ async fn work(
         // Nothing of it has happened yet.
         _ = signal.wait_for(|signal| *signal == Signal::Abandon) => return Ok(None),
     };
-    let Opened { builder, journal, watch } = opened;
-    let driven = drive(builder, live, &journal, watch).await;
+    let Opened { builder, journal, watch, span } = opened;
+    let driven = drive(builder, live, &journal, watch).instrument(span).await;
     Ok(match driven {
         Driven::GivenUp => None,
         Driven::Boundary => Some((Verdict::HandedOver, journal.unconfirmed_step())),
@@ -205,6 +206,7 @@ struct Opened {
     builder: RunBuilder,
     journal: Arc<RunJournal>,
     watch: drive::Watch,
+    span: tracing::Span,
 }
 
 async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Opened, EngineError> {
@@ -247,6 +249,7 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
             birth.as_ref(),
         )))
         .on_approval(OnApproval::Suspend);
+    let span = Birth::span(birth.as_ref(), lease.run);
     let member = birth.as_ref().and_then(Birth::membership);
     let builder = match team::seat(shared, lease, agent.team_book(), member) {
         Some(seat) => builder.seat(seat),
@@ -261,7 +264,7 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
         None => builder,
     };
     let watch = drive::Watch::new(Clocks::of(&profile.config)?, &shared.options);
-    Ok(Opened { builder, journal, watch })
+    Ok(Opened { builder, journal, watch, span })
 }
 
 /// What the engine gives to the tools of a run.

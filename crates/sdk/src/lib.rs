@@ -40,21 +40,24 @@
 //! | ask a person first | [`OnApproval`], [`Suspended`] |
 //! | get typed answers | [`AgentBuilder::output`] |
 //! | bound what a run uses | [`Limits`], [`AtLimit`] |
+//! | use other agents | [`AgentBuilder::subagent`], [`AgentBuilder::fan_out`], [`AgentBuilder::hand_off`], [`Team`] |
 //! | see and change everything | [`hook::Hook`] |
 //! | keep conversations | [`session`] |
 //! | stay within the context | [`context`] |
 //! | test without a network | [`testing`] |
 
 pub use provost_agent::{
-    Agent, AgentBuilder, AtLimit, BuildError, ContextPreview, Error, HandleError, LimitDecision,
-    LimitQuestion, OnApproval, Outcome, RunBuilder, RunHandle, RunResult, RunStream, Suspended,
-    SuspendedError, UserInput, context, hook, prompt, run, session,
+    Agent, AgentBuilder, AgentRef, AgentSlot, AtLimit, BuildError, ContextPreview, Delegate, Error,
+    FanOut, HandOffTo, HandleError, HistoryPolicy, HooksFor, LimitDecision, LimitQuestion,
+    OnApproval, Outcome, RunBuilder, RunHandle, RunResult, RunStream, Suspended, SuspendedError,
+    Team, UserInput, child, context, hook, prompt, run, session, team,
 };
 pub use provost_core::{
-    ApprovalDecision, ApprovalId, ApprovalRequest, Compaction, Currency, Document, Env, ErrorInfo,
-    ErrorKind, Event, EventKind, Image, LimitKind, LimitReached, Limits, Message, Money, Opaque,
-    Part, Pricing, Reasoning, ResultPart, Role, RunId, RunSummary, Secret, Source, StopReason,
-    Timestamp, ToolCall, ToolDef, ToolResult, Usage, limits,
+    AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, Compaction, Currency, Document, Env,
+    ErrorInfo, ErrorKind, Event, EventKind, HandOff, Image, LimitKind, LimitReached, Limits,
+    Message, Money, Opaque, Part, Pricing, Reasoning, ResultPart, Role, RunId, RunSummary, Secret,
+    Source, StopReason, TeamMessage, Teammate, Timestamp, ToolCall, ToolDef, ToolResult, Usage,
+    limits,
 };
 pub use provost_macros::tool;
 pub use provost_model::{

@@ -15,6 +15,7 @@ mod spec;
 mod state;
 mod tool;
 mod toolset;
+pub mod trace;
 
 pub use cx::{Confirm, ToolCx, ToolCxParts};
 pub use deps::{Dep, DepType, Deps};
@@ -28,5 +29,7 @@ pub use spec::{Approval, SpecError, ToolSpec};
 pub use state::State;
 pub use tool::{Probe, Tool, ToolFuture};
 pub use toolset::{
-    CompositeTools, ConfirmedTools, FilteredTools, StaticTools, Toolset, ToolsetCx, ToolsetFuture,
+    ApprovalTools, CompositeTools, ConfirmedTools, DynamicTools, FilteredTools, FnTools,
+    PrefixedTools, RenamedTools, SearchableTools, StaticTools, Toolset, ToolsetCx, ToolsetError,
+    ToolsetExt, ToolsetFuture, toolset_fn,
 };

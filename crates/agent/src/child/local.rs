@@ -1,30 +1,30 @@
 //! Children in this process: tasks of the runtime that live no longer than the run above them.
 
-use std::collections::HashMap;
+mod ended;
+mod kept;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
 use provost_core::work::EffectKey;
-use provost_core::{AgentUsed, RunId, RunSummary, StopReason, ToolCall};
+use provost_core::{RunId, StopReason};
 use provost_tool::{ToolCx, ToolError};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use self::ended::Ended;
+use self::kept::Kept;
 use super::{
     ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStatus, Children, LABEL_PREFIX, Until,
 };
 use crate::approval::OnApproval;
 use crate::drive::Cx;
-use crate::error::Error;
 use crate::hook::SubagentInfo;
-use crate::outcome::{Outcome, Suspended};
+use crate::outcome::Suspended;
 use crate::request::{Below, RunBuilder};
-use crate::team::MemberEnd;
 
 /// How long the end of a run waits for children that were told to stop.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
@@ -45,6 +45,8 @@ struct Child {
     report: ChildReport,
     /// It waits for a person and its call must wait with it.
     suspended: Option<Suspended>,
+    /// The run keeps it and goes on with it later.
+    is_kept: bool,
 }
 
 /// A child on its way to its end.
@@ -81,7 +83,7 @@ impl LocalChildren {
         }
         let ended = self.until(|known| {
             let mut bound = known.iter().filter(|child| child.life != ChildLife::Detached);
-            bound.all(|child| child.report.status.is_over()).then_some(())
+            bound.all(|child| child.is_kept || child.report.status.is_over()).then_some(())
         });
         if tokio::time::timeout(CLOSE_WAIT, ended).await.is_err() {
             tracing::warn!("a child of a run did not end when it was told to");
@@ -117,8 +119,14 @@ impl LocalChildren {
         let label = labelled.then(|| format!("{LABEL_PREFIX}{}", labels + 1));
         let waiting = match kept {
             Some(Kept::Done(report)) => {
-                let (life, suspended) = (ask.life, None);
-                known.push(Child { key, life, cancel, report: report.clone(), suspended });
+                known.push(Child {
+                    key,
+                    life: ask.life,
+                    cancel,
+                    report: report.clone(),
+                    suspended: None,
+                    is_kept: false,
+                });
                 return Ok(report);
             }
             Some(Kept::Waits(suspended)) => Some(suspended),
@@ -159,6 +167,7 @@ impl LocalChildren {
             cancel: cancel.clone(),
             report: report.clone(),
             suspended: None,
+            is_kept: false,
         });
         drop(known);
         let (turn, timeout) = (turn.cloned(), ask.timeout);
@@ -166,33 +175,6 @@ impl LocalChildren {
         let this = Arc::clone(self);
         tokio::spawn(async move { this.carry(&parent, running).await }.in_current_span());
         Ok(report)
-    }
-
-    /// What this call's children had come to when it was made to wait for a person, once that person has said yes.
-    async fn take_kept(
-        &self,
-        cx: &ToolCx,
-        asks: &[ChildAsk],
-    ) -> Result<HashMap<u32, Kept>, ToolError> {
-        let name = |ask: &ChildAsk| note_name(&(cx.effect_key().clone(), ask.index));
-        let mut kept = HashMap::new();
-        let mut questions = Vec::new();
-        for ask in asks {
-            let Some(keep) = cx.state().get::<Kept>(&name(ask)) else { continue };
-            if let Kept::Waits(suspended) = &keep {
-                let agent = self.parent()?.core.below(&ask.place).map_err(ToolError::Failed)?;
-                questions.push(Question::of(&agent.core.name, suspended));
-            }
-            kept.insert(ask.index, keep);
-        }
-        if questions.is_empty() {
-            return Ok(kept);
-        }
-        let answered = ask_all(cx, &questions).await;
-        if !matches!(answered, Err(ToolError::NeedsApproval { .. })) {
-            asks.iter().for_each(|ask| drop(cx.state().remove(&name(ask))));
-        }
-        answered.map(|()| kept)
     }
 
     /// Carries a child to its end.
@@ -292,29 +274,6 @@ impl LocalChildren {
         runs.iter().map(|run| self.report(*run)).collect()
     }
 
-    /// Children that wait for a person make their call wait, and the run with it. What the others gave is kept with the run.
-    async fn hand_up(&self, cx: &ToolCx, runs: &[RunId]) -> Result<(), ToolError> {
-        let mut questions = Vec::new();
-        let mut kept = Vec::new();
-        for child in self.lock().iter_mut().filter(|child| runs.contains(&child.report.run)) {
-            let keep = match child.suspended.take() {
-                Some(suspended) => {
-                    questions.push(Question::of(&child.report.agent, &suspended));
-                    Kept::Waits(suspended)
-                }
-                None => Kept::Done(child.report.clone()),
-            };
-            kept.push((note_name(&child.key), keep));
-        }
-        if questions.is_empty() {
-            return Ok(());
-        }
-        for (name, keep) in kept {
-            cx.state().set(name, keep)?;
-        }
-        ask_all(cx, &questions).await
-    }
-
     fn report(&self, run: RunId) -> Result<ChildReport, ToolError> {
         let known = self.lock();
         let child = known.iter().find(|child| child.report.run == run);
@@ -378,88 +337,6 @@ impl Children for LocalHost {
     }
 }
 
-/// How a child ended.
-struct Ended {
-    status: ChildStatus,
-    text: String,
-    error: Option<String>,
-    limit: Option<provost_core::LimitReached>,
-    used: Vec<AgentUsed>,
-    suspended: Option<Suspended>,
-    stop: Option<StopReason>,
-}
-
-impl Ended {
-    fn of(
-        outcome: Result<Outcome, Error>,
-        spent: impl FnOnce() -> Vec<AgentUsed>,
-        path: &str,
-    ) -> Self {
-        let ended = |status, error: Option<String>, used| Self {
-            status,
-            text: String::new(),
-            error,
-            limit: None,
-            used,
-            suspended: None,
-            stop: None,
-        };
-        match outcome {
-            Ok(Outcome::Done(result)) => {
-                let used = used_by(&result.summary, path);
-                let limit = result.summary.limit.clone();
-                let done = ended(ChildStatus::Completed, None, used);
-                let stop = Some(result.summary.stop);
-                Self { text: result.output, limit, stop, ..done }
-            }
-            Ok(Outcome::Cancelled(summary)) => {
-                let used = used_by(&summary, path);
-                Self { text: summary.text, ..ended(ChildStatus::Cancelled, None, used) }
-            }
-            Ok(Outcome::Denied { reason }) => ended(ChildStatus::Failed, Some(reason), Vec::new()),
-            Ok(Outcome::Suspended(suspended)) => {
-                let waits = ended(ChildStatus::Running, None, Vec::new());
-                Self { suspended: Some(suspended), ..waits }
-            }
-            Err(error) => ended(ChildStatus::Failed, Some(error.to_string()), spent()),
-        }
-    }
-}
-
-impl Ended {
-    /// The same, of a member of a team.
-    fn of_member(&self) -> MemberEnd {
-        match self.status {
-            ChildStatus::Completed => MemberEnd::Completed(match &self.limit {
-                Some(reached) => format!(
-                    "[unfinished: it stopped at its limit of {} {}]\n{}",
-                    reached.allowed,
-                    reached.limit.as_str(),
-                    self.text
-                ),
-                None => self.text.clone(),
-            }),
-            ChildStatus::Cancelled => MemberEnd::Stopped(self.error.clone()),
-            ChildStatus::Failed | ChildStatus::Running => {
-                MemberEnd::Failed(self.error.clone().unwrap_or_default())
-            }
-        }
-    }
-}
-
-fn used_by(summary: &RunSummary, path: &str) -> Vec<AgentUsed> {
-    if !summary.agents.is_empty() {
-        return summary.agents.clone();
-    }
-    vec![AgentUsed {
-        agent: path.to_owned(),
-        turns: summary.turns,
-        usage: summary.usage,
-        cost: summary.cost,
-        unpriced_calls: summary.unpriced_calls,
-    }]
-}
-
 /// Cancels after a time, unless it is dropped before.
 fn cancel_after(timeout: Duration, cancel: CancellationToken) -> impl Drop {
     struct Abort(tokio::task::JoinHandle<()>);
@@ -472,45 +349,6 @@ fn cancel_after(timeout: Duration, cancel: CancellationToken) -> impl Drop {
         tokio::time::sleep(timeout).await;
         cancel.cancel();
     }))
-}
-
-/// Where a run notes a child that waits for a person.
-fn note_name((effect, index): &(EffectKey, u32)) -> String {
-    format!("provost.child.{effect}.{index}")
-}
-
-/// A child of a call that waits, as the run keeps it.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Kept {
-    /// It was over.
-    Done(ChildReport),
-    /// It waits for a person.
-    Waits(Suspended),
-}
-
-/// What a child wants to do, for the person who decides.
-#[derive(Serialize)]
-struct Question {
-    agent: String,
-    calls: Vec<ToolCall>,
-}
-
-impl Question {
-    fn of(agent: &str, suspended: &Suspended) -> Self {
-        let calls = suspended.approvals().into_iter().map(|request| request.call.clone());
-        Self { agent: agent.to_owned(), calls: calls.collect() }
-    }
-}
-
-/// Puts the questions of children to whoever answers those of the run above. Returns once they are approved.
-async fn ask_all(cx: &ToolCx, questions: &[Question]) -> Result<(), ToolError> {
-    let wants = |question: &Question| {
-        let names: Vec<&str> = question.calls.iter().map(|call| call.name.as_str()).collect();
-        format!("{} wants to call {}", question.agent, names.join(", "))
-    };
-    let hint: Vec<String> = questions.iter().map(wants).collect();
-    cx.confirm_with(hint.join("; "), json!({ "children": questions })).await
 }
 
 /// Who answers the questions of a child: its own agent's answer, else whoever answers those of the run above.

@@ -4,12 +4,11 @@
 //! subscribers, so that no log ever shows it.
 
 mod content;
-pub mod link;
 pub mod name;
 
 use provost_core::{Role, RunSummary, StopReason, ToolCall, Usage};
 use provost_model::{ChatRequest, ModelError, ModelResponse};
-use provost_tool::{ToolError, ToolOutput, ToolSpec};
+use provost_tool::{ToolError, ToolOutput, ToolSpec, trace};
 use tracing::{Span, field::Empty, info_span};
 
 use super::Prepared;
@@ -42,7 +41,7 @@ pub(crate) fn invoke_agent(prepared: &Prepared) -> Span {
         { name::RUN_ID } = %run_id,
         { name::ERROR_TYPE } = Empty,
     );
-    link::content(&span, name::INPUT_MESSAGES, || content::text(Role::User, &input_text(begin)));
+    trace::content(&span, name::INPUT_MESSAGES, || content::text(Role::User, &input_text(begin)));
     span
 }
 
@@ -56,7 +55,7 @@ pub(crate) fn close_run(outcome: &Result<Outcome, Error>) {
         Ok(Outcome::Done(result)) => {
             total(&span, &result.summary);
             let said = || content::text(Role::Assistant, &result.output);
-            link::content(&span, name::OUTPUT_MESSAGES, said);
+            trace::content(&span, name::OUTPUT_MESSAGES, said);
         }
         Ok(Outcome::Cancelled(summary)) => total(&span, summary),
         Ok(Outcome::Suspended(_) | Outcome::Denied { .. }) => {}
@@ -95,9 +94,9 @@ pub(crate) fn chat(cx: &Cx, session: Option<&BoundSession>, request: &ChatReques
         { name::ERROR_TYPE } = Empty,
     );
     if let Some(system) = &request.system {
-        link::content(&span, name::SYSTEM_INSTRUCTIONS, || content::instructions(system));
+        trace::content(&span, name::SYSTEM_INSTRUCTIONS, || content::instructions(system));
     }
-    link::content(&span, name::INPUT_MESSAGES, || content::messages(&request.messages));
+    trace::content(&span, name::INPUT_MESSAGES, || content::messages(&request.messages));
     span
 }
 
@@ -113,7 +112,7 @@ pub(crate) fn close_chat(span: &Span, outcome: &Result<ModelResponse, ModelError
             span.record(name::RESPONSE_FINISH_REASONS, list(&[finish_reason(response.stop)]));
             span.record(name::RESPONSE_ID, response.response_id.as_deref());
             span.record(name::RESPONSE_MODEL, response.message.model.as_deref());
-            link::content(span, name::OUTPUT_MESSAGES, || content::message(&response.message));
+            trace::content(span, name::OUTPUT_MESSAGES, || content::message(&response.message));
         }
         Err(error) => fail(span, error.class.as_str()),
     }
@@ -146,13 +145,13 @@ pub(crate) fn execute_tool(cx: &Cx, spec: &ToolSpec, call: &ToolCall) -> Span {
         { name::AGENT_NAME } = &*cx.core.name,
         { name::ERROR_TYPE } = Empty,
     );
-    link::content(&span, name::TOOL_ARGUMENTS, || content::arguments(call));
+    trace::content(&span, name::TOOL_ARGUMENTS, || content::arguments(call));
     span
 }
 
 pub(crate) fn close_tool(span: &Span, ran: &Result<ToolOutput, ToolError>) {
     if let Ok(output) = ran {
-        link::content(span, name::TOOL_RESULT, || content::result(&output.to_text()));
+        trace::content(span, name::TOOL_RESULT, || content::result(&output.to_text()));
     }
     let class = match ran {
         Ok(output) if output.is_error => "tool_error",

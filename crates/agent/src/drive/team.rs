@@ -70,6 +70,19 @@ impl Cx {
         }
     }
 
+    /// Ends members whose call was given up before they could begin: nobody else would.
+    async fn end_unbegun(&self, seat: &Seat) {
+        let Ok(TeamReply::Members { members, .. }) =
+            seat.desk().act(None, TeamAction::Members).await
+        else {
+            return;
+        };
+        for member in members.iter().filter(|member| member.is_active() && member.run.is_none()) {
+            let end = MemberEnd::Stopped(Some("it never began".to_owned()));
+            self.member_over(&member.name, end, Duration::ZERO).await;
+        }
+    }
+
     /// Tells that this run said something to others of its team.
     pub(crate) async fn tell_message(&self, seat: &Seat, message: &TeamMessage) {
         self.queue.emit_with(|| EventKind::TeamMessage(Box::new(message.clone())));
@@ -100,7 +113,9 @@ impl Driver {
         interrupt: &mut Interrupt<'_>,
     ) -> Result<(), StopReason> {
         let Some(seat) = self.cx.seat.clone().filter(Seat::is_lead) else { return Ok(()) };
+        let cx = Arc::clone(&self.cx);
         let over = async {
+            cx.end_unbegun(&seat).await;
             seat.desk().act(None, TeamAction::LeadDone).await?;
             seat.desk().wait(TeamWait::AllOver, None).await
         };
@@ -119,7 +134,11 @@ impl Driver {
         if self.cx.local.is_none() {
             return Ok(true);
         }
-        let over = seat.desk().wait(TeamWait::AllOver, None);
+        let cx = Arc::clone(&self.cx);
+        let over = async {
+            cx.end_unbegun(&seat).await;
+            seat.desk().wait(TeamWait::AllOver, None).await
+        };
         let waited = interrupt.unless(self.deadline(), pin!(over)).await;
         if matches!(waited, Err(StopReason::Cancelled)) {
             return Ok(false);

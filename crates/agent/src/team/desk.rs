@@ -53,6 +53,9 @@ pub struct MemoryDesk {
     run: RunId,
     book: Mutex<TeamBook>,
     mailbox: Option<Arc<dyn Mailbox>>,
+    /// What the book let pass is delivered before it lets anything else pass: in the order of its numbers, and nobody is seen
+    /// to be over whose last words are still on their way.
+    delivery: tokio::sync::Mutex<()>,
     changed: Notify,
     env: Env,
 }
@@ -60,7 +63,8 @@ pub struct MemoryDesk {
 impl MemoryDesk {
     /// Keeps this book for a run of its lead.
     pub fn new(run: RunId, book: TeamBook, env: Env) -> Self {
-        Self { run, book: Mutex::new(book), mailbox: None, changed: Notify::new(), env }
+        let (book, delivery) = (Mutex::new(book), tokio::sync::Mutex::default());
+        Self { run, book, mailbox: None, delivery, changed: Notify::new(), env }
     }
 
     /// The same with a mailbox of the program's own.
@@ -88,10 +92,12 @@ impl MemoryDesk {
         mailbox: &dyn Mailbox,
         action: TeamAction,
     ) -> Result<TeamReply, TeamError> {
-        let read_by = match &action {
-            TeamAction::Read { by } => Some(by.clone()),
-            _ => None,
-        };
+        if let TeamAction::Read { by } = &action {
+            mailbox.register(self.run, by).await?;
+            let messages = mailbox.read(self.run, by).await?;
+            return Ok(TeamReply::Messages { messages, left: 0 });
+        }
+        let _in_order = self.delivery.lock().await;
         let closes = action == TeamAction::Close;
         let reply = self.note(action)?;
         match &reply {
@@ -106,12 +112,6 @@ impl MemoryDesk {
                 }
             }
             TeamReply::Sent { message, .. } => mailbox.send(self.run, message.clone()).await?,
-            TeamReply::Messages { .. } => {
-                let by = read_by.unwrap_or_default();
-                mailbox.register(self.run, &by).await?;
-                let messages = mailbox.read(self.run, &by).await?;
-                return Ok(TeamReply::Messages { messages, left: 0 });
-            }
             _ if closes => mailbox.close(self.run).await?,
             _ => {}
         }

@@ -123,10 +123,9 @@ impl Team {
         let child = match begun.map(|started| started.into_iter().next()) {
             Ok(Some(child)) => child,
             Ok(None) => return Err(self.not_begun(&seat, &name, "it was not started").await),
-            Err(ToolError::Failed(error)) => {
-                return Err(self.not_begun(&seat, &name, &error).await);
-            }
-            Err(other) => return Err(other),
+            // It is asked again once the wait is over.
+            Err(error @ ToolError::NeedsApproval { .. }) => return Err(error),
+            Err(error) => return Err(self.not_begun(&seat, &name, &error.to_string()).await),
         };
         seat.act(cx, TeamAction::Began { name, run: child.run }).await?;
         let shown = json!({ "member_id": member.id, "name": member.name, "status": member.status });

@@ -1,27 +1,32 @@
 //! Agents that use other agents.
 
+mod background;
+mod fan_outs;
+mod hand_offs;
+mod inherited;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use provost_agent::{Agent, AgentSlot, Delegate, FanOut, HandOffTo};
+use provost_agent::{Agent, Delegate};
 use provost_core::{Event, EventKind, Usage};
-use provost_model::{ScriptedModel, call, text};
+use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
 use serde_json::json;
 
 use crate::support::{echo, events, final_text};
 
-fn child(model: &ScriptedModel) -> Agent {
+pub(crate) fn child(model: &ScriptedModel) -> Agent {
     let count = Arc::new(AtomicUsize::new(0));
     Agent::builder("child", model.clone()).tool(echo(&count)).build().unwrap()
 }
 
-fn lead(model: &ScriptedModel, child: &Agent) -> Agent {
+pub(crate) fn lead(model: &ScriptedModel, child: &Agent) -> Agent {
     let terms = Delegate::new("Does one thing");
     Agent::builder("lead", model.clone()).subagent(child, terms).build().unwrap()
 }
 
 /// What the model of a parent was told by a tool, by turn.
-fn told(model: &ScriptedModel, request: usize) -> String {
+pub(crate) fn told(model: &ScriptedModel, request: usize) -> String {
     model.request(request).last_tool_result().unwrap().to_text()
 }
 
@@ -53,82 +58,99 @@ async fn s120_max_turns_limits_the_child_to_one_call_more() {
 }
 
 #[tokio::test]
-async fn s123_s124_a_background_child_is_launched_and_its_result_is_collected() {
-    let below = ScriptedModel::new().turn(text("forty-two"));
-    let above = ScriptedModel::new()
-        .turn(call("child", json!({"task": "think", "background": true})))
-        .turn(call("get_task_result", json!({"task_id": "task-1", "wait": true})))
-        .turn(text("done"));
-    lead(&above, &child(&below)).run("ask it").await.unwrap();
-    let launched: serde_json::Value = serde_json::from_str(&told(&above, 1)).unwrap();
-    assert_eq!(launched, json!({"task_id": "task-1", "agent_name": "child", "status": "launched"}));
-    let collected: serde_json::Value = serde_json::from_str(&told(&above, 2)).unwrap();
-    assert_eq!(collected["status"], "completed");
-    assert_eq!(collected["result"], "forty-two");
+async fn s115_an_empty_task_starts_nobody_and_the_run_goes_on() {
+    let below = ScriptedModel::new();
+    let above =
+        ScriptedModel::new().turn(call("child", json!({"task": " "}))).turn(text("never mind"));
+    let result = lead(&above, &child(&below)).run("ask it").await.unwrap();
+    assert_eq!(result.output, "never mind");
+    assert_eq!(below.call_count(), 0);
+    assert!(told(&above, 1).contains("`task` is empty"), "{}", told(&above, 1));
 }
 
 #[tokio::test]
-async fn s136_s141_a_fan_out_gives_every_task_its_result() {
-    let below = ScriptedModel::new().turn(text("a")).turn(text("b")).turn(text("c"));
+async fn s116_arguments_that_are_no_json_start_nobody_and_the_run_goes_on() {
+    let below = ScriptedModel::new();
     let above = ScriptedModel::new()
-        .turn(call("each", json!({"tasks": ["one", "two", "three"]})))
-        .turn(text("done"));
+        .turn(text("").raw_call("c1", "child", "{not json"))
+        .turn(text("never mind"));
+    let result = lead(&above, &child(&below)).run("ask it").await.unwrap();
+    assert_eq!(result.output, "never mind");
+    assert_eq!(below.call_count(), 0);
+}
+
+#[tokio::test]
+async fn s117_a_child_whose_model_fails_does_not_fail_its_parent() {
+    let below = ScriptedModel::new().turn(fail(ModelErrorClass::InvalidRequest, "no such model"));
+    let above =
+        ScriptedModel::new().turn(call("child", json!({"task": "think"}))).turn(text("it failed"));
+    let result = lead(&above, &child(&below)).run("ask it").await.unwrap();
+    assert_eq!(result.output, "it failed");
+    let told = told(&above, 1);
+    assert!(told.contains("child failed") && told.contains("no such model"), "{told}");
+    assert!(above.request(1).last_tool_result().unwrap().is_error);
+}
+
+#[tokio::test]
+async fn s118_two_sub_agents_work_in_turns_each_once() {
+    let (one, two) = (ScriptedModel::new().turn(text("1")), ScriptedModel::new().turn(text("2")));
+    let above = ScriptedModel::new()
+        .turn(call("first", json!({"task": "a"})))
+        .turn(call("second", json!({"task": "b"})))
+        .turn(text("both"));
+    let first = Agent::builder("first", one.clone()).build().unwrap();
+    let second = Agent::builder("second", two.clone()).build().unwrap();
     let lead = Agent::builder("lead", above.clone())
-        .fan_out(&child(&below), FanOut::new("each", "Does many things"))
+        .subagent(&first, Delegate::new("First"))
+        .subagent(&second, Delegate::new("Second"))
         .build()
         .unwrap();
-    let result = lead.run("go").await.unwrap();
-    assert_eq!(result.output, "done");
-    assert_eq!(below.requests().len(), 3);
-    let told: serde_json::Value = serde_json::from_str(&told(&above, 1)).unwrap();
-    assert_eq!(told["completed"], 3);
-    assert_eq!(told["results"][1]["task"], "two");
+    assert_eq!(lead.run("go").await.unwrap().output, "both");
+    assert_eq!((one.call_count(), two.call_count()), (1, 1));
+    assert_eq!((told(&above, 1), told(&above, 2)), ("1".to_owned(), "2".to_owned()));
 }
 
 #[tokio::test]
-async fn s143_s149_s150_a_hand_off_lets_the_target_answer() {
-    let billing_model = ScriptedModel::new().turn(text("you owe nothing"));
-    let billing =
-        Agent::builder("billing", billing_model.clone()).instructions("Bill.").build().unwrap();
-    let front_model =
-        ScriptedModel::new().turn(call("transfer_to_billing", json!({"reason": "money"})));
-    let front = Agent::builder("front", front_model)
-        .instructions("Front.")
-        .hand_off(&billing, HandOffTo::new("Money questions"))
-        .build()
-        .unwrap();
-    let events = events(front.run("what do I owe?").stream()).await;
-    assert_eq!(final_text(&events), "you owe nothing");
-    let EventKind::Finished { summary } = &events.last().unwrap().kind else { panic!() };
-    assert_eq!(summary.agent, "billing");
-    let handed = events.iter().find_map(|event| match &event.kind {
-        EventKind::HandedOff(told) => Some(told),
-        _ => None,
-    });
-    let handed = handed.expect("a hand-off is told");
-    assert_eq!((handed.to.as_str(), handed.reason.as_deref()), ("billing", Some("money")));
-    let seen = billing_model.request(0);
-    assert_eq!(seen.system.as_deref(), Some("Bill."));
-    assert_eq!(seen.messages[0].text(), "what do I owe?");
-    assert!(seen.messages[1].tool_calls().any(|call| call.name == "transfer_to_billing"));
-    assert_eq!(&*events.last().unwrap().agent, "billing");
+async fn s119_the_parents_stream_ends_with_its_own_answer() {
+    let below = ScriptedModel::new().turn(text("forty-two"));
+    let above =
+        ScriptedModel::new().turn(call("child", json!({"task": "think"}))).turn(text("done"));
+    let events = events(lead(&above, &child(&below)).run("ask it").stream()).await;
+    assert_eq!(final_text(&events), "done");
 }
 
 #[tokio::test]
-async fn s151_agents_that_hand_over_to_each_other_come_to_an_end() {
-    let slot = AgentSlot::new("b");
-    let to = |agent: &str| call(&format!("transfer_to_{agent}"), json!({}));
-    let a_model = ScriptedModel::new().turn(to("b")).turn(to("b")).turn(text("a ends it"));
-    let b_model = ScriptedModel::new().turn(to("a")).turn(to("a"));
-    let a = Agent::builder("a", a_model)
-        .hand_off(&slot, HandOffTo::new("b"))
-        .max_hand_offs(4)
-        .build()
-        .unwrap();
-    let b = Agent::builder("b", b_model).hand_off(&a, HandOffTo::new("a")).build().unwrap();
-    slot.fill(&b).unwrap();
-    let result = a.run("go").await.unwrap();
-    assert_eq!((result.output.as_str(), result.agent.as_str()), ("a ends it", "a"));
+async fn s121_without_max_turns_a_child_runs_to_its_own_end() {
+    let below = ScriptedModel::new()
+        .turn(call("echo", json!({"text": "1"})))
+        .turn(call("echo", json!({"text": "2"})))
+        .turn(text("the end"));
+    let above =
+        ScriptedModel::new().turn(call("child", json!({"task": "think"}))).turn(text("done"));
+    lead(&above, &child(&below)).run("ask it").await.unwrap();
+    assert_eq!((below.call_count(), told(&above, 1)), (3, "the end".to_owned()));
+}
+
+#[tokio::test]
+async fn s132_without_the_flag_a_call_waits_for_its_child() {
+    let below = ScriptedModel::new().turn(text("forty-two"));
+    let above =
+        ScriptedModel::new().turn(call("child", json!({"task": "think"}))).turn(text("done"));
+    lead(&above, &child(&below)).run("ask it").await.unwrap();
+    assert_eq!(told(&above, 1), "forty-two");
+}
+
+#[tokio::test]
+async fn s135_the_tools_for_tasks_are_offered_exactly_with_sub_agents() {
+    let names = |model: &ScriptedModel| -> Vec<String> {
+        model.request(0).tools.iter().map(|tool| tool.name.clone()).collect()
+    };
+    let alone = ScriptedModel::new().turn(text("hi"));
+    Agent::builder("alone", alone.clone()).build().unwrap().run("hi").await.unwrap();
+    assert!(names(&alone).is_empty());
+    let above = ScriptedModel::new().turn(text("hi"));
+    lead(&above, &child(&ScriptedModel::new())).run("hi").await.unwrap();
+    assert_eq!(names(&above), ["child", "get_task_result", "stop_task", "list_tasks"]);
 }
 
 #[tokio::test]

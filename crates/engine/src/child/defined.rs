@@ -55,6 +55,9 @@ pub(crate) struct Birth {
     pub(super) life: ChildLife,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_turns: Option<u32>,
+    /// The trace it belongs to, as a W3C `traceparent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
     /// True if others of its call wait for it to end before they begin.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) queues: bool,
@@ -83,6 +86,15 @@ impl Birth {
     pub(crate) fn read(spawn: &str) -> Result<Option<Self>, EngineError> {
         let terms: Terms = serde_json::from_str(spawn)?;
         Ok(terms.birth)
+    }
+
+    /// The span of its attempts, in the trace of the run above.
+    pub(crate) fn span(birth: Option<&Self>, run: RunId) -> tracing::Span {
+        let span = tracing::info_span!("attempt", run.id = %run);
+        if let Some(parent) = birth.and_then(|birth| birth.traceparent.as_deref()) {
+            provost_agent::trace::adopt(&span, parent);
+        }
+        span
     }
 
     /// The agent with the agents above it, and the call that started it.
@@ -130,6 +142,7 @@ pub(super) struct Births {
     /// The way from the agent of the profile to the one that asks.
     pub(super) place: Vec<Hop>,
     pub(super) step: u64,
+    pub(super) traceparent: Option<String>,
     pub(super) asks: Vec<ChildAsk>,
     pub(super) at_once: Option<usize>,
 }
@@ -218,6 +231,7 @@ impl Births {
             label,
             life: ask.life,
             max_turns: ask.max_turns,
+            traceparent: self.traceparent.clone(),
             queues: self.at_once.is_some_and(|at_once| self.asks.len() > at_once),
         }
     }

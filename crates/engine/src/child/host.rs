@@ -53,6 +53,7 @@ impl EngineChildren {
             depth_max: cx.depth_max(),
             place: self.place.clone(),
             step,
+            traceparent: provost_agent::trace::current(),
             asks,
             at_once,
         });

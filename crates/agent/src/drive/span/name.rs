@@ -1,6 +1,6 @@
 //! The names of attributes and metrics: the GenAI semantic conventions as they are developed, in one table.
 //!
-//! What the conventions call opt-in is content; it is recorded through [`trace`](super::link) and never as a field.
+//! What the conventions call opt-in is content; it is recorded through [`trace`](provost_tool::trace) and never as a field.
 
 /// What is being done: `chat`, `invoke_agent`, `execute_tool`.
 pub const OPERATION_NAME: &str = "gen_ai.operation.name";

@@ -37,7 +37,7 @@ pub fn adopt(span: &Span, traceparent: &str) -> bool {
 }
 
 /// Records content with a span, if it is exported and that was asked for.
-pub(super) fn content(span: &Span, name: &'static str, value: impl Fn() -> String) {
+pub fn content(span: &Span, name: &'static str, value: impl Fn() -> String) {
     if let Some(link) = LINK.get()
         && !span.is_disabled()
     {

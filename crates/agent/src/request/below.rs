@@ -1,0 +1,110 @@
+//! A run below another one: what it takes over from it.
+
+use std::sync::Arc;
+
+use provost_core::{Limits, RunId};
+use provost_tool::ToolCx;
+use tokio_util::sync::CancellationToken;
+
+use super::{Begin, Reader, RunBuilder, RunOptions};
+use crate::agent::{Agent, AgentCore};
+use crate::child::HooksFor;
+use crate::child::local::approval_below;
+use crate::drive::{self, Cx};
+use crate::error::Error;
+use crate::handle::Control;
+use crate::hook::Hook;
+use crate::outcome::{Outcome, Suspended};
+use crate::pot::Pot;
+use crate::stream::EventQueue;
+use crate::team::Seat;
+
+/// What a run takes over from the run above it.
+#[derive(Clone)]
+pub(crate) struct Above {
+    /// They see it before its own do.
+    pub(crate) hooks: Vec<Arc<dyn Hook>>,
+    /// False leaves out the hooks of its own agent.
+    pub(crate) own_hooks: bool,
+    /// Where decisions of whoever reads the events come in.
+    pub(crate) asks: Arc<Control>,
+    pub(crate) queue: Arc<EventQueue>,
+    /// The call that started it.
+    pub(crate) call_id: String,
+    /// What the model above calls it.
+    pub(crate) label: Option<Arc<str>>,
+}
+
+/// What is said of one run below.
+pub(crate) struct Below<'a> {
+    pub(crate) cx: &'a ToolCx,
+    pub(crate) run: RunId,
+    pub(crate) hooks: HooksFor,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) label: Option<String>,
+    pub(crate) max_turns: Option<u32>,
+    /// True if the call that started it can wait for a person with it.
+    pub(crate) may_suspend: bool,
+    /// Its place in the team of the run above.
+    pub(crate) seat: Option<Seat>,
+}
+
+impl RunBuilder {
+    /// A run below another one: a task to begin with, or one that waited for a person and may go on.
+    pub(crate) fn below(
+        parent: &Arc<Cx>,
+        core: Arc<AgentCore>,
+        (task, waiting): (String, Option<Suspended>),
+        below: Below<'_>,
+    ) -> Self {
+        let Below { cx, run, hooks, cancel, label, max_turns, may_suspend, seat } = below;
+        let agent = Agent { core, decode: |text| Ok(text.to_owned()) };
+        let begin = match waiting {
+            Some(suspended) => Begin::Resume(Box::new(suspended.approve_all())),
+            None => Begin::Message(task.into()),
+        };
+        let own = agent.core.on_approval.clone();
+        let mut limits = agent.core.limits.clone();
+        limits.turns = max_turns.or(limits.turns);
+        let from_above = match hooks {
+            HooksFor::Inherit => parent.hooks.all().to_vec(),
+            HooksFor::Own | HooksFor::None => Vec::new(),
+        };
+        let mut builder = Self::new(&agent, begin);
+        builder.options = RunOptions {
+            deps: parent.deps.clone(),
+            pot: Some(Arc::new(Pot::new(limits.clone(), Some(Arc::clone(&parent.pot))))),
+            limits: Some(limits),
+            on_approval: Some(approval_below(own.as_ref(), &parent.on_approval, may_suspend)),
+            run_id: Some(run),
+            above: Some(Above {
+                hooks: from_above,
+                own_hooks: hooks != HooksFor::None,
+                asks: Arc::clone(&parent.asks),
+                queue: Arc::clone(&parent.queue),
+                call_id: cx.call_id().to_owned(),
+                label: label.map(Into::into),
+            }),
+            seat,
+            ..RunOptions::default()
+        };
+        builder = builder.within(cx);
+        builder.options.cancel = Some(cancel);
+        builder
+    }
+
+    /// What a run below uses, while it runs.
+    pub(crate) fn pot(&self) -> Arc<Pot> {
+        self.options.pot.clone().unwrap_or_else(|| Arc::new(Pot::new(Limits::default(), None)))
+    }
+
+    /// The agent with the agents above it.
+    pub(crate) fn path(&self) -> Arc<str> {
+        self.options.path(&self.agent.core.name)
+    }
+
+    /// Runs a run below to its end; whoever reads the run above sees its events.
+    pub(crate) async fn outcome_below(self) -> Result<Outcome, Error> {
+        drive::drive(self.prepare(Reader::Nobody)).await
+    }
+}

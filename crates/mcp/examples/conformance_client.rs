@@ -1,0 +1,91 @@
+//! A client for the MCP conformance suite: an agent whose scripted model calls every tool the suite's server offers.
+//!
+//! The suite starts it with the address of its server as the last argument and says in `MCP_CONFORMANCE_CONTEXT` which calls
+//! it wants, if any in particular. `scripts/mcp-conformance` runs the suite.
+
+use std::error::Error;
+use std::time::Duration;
+
+use provost_agent::Agent;
+use provost_core::Env;
+use provost_mcp::{Elicitation, McpPool, McpServer, McpTools};
+use provost_model::{ScriptedModel, calls, text};
+use provost_tool::{Deps, State, Toolset, ToolsetCx};
+use serde_json::{Map, Value, json};
+
+const NAME: &str = "suite";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().next_back().ok_or("the address of a server is missing")?;
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    let context: Value = serde_json::from_str(&context).unwrap_or_default();
+    let pool = McpPool::new();
+    let server = McpServer::http(NAME, url)
+        .connect_timeout(Duration::from_secs(10))
+        .call_timeout(Duration::from_secs(20))
+        .elicitation(Elicitation::Defaults);
+    let tools = pool.toolset(server)?;
+    let wanted = match context.get("toolCalls").and_then(Value::as_array) {
+        Some(wanted) => wanted.iter().map(wanted_call).collect(),
+        None => every_tool(&tools).await?,
+    };
+    let model = ScriptedModel::new().turn(calls(wanted)).turn(text("done"));
+    let agent = Agent::builder("conformance", model).toolset(tools).build()?;
+    let outcome = agent.run("call everything").await;
+    pool.close().await;
+    outcome.map(|_| ()).map_err(Into::into)
+}
+
+fn wanted_call(call: &Value) -> (String, Value) {
+    let name = call["name"].as_str().unwrap_or_default();
+    let mut arguments = call["arguments"].clone();
+    // A model that has nothing to say about an optional argument leaves it out.
+    if let Some(arguments) = arguments.as_object_mut() {
+        arguments.retain(|_, value| !value.is_null());
+    }
+    (format!("{NAME}_{name}"), arguments)
+}
+
+/// A call of each tool with arguments that fit its schema.
+async fn every_tool(tools: &McpTools) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
+    let cx = ToolsetCx {
+        run_id: Env::system().id(),
+        agent: "conformance".into(),
+        turn: 1,
+        deps: Deps::default(),
+        state: State::default(),
+    };
+    let offered = tools.tools(&cx).await.map_err(|error| error.to_string())?;
+    let call = |schema: &Value| {
+        let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        let needed = |name: &String| required.iter().any(|required| required == name);
+        let fill =
+            |(name, property): (String, Value)| needed(&name).then(|| (name, example(&property)));
+        Value::Object(properties.into_iter().filter_map(fill).collect::<Map<_, _>>())
+    };
+    // One scenario wants to see a schema again that it sent with another tool.
+    let shown = offered.iter().find(|tool| tool.spec().name().ends_with("_2020_12_tool"));
+    let calls = offered.iter().map(|tool| {
+        let def = tool.spec().def();
+        let arguments = match shown {
+            Some(shown) if def.name.ends_with("_echo") => {
+                json!({ "schema": shown.spec().def().input_schema })
+            }
+            _ => call(&def.input_schema),
+        };
+        (def.name.clone(), arguments)
+    });
+    Ok(calls.collect())
+}
+
+fn example(property: &Value) -> Value {
+    match property["type"].as_str() {
+        Some("number" | "integer") => json!(2),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        _ => property["enum"].get(0).cloned().unwrap_or_else(|| json!("text")),
+    }
+}

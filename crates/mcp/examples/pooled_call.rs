@@ -1,0 +1,167 @@
+//! What a pooled call costs beside a raw call of `rmcp`, to the same program: prints both medians in microseconds.
+//!
+//! Usage: `cargo run --release -p provost-mcp --example pooled_call [calls]`. The server is this program itself.
+
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use provost_core::work::EffectKey;
+use provost_core::{ApprovalDecision, Env, ToolCall};
+use provost_mcp::{McpPool, McpServer};
+use provost_tool::{
+    Confirm, Deps, Guard, State, Tool, ToolCx, ToolCxParts, ToolError, Toolset, ToolsetCx, Verdict,
+};
+use rmcp::ServiceExt;
+use rmcp::model::CallToolRequestParams;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+const SERVE: &str = "serve";
+const CALLS_DEFAULT: usize = 2000;
+/// Calls of each kind before anything is measured.
+const WARM_UP: usize = 50;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let argument = std::env::args().nth(1);
+    if argument.as_deref() == Some(SERVE) {
+        return serve();
+    }
+    let calls = argument.and_then(|calls| calls.parse().ok()).unwrap_or(CALLS_DEFAULT);
+    let runtime = tokio::runtime::Runtime::new()?;
+    let (raw, pooled) = runtime.block_on(measure(calls))?;
+    let line = json!({
+        "calls": calls,
+        "raw_us": raw.as_secs_f64() * 1e6,
+        "pooled_us": pooled.as_secs_f64() * 1e6,
+    });
+    writeln!(std::io::stdout(), "{line}")?;
+    Ok(())
+}
+
+/// The smallest server there can be: one tool that repeats what it is told.
+fn serve() -> Result<(), Box<dyn Error>> {
+    let mut out = std::io::stdout();
+    for line in std::io::stdin().lock().lines() {
+        let request: Value = serde_json::from_str(&line?)?;
+        let Some(id) = request.get("id") else { continue };
+        let result = match request["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": request["params"]["protocolVersion"],
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "repeat", "version": "1" },
+            }),
+            Some("tools/list") => json!({ "tools": [{
+                "name": "repeat",
+                "inputSchema": { "type": "object", "properties": { "words": { "type": "string" } } },
+            }] }),
+            Some("tools/call") => {
+                let words = &request["params"]["arguments"]["words"];
+                json!({ "content": [{ "type": "text", "text": words }] })
+            }
+            _ => {
+                let error = json!({ "code": -32601, "message": "unknown method" });
+                writeln!(out, "{}", json!({ "jsonrpc": "2.0", "id": id, "error": error }))?;
+                out.flush()?;
+                continue;
+            }
+        };
+        writeln!(out, "{}", json!({ "jsonrpc": "2.0", "id": id, "result": result }))?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+async fn measure(calls: usize) -> Result<(Duration, Duration), Box<dyn Error>> {
+    let program = std::env::current_exe()?;
+    let program = program.to_str().ok_or("the program's path is no text")?;
+
+    let mut command = tokio::process::Command::new(program);
+    command.arg(SERVE).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let (Some(output), Some(input)) = (child.stdout.take(), child.stdin.take()) else {
+        return Err("the server has no pipes".into());
+    };
+    let raw = ().serve((output, input)).await?;
+
+    let pool = McpPool::new();
+    let tools = pool.toolset(McpServer::stdio("bench", program).arg(SERVE))?;
+    let cx = ToolsetCx {
+        run_id: Env::system().id(),
+        agent: "bench".into(),
+        turn: 1,
+        deps: Deps::default(),
+        state: State::default(),
+    };
+    let tool = tools.tools(&cx).await.map_err(|error| error.to_string())?.remove(0);
+
+    let arguments = json!({ "words": "so it goes" });
+    let (mut raws, mut pooleds) = (Vec::new(), Vec::new());
+    // One after the other, so that both meet the same machine.
+    for at in 0..calls + WARM_UP {
+        let start = Instant::now();
+        let params = CallToolRequestParams::new("repeat")
+            .with_arguments(arguments.as_object().cloned().unwrap_or_default());
+        raw.call_tool(params).await?;
+        let raw_took = start.elapsed();
+        let start = Instant::now();
+        call(&tool, &arguments).await.map_err(|error| error.to_string())?;
+        let pooled_took = start.elapsed();
+        if at >= WARM_UP {
+            raws.push(raw_took);
+            pooleds.push(pooled_took);
+        }
+    }
+    pool.close().await;
+    raw.cancel().await?;
+    Ok((median(raws), median(pooleds)))
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// A call as a run makes it: through the guard.
+async fn call(tool: &Arc<dyn Tool>, arguments: &Value) -> Result<(), ToolError> {
+    let guard = Guard::default();
+    let call = ToolCall::new("call_1", tool.spec().name(), arguments);
+    let Verdict::Allow(permit) = guard.check(tool, &call, false) else {
+        return Err(ToolError::failed("the guard does not let it through"));
+    };
+    let run_id = Env::system().id();
+    let cx = ToolCx::new(ToolCxParts {
+        run_id,
+        agent: "bench".into(),
+        depth: 0,
+        depth_max: None,
+        call_id: call.id.clone(),
+        tool: call.name.clone(),
+        effect_key: EffectKey::new(run_id, 1, 0),
+        retries_left: 0,
+        cancel: CancellationToken::new(),
+        deps: Deps::default(),
+        state: State::default(),
+        outside: Arc::new(Nobody),
+    });
+    guard.run(permit, cx).await.map(|_| ())
+}
+
+/// Nobody watches.
+struct Nobody;
+
+impl Confirm for Nobody {
+    fn confirm<'a>(
+        &'a self,
+        _cx: &'a ToolCx,
+        _hint: String,
+        _payload: Option<Value>,
+    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
+        Box::pin(async { Ok(ApprovalDecision::Approve) })
+    }
+
+    fn progress(&self, _cx: &ToolCx, _message: String) {}
+}

@@ -1,0 +1,113 @@
+//! What goes wrong between us and a server.
+
+use std::time::Duration;
+
+use provost_core::ErrorKind;
+
+use crate::limits::DETAIL_BYTES_MAX;
+
+/// What goes wrong between us and a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A definition that cannot work.
+    #[error("MCP server `{server}` is not usable: {problem}")]
+    Definition {
+        /// The server.
+        server: String,
+        /// What is wrong, and how it must be.
+        problem: String,
+    },
+    /// The server could not be started or reached, or did not greet properly.
+    #[error("MCP server `{server}` cannot be reached: {reason}")]
+    Connect {
+        /// The server.
+        server: String,
+        /// What happened, with the end of what it wrote to its standard error.
+        reason: String,
+    },
+    /// The server failed a moment ago and is left alone for a while.
+    #[error("MCP server `{server}` is tried again in {} s: {reason}", wait.as_secs_f32().ceil())]
+    Resting {
+        /// The server.
+        server: String,
+        /// How long it is left alone.
+        wait: Duration,
+        /// Why it failed.
+        reason: String,
+    },
+    /// A stage took too long.
+    #[error("MCP server `{server}` did not {what} within {} s", after.as_secs_f32())]
+    Timeout {
+        /// The server.
+        server: String,
+        /// What it did not do.
+        what: String,
+        /// How long it had.
+        after: Duration,
+    },
+    /// The call was sent and its outcome is not known.
+    #[error(
+        "`{tool}` of MCP server `{server}` was cut off and it is not known whether it happened; \
+         check before you call it again: {reason}"
+    )]
+    Unknown {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The server answered with an error.
+    #[error("MCP server `{server}` refused: {message} (code {code})")]
+    Refused {
+        /// The server.
+        server: String,
+        /// The code of the error.
+        code: i32,
+        /// What it says.
+        message: String,
+    },
+    /// The server answered something that is not the protocol, or too much of it.
+    #[error("MCP server `{server}` does not keep to the protocol: {problem}")]
+    Malformed {
+        /// The server.
+        server: String,
+        /// What it did.
+        problem: String,
+    },
+    /// The run was stopped, and the server was told.
+    #[error("the call of MCP server `{server}` was stopped")]
+    Stopped {
+        /// The server.
+        server: String,
+    },
+    /// The pool is closed.
+    #[error("the pool of MCP servers is closed")]
+    Closed,
+}
+
+impl Error {
+    /// What sort of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Definition { .. } | Self::Refused { .. } => ErrorKind::Invalid,
+            Self::Connect { .. } | Self::Resting { .. } | Self::Unknown { .. } | Self::Closed => {
+                ErrorKind::Unavailable
+            }
+            Self::Timeout { .. } => ErrorKind::Timeout,
+            Self::Malformed { .. } => ErrorKind::Malformed,
+            Self::Stopped { .. } => ErrorKind::Cancelled,
+        }
+    }
+}
+
+/// A text of foreign origin, short enough for an error.
+pub(crate) fn brief(text: impl Into<String>) -> String {
+    let mut text = text.into();
+    if text.len() > DETAIL_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(DETAIL_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}

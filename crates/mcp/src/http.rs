@@ -1,0 +1,346 @@
+//! A server behind an address: streamable HTTP, with a bound on everything that comes back.
+//!
+//! `rmcp` keeps the sessions, resumes streams and knows the protocol; here are only requests and their answers.
+
+mod client;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
+use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use reqwest::Response;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::SseRetryPolicy;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
+    StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+
+use crate::limits::{ERROR_BODY_BYTES_MAX, GOODBYE_TIMEOUT, MESSAGE_BYTES_MAX};
+use crate::server::Http;
+
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+const SESSION: &str = "mcp-session-id";
+const LAST_EVENT: &str = "last-event-id";
+/// Requests to one server at once; the pool's users share the connection.
+const REQUESTS_MAX: usize = 64;
+/// Times in a row that a stream which broke is taken up again.
+const RESUMES_MAX: usize = 8;
+/// The first wait before a stream is taken up again, unless the server says otherwise.
+const RESUME_FIRST: Duration = Duration::from_millis(250);
+/// The longest such wait.
+const RESUME_MAX: Duration = Duration::from_secs(15);
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Failure = StreamableHttpError<HttpError>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// A transport to the address.
+pub(crate) fn transport(
+    http: &Http,
+    connect_timeout: Duration,
+) -> Result<StreamableHttpClientTransport<Requests>, String> {
+    let secure = http.url.starts_with("https:");
+    let client = client::build(connect_timeout, secure)?;
+    let headers = http.header_map()?.into_iter().collect();
+    let mut config = StreamableHttpClientTransportConfig::with_uri(http.url.as_str())
+        .custom_headers(headers)
+        .max_sse_event_size(MESSAGE_BYTES_MAX)
+        .max_concurrent_requests(REQUESTS_MAX)
+        .control_request_timeout(GOODBYE_TIMEOUT);
+    config.retry_config = Arc::new(Resume);
+    Ok(StreamableHttpClientTransport::with_client(Requests { client }, config))
+}
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpError {
+    /// Nothing was sent: there is no connection.
+    #[error("no connection: {0}")]
+    Connect(String),
+    /// It was sent, and something went wrong.
+    #[error("{0}")]
+    Request(String),
+    #[error("the answer has more than {MESSAGE_BYTES_MAX} bytes")]
+    TooLarge,
+}
+
+impl From<reqwest::Error> for HttpError {
+    fn from(error: reqwest::Error) -> Self {
+        let connect = error.is_connect();
+        // An address may hold a key.
+        let error = error.without_url();
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        if connect { Self::Connect(text) } else { Self::Request(text) }
+    }
+}
+
+fn failed(error: reqwest::Error) -> Failure {
+    StreamableHttpError::Client(error.into())
+}
+
+/// When a stream that broke is taken up again.
+#[derive(Debug)]
+struct Resume;
+
+impl SseRetryPolicy for Resume {
+    fn retry(&self, times: usize) -> Option<Duration> {
+        let doubled = RESUME_FIRST.saturating_mul(1 << times.min(RESUMES_MAX));
+        (times < RESUMES_MAX).then(|| doubled.min(RESUME_MAX))
+    }
+}
+
+/// Makes requests.
+#[derive(Clone)]
+pub(crate) struct Requests {
+    client: reqwest::Client,
+}
+
+impl StreamableHttpClient for Requests {
+    type Error = HttpError;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _auth: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let body = serde_json::to_vec(&message)?;
+        let request = self
+            .client
+            .post(uri.as_ref())
+            .header(ACCEPT, format!("{JSON}, {EVENTS}"))
+            .header(CONTENT_TYPE, JSON)
+            .headers(headers.into_iter().collect());
+        let has_session = session.is_some();
+        let request = match session {
+            Some(session) => request.header(SESSION, session.as_ref()),
+            None => request,
+        };
+        let response = request.body(body).send().await.map_err(failed)?;
+        check_access(&response)?;
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && has_session {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if !status.is_success() {
+            return refusal(response, &message, has_session).await;
+        }
+        answer(response, &message).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        _auth: Option<String>,
+        headers: Headers,
+    ) -> Result<(), Failure> {
+        let request = self.client.delete(uri.as_ref()).headers(headers.into_iter().collect());
+        // A server may have no way to end a session; ours ends all the same.
+        request.header(SESSION, session.as_ref()).send().await.map_err(failed)?;
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _auth: Option<String>,
+        headers: Headers,
+    ) -> Result<Events, Failure> {
+        let mut request = self
+            .client
+            .get(uri.as_ref())
+            .header(ACCEPT, EVENTS)
+            .headers(headers.into_iter().collect());
+        if let Some(session) = session {
+            request = request.header(SESSION, session.as_ref());
+        }
+        if let Some(last_event) = last_event {
+            request = request.header(LAST_EVENT, last_event);
+        }
+        let response = request.send().await.map_err(failed)?;
+        check_access(&response)?;
+        let status = response.status();
+        if status == StatusCode::METHOD_NOT_ALLOWED {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
+        if !status.is_success() {
+            return Err(HttpStatusError::new(status.as_u16(), None).into());
+        }
+        match content_type(&response) {
+            Some(kind) if kind.starts_with(EVENTS) => Ok(events(response)),
+            kind => Err(StreamableHttpError::UnexpectedContentType(kind)),
+        }
+    }
+}
+
+/// An answer that says who we should be.
+fn check_access(response: &Response) -> Result<(), Failure> {
+    let Some(challenge) = response.headers().get(WWW_AUTHENTICATE) else {
+        return Ok(());
+    };
+    let challenge = String::from_utf8_lossy(challenge.as_bytes()).into_owned();
+    match response.status() {
+        StatusCode::UNAUTHORIZED => {
+            Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
+        }
+        StatusCode::FORBIDDEN => Err(StreamableHttpError::InsufficientScope(
+            InsufficientScopeError::new(challenge, None),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What becomes of a status that is no success.
+async fn refusal(
+    response: Response,
+    message: &ClientJsonRpcMessage,
+    has_session: bool,
+) -> Result<StreamableHttpPostResponse, Failure> {
+    let status = response.status();
+    let is_json = content_type(&response).is_some_and(|kind| kind.starts_with(JSON));
+    let body = body(response, ERROR_BODY_BYTES_MAX).await.unwrap_or_default();
+    let error = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+        Ok(ServerJsonRpcMessage::Error(error)) => Some(error),
+        _ => None,
+    };
+    let no_access = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    let text = || format!("HTTP {status}: {}", String::from_utf8_lossy(&body));
+    // Older servers refuse the first question of newer clients in many ways. All of them mean: greet me the old way.
+    if let ClientJsonRpcMessage::Request(request) = message
+        && matches!(request.request, ClientRequest::DiscoverRequest(_))
+        && status.is_client_error()
+        && !no_access
+        && !has_session
+    {
+        let error = error.map(|error| error.error);
+        let error = error.unwrap_or_else(|| ErrorData::invalid_request(text(), None));
+        let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+        return Ok(StreamableHttpPostResponse::Json(answer, None));
+    }
+    match error {
+        Some(error) if is_json && !no_access => {
+            Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), None))
+        }
+        _ => Err(StreamableHttpError::UnexpectedServerResponse(Cow::Owned(text()))),
+    }
+}
+
+/// What a success holds.
+async fn answer(
+    response: Response,
+    message: &ClientJsonRpcMessage,
+) -> Result<StreamableHttpPostResponse, Failure> {
+    let session = response.headers().get(SESSION);
+    let session = session.and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
+    match content_type(&response) {
+        Some(kind) if kind.starts_with(EVENTS) => {
+            Ok(StreamableHttpPostResponse::Sse(events(response), session))
+        }
+        Some(kind) if kind.starts_with(JSON) => {
+            let body = body(response, MESSAGE_BYTES_MAX).await?;
+            match serde_json::from_slice(&body) {
+                Ok(parsed) => Ok(StreamableHttpPostResponse::Json(parsed, session)),
+                Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
+                Err(error) => Err(error.into()),
+            }
+        }
+        _ if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
+        kind => Err(StreamableHttpError::UnexpectedContentType(kind)),
+    }
+}
+
+fn content_type(response: &Response) -> Option<String> {
+    let kind = response.headers().get(CONTENT_TYPE)?;
+    Some(String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase())
+}
+
+async fn body(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(failed)? {
+        if body.len() + chunk.len() > bytes_max {
+            return Err(StreamableHttpError::Client(HttpError::TooLarge));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn events(response: Response) -> Events {
+    let mut bound = EventBound { bytes: 0, at_line_start: true };
+    let chunks = response.bytes_stream().map(move |chunk| {
+        let chunk: Bytes = chunk.map_err(HttpError::from)?;
+        bound.count(&chunk, MESSAGE_BYTES_MAX)?;
+        Ok::<_, HttpError>(chunk)
+    });
+    SseStream::from_bytes_stream(chunks).boxed()
+}
+
+/// Counts the bytes since the last empty line, which ends an event.
+struct EventBound {
+    bytes: usize,
+    at_line_start: bool,
+}
+
+impl EventBound {
+    fn count(&mut self, chunk: &[u8], bytes_max: usize) -> Result<(), HttpError> {
+        for byte in chunk {
+            self.bytes += 1;
+            match byte {
+                b'\n' => {
+                    if self.at_line_start {
+                        self.bytes = 0;
+                    }
+                    self.at_line_start = true;
+                }
+                b'\r' => {}
+                _ => self.at_line_start = false,
+            }
+        }
+        if self.bytes > bytes_max { Err(HttpError::TooLarge) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_event_is_counted_at_a_time() {
+        let mut bound = EventBound { bytes: 0, at_line_start: true };
+        for _ in 0..100 {
+            assert!(bound.count(b"data: 12345\r\n\r\n", 16).is_ok());
+        }
+        assert!(bound.count(b"data: 12345", 16).is_ok());
+        assert!(bound.count(b"67890123", 16).is_err());
+    }
+
+    #[test]
+    fn a_broken_stream_is_not_taken_up_for_ever() {
+        let waits: Vec<_> = (0..20).map_while(|times| Resume.retry(times)).collect();
+        assert_eq!(waits.len(), RESUMES_MAX);
+        assert!(waits.iter().all(|wait| *wait <= RESUME_MAX));
+    }
+}

@@ -1,0 +1,350 @@
+//! What a server is: how it is reached, and what it may take.
+//!
+//! A definition is a value. Two that are equal share one connection of a pool; two that differ in anything do not.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use provost_core::Secret;
+
+use crate::Error;
+use crate::limits::{
+    ARGUMENT_BYTES_MAX, ARGUMENTS_MAX, CALL_TIMEOUT_DEFAULT, CONNECT_TIMEOUT_DEFAULT,
+    IDLE_TIMEOUT_DEFAULT, SERVER_NAME_CHARS_MAX, TIMEOUT_MAX,
+};
+
+/// Headers that belong to the protocol itself.
+const RESERVED_HEADERS: &[&str] =
+    &["accept", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id", "host"];
+
+/// Which generation of the protocol is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Era {
+    /// Asks the server with `server/discover`, and greets it with `initialize` if it does not know that.
+    #[default]
+    Auto,
+    /// Only with `initialize`: the revisions up to 2025-11-25.
+    Initialize,
+    /// Only with `server/discover`: 2026-07-28 and later.
+    Discover,
+}
+
+/// What is answered when a server asks the user something in the middle of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Elicitation {
+    /// The server is told that nobody can be asked.
+    #[default]
+    Decline,
+    /// The defaults that the question itself offers are sent back; a question without them is declined.
+    Defaults,
+}
+
+/// An MCP server: a program that speaks over its pipes, or an address that speaks HTTP.
+///
+/// ```
+/// use provost_mcp::McpServer;
+///
+/// let files = McpServer::stdio("files", "mcp-server-filesystem").arg("/srv/data");
+/// let search = McpServer::http("search", "https://example.com/mcp").header("authorization", "Bearer 123");
+/// assert!(!format!("{search:?}").contains("123"));
+/// # let _ = files;
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct McpServer {
+    pub(crate) name: String,
+    pub(crate) reach: Reach,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) call_timeout: Duration,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) trust_annotations: bool,
+    pub(crate) era: Era,
+    pub(crate) elicitation: Elicitation,
+}
+
+/// How a server is reached.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Reach {
+    Stdio(Stdio),
+    Http(Http),
+}
+
+/// A program that is started and spoken to over its pipes.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Stdio {
+    pub(crate) command: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: Vec<(String, Secret<String>)>,
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// An address that is spoken to over streamable HTTP.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Http {
+    pub(crate) url: String,
+    pub(crate) headers: Vec<(String, Secret<String>)>,
+}
+
+impl McpServer {
+    /// A program that is started when it is first needed. It gets an environment with nothing but `PATH`, `HOME`, `LANG` and
+    /// what [`env`](Self::env) adds.
+    pub fn stdio(name: impl Into<String>, command: impl Into<String>) -> Self {
+        Self::new(
+            name.into(),
+            Reach::Stdio(Stdio {
+                command: command.into(),
+                args: Vec::new(),
+                env: Vec::new(),
+                dir: None,
+            }),
+        )
+    }
+
+    /// An address that speaks streamable HTTP.
+    pub fn http(name: impl Into<String>, url: impl Into<String>) -> Self {
+        Self::new(name.into(), Reach::Http(Http { url: url.into(), headers: Vec::new() }))
+    }
+
+    fn new(name: String, reach: Reach) -> Self {
+        Self {
+            name,
+            reach,
+            connect_timeout: CONNECT_TIMEOUT_DEFAULT,
+            call_timeout: CALL_TIMEOUT_DEFAULT,
+            idle_timeout: Some(IDLE_TIMEOUT_DEFAULT),
+            trust_annotations: false,
+            era: Era::Auto,
+            elicitation: Elicitation::Decline,
+        }
+    }
+
+    /// Adds an argument of the program. Means nothing for HTTP.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        if let Reach::Stdio(stdio) = &mut self.reach {
+            stdio.args.push(arg.into());
+        }
+        self
+    }
+
+    /// Adds arguments of the program. Means nothing for HTTP.
+    #[must_use]
+    pub fn args<A: Into<String>>(self, args: impl IntoIterator<Item = A>) -> Self {
+        args.into_iter().fold(self, Self::arg)
+    }
+
+    /// Adds a variable to the program's environment. Means nothing for HTTP.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
+        if let Reach::Stdio(stdio) = &mut self.reach {
+            stdio.env.push((name.into(), value.into()));
+        }
+        self
+    }
+
+    /// Sets the directory the program starts in. Means nothing for HTTP.
+    #[must_use]
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        if let Reach::Stdio(stdio) = &mut self.reach {
+            stdio.dir = Some(dir.into());
+        }
+        self
+    }
+
+    /// Adds a header to every request. Means nothing for a program.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
+        if let Reach::Http(http) = &mut self.reach {
+            http.headers.push((name.into(), value.into()));
+        }
+        self
+    }
+
+    /// Sets how long the server may take until it can be used, and how long it may take to list its tools.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how long one call may take.
+    #[must_use]
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.call_timeout = timeout;
+        self
+    }
+
+    /// Sets after how long without a call the connection is closed; `None` keeps it open.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.idle_timeout = timeout;
+        self
+    }
+
+    /// Believes what the server says about its own tools: which only read, and which may be repeated. Without this each of
+    /// them is taken for one that may do anything.
+    #[must_use]
+    pub fn trust_annotations(mut self) -> Self {
+        self.trust_annotations = true;
+        self
+    }
+
+    /// Sets which generation of the protocol is spoken.
+    #[must_use]
+    pub fn era(mut self, era: Era) -> Self {
+        self.era = era;
+        self
+    }
+
+    /// Sets what is answered when the server asks the user something.
+    #[must_use]
+    pub fn elicitation(mut self, elicitation: Elicitation) -> Self {
+        self.elicitation = elicitation;
+        self
+    }
+
+    /// The name that its tools begin with.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Refuses what cannot work before anything is started.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if self.name.is_empty()
+            || self.name.len() > SERVER_NAME_CHARS_MAX
+            || !self.name.chars().all(legal)
+        {
+            return Err(self.invalid(format!(
+                "its name must be 1 to {SERVER_NAME_CHARS_MAX} letters, digits, `_` or `-`"
+            )));
+        }
+        for (what, timeout) in [("connect", self.connect_timeout), ("call", self.call_timeout)] {
+            if timeout.is_zero() || timeout > TIMEOUT_MAX {
+                return Err(self.invalid(format!(
+                    "its {what} timeout must be more than nothing and at most {} s",
+                    TIMEOUT_MAX.as_secs()
+                )));
+            }
+        }
+        match &self.reach {
+            Reach::Stdio(stdio) => stdio.check().map_err(|problem| self.invalid(problem)),
+            Reach::Http(http) => http.check().map_err(|problem| self.invalid(problem)),
+        }
+    }
+
+    fn invalid(&self, problem: impl Into<String>) -> Error {
+        let server = self.name.chars().take(2 * SERVER_NAME_CHARS_MAX).collect();
+        Error::Definition { server, problem: problem.into() }
+    }
+}
+
+impl Stdio {
+    fn check(&self) -> Result<(), String> {
+        if self.command.is_empty() {
+            return Err("it has no command".to_owned());
+        }
+        if self.args.len() > ARGUMENTS_MAX || self.env.len() > ARGUMENTS_MAX {
+            return Err(format!("it has more than {ARGUMENTS_MAX} arguments or variables"));
+        }
+        let values = self.env.iter().map(|(_, value)| value.expose());
+        for text in self.args.iter().chain([&self.command]).chain(values) {
+            if text.contains('\0') || text.len() > ARGUMENT_BYTES_MAX {
+                return Err("an argument or variable is too long or holds a zero byte".to_owned());
+            }
+        }
+        match self.env.iter().find(|(name, _)| name.is_empty() || name.contains(['=', '\0'])) {
+            Some((name, _)) => Err(format!("`{name}` is not the name of a variable")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Http {
+    fn check(&self) -> Result<(), String> {
+        let url = reqwest::Url::parse(&self.url).map_err(|error| format!("its URL: {error}"))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err("its URL must begin with http:// or https:// and name a host".to_owned());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("its URL holds a password: give it as a header".to_owned());
+        }
+        if self.headers.len() > ARGUMENTS_MAX {
+            return Err(format!("it has more than {ARGUMENTS_MAX} headers"));
+        }
+        self.header_map().map(|_| ())
+    }
+
+    /// The headers, marked so that nothing prints their values.
+    pub(crate) fn header_map(&self) -> Result<Vec<(http::HeaderName, http::HeaderValue)>, String> {
+        let mut headers = Vec::with_capacity(self.headers.len());
+        for (name, value) in &self.headers {
+            let parsed = http::HeaderName::try_from(name.as_str())
+                .map_err(|error| format!("header `{name}`: {error}"))?;
+            if RESERVED_HEADERS.contains(&parsed.as_str()) || parsed.as_str().starts_with("mcp-") {
+                return Err(format!("header `{name}` belongs to the protocol"));
+            }
+            let mut value = http::HeaderValue::try_from(value.expose().as_str())
+                .map_err(|error| format!("header `{name}`: {error}"))?;
+            value.set_sensitive(true);
+            headers.push((parsed, value));
+        }
+        Ok(headers)
+    }
+}
+
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("McpServer");
+        out.field("name", &self.name);
+        match &self.reach {
+            Reach::Stdio(stdio) => out.field("command", &stdio.command).field("args", &stdio.args),
+            Reach::Http(http) => out.field("url", &http.url),
+        };
+        out.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(server: McpServer, word: &str) {
+        let error = server.check().unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    }
+
+    #[test]
+    fn a_definition_that_cannot_work_is_refused_with_the_reason() {
+        refused(McpServer::stdio("", "x"), "name");
+        refused(McpServer::stdio("a b", "x"), "name");
+        refused(McpServer::stdio("a".repeat(33), "x"), "name");
+        refused(McpServer::stdio("a", ""), "command");
+        refused(McpServer::stdio("a", "x").arg("\0"), "zero byte");
+        refused(McpServer::stdio("a", "x").env("A=B", "c"), "variable");
+        refused(McpServer::stdio("a", "x").call_timeout(Duration::ZERO), "call timeout");
+        refused(McpServer::http("a", "ftp://x"), "http://");
+        refused(McpServer::http("a", "nonsense"), "URL");
+        refused(McpServer::http("a", "http://me:pass@x/"), "password");
+        refused(McpServer::http("a", "http://x/").header("Mcp-Session-Id", "1"), "protocol");
+        refused(McpServer::http("a", "http://x/").header("a b", "1"), "header");
+    }
+
+    #[test]
+    fn a_definition_is_equal_only_if_all_of_it_is() {
+        let one = McpServer::stdio("a", "x").arg("1").env("K", "v");
+        assert!(one == one.clone());
+        assert!(one != one.clone().arg("2"));
+        assert!(one != one.clone().env("K", "w"));
+        assert!(one != one.clone().trust_annotations());
+        assert!(one != one.clone().call_timeout(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let server = McpServer::http("a", "http://x/").header("authorization", "s3cret");
+        let program = McpServer::stdio("a", "x").env("TOKEN", "s3cret");
+        assert!(!format!("{server:?}{program:?}").contains("s3cret"));
+    }
+}

@@ -1,0 +1,80 @@
+//! What is measured.
+
+use provost_core::Usage;
+use provost_model::{ModelErrorClass, call, fail, text};
+use serde_json::json;
+
+use crate::receiver::Series;
+use crate::support::{Watch, agent, script};
+
+const TOKENS: &str = "gen_ai.client.token.usage";
+const DURATION: &str = "gen_ai.client.operation.duration";
+
+fn labelled<'a>(series: &'a [Series], name: &str, value: &str) -> Option<&'a Series> {
+    series.iter().find(|one| one.attributes.get(name) == Some(&json!(value)))
+}
+
+#[tokio::test]
+async fn s224_tokens_and_durations_are_measured() {
+    let watch = Watch::start(|builder| builder).await;
+    let turns = [
+        call("echo", json!({})).usage(Usage::new(100, 10)),
+        text("done").usage(Usage::new(200, 20)),
+    ];
+    agent("tester", &script(turns)).build().unwrap().run("go").await.unwrap();
+    let got = watch.end().await;
+
+    let tokens = got.series(TOKENS);
+    assert_eq!(tokens.len(), 2, "{tokens:?}");
+    for (kind, sum) in [("input", 300.0), ("output", 30.0)] {
+        let series = labelled(&tokens, "gen_ai.token.type", kind).unwrap();
+        assert_eq!((series.count, series.sum, series.unit.as_str()), (2, sum, "{token}"));
+        assert_eq!(series.attributes["gen_ai.operation.name"], "chat");
+        assert_eq!(series.attributes["gen_ai.provider.name"], "scripted");
+        assert_eq!(series.attributes["gen_ai.request.model"], "scripted-1");
+        assert_eq!((series.bounds.len(), series.bounds[1]), (14, 4.0));
+    }
+    let [calls] = &got.series(DURATION)[..] else { panic!("{:?}", got.series(DURATION)) };
+    assert_eq!((calls.count, calls.unit.as_str()), (2, "s"));
+    assert_eq!(calls.attributes["gen_ai.operation.name"], "chat");
+    assert!(!calls.attributes.contains_key("error.type"));
+    assert!(calls.sum > 0.0 && (calls.bounds[0] - 0.01).abs() < f64::EPSILON);
+    let [runs] = &got.series("gen_ai.invoke_agent.duration")[..] else { panic!("one run") };
+    assert_eq!((runs.count, &runs.attributes["gen_ai.agent.name"]), (1, &json!("tester")));
+    let [tools] = &got.series("gen_ai.execute_tool.duration")[..] else { panic!("one tool") };
+    assert_eq!((tools.count, &tools.attributes["gen_ai.tool.name"]), (1, &json!("echo")));
+}
+
+#[tokio::test]
+async fn s224_no_tokens_are_no_measurement() {
+    let watch = Watch::start(|builder| builder).await;
+    let turns = [call("echo", json!({})).usage(Usage::new(0, 7)), text("done").no_usage()];
+    agent("tester", &script(turns)).build().unwrap().run("go").await.unwrap();
+    let got = watch.end().await;
+    let tokens = got.series(TOKENS);
+    assert!(labelled(&tokens, "gen_ai.token.type", "input").is_none(), "{tokens:?}");
+    assert_eq!(labelled(&tokens, "gen_ai.token.type", "output").unwrap().count, 1);
+    assert_eq!(got.series(DURATION)[0].count, 2);
+}
+
+#[tokio::test]
+async fn s224_a_failed_call_is_measured_with_its_class() {
+    let watch = Watch::start(|builder| builder).await;
+    let model = script([fail(ModelErrorClass::RateLimited, "slow down")]);
+    agent("tester", &model).build().unwrap().run("go").await.unwrap_err();
+    let got = watch.end().await;
+    assert!(got.series(TOKENS).is_empty());
+    for name in [DURATION, "gen_ai.invoke_agent.duration"] {
+        let series = got.series(name);
+        assert_eq!(labelled(&series, "error.type", "rate_limited").unwrap().count, 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_can_be_left_out() {
+    let watch = Watch::start(|builder| builder.metrics(false)).await;
+    agent("tester", &script([text("done")])).build().unwrap().run("go").await.unwrap();
+    let got = watch.end().await;
+    assert!(got.series(DURATION).is_empty());
+    assert_eq!(got.spans().len(), 2);
+}
