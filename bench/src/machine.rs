@@ -187,6 +187,8 @@ fn fresh(history: Vec<Arc<Message>>) -> Run {
             output: OutputPlan::Text,
             output_retries: 0,
             depth: 0,
+            hand_offs_max: 0,
+            transfers: Vec::new(),
         },
         history,
         mirrors_session: false,

@@ -27,6 +27,7 @@ mod side;
 mod sqlite;
 mod stream;
 mod table;
+mod together;
 
 use std::io::Write;
 use std::path::Path;
@@ -42,7 +43,7 @@ const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] 
   --quick          fewer repetitions: a look, not a verdict
   --strict         exit with 1 if a limit is missed or could not be measured
   --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many,
-                   api
+                   together, api
   --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
 
 /// How much to measure.
@@ -72,7 +73,7 @@ enum Measure {
     Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 12] = [
     Section { name: "rounds", measure: Measure::Served(rounds::measure) },
     Section { name: "crowd", measure: Measure::Served(crowd::measure) },
     Section { name: "stream", measure: Measure::Served(stream::measure) },
@@ -83,6 +84,7 @@ const SECTIONS: [Section; 11] = [
     Section { name: "recover", measure: Measure::Stored(recover::measure) },
     Section { name: "growth", measure: Measure::Stored(growth::measure) },
     Section { name: "many", measure: Measure::Stored(many::measure) },
+    Section { name: "together", measure: Measure::Stored(together::measure) },
     Section { name: "api", measure: Measure::Stored(api::measure) },
 ];
 

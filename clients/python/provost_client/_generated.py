@@ -850,6 +850,8 @@ RunEvent = TypedDict('RunEvent', {
     'seq': int,
     'epoch': int,
     'attempt': int,
+    'agent': NotRequired[Union[str, None]],
+    'call_id': NotRequired[Union[str, None]],
     'kind': str,
     'at': "Time",
     'data': NotRequired[Any],
@@ -1097,6 +1099,10 @@ class Operations(Connection):
     def list_deliveries(self, *, state: Optional["DeliveryState"] = None, run: Optional["RunId"] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Delivery":
         """Answers on their way out, newest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/deliveries", query={'state': state, 'run': run, 'limit': limit, 'cursor': cursor})
+
+    def get_delivery(self, delivery: str) -> "Delivery":
+        """An answer on its way out, as it stands."""
+        return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/deliveries/{self._part(delivery)}")
 
     def retry_delivery(self, delivery: str) -> "Delivery":
         """Send an answer again; if it had arrived after all, it arrives twice."""

@@ -874,6 +874,8 @@ export type RunEvent = {
   "seq": number;
   "epoch": number;
   "attempt": number;
+  "agent"?: string | null;
+  "call_id"?: string | null;
   "kind": string;
   "at": Time;
   "data"?: unknown;
@@ -1153,6 +1155,11 @@ export class Operations extends Connection {
   /** Answers on their way out, newest first. */
   listDeliveries(options: { "state"?: DeliveryState; "run"?: RunId; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Delivery> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/deliveries`, query: { "state": options["state"], "run": options["run"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Delivery>;
+  }
+
+  /** An answer on its way out, as it stands. */
+  getDelivery(delivery: string, options: { signal?: AbortSignal } = {}): Promise<Delivery> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/deliveries/${part(delivery)}`, signal: options.signal }) as Promise<Delivery>;
   }
 
   /** Send an answer again; if it had arrived after all, it arrives twice. */

@@ -1,7 +1,7 @@
 //! Runs below a run: agents that an agent uses.
 //!
 //! A tool asks its run's [`Children`] to start other agents and waits for what comes of them. In memory they are tasks of this
-//! process ([`local`]); under an engine they are runs of their own that survive a crash. The tools are the same for both: they
+//! process; under an engine they are runs of their own that survive a crash. The tools are the same for both: they
 //! name a child by the call that asks for it and its place in that call, so a call that is made again after a crash finds the
 //! children it had started.
 
@@ -121,6 +121,12 @@ pub struct ChildReport {
 }
 
 impl ChildReport {
+    /// One that has just begun.
+    pub(crate) fn begun(run: RunId, label: Option<String>, agent: String) -> Self {
+        let (text, used, status) = (String::new(), Vec::new(), ChildStatus::Running);
+        Self { run, label, agent, status, text, error: None, limit: None, used }
+    }
+
     /// What the parent's model is told: the answer and, if it is not whole, why.
     pub fn told(&self) -> String {
         match &self.limit {

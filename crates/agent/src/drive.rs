@@ -4,6 +4,8 @@
 //! What to do is never decided here; that is [`Run`](crate::run::Run)'s part.
 
 mod ask;
+mod children;
+mod ending;
 mod feed;
 mod fit;
 mod hand_off;
@@ -33,6 +35,7 @@ use serde_json::Map;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use self::ending::{empty_summary, summary_of, terminal_event};
 use self::fit::TokenLedger;
 use self::interrupt::Interrupt;
 use self::session::BoundSession;
@@ -195,48 +198,6 @@ async fn answer_at_once(cx: &Cx, text: String) -> Outcome {
     })
 }
 
-fn empty_summary(cx: &Cx) -> RunSummary {
-    RunSummary {
-        text: String::new(),
-        reasoning: String::new(),
-        stop: StopReason::EndTurn,
-        limit: None,
-        pending_calls: Vec::new(),
-        tool_results: Vec::new(),
-        usage: provost_core::Usage::default(),
-        cost: None,
-        unpriced_calls: 0,
-        turns: 0,
-        tool_calls: 0,
-        duration: std::time::Duration::ZERO,
-        agent: cx.core.name.to_string(),
-        response_id: None,
-        agents: Vec::new(),
-    }
-}
-
-fn summary_of(outcome: &Outcome) -> Option<&RunSummary> {
-    match outcome {
-        Outcome::Done(result) => Some(&result.summary),
-        Outcome::Cancelled(summary) => Some(summary),
-        Outcome::Suspended(_) | Outcome::Denied { .. } => None,
-    }
-}
-
-fn terminal_event(outcome: &Result<Outcome, Error>) -> EventKind {
-    match outcome {
-        Ok(Outcome::Done(result)) => {
-            EventKind::Finished { summary: Box::new(result.summary.clone()) }
-        }
-        Ok(Outcome::Suspended(suspended)) => {
-            EventKind::Suspended { approvals: suspended.approvals().into_iter().cloned().collect() }
-        }
-        Ok(Outcome::Denied { reason }) => EventKind::Denied { reason: reason.clone() },
-        Ok(Outcome::Cancelled(_)) => EventKind::Cancelled,
-        Err(error) => EventKind::Failed { error: Box::new(error.info()) },
-    }
-}
-
 pub(crate) fn hook_error(point: &'static str) -> impl FnOnce(crate::hook::HookError) -> Error {
     move |error| Error::Hook { point, error }
 }
@@ -370,33 +331,6 @@ impl Driver {
     fn follow_up(&self) -> Option<UserInput> {
         let ended = self.run.ended_by_itself();
         ended.then(|| self.cx.control.take_follow_up_or_close()).flatten()
-    }
-
-    /// A limit of a run above is used up: no further request may start.
-    fn stop_at(&mut self, reached: LimitReached) -> Result<(), Error> {
-        self.tell_limit(reached);
-        let (reason, at) = (StopReason::Limit, self.now());
-        self.feed(Feed::Stopped { partial: None, cost: None, reason, at })?;
-        Ok(())
-    }
-
-    /// Counts what runs below have used.
-    fn count_children(&mut self) -> Result<(), Error> {
-        let Some(host) = &self.cx.children else { return Ok(()) };
-        for (child, used) in host.take_used() {
-            if !self.run.counts_child(child) {
-                self.feed(Feed::ChildUsed { child, used })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends what the run has started and nobody asked for, and counts it.
-    async fn close_children(&mut self) -> Result<(), Error> {
-        if let (Some(local), Some(host)) = (&self.cx.local, &self.cx.children) {
-            host.note(&local.close().await);
-        }
-        self.count_children()
     }
 
     async fn finish(&mut self, interrupt: &mut Interrupt<'_>) -> Result<Outcome, Error> {

@@ -2,21 +2,27 @@
 
 mod agent;
 mod approve;
+mod budget;
 mod chat;
 mod class;
 mod completions;
 mod db;
+mod delivery;
 mod doctor;
 mod explain;
+mod grant;
 mod listing;
 mod openapi;
 mod run;
 mod runs;
+mod schedule;
 mod serve;
+mod server;
 mod session;
 mod task;
 mod token;
 mod top;
+mod webhook;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -24,6 +30,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use provost_core::ErrorKind;
+use serde::de::DeserializeOwned;
 
 use crate::discover::Wanted;
 use crate::output::{Color, Output};
@@ -87,8 +94,20 @@ enum Command {
     Agent(agent::Args),
     /// Say how many runs may work at once
     Class(class::Args),
+    /// Say how much may be spent
+    Budget(budget::Args),
+    /// Hand in work by the clock
+    Schedule(schedule::Args),
+    /// Look at each yes that reaches further than one call, and take it back
+    Grant(grant::Args),
+    /// Look after answers on their way out
+    Delivery(delivery::Args),
+    /// Tell addresses what happens
+    Webhook(webhook::Args),
     /// Make and take back tokens
     Token(token::Args),
+    /// Look how a server is
+    Server(server::Args),
     /// Watch everything live
     Top(top::Args),
     /// Print the OpenAPI document
@@ -118,7 +137,13 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
         Command::Session(args) => session::run(&args, data, output),
         Command::Agent(args) => agent::run(&args, data, output),
         Command::Class(args) => class::run(&args, data, output),
+        Command::Budget(args) => budget::run(&args, data, output),
+        Command::Schedule(args) => schedule::run(&args, data, output),
+        Command::Grant(args) => grant::run(&args, data, output),
+        Command::Delivery(args) => delivery::run(&args, data, output),
+        Command::Webhook(args) => webhook::run(&args, data, output),
         Command::Token(args) => token::run(&args, data, output),
+        Command::Server(args) => server::run(&args, data, output),
         Command::Top(args) => top::run(&args, data, output),
         Command::Openapi(args) => openapi::run(&args, output),
         Command::Db(args) => db::run(&args, data, output),
@@ -207,6 +232,11 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// One of the words that the API knows.
+fn parse_word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -232,6 +262,30 @@ mod tests {
             command.get_subcommands().for_each(|command| check(command, &above));
         }
         check(&Cli::command(), &[]);
+    }
+
+    #[test]
+    fn what_explanations_tell_people_to_type_can_be_typed() {
+        let id = |prefix: &str| format!("{prefix}_01jd0000000000000000000000");
+        let (run, asked) = (id("run"), id("appr"));
+        for line in [
+            format!("provost explain {run}"),
+            "provost serve".to_owned(),
+            format!("provost approve {asked}"),
+            format!("provost deny {asked}"),
+            format!("provost runs cancel {run}"),
+            format!("provost runs input {run} …"),
+            format!("provost runs resume {run}"),
+            format!("provost runs steps {run}"),
+            "provost runs list --status running".to_owned(),
+            format!("provost task retry {}", id("task")),
+            "provost class set execclass_x 8".to_owned(),
+            "provost session show chat".to_owned(),
+            format!("provost delivery retry {}", id("dlv")),
+        ] {
+            let parsed = Cli::try_parse_from(line.split(' '));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
     }
 
     #[test]

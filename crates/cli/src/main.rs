@@ -18,6 +18,8 @@ mod show;
 mod stdin;
 mod table;
 mod talk;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod tool;
 mod tui;
 mod turn;

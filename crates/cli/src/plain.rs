@@ -231,7 +231,7 @@ pub(crate) async fn drive<O: Write, E: Write>(
             EventKind::ApprovalDecided { id, decision: ApprovalDecision::Deny { .. } }
                 if desk.approver == Approver::Nobody =>
             {
-                let tool = turn.decided_tool(id).unwrap_or("a tool");
+                let tool = turn.decided_tool(id).unwrap_or_else(|| "a tool".to_owned());
                 desk.printer.aside(&format!(
                     "· {tool} was not allowed: nobody is there to ask; --yes allows it"
                 ));

@@ -12,7 +12,7 @@ use provost_agent::context::Truncate;
 use provost_agent::{Agent, BuildError};
 use provost_core::work::{PolicyPatch, RetryPolicy, body_hash};
 use provost_core::{Env, ErrorKind, Limits};
-use provost_engine::{AgentConfig, AgentProfile, EngineError};
+use provost_engine::{AgentConfig, AgentProfile, EngineError, ask_user, child_tools};
 use provost_model::ChatModel;
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,12 @@ pub(crate) struct Recipe {
     api_key_env: Option<String>,
     /// False if the model gets no tools.
     tools: bool,
+    /// True if it may ask a person in words and wait for the answer.
+    #[serde(skip)]
+    ask_user: bool,
+    /// True if it may start other tasks and wait for them.
+    #[serde(skip)]
+    children: bool,
     /// Where notes are written.
     notes_dir: PathBuf,
     /// Rounds of tool calls.
@@ -87,6 +93,8 @@ impl Recipe {
             base_url: None,
             api_key_env: None,
             tools: !args.no_tools,
+            ask_user: false,
+            children: false,
             notes_dir,
             max_turns: args.max_turns,
             timeout_ms: args.timeout.map(millis),
@@ -156,10 +164,19 @@ impl Recipe {
 
     /// Its tools.
     pub(crate) fn tools(&self) -> Result<Vec<Arc<dyn Tool>>, Problem> {
-        match self.tools {
-            true => tool::all(&Env::system(), self.notes_dir.clone()),
-            false => Ok(Vec::new()),
+        if !self.tools {
+            return Ok(Vec::new());
         }
+        let mut tools = tool::all(&Env::system(), self.notes_dir.clone())?;
+        let defect =
+            |error: &dyn std::fmt::Display| Problem::new(ErrorKind::Bug, error.to_string());
+        if self.ask_user {
+            tools.push(Arc::new(ask_user().map_err(|error| defect(&error))?));
+        }
+        if self.children {
+            tools.extend(child_tools().map_err(|error| defect(&error))?);
+        }
+        Ok(tools)
     }
 
     fn agent(&self, model: Arc<dyn ChatModel>) -> Result<Agent, Problem> {
@@ -198,13 +215,16 @@ struct House {
 #[serde(default)]
 struct Described {
     tools: bool,
+    /// Where nothing is said, it may ask if there is somebody to ask.
+    ask_user: Option<bool>,
+    children: bool,
     max_turns: Option<u32>,
     timeout_ms: Option<u64>,
 }
 
 impl Default for Described {
     fn default() -> Self {
-        Self { tools: true, max_turns: None, timeout_ms: None }
+        Self { tools: true, ask_user: None, children: false, max_turns: None, timeout_ms: None }
     }
 }
 
@@ -239,6 +259,8 @@ impl House {
             base_url: wanted.base_url,
             api_key_env: wanted.api_key_env,
             tools: described.tools,
+            ask_user: described.ask_user.or(config.policy.interactive).unwrap_or(false),
+            children: described.children,
             notes_dir: self.notes_dir.clone(),
             max_turns: described.max_turns,
             timeout_ms: described.timeout_ms,

@@ -3,9 +3,10 @@
 //! What this process does is shown as it happens. What another process does, or did before, comes from the run's log. The end
 //! of a turn is told once it is in the database, so whoever heard it finds the same when they look again.
 //!
-//! Invariant: [`Turn::next`] loses nothing if it is dropped while it waits.
+//! Invariant: [`Turn::next`] loses nothing if it is dropped while it waits, however often that is.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use provost_core::work::{Namespace, RunPhase, RunStatus};
@@ -14,7 +15,8 @@ use provost_core::{
 };
 use provost_engine::{Engine, EngineError, Follow, RunView};
 use provost_store::Hint;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, mpsc};
+use tokio::task::AbortHandle;
 
 use crate::data::engine_problem;
 use crate::problem::Problem;
@@ -22,6 +24,9 @@ use crate::recipe::AGENT;
 
 /// How often is looked at what other processes do.
 const POLL: Duration = Duration::from_millis(500);
+
+/// Events that wait to be shown; the rest stays where it is.
+const EVENTS_WAITING_MAX: usize = 256;
 
 /// Who answers, in the database.
 const ANSWERED_BY: &str = "terminal";
@@ -31,64 +36,50 @@ pub(crate) struct Turn {
     engine: Engine,
     namespace: Namespace,
     run: RunId,
-    follow: Follow,
-    hints: broadcast::Receiver<Hint>,
-    env: Env,
-    /// What is told next.
-    ready: VecDeque<Event>,
-    /// An event of an attempt in this process that was not looked at yet.
-    incoming: Option<Event>,
-    /// How the attempt in this process ended; told once the database agrees.
-    ending: Option<EventKind>,
-    /// The last number of the log that was read.
-    read: u64,
-    /// The attempts that were watched live: their part of the log is known.
-    watched: BTreeSet<u64>,
-    asked: HashSet<ApprovalId>,
+    events: mpsc::Receiver<Result<Event, Problem>>,
+    /// What went wrong and was not told yet.
+    problem: Option<Problem>,
     /// Questions that were settled, with the tool they are about.
-    decided: HashMap<ApprovalId, String>,
-    is_parked: bool,
-    is_over: bool,
-    next_seq: u64,
+    decided: Decided,
+    watching: AbortHandle,
 }
 
+type Decided = Arc<Mutex<HashMap<ApprovalId, String>>>;
+
 impl Turn {
-    /// A turn of a run, from its beginning.
+    /// A turn of a run, from its beginning. It is watched in a task of its own, so that whoever waits for an event can stop
+    /// waiting at any moment without setting anything back.
     pub(crate) fn new(engine: &Engine, namespace: &Namespace, run: RunId) -> Self {
-        Self {
-            engine: engine.clone(),
-            namespace: namespace.clone(),
-            run,
-            follow: engine.follow(namespace, run),
-            hints: engine.store().hints(),
-            env: Env::system(),
-            ready: VecDeque::new(),
-            incoming: None,
-            ending: None,
-            read: 0,
-            watched: BTreeSet::new(),
-            asked: HashSet::new(),
-            decided: HashMap::new(),
-            is_parked: false,
-            is_over: false,
-            next_seq: 0,
-        }
+        let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
+        let decided = Decided::default();
+        let course = Course::new(engine, namespace, run, &decided);
+        let watching = tokio::spawn(course.tell_all(sender)).abort_handle();
+        let (engine, namespace) = (engine.clone(), namespace.clone());
+        Self { engine, namespace, run, events, problem: None, decided, watching }
     }
 
     /// The next event; `None` after the last one.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Problem> {
-        self.advance().await.map_err(|error| engine_problem(&error))
+        match self.problem.take() {
+            Some(problem) => Err(problem),
+            None => self.events.recv().await.transpose(),
+        }
     }
 
     /// The next event if it is there already.
     pub(crate) fn next_ready(&mut self) -> Option<Event> {
-        use futures::FutureExt;
-        self.next().now_or_never().and_then(Result::ok).flatten()
+        match self.events.try_recv().ok()? {
+            Ok(event) => Some(event),
+            Err(problem) => {
+                self.problem = Some(problem);
+                None
+            }
+        }
     }
 
     /// The tool that a settled question is about.
-    pub(crate) fn decided_tool(&self, id: ApprovalId) -> Option<&str> {
-        self.decided.get(&id).map(String::as_str)
+    pub(crate) fn decided_tool(&self, id: ApprovalId) -> Option<String> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
     /// Answers a question; the first answer counts, whoever gives it.
@@ -115,6 +106,77 @@ impl Turn {
         if self.cancel().await.is_ok() {
             let drain = async { while matches!(self.next().await, Ok(Some(_))) {} };
             tokio::time::timeout(patience, drain).await.ok();
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+/// A turn as it is watched.
+struct Course {
+    engine: Engine,
+    namespace: Namespace,
+    run: RunId,
+    follow: Follow,
+    hints: broadcast::Receiver<Hint>,
+    env: Env,
+    /// What is told next.
+    ready: VecDeque<Event>,
+    /// An event of an attempt in this process that was not looked at yet.
+    incoming: Option<Event>,
+    /// How the attempt in this process ended; told once the database agrees.
+    ending: Option<EventKind>,
+    /// The last number of the log that was read.
+    read: u64,
+    /// The attempts that were watched live: their part of the log is known.
+    watched: BTreeSet<u64>,
+    asked: HashSet<ApprovalId>,
+    decided: Decided,
+    is_parked: bool,
+    is_over: bool,
+    next_seq: u64,
+}
+
+impl Course {
+    fn new(engine: &Engine, namespace: &Namespace, run: RunId, decided: &Decided) -> Self {
+        Self {
+            engine: engine.clone(),
+            namespace: namespace.clone(),
+            run,
+            follow: engine.follow(namespace, run),
+            hints: engine.store().hints(),
+            env: Env::system(),
+            ready: VecDeque::new(),
+            incoming: None,
+            ending: None,
+            read: 0,
+            watched: BTreeSet::new(),
+            asked: HashSet::new(),
+            decided: Arc::clone(decided),
+            is_parked: false,
+            is_over: false,
+            next_seq: 0,
+        }
+    }
+
+    /// Tells everything until it is over or nobody listens.
+    async fn tell_all(mut self, sender: mpsc::Sender<Result<Event, Problem>>) {
+        loop {
+            let told = match self.advance().await {
+                Ok(Some(event)) => sender.send(Ok(event)).await,
+                Ok(None) => return,
+                Err(error) => {
+                    sender.send(Err(engine_problem(&error))).await.ok();
+                    return;
+                }
+            };
+            if told.is_err() {
+                return;
+            }
         }
     }
 
@@ -208,10 +270,12 @@ impl Turn {
     fn tell_decisions(&mut self, view: &RunView) {
         for question in &view.questions {
             let id = question.request.id;
-            if let Some(decision) = &question.decision
-                && !self.decided.contains_key(&id)
-            {
-                self.decided.insert(id, question.request.call.name.clone());
+            let Some(decision) = &question.decision else { continue };
+            let tool = question.request.call.name.clone();
+            let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_new = decided.insert(id, tool).is_none();
+            drop(decided);
+            if is_new {
                 self.tell(EventKind::ApprovalDecided { id, decision: decision.clone() });
             }
         }

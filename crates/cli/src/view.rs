@@ -1,5 +1,7 @@
 //! How each thing of the API looks as a row.
 
+mod operate;
+
 use provost_api::{
     Agent, Approval, Attempt, Class, LogEntry, Run, RunEvent, Session, SessionMessage, Step, Task,
     Token,

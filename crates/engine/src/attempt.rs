@@ -250,7 +250,7 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
         )))
         .on_approval(OnApproval::Suspend);
     let span = Birth::span(birth.as_ref(), lease.run);
-    let member = birth.as_ref().and_then(Birth::membership);
+    let member = team::membership(shared, birth.as_ref()).await?;
     let builder = match team::seat(shared, lease, agent.team_book(), member) {
         Some(seat) => builder.seat(seat),
         None => builder,

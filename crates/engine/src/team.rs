@@ -20,6 +20,7 @@ use provost_store::{Hint, Store, Tx};
 use provost_tool::ToolError;
 use serde_json::{Value, json};
 
+use crate::child::Birth;
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::event;
@@ -45,7 +46,7 @@ pub(crate) fn seat(
     shared: &Shared,
     lease: &Arc<Lease>,
     own: Option<TeamBook>,
-    member: Option<(RunId, String)>,
+    member: Option<Membership>,
 ) -> Option<Seat> {
     let desk = |lead, fresh: TeamBook| {
         let store = shared.store.clone();
@@ -53,12 +54,28 @@ pub(crate) fn seat(
     };
     match (own, member) {
         (Some(book), _) => Some(Seat::lead(book.team().to_owned(), desk(lease.run, book))),
-        (None, Some((lead, name))) => {
-            let unknown = TeamBook::new("", 0);
-            Some(Seat::member("team", name, desk(lead, unknown)))
+        (None, Some(Membership { lead, name, book })) => {
+            Some(Seat::member(book.team().to_owned(), name, desk(lead, book)))
         }
         (None, None) => None,
     }
+}
+
+/// A run's place in the team of another.
+pub(crate) struct Membership {
+    lead: RunId,
+    name: String,
+    book: TeamBook,
+}
+
+/// The place of a member, if there is such a team.
+pub(crate) async fn membership(
+    shared: &Shared,
+    birth: Option<&Birth>,
+) -> Result<Option<Membership>, EngineError> {
+    let Some((lead, name)) = birth.and_then(Birth::membership) else { return Ok(None) };
+    let book = shared.store.read(move |tx| load(tx, lead)).await?;
+    Ok(book.map(|book| Membership { lead, name, book }))
 }
 
 impl EngineDesk {

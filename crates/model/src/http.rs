@@ -7,7 +7,7 @@ mod build;
 mod call;
 mod client;
 mod header;
-mod send;
+pub(crate) mod send;
 
 use std::fmt;
 use std::sync::Arc;
@@ -58,16 +58,16 @@ pub struct HttpModel {
 }
 
 /// Everything a call needs, settled when the model was built.
-struct Endpoint {
+pub(crate) struct Endpoint {
     wire: Box<dyn Wire>,
     info: ModelInfo,
     url: Url,
     key: Option<Secret<String>>,
     headers: HeaderMap,
     client: reqwest::Client,
-    timeouts: Timeouts,
-    retry: RetryPolicy,
-    env: Env,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) env: Env,
 }
 
 impl HttpModel {
@@ -82,6 +82,11 @@ impl HttpModel {
 
     fn new(endpoint: Endpoint) -> Self {
         Self { endpoint: Arc::new(endpoint) }
+    }
+
+    /// What it was built of, for calls that are no chat.
+    pub(crate) fn into_endpoint(self) -> Arc<Endpoint> {
+        self.endpoint
     }
 
     /// The address that requests go to.
@@ -101,7 +106,7 @@ impl ChatModel for HttpModel {
 }
 
 /// The moment this much later. A time too long for the clock never comes.
-fn later(from: Instant, wait: Duration) -> Instant {
+pub(crate) fn later(from: Instant, wait: Duration) -> Instant {
     from.checked_add(wait).unwrap_or_else(|| from + FOREVER)
 }
 

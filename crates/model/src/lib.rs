@@ -5,6 +5,7 @@
 
 mod catalog;
 mod chat;
+mod embed;
 mod error;
 mod fold;
 mod http;
@@ -18,6 +19,10 @@ pub mod wire;
 
 pub use catalog::Catalog;
 pub use chat::{ChatModel, ModelEvent, ModelResponse, ModelStream, complete};
+pub use embed::{
+    EmbedFuture, Embedder, EmbedderInfo, Embeddings, HashEmbedder, HttpEmbedder,
+    HttpEmbedderBuilder, Purpose, openai_embeddings,
+};
 pub use error::{ModelError, ModelErrorClass};
 pub use fold::Fold;
 pub use http::{BuildError, HttpModel, HttpModelBuilder, Timeouts};

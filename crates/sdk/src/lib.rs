@@ -69,10 +69,25 @@ pub use provost_model::{
     ModelResponse, ModelStream, NativeOutput, OutputSchema, Settings, ToolChoice, complete,
 };
 pub use provost_tool::{
-    Approval, CallFacts, CompositeTools, ConfirmedTools, Dep, DepType, Deps, EffectClass,
-    FilteredTools, FnTool, Guard, IntoToolOutput, Permit, Ruling, SpecError, State, StaticTools,
-    Tool, ToolCx, ToolError, ToolOutput, ToolSpec, Toolset, ToolsetCx, tool_fn,
+    Approval, ApprovalTools, CallFacts, CompositeTools, ConfirmedTools, Dep, DepType, Deps,
+    DynamicTools, EffectClass, FilteredTools, FnTool, FnTools, Guard, IntoToolOutput, Permit,
+    PrefixedTools, RenamedTools, Ruling, SearchableTools, SpecError, State, StaticTools, Tool,
+    ToolCx, ToolError, ToolOutput, ToolSpec, Toolset, ToolsetCx, ToolsetError, ToolsetExt, tool_fn,
+    toolset_fn,
 };
+
+/// MCP servers as toolsets (feature `mcp`).
+#[cfg(feature = "mcp")]
+pub use provost_mcp as mcp;
+/// What agents remember of people (feature `memory`).
+#[cfg(feature = "memory")]
+pub use provost_memory as memory;
+/// Spans and metrics of runs by OpenTelemetry (feature `otel`).
+#[cfg(feature = "otel")]
+pub use provost_otel as otel;
+/// Sessions in SQLite (feature `sqlite-sessions`).
+#[cfg(feature = "sqlite-sessions")]
+pub use provost_sessions as sqlite_sessions;
 
 /// Testing agents without a network: a model that plays a script.
 pub mod testing {
@@ -95,6 +110,12 @@ pub mod __private {
 mod docs {
     #[doc = include_str!("../../../docs/coming-from/agent-sdk.md")]
     mod agent_sdk {}
+    #[doc = include_str!("../../../docs/agents-together.md")]
+    mod agents_together {}
+    #[doc = include_str!("../../../docs/teams.md")]
+    mod teams {}
+    #[doc = include_str!("../../../docs/toolsets.md")]
+    mod toolsets {}
     #[doc = include_str!("../../../docs/tutorial.md")]
     mod tutorial {}
     #[doc = include_str!("../../../docs/reference/events.md")]

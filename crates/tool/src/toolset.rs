@@ -1,12 +1,39 @@
 //! Groups of tools that may change from turn to turn.
+//!
+//! A set is asked once per turn. What it gives is what the model is offered, and only what was offered can run. A set that
+//! can change its mind within a turn (a filter, tools that are removed) looks once more when a call is about to run, so what
+//! is hidden between the offer and the call does not run either.
+
+mod approval;
+mod composite;
+mod dynamic;
+mod error;
+mod ext;
+mod filter;
+mod fixed;
+mod rename;
+mod respec;
+mod search;
 
 use std::sync::Arc;
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::RunId;
 
-use crate::{Approval, Deps, Permit, State, Tool, ToolCx, ToolError, ToolFuture, ToolSpec};
+use crate::{Deps, State, Tool, ToolError};
+
+pub use self::approval::{ApprovalTools, ConfirmedTools};
+pub use self::composite::CompositeTools;
+pub use self::dynamic::{DynamicTools, FnTools, toolset_fn};
+pub use self::error::ToolsetError;
+pub use self::ext::ToolsetExt;
+pub use self::filter::FilteredTools;
+pub use self::fixed::StaticTools;
+pub use self::rename::{PrefixedTools, RenamedTools};
+pub use self::search::SearchableTools;
+
+/// Tools that a set which grows while a program runs, or which is searched, may have.
+const TOOLS_MAX: usize = 10_000;
 
 /// What a toolset knows about the turn it is asked for.
 #[derive(Debug, Clone)]
@@ -27,6 +54,9 @@ pub struct ToolsetCx {
 pub type ToolsetFuture<'a> = BoxFuture<'a, Result<Vec<Arc<dyn Tool>>, ToolError>>;
 
 /// A group of tools, asked once per turn: what the model is offered is what can run.
+///
+/// Of two tools with one name the first is offered; the second is left out, and the run says so in a warning. A set that
+/// fails is left out for the turn, with a warning as well. [`ToolsetExt`] has the ways to make one set of another.
 pub trait Toolset: Send + Sync + 'static {
     /// For messages to people.
     fn name(&self) -> &str;
@@ -35,137 +65,13 @@ pub trait Toolset: Send + Sync + 'static {
     fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a>;
 }
 
-/// Always the same tools.
-#[derive(Clone)]
-pub struct StaticTools {
-    name: String,
-    tools: Vec<Arc<dyn Tool>>,
-}
-
-impl StaticTools {
-    /// A named group.
-    pub fn new(name: impl Into<String>, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
-        Self { name: name.into(), tools: tools.into_iter().collect() }
-    }
-}
-
-impl Toolset for StaticTools {
+/// A set that several owners share.
+impl<T: Toolset + ?Sized> Toolset for Arc<T> {
     fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn tools<'a>(&'a self, _cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
-        std::future::ready(Ok(self.tools.clone())).boxed()
-    }
-}
-
-type Predicate = dyn Fn(&ToolsetCx, &ToolSpec) -> bool + Send + Sync;
-
-/// The tools of another set that a predicate lets through.
-pub struct FilteredTools {
-    name: String,
-    inner: Arc<dyn Toolset>,
-    keep: Box<Predicate>,
-}
-
-impl FilteredTools {
-    /// Filters a set; the predicate is asked again each turn.
-    pub fn new(
-        name: impl Into<String>,
-        inner: impl Toolset,
-        keep: impl Fn(&ToolsetCx, &ToolSpec) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        Self { name: name.into(), inner: Arc::new(inner), keep: Box::new(keep) }
-    }
-}
-
-impl Toolset for FilteredTools {
-    fn name(&self) -> &str {
-        &self.name
+        (**self).name()
     }
 
     fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
-        async move {
-            let mut tools = self.inner.tools(cx).await?;
-            tools.retain(|tool| (self.keep)(cx, tool.spec()));
-            Ok(tools)
-        }
-        .boxed()
-    }
-}
-
-/// Several sets as one, in order.
-pub struct CompositeTools {
-    name: String,
-    sets: Vec<Arc<dyn Toolset>>,
-}
-
-impl CompositeTools {
-    /// Joins sets.
-    pub fn new(name: impl Into<String>, sets: impl IntoIterator<Item = Arc<dyn Toolset>>) -> Self {
-        Self { name: name.into(), sets: sets.into_iter().collect() }
-    }
-}
-
-impl Toolset for CompositeTools {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
-        async move {
-            let mut all = Vec::new();
-            for set in &self.sets {
-                all.extend(set.tools(cx).await?);
-            }
-            Ok(all)
-        }
-        .boxed()
-    }
-}
-
-/// Another set whose every tool needs a person's approval. The originals stay as they are.
-pub struct ConfirmedTools {
-    inner: Arc<dyn Toolset>,
-}
-
-impl ConfirmedTools {
-    /// Wraps a set.
-    pub fn new(inner: impl Toolset) -> Self {
-        Self { inner: Arc::new(inner) }
-    }
-}
-
-impl Toolset for ConfirmedTools {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
-        async move {
-            let tools = self.inner.tools(cx).await?;
-            let confirm = |inner: Arc<dyn Tool>| {
-                let spec = inner.spec().clone().approval(Approval::Always);
-                Arc::new(Respecified { spec, inner }) as Arc<dyn Tool>
-            };
-            Ok(tools.into_iter().map(confirm).collect())
-        }
-        .boxed()
-    }
-}
-
-/// A tool under other rules.
-struct Respecified {
-    spec: ToolSpec,
-    inner: Arc<dyn Tool>,
-}
-
-impl Tool for Respecified {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
-        self.inner.call(permit, cx)
+        (**self).tools(cx)
     }
 }

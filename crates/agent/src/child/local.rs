@@ -49,6 +49,17 @@ struct Child {
     is_kept: bool,
 }
 
+impl Child {
+    fn new(
+        key: (EffectKey, u32),
+        life: ChildLife,
+        cancel: CancellationToken,
+        report: ChildReport,
+    ) -> Self {
+        Self { key, life, cancel, report, suspended: None, is_kept: false }
+    }
+}
+
 /// A child on its way to its end.
 struct Running {
     run: RunId,
@@ -119,14 +130,7 @@ impl LocalChildren {
         let label = labelled.then(|| format!("{LABEL_PREFIX}{}", labels + 1));
         let waiting = match kept {
             Some(Kept::Done(report)) => {
-                known.push(Child {
-                    key,
-                    life: ask.life,
-                    cancel,
-                    report: report.clone(),
-                    suspended: None,
-                    is_kept: false,
-                });
+                known.push(Child::new(key, ask.life, cancel, report.clone()));
                 return Ok(report);
             }
             Some(Kept::Waits(suspended)) => Some(suspended),
@@ -151,24 +155,8 @@ impl LocalChildren {
             seat: parent.seat.as_ref().zip(member.as_ref()).map(|(seat, name)| seat.beside(name)),
         };
         let builder = RunBuilder::below(&parent, found.core, (ask.task, waiting), below);
-        let report = ChildReport {
-            run,
-            label,
-            agent,
-            status: ChildStatus::Running,
-            text: String::new(),
-            error: None,
-            limit: None,
-            used: Vec::new(),
-        };
-        known.push(Child {
-            key,
-            life: ask.life,
-            cancel: cancel.clone(),
-            report: report.clone(),
-            suspended: None,
-            is_kept: false,
-        });
+        let report = ChildReport::begun(run, label, agent);
+        known.push(Child::new(key, ask.life, cancel.clone(), report.clone()));
         drop(known);
         let (turn, timeout) = (turn.cloned(), ask.timeout);
         let running = Running { run, builder, cancel, turn, timeout, info, member };

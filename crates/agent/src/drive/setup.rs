@@ -1,11 +1,14 @@
 //! Getting a run ready: checks, instructions, the conversation so far.
 
-use std::sync::{Arc, Weak};
+mod join;
+
+use std::sync::Arc;
 
 use provost_core::{Env, EventKind, LimitKind, LimitReached, Message, Role, RunId, Timestamp};
 use provost_model::{ChatModel, Settings};
 use provost_tool::{Deps, State, Tool};
 
+use self::join::Parts;
 use super::fit::TokenLedger;
 use super::session::BoundSession;
 use super::toolbox::Toolbox;
@@ -13,22 +16,20 @@ use super::{Driver, Prepared, hook_error};
 use crate::agent::AgentCore;
 use crate::approval::OnApproval;
 use crate::builder::check_tools;
-use crate::child::local::{LocalChildren, LocalHost};
+use crate::child::local::LocalChildren;
 use crate::child::{ChildHost, HooksFor, Hop};
 use crate::context;
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
-use crate::hook::{Gate, Hook, HookCx, Hooks};
+use crate::hook::{Gate, Hooks};
 use crate::journal::Journal;
 use crate::outcome::{Outcome, Suspended};
 use crate::pot::Pot;
 use crate::prompt::InstructionCx;
 use crate::request::{Begin, Restored, RunOptions};
-use crate::run::{
-    BeginWith, Beginning, Feed, OutputPlan, Run, RunConfig, TRANSFER_PREFIX, tool_part,
-};
+use crate::run::{BeginWith, Beginning, Feed, OutputPlan, Run, RunConfig};
 use crate::stream::EventQueue;
-use crate::team::{Seat, Team};
+use crate::team::Seat;
 
 /// What all parts of the driver, and the tools it runs, share. Nothing in it changes hands during the run.
 pub(crate) struct Cx {
@@ -92,150 +93,6 @@ pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
     (begin, parts.join())
 }
 
-/// What a [`Cx`] is made of.
-struct Parts {
-    root: Arc<AgentCore>,
-    core: Arc<AgentCore>,
-    /// Whose hooks see what the agent does, where it is not the run's first one.
-    hooks_of: HooksFor,
-    run_id: RunId,
-    state: State,
-    options: RunOptions,
-    queue: Arc<EventQueue>,
-    control: Arc<Control>,
-    asks: Arc<Control>,
-    pot: Arc<Pot>,
-    local: Option<Arc<LocalChildren>>,
-    /// How the conversation came from the run's own agent to this one.
-    hops: Vec<Hop>,
-    seat: Option<Seat>,
-}
-
-impl Parts {
-    fn join(mut self) -> Arc<Cx> {
-        self.seat = self.seat();
-        if self.local.is_none() && !self.core.family.has_children() && self.seat.is_none() {
-            return Arc::new(self.joined(None));
-        }
-        Arc::new_cyclic(|cx| {
-            self.seat = self.seat.map(|seat| seat.taken(self.run_id, Weak::clone(cx)));
-            let parts = match (&self.local, &self.options.children) {
-                (None, None) if self.core.family.has_children() => {
-                    let local = Some(Arc::new(LocalChildren::new(Weak::clone(cx))));
-                    Self { local, ..self }
-                }
-                _ => self,
-            };
-            let host = match (&parts.options.children, &parts.local) {
-                (Some(children), _) => {
-                    Some(ChildHost::new(Arc::clone(children)).after(parts.hops.clone()))
-                }
-                (None, Some(local)) => {
-                    local.move_to(Weak::clone(cx));
-                    Some(ChildHost::new(Arc::new(LocalHost(Arc::clone(local)))))
-                }
-                (None, None) => None,
-            };
-            parts.joined(host)
-        })
-    }
-
-    fn joined(self, children: Option<ChildHost>) -> Cx {
-        let is_root = Arc::ptr_eq(&self.root, &self.core);
-        let hooks = self.hooks();
-        let Self {
-            root,
-            core,
-            run_id,
-            state,
-            options,
-            queue,
-            control,
-            asks,
-            pot,
-            local,
-            hops,
-            seat,
-            ..
-        } = self;
-        let mut deps = options.deps.clone();
-        if let Some(seat) = &seat {
-            deps = deps.with(seat.clone());
-        }
-        if let Some(children) = &children {
-            deps = deps.with(children.clone());
-        }
-        let agent = options.path(&core.name);
-        let label = options.above.as_ref().and_then(|above| above.label.clone());
-        let hook_cx = HookCx {
-            run_id,
-            agent: Arc::clone(&agent),
-            task_id: label,
-            session: BoundSession::of_run(&options, &root),
-            deps: deps.clone(),
-            state: state.clone(),
-        };
-        // What the run gives in place of its agent's is not meant for other agents.
-        let model = options.model.clone().filter(|_| is_root);
-        let settings = options.settings.clone().filter(|_| is_root);
-        let on_approval = options.on_approval.clone();
-        let on_approval =
-            on_approval.or_else(|| core.on_approval.clone()).or_else(|| root.on_approval.clone());
-        Cx {
-            run_id,
-            agent,
-            depth: options.parent.as_ref().map_or(0, |parent| parent.depth + 1),
-            model: model.unwrap_or_else(|| Arc::clone(&core.model)),
-            settings: settings.unwrap_or_else(|| core.settings.clone()),
-            tools: core.tools.iter().chain(&options.tools).cloned().collect(),
-            hooks: Hooks::new(hooks, hook_cx, root.env.clone()),
-            on_approval: on_approval.unwrap_or_default(),
-            deps,
-            state,
-            started_at: root.env.now(),
-            env: root.env.clone(),
-            queue,
-            control,
-            asks,
-            pot,
-            journal: options.journal.clone(),
-            children,
-            local,
-            hops,
-            seat,
-            core,
-            root,
-            options,
-        }
-    }
-
-    /// The run's place in a team: the one it has or was given, else that of the lead of its own.
-    fn seat(&self) -> Option<Seat> {
-        let given = self.seat.clone().or_else(|| self.options.seat.clone());
-        let family = &self.core.family;
-        let open = |team: &Team| {
-            team.open(self.run_id, family.mailbox.as_ref(), &self.state, &self.root.env)
-        };
-        given.or_else(|| family.team.as_ref().map(open))
-    }
-
-    /// The hooks of the run, in the order they are asked.
-    fn hooks(&self) -> Vec<Arc<dyn Hook>> {
-        let above = self.options.above.as_ref();
-        let mut hooks: Vec<_> = above.map(|above| above.hooks.clone()).unwrap_or_default();
-        let own = above.is_none_or(|above| above.own_hooks);
-        let is_root = Arc::ptr_eq(&self.root, &self.core);
-        if own && (is_root || self.hooks_of == HooksFor::Inherit) {
-            hooks.extend(self.root.hooks.iter().cloned());
-        }
-        if own && !is_root && self.hooks_of != HooksFor::None {
-            hooks.extend(self.core.hooks.iter().cloned());
-        }
-        hooks.extend(self.options.hooks.iter().cloned());
-        hooks
-    }
-}
-
 pub(crate) fn input_text(begin: &Begin) -> String {
     match begin {
         Begin::Message(input) => input.text(),
@@ -244,59 +101,6 @@ pub(crate) fn input_text(begin: &Begin) -> String {
 }
 
 impl Cx {
-    /// The same run in the hands of another agent that the active one names.
-    pub(crate) fn handed_to(&self, to: &str) -> Result<Arc<Self>, Error> {
-        let hop = Hop::HandOff { agent: to.to_owned() };
-        let found = self.core.below(std::slice::from_ref(&hop)).map_err(Error::Start)?;
-        let root = &self.root;
-        let core = match Arc::ptr_eq(root, &found.core) {
-            true => found.core,
-            // The answer is what the run was asked for, whoever gives it.
-            false => Arc::new(AgentCore {
-                output: root.output.clone(),
-                output_retries: root.output_retries,
-                execute_tools: root.execute_tools,
-                ask_limit: root.ask_limit.clone(),
-                ..AgentCore::clone(&found.core)
-            }),
-        };
-        let parts = Parts {
-            root: Arc::clone(root),
-            core,
-            hooks_of: found.hooks,
-            run_id: self.run_id,
-            state: self.state.clone(),
-            options: self.options.clone(),
-            queue: Arc::clone(&self.queue),
-            control: Arc::clone(&self.control),
-            asks: Arc::clone(&self.asks),
-            pot: Arc::clone(&self.pot),
-            local: self.local.clone(),
-            hops: self.hops.iter().cloned().chain([hop]).collect(),
-            seat: self.seat.clone(),
-        };
-        let next = parts.join();
-        next.check()?;
-        next.queue.set_agent(&next.agent);
-        Ok(next)
-    }
-
-    /// The same run in the hands of whoever had it when it was stored.
-    fn handed_along(self: &Arc<Self>, run: &Run) -> Result<Arc<Self>, Error> {
-        let mut cx = Arc::clone(self);
-        for to in run.handed_to() {
-            cx = cx.handed_to(to)?;
-        }
-        Ok(cx)
-    }
-
-    /// True for a tool by which the conversation is given away.
-    pub(crate) fn gives_away(&self, tool: &str) -> bool {
-        let name = tool.strip_prefix(TRANSFER_PREFIX);
-        let of_tool = |name| self.transfers().iter().any(|to| tool_part(to) == name);
-        name.is_some_and(of_tool)
-    }
-
     /// Lets hooks see, change or refuse the user's message.
     pub(crate) async fn check_message(&self, input: &mut UserInput) -> Result<(), Error> {
         match self

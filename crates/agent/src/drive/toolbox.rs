@@ -39,7 +39,8 @@ impl Toolbox {
         let toolset_cx = ToolsetCx {
             run_id: cx.run_id,
             agent: Arc::clone(&cx.agent),
-            turn: run.turns() + 1,
+            // A run that goes on with calls that are owed is still in the turn that made them.
+            turn: if run.open_calls().is_empty() { run.turns() + 1 } else { run.turns() },
             deps: cx.deps.clone(),
             state: cx.state.clone(),
         };

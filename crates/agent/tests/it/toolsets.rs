@@ -1,5 +1,7 @@
 //! Groups of tools that may change from turn to turn.
 
+mod made;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

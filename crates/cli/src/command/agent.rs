@@ -42,6 +42,12 @@ enum Action {
         /// The agent
         name: String,
     },
+    /// Show how an agent would be configured if nothing had been said
+    #[command(after_help = "Examples:\n  provost agent defaults helper -o yaml")]
+    Defaults {
+        /// The agent
+        name: String,
+    },
     /// Make an agent
     #[command(
         after_help = "Examples:\n  provost agent create helper --model openai/gpt-5-mini\n  \
@@ -137,6 +143,7 @@ async fn act(action: &Action, reach: &Reach, show: &Show) -> Result<u8, Problem>
             return list.run(show, async || client.agents(&paging).await).await;
         }
         Action::Get { name } => show.one(&client.agent(name).await?, name)?,
+        Action::Defaults { name } => show.one(&client.default_config(name).await?, name)?,
         Action::Create { name, said } => {
             let mut config: AgentConfig = serde_json::from_value(said.config().into())
                 .map_err(|error| Problem::invalid(format!("--set: {error}")))?;

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
-use provost_api::{Fork, NewInput, RunList, Said};
-use provost_core::work::{QueueMode, RunPhase, RunStatus};
-use provost_core::{ErrorKind, RunId, TaskId};
+use provost_api::{Fork, RunList, Said};
+use provost_core::work::{RunPhase, RunStatus};
+use provost_core::{ErrorKind, InputId, RunId, TaskId};
+use serde_json::json;
 
 use super::listing::ListArgs;
-use super::task::cancelled_text;
+use super::task::{InputArgs, cancelled_text};
 use super::{block_on, parse_duration};
 use crate::attend::{Attendant, Attended, Telling, conclude, left};
 use crate::output::Output;
@@ -92,14 +93,38 @@ enum Action {
     Input {
         /// The run
         run: RunId,
-        /// What is said
-        text: String,
-        /// If it is busy: steer, followup, collect or interrupt
-        #[arg(long, value_name = "MODE", default_value = "steer")]
-        mode: QueueMode,
-        /// Makes a repeat of this command harmless
-        #[arg(long, value_name = "KEY")]
-        idempotency_key: Option<String>,
+        #[command(flatten)]
+        said: InputArgs,
+    },
+    /// List what was said to a run and nobody has read yet
+    #[command(after_help = "Examples:\n  provost runs inputs run_01…")]
+    Inputs {
+        /// The run
+        run: RunId,
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Take back what was said to a run, as long as nobody has read it
+    #[command(after_help = "Examples:\n  provost runs withdraw run_01… inp_01…")]
+    Withdraw {
+        /// The run
+        run: RunId,
+        /// The message, as the list of inputs names it
+        input: InputId,
+    },
+    /// Show what can be said to a run now: its questions and what it has not read
+    #[command(after_help = "Examples:\n  provost runs interaction run_01… -o json")]
+    Interaction {
+        /// The run
+        run: RunId,
+    },
+    /// Show how a run changed and how it stood then
+    #[command(after_help = "Examples:\n  provost runs snapshots run_01…")]
+    Snapshots {
+        /// The run
+        run: RunId,
+        #[command(flatten)]
+        list: ListArgs,
     },
     /// Make a new run that shares the first steps of one
     #[command(after_help = "Examples:\n  provost runs fork run_01… --say \"now in French\"\n  \
@@ -195,16 +220,24 @@ async fn act(action: &Action, reach: &mut Reach, show: &Show) -> Result<u8, Prob
         }
         Action::Events(args) => return args.run(reach, show).await,
         Action::Wait { run, timeout } => return wait(reach, show, *run, *timeout).await,
-        Action::Input { run, text, mode, idempotency_key } => {
-            let input = NewInput {
-                message: Said::Text(text.clone()),
-                mode: Some(*mode),
-                idempotency_key: idempotency_key.clone(),
-                ..NewInput::default()
-            };
-            let receipt = client.tell_run(*run, &input).await?;
-            let sentence = format!("{} · {} · {}", receipt.input, receipt.outcome, receipt.run);
-            show.done(&receipt, &receipt.input.to_string(), &sentence)?;
+        Action::Input { run, said } => {
+            said.tell(&client.tell_run(*run, &said.input()).await?, show)?;
+        }
+        Action::Inputs { run, list } => {
+            let paging = list.paging();
+            return list.run(show, async || client.run_inputs(*run, &paging).await).await;
+        }
+        Action::Withdraw { run, input } => {
+            client.withdraw_input(*run, *input).await?;
+            let sentence = format!("{input} is taken back");
+            show.done(&json!({ "id": input }), &input.to_string(), &sentence)?;
+        }
+        Action::Interaction { run } => {
+            show.one(&client.interaction(*run).await?, &run.to_string())?;
+        }
+        Action::Snapshots { run, list } => {
+            let paging = list.paging();
+            return list.run(show, async || client.snapshots(*run, &paging).await).await;
         }
         Action::Fork { run, step, say, instead, idempotency_key } => {
             let fork = Fork {

@@ -95,6 +95,9 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
         boot::choose(&wanted)?;
     }
     let dir = data::real_dir(data)?;
+    #[cfg(feature = "otel")]
+    let telemetry = crate::telemetry::install(args.log, output)?;
+    #[cfg(not(feature = "otel"))]
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(output.stderr_color)
@@ -106,6 +109,8 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
         .build()
         .map_err(|error| Problem::new(ErrorKind::Unavailable, format!("no runtime: {error}")))?;
     let code = runtime.block_on(serve(args, &dir, wanted, output));
+    #[cfg(feature = "otel")]
+    runtime.block_on(crate::telemetry::close(&telemetry));
     runtime.shutdown_background();
     code
 }

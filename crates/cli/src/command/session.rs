@@ -1,12 +1,16 @@
 //! `provost session`: conversations and what was said in them.
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Subcommand;
-use provost_api::{Paging, SessionList};
+use provost_api::{Paging, SessionList, StreamItem, Watch};
+use provost_core::work::{DropPolicy, QueueMode, QueueOverride};
 
-use super::block_on;
 use super::listing::ListArgs;
+use super::task::event_text;
+use super::{block_on, parse_duration, parse_word};
+use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::problem::Problem;
 use crate::remote::{Missing, Reach, RemoteArgs};
@@ -16,7 +20,9 @@ const EXAMPLES: &str = "\
 Examples:
   provost session list
   provost session show my-session
-  provost session show my-session -o json";
+  provost session show my-session -o json
+  provost session events my-session
+  provost session queue my-session --mode collect";
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
@@ -53,6 +59,57 @@ enum Action {
         #[command(flatten)]
         list: ListArgs,
     },
+    /// Show what happens in a conversation, as it happens, until Ctrl-C
+    #[command(
+        after_help = "Examples:\n  provost session events my-session\n  provost session events my-session -o jsonl"
+    )]
+    Events {
+        /// The session
+        session: String,
+        /// Only what comes after this cursor; everything that is kept if nothing is said
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<String>,
+    },
+    /// Say how messages wait in a conversation that is busy
+    #[command(
+        after_help = "Examples:\n  provost session queue my-session --mode collect --debounce 2s\n  \
+                      provost session queue my-session        as everywhere else"
+    )]
+    Queue {
+        /// The session
+        session: String,
+        #[command(flatten)]
+        queue: QueueArgs,
+    },
+}
+
+/// How messages wait; what is left out is as everywhere else.
+#[derive(Debug, clap::Args)]
+struct QueueArgs {
+    /// steer, followup, collect, interrupt or queue
+    #[arg(long, value_name = "MODE")]
+    mode: Option<QueueMode>,
+    /// How many wait at most
+    #[arg(long, value_name = "N")]
+    cap: Option<usize>,
+    /// How long collected messages wait for another one: 500ms, 2s
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    debounce: Option<Duration>,
+    /// What goes if there are too many: old, new, summarize
+    #[arg(long, value_name = "WHAT", value_parser = parse_word::<DropPolicy>)]
+    drop: Option<DropPolicy>,
+}
+
+impl QueueArgs {
+    fn queue(&self) -> QueueOverride {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        QueueOverride {
+            mode: self.mode,
+            cap: self.cap,
+            debounce_ms: self.debounce.map(millis),
+            drop: self.drop,
+        }
+    }
 }
 
 /// Does it.
@@ -86,6 +143,37 @@ async fn act(action: &Action, reach: &Reach, show: &Show) -> Result<u8, Problem>
             }
             let paging: Paging = list.paging();
             list.run(show, async || client.session_messages(session, &paging).await).await
+        }
+        Action::Events { session, after } => watch(reach, show, session, after.clone()).await,
+        Action::Queue { session, queue } => {
+            let set = client.set_session_queue(session, &queue.queue()).await?;
+            let mode =
+                queue.mode.map_or_else(|| "as everywhere else".to_owned(), |mode| mode.to_string());
+            show.done(&set, session, &format!("{session}: {mode}"))?;
+            Ok(0)
+        }
+    }
+}
+
+async fn watch(
+    reach: &Reach,
+    show: &Show,
+    session: &str,
+    after: Option<String>,
+) -> Result<u8, Problem> {
+    let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
+    let watch = Watch { after, deltas: false, ..Watch::default() };
+    let mut stream = reach.client.watch_session(session, watch)?;
+    loop {
+        let item = tokio::select! {
+            item = stream.next() => item?,
+            _ = interrupt.next() => return Ok(0),
+        };
+        match item {
+            None | Some(StreamItem::End) => return Ok(0),
+            Some(StreamItem::Event { event, .. }) => show.write(&event_text(show, &event)?)?,
+            Some(StreamItem::Reset) => show.output.dim("· the log begins anew"),
+            Some(_) => {}
         }
     }
 }

@@ -7,12 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
-use provost_api::{CancelOutcome, TaskList};
+use provost_api::{CancelOutcome, InputReceipt, NewInput, Said, TaskList};
 use provost_core::TaskId;
-use provost_core::work::TaskState;
+use provost_core::work::{QueueMode, TaskState};
 use serde_json::json;
 
 pub(crate) use self::logs::event_text;
+pub(crate) use self::submit::money;
 use super::listing::ListArgs;
 use super::{block_on, parse_duration};
 use crate::attend::{Attendant, Attended, Telling, conclude, left};
@@ -94,10 +95,66 @@ enum Action {
         /// The task
         task: TaskId,
     },
+    /// List the runs of a task, newest first
+    #[command(after_help = "Examples:\n  provost task runs task_01…")]
+    Runs {
+        /// The task
+        task: TaskId,
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Say something to a task, whichever run answers
+    #[command(after_help = "Examples:\n  provost task input task_01… \"and now in French\"\n  \
+                      provost task input task_01… \"stop, do this\" --mode interrupt")]
+    Input {
+        /// The task
+        task: TaskId,
+        #[command(flatten)]
+        said: InputArgs,
+    },
+    /// List what was said to a task and nobody has read yet
+    #[command(after_help = "Examples:\n  provost task inputs task_01…")]
+    Inputs {
+        /// The task
+        task: TaskId,
+        #[command(flatten)]
+        list: ListArgs,
+    },
     /// Show what was said in a task
     Logs(logs::Args),
     /// Show what happened in a task
     Events(logs::EventArgs),
+}
+
+/// Something that is said to a task or a run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputArgs {
+    /// What is said
+    text: String,
+    /// If it is busy: steer, followup, collect or interrupt
+    #[arg(long, value_name = "MODE", default_value = "steer")]
+    mode: QueueMode,
+    /// Makes a repeat of this command harmless
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+impl InputArgs {
+    /// As it is sent.
+    pub(crate) fn input(&self) -> NewInput {
+        NewInput {
+            message: Said::Text(self.text.clone()),
+            mode: Some(self.mode),
+            idempotency_key: self.idempotency_key.clone(),
+            ..NewInput::default()
+        }
+    }
+
+    /// Says what becomes of it.
+    pub(crate) fn tell(&self, receipt: &InputReceipt, show: &Show) -> Result<(), Problem> {
+        let sentence = format!("{} · {} · {}", receipt.input, receipt.outcome, receipt.run);
+        show.done(receipt, &receipt.input.to_string(), &sentence)
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -176,6 +233,17 @@ async fn act(action: &Action, reach: &mut Reach, show: &Show) -> Result<u8, Prob
             let what = json!({ "task": task, "run": run });
             let sentence = format!("{run} answers {task}\n→ provost task wait {task}");
             show.done(&what, &run.to_string(), &sentence)?;
+        }
+        Action::Runs { task, list } => {
+            let paging = list.paging();
+            return list.run(show, async || client.task_runs(*task, &paging).await).await;
+        }
+        Action::Input { task, said } => {
+            said.tell(&client.tell_task(*task, &said.input()).await?, show)?;
+        }
+        Action::Inputs { task, list } => {
+            let paging = list.paging();
+            return list.run(show, async || client.task_inputs(*task, &paging).await).await;
         }
         Action::Logs(args) => return args.run(reach, show).await,
         Action::Events(args) => return args.run(reach, show).await,

@@ -7,12 +7,18 @@ mod db;
 mod durable;
 #[cfg(unix)]
 mod journey;
+#[cfg(unix)]
+mod operate;
 mod pipe;
 mod provider;
+#[cfg(unix)]
+mod reconnect;
 #[cfg(unix)]
 mod remote;
 #[cfg(unix)]
 mod screen;
+#[cfg(unix)]
+mod served_tools;
 #[cfg(unix)]
 mod sessions;
 #[cfg(unix)]
@@ -95,67 +101,73 @@ impl Ran {
     }
 }
 
+/// The commands, and what each can do.
+const COMMANDS: &[(&str, &[&str])] = &[
+    ("chat", &[]),
+    ("run", &[]),
+    ("db", &[]),
+    ("doctor", &[]),
+    ("completions", &[]),
+    ("serve", &[]),
+    ("explain", &[]),
+    ("approvals", &[]),
+    ("approve", &[]),
+    ("deny", &[]),
+    ("answer", &[]),
+    ("top", &[]),
+    ("openapi", &[]),
+    (
+        "task",
+        &[
+            "submit", "list", "get", "wait", "cancel", "archive", "retry", "runs", "input",
+            "inputs", "logs", "events",
+        ],
+    ),
+    (
+        "runs",
+        &[
+            "list",
+            "get",
+            "steps",
+            "attempts",
+            "events",
+            "wait",
+            "input",
+            "inputs",
+            "withdraw",
+            "interaction",
+            "snapshots",
+            "fork",
+            "replay",
+            "cancel",
+            "resume",
+        ],
+    ),
+    ("session", &["list", "show", "events", "queue"]),
+    ("agent", &["list", "get", "defaults", "create", "update", "delete"]),
+    ("class", &["list", "set"]),
+    ("budget", &["list", "set", "remove"]),
+    ("schedule", &["list", "get", "set", "pause", "resume", "delete"]),
+    ("grant", &["list", "revoke"]),
+    ("delivery", &["list", "get", "retry", "dismiss"]),
+    ("webhook", &["create", "list", "get", "delete", "posts", "resend"]),
+    ("server", &["status", "whoami", "metrics"]),
+    ("token", &["create", "list", "revoke"]),
+];
+
 #[test]
 fn version_and_help_work_and_every_command_has_examples() {
     let world = World::new();
     let version = world.run(&["--version"]);
     assert_eq!(version.code, 0);
     assert!(version.out.starts_with("provost "), "{version:?}");
-    for command in [
-        "",
-        "chat",
-        "run",
-        "db",
-        "doctor",
-        "completions",
-        "serve",
-        "explain",
-        "approvals",
-        "approve",
-        "deny",
-        "answer",
-        "top",
-        "openapi",
-        "task",
-        "task submit",
-        "task list",
-        "task get",
-        "task wait",
-        "task cancel",
-        "task archive",
-        "task retry",
-        "task logs",
-        "task events",
-        "runs",
-        "runs list",
-        "runs get",
-        "runs steps",
-        "runs attempts",
-        "runs events",
-        "runs wait",
-        "runs input",
-        "runs fork",
-        "runs replay",
-        "runs cancel",
-        "runs resume",
-        "session",
-        "session list",
-        "session show",
-        "agent",
-        "agent list",
-        "agent get",
-        "agent create",
-        "agent update",
-        "agent delete",
-        "class",
-        "class list",
-        "class set",
-        "token",
-        "token create",
-        "token list",
-        "token revoke",
-    ] {
-        let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+    let actions = COMMANDS.iter().flat_map(|(command, actions)| {
+        [vec![*command]]
+            .into_iter()
+            .chain(actions.iter().map(move |action| vec![*command, *action]))
+    });
+    for command in [vec![]].into_iter().chain(actions) {
+        let args = [&command[..], &["--help"]].concat();
         let help = world.run(&args);
         assert_eq!(help.code, 0);
         assert!(help.out.contains("Examples:"), "{help:?}");

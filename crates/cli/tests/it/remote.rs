@@ -33,7 +33,8 @@ impl Server {
         Self::start(world, &["--listen", "127.0.0.1:0"], &[])
     }
 
-    fn kill(&mut self) {
+    /// Kills it as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

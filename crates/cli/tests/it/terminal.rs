@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -16,6 +16,9 @@ use crate::World;
 
 /// How long anything may take before the test fails; nothing waits that long when all is well.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes of the last pictures that a failed test shows.
+const SHOWN_BYTES_MAX: usize = 4096;
 
 /// A program on a terminal of its own.
 pub(crate) struct Terminal {
@@ -73,13 +76,18 @@ impl Terminal {
 
     /// Waits until a word is drawn, and forgets what was drawn up to it. Spaces are not drawn where the screen was empty.
     pub(crate) fn expect(&mut self, word: &str) {
+        let begun = Instant::now();
         loop {
             if let Some(place) = self.seen.find(word) {
                 self.seen.drain(..place + word.len());
                 return;
             }
-            let piece = self.shown.recv_timeout(PATIENCE);
-            assert!(piece.is_ok(), "no {word:?} in {:?}", self.seen);
+            // A screen that moves is never silent: what counts is the time in all.
+            let left = PATIENCE.saturating_sub(begun.elapsed());
+            let piece = self.shown.recv_timeout(left);
+            let end =
+                self.seen.floor_char_boundary(self.seen.len().saturating_sub(SHOWN_BYTES_MAX));
+            assert!(piece.is_ok(), "no {word:?} in {:?}", &self.seen[end..]);
             self.seen.push_str(&String::from_utf8_lossy(&piece.unwrap()));
         }
     }

@@ -215,7 +215,9 @@ impl Births {
     }
 
     fn birth(&self, ask: &ChildAsk, labels: &mut usize) -> Birth {
-        let label = (ask.life != ChildLife::Call).then(|| {
+        // A member of a team is called by its name.
+        let labelled = ask.life != ChildLife::Call && ask.member().is_none();
+        let label = labelled.then(|| {
             *labels += 1;
             format!("{LABEL_PREFIX}{labels}")
         });

@@ -35,10 +35,10 @@ impl From<Response> for Opened {
 }
 
 /// The head of an answer that is on its way.
-pub(super) type Answering = BoxFuture<'static, Result<Response, reqwest::Error>>;
+pub(crate) type Answering = BoxFuture<'static, Result<Response, reqwest::Error>>;
 
 /// Sends the request.
-pub(super) fn send(endpoint: &Endpoint, body: Bytes) -> Result<Answering, ModelError> {
+pub(crate) fn send(endpoint: &Endpoint, body: Bytes) -> Result<Answering, ModelError> {
     let request = request(endpoint, body)?;
     Ok(Box::pin(endpoint.client.execute(request)))
 }
@@ -71,7 +71,7 @@ fn is_page(headers: &HeaderMap) -> bool {
 }
 
 /// Reads why the provider said no.
-pub(super) async fn refusal(
+pub(crate) async fn refusal(
     endpoint: Arc<Endpoint>,
     mut response: Response,
     deadline: Option<Instant>,
@@ -127,7 +127,7 @@ async fn read_bounded(mut body: reqwest::Body, deadline: Option<Instant>) -> Vec
 }
 
 /// The error without the key and without the values of secret headers: a vendor may repeat them in its complaint.
-pub(super) fn without_secrets(endpoint: &Endpoint, mut error: ModelError) -> ModelError {
+pub(crate) fn without_secrets(endpoint: &Endpoint, mut error: ModelError) -> ModelError {
     let key = endpoint.key.as_ref().map(|key| key.expose().as_str());
     let headers = endpoint.headers.values().filter(|value| value.is_sensitive());
     let headers = headers.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
@@ -147,7 +147,7 @@ fn secrets_of_header(value: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A connection that could not be made or that broke.
-pub(super) fn transport_error(endpoint: &Endpoint, error: reqwest::Error) -> ModelError {
+pub(crate) fn transport_error(endpoint: &Endpoint, error: reqwest::Error) -> ModelError {
     let host = endpoint.url.host_str().unwrap_or("the server");
     let port = endpoint.url.port_or_known_default().unwrap_or(0);
     let error = error.without_url();
@@ -174,7 +174,7 @@ pub(super) fn transport_error(endpoint: &Endpoint, error: reqwest::Error) -> Mod
 }
 
 /// The provider took too long to begin.
-pub(super) fn first_byte_error(endpoint: &Endpoint) -> ModelError {
+pub(crate) fn first_byte_error(endpoint: &Endpoint) -> ModelError {
     let waited = endpoint.timeouts.first_byte;
     ModelError::new(
         ModelErrorClass::Timeout,
@@ -185,6 +185,6 @@ pub(super) fn first_byte_error(endpoint: &Endpoint) -> ModelError {
 }
 
 /// The caller's own deadline passed.
-pub(super) fn deadline_error() -> ModelError {
+pub(crate) fn deadline_error() -> ModelError {
     ModelError::new(ModelErrorClass::Timeout, "the deadline of the model call passed")
 }

@@ -6,7 +6,7 @@ use provost_core::{
     Document, Image, Message, Opaque, Part, ResultPart, Role, StopReason, Timestamp, ToolCall,
     ToolDef, ToolResult, Usage,
 };
-use provost_model::{ChatModel, ChatRequest, ModelEvent, ToolChoice, complete};
+use provost_model::{ChatModel, ChatRequest, ModelEvent, ToolChoice, complete, openai_compatible};
 use provost_testkit::{FakeProvider, Reply, WireKind};
 use serde_json::json;
 
@@ -333,6 +333,37 @@ async fn s226_request_ids_and_rate_limits_are_told() {
         assert_eq!(answer.metadata["request_id"], "req_7");
         assert_eq!(answer.metadata["rate_limits"]["x-ratelimit-remaining-tokens"], "12");
     }
+}
+
+/// Of the vendors of this statement, those that speak this wire.
+#[tokio::test]
+async fn s227_fields_of_routing_and_search_are_sent_and_citations_are_kept() {
+    let provider = FakeProvider::start().await;
+    let chunk = json!({
+        "choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "prompt_cache_hit_tokens": 6},
+        "citations": ["https://example.com/a"],
+    });
+    let body = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+    provider.reply(Reply::fixed(200, "text/event-stream", body));
+    let asked = openai_compatible("router", provider.base_url(), "m")
+        .metadata_field("citations")
+        .build()
+        .unwrap();
+    let mut request = ask("?");
+    for (field, value) in [
+        ("provider", json!({"order": ["a", "b"], "allow_fallbacks": false})),
+        ("search_domain_filter", json!(["example.com"])),
+    ] {
+        request.settings.extra.insert(field.to_owned(), value);
+    }
+    let answer = complete(&asked, request).await.unwrap();
+    let sent = &provider.bodies()[0];
+    assert_eq!(sent["provider"], json!({"order": ["a", "b"], "allow_fallbacks": false}));
+    assert_eq!(sent["search_domain_filter"], json!(["example.com"]));
+    assert_eq!(answer.metadata["openai.citations"], json!(["https://example.com/a"]));
+    let usage = Usage { input: 10, output: 5, cache_read: 6, ..Usage::default() };
+    assert_eq!(answer.usage, usage, "hits of the vendor's cache count");
 }
 
 #[tokio::test]

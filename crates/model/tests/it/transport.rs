@@ -1,10 +1,13 @@
 //! Connections: injected, shared, reused and let go.
 
+use std::sync::Arc;
+
 use futures::StreamExt;
 use provost_core::Message;
-use provost_model::{ChatModel, ChatRequest, ModelEvent, complete};
-use provost_testkit::{FakeProvider, Reply};
+use provost_model::{ChatModel, ChatRequest, ModelErrorClass, ModelEvent, OutputSchema, complete};
+use provost_testkit::{Failure, FakeProvider, Reply};
 use reqwest::header::{HeaderMap, HeaderValue};
+use serde_json::json;
 
 use crate::harness::{Options, WIRES, drain, model, model_with, texts};
 
@@ -45,6 +48,39 @@ async fn s228_dropping_the_stream_before_the_first_byte_ends_the_request() {
         let (events, failure) = drain(&asked, ask()).await;
         assert_eq!((texts(&events), failure), (vec!["next"], None));
         assert_eq!(provider.connection_count(), 2);
+    }
+}
+
+/// The source tests it twice, for a typed answer goes another way there.
+#[tokio::test]
+async fn s228_an_error_ends_the_stream_and_the_request_with_a_typed_answer_too() {
+    let shape = OutputSchema {
+        name: "answer".to_owned(),
+        description: None,
+        schema: json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
+    };
+    for wire in WIRES {
+        for output in [None, Some(Arc::new(shape.clone()))] {
+            let provider = FakeProvider::start().await;
+            let failing = Reply::text("{").fail_midway(Failure::Overloaded).stall();
+            provider.replies([failing, Reply::text("{\"n\":1}").stall()]);
+            let asked = model(wire, &provider);
+            let request = ChatRequest { output: output.clone(), ..ask() };
+            let mut stream = asked.stream(request.clone());
+            let failure = loop {
+                match stream.next().await.unwrap() {
+                    Ok(_) => {}
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(failure.class, ModelErrorClass::Overloaded);
+            drop(stream);
+            provider.wait_for_abandoned(1).await;
+            let mut stream = asked.stream(request);
+            while !matches!(stream.next().await.unwrap().unwrap(), ModelEvent::Text(_)) {}
+            drop(stream);
+            provider.wait_for_abandoned(2).await;
+        }
     }
 }
 

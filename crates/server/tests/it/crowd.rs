@@ -58,17 +58,14 @@ async fn ten_thousand_viewers_in_a_process_of_their_own() {
     let reading = readers.into_iter().map(|mut reader| {
         let ended = Arc::clone(&ended);
         tokio::spawn(async move {
-            let (mut count, mut sum, mut last) = (0_usize, 0_u64, Block::default());
+            let (mut count, mut seen, mut last) = (0_usize, DefaultHasher::new(), Block::default());
             while let Some(block) = reader.next().await {
                 count += 1;
-                sum = block
-                    .raw
-                    .bytes()
-                    .fold(sum, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+                block.raw.hash(&mut seen);
                 last = block;
             }
             ended.fetch_add(1, Ordering::Relaxed);
-            (count, sum, last.event)
+            (count, seen.finish(), last.event)
         })
     });
     let reading: Vec<_> = reading.collect();

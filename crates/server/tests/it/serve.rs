@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use provost_api::NewTask;
 use provost_server::Limits;
+use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::net::{Served, head, reply};
@@ -39,6 +42,35 @@ async fn answers_keep_browsers_from_guessing() {
     let docs = served.bare("GET /docs", "").await;
     assert!(docs.header("content-security-policy").unwrap().contains("connect-src 'self'"));
     assert!(docs.header("content-type").unwrap().starts_with("text/html"));
+}
+
+/// What is between the first pair of tags.
+fn between<'a>(page: &'a str, tag: &str) -> &'a str {
+    let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+    let inside = page.split_once(open.as_str()).unwrap().1;
+    inside.split_once(close.as_str()).unwrap().0
+}
+
+#[tokio::test]
+async fn the_page_of_the_api_may_run_what_it_holds_and_loads_nothing_from_elsewhere() {
+    let served = Served::start().await;
+    let docs = served.bare("GET /docs", "").await;
+    let (page, policy) = (&docs.body, docs.header("content-security-policy").unwrap());
+    for (tag, directive) in [("script", "script-src"), ("style", "style-src")] {
+        assert_eq!(page.matches(&format!("<{tag}")).count(), 1, "{tag}");
+        let hash = BASE64_STANDARD.encode(Sha256::digest(between(page, tag).as_bytes()));
+        assert!(policy.contains(&format!("{directive} 'sha256-{hash}'")), "{tag}: {policy}");
+    }
+    // What such a policy blocks is not there: handlers and styles in attributes, and what is loaded.
+    let markup = page.replace(between(page, "script"), "").replace(between(page, "style"), "");
+    for blocked in [" on", " style=", " src=", "<link", "<img", "<iframe", "javascript:"] {
+        assert!(!markup.contains(blocked), "{blocked}: {markup}");
+    }
+    let script = between(page, "script");
+    for blocked in ["eval(", "new Function", "import(", "://", "setAttribute(\"style\""] {
+        assert!(!script.contains(blocked), "{blocked}");
+    }
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
 }
 
 #[tokio::test]

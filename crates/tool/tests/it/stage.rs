@@ -67,7 +67,15 @@ pub(crate) fn run_id() -> RunId {
 }
 
 pub(crate) fn cx_with(people: Arc<People>, deps: Deps) -> ToolCx {
-    ToolCx::new(ToolCxParts {
+    ToolCx::new(parts(people, deps))
+}
+
+pub(crate) fn cx_with_state(state: State) -> ToolCx {
+    ToolCx::new(ToolCxParts { state, ..parts(People::who_approve(), Deps::default()) })
+}
+
+fn parts(people: Arc<People>, deps: Deps) -> ToolCxParts {
+    ToolCxParts {
         run_id: run_id(),
         agent: "lead/clerk".into(),
         call_id: "call_1".to_owned(),
@@ -80,7 +88,7 @@ pub(crate) fn cx_with(people: Arc<People>, deps: Deps) -> ToolCx {
         deps,
         state: State::default(),
         outside: people,
-    })
+    }
 }
 
 pub(crate) fn cx() -> ToolCx {

@@ -1,5 +1,9 @@
 //! Groups of tools.
 
+mod dynamic;
+mod search;
+mod wrapped;
+
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -125,4 +129,18 @@ async fn s212_a_tool_of_a_set_is_found_by_name_and_runs() {
     let output = stage::run(found, stage::cx(), json!({})).await;
     assert_eq!(output.unwrap().to_text(), "write ran");
     assert!(!tools.iter().any(|tool| tool.spec().name() == "delete"));
+}
+
+/// The first of a set's tools with this name.
+async fn get(set: &dyn Toolset, cx: &ToolsetCx, name: &str) -> Arc<dyn Tool> {
+    let tools = set.tools(cx).await.unwrap();
+    tools.into_iter().find(|tool| tool.spec().name() == name).unwrap()
+}
+
+/// Why a set does not give its tools.
+async fn refusal(set: &dyn Toolset, cx: &ToolsetCx) -> String {
+    match set.tools(cx).await {
+        Ok(_) => panic!("it worked"),
+        Err(error) => error.to_string(),
+    }
 }

@@ -80,7 +80,7 @@ async fn a_childs_question_reaches_whoever_answers_for_its_parent_with_the_real_
     let note = Arc::clone(&asked);
     let agent = lead(&above, &careful(&below, &count));
     let run = agent.run("go").on_approval(OnApproval::ask(move |request| {
-        note.lock().unwrap().push(request.call.name.clone());
+        note.lock().unwrap().push(request.call.name);
         async { Ok(ApprovalDecision::Approve) }
     }));
     run.await.unwrap();

@@ -170,7 +170,8 @@ fn message(given: Option<&str>) -> Result<String, Problem> {
     Ok(text)
 }
 
-fn money(text: &str) -> Result<Money, Problem> {
+/// Dollars.
+pub(crate) fn money(text: &str) -> Result<Money, Problem> {
     let money = serde_json::json!({ "amount": text, "currency": "USD" });
     serde_json::from_value(money).map_err(|_error| {
         Problem::invalid(format!("`{text}` is no amount of money")).help("write --budget 0.50")

@@ -195,6 +195,8 @@ mod tests {
             seq: 1,
             epoch: 1,
             attempt: 1,
+            agent: None,
+            call_id: None,
             kind: kind.to_owned(),
             at: at.into(),
             data: None,

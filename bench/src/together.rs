@@ -1,0 +1,151 @@
+//! Agents that use agents: a child must cost what a run costs.
+//!
+//! The floor starts as many runs of the same agent directly. In memory that is a task of the runtime for each; durably it is a
+//! command for each.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use provost_agent::{Agent, FanOut};
+use provost_core::work::{AgentCommand, Namespace};
+use provost_core::{Part, RunId};
+use provost_engine::Engine;
+use provost_model::{ScriptedModel, call, text};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::disk::fresh;
+use crate::engine;
+use crate::measure::Pairs;
+use crate::table::{Table, Unit};
+use crate::{Plan, Result};
+
+/// Children of one call.
+const CHILDREN: usize = 1000;
+/// What a child may cost beside a run.
+const CHILD_MAX: f64 = 1.2;
+/// Runs that the engine carries at once.
+const CAPACITY: usize = 64;
+
+/// Measures a fan-out against as many runs.
+pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut in_memory = Pairs::default();
+    for _ in 0..plan.pick(15, 3) {
+        let floor = runtime.block_on(directly())?;
+        let ours = runtime.block_on(split())?;
+        in_memory.push(ours, floor);
+    }
+    let what = "fan-out of 1,000 children in memory: time";
+    table.ratio_at_most(what, Unit::Time, &in_memory, CHILD_MAX);
+    let mut durable = Pairs::default();
+    for _ in 0..plan.pick(5, 1) {
+        let floor = runtime.block_on(durably(dir, commands()))?;
+        let ours = runtime.block_on(durably(dir, vec![said(split_into(CHILDREN))]))?;
+        durable.push(ours.as_secs_f64(), floor.as_secs_f64());
+    }
+    let what = "fan-out of 1,000 children, durable: time";
+    table.ratio_at_most(what, Unit::Time, &durable, CHILD_MAX);
+    Ok(())
+}
+
+/// What makes the lead split its work, before the number of tasks.
+const SPLIT: &str = "split ";
+
+fn tasks(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("task {number}")).collect()
+}
+
+fn split_into(count: usize) -> String {
+    format!("{SPLIT}{count}")
+}
+
+/// An agent that answers at once, or splits what it is told to split among others that do.
+fn lead() -> Result<Agent> {
+    let below = ScriptedModel::answering(|_, _| text("done")).forgetful();
+    let above = ScriptedModel::answering(|request, _| {
+        let last = request.messages.last().map(|last| last.text()).unwrap_or_default();
+        match last.strip_prefix(SPLIT).and_then(|count| count.parse().ok()) {
+            Some(count) => call("each", json!({ "tasks": tasks(count) })),
+            None => text("done"),
+        }
+    });
+    let child = Agent::builder("child", below).build()?;
+    let each = FanOut::new("each", "Does many things").max_items(CHILDREN).concurrency(CAPACITY);
+    Ok(Agent::builder("default", above.forgetful()).fan_out(&child, each).build()?)
+}
+
+/// As many runs, started by hand, so many at once.
+async fn directly() -> Result<f64> {
+    let agent = Agent::builder("child", ScriptedModel::answering(|_, _| text("done")).forgetful())
+        .build()?;
+    let turns = Arc::new(Semaphore::new(CAPACITY));
+    let began = Instant::now();
+    let mut running = Vec::with_capacity(CHILDREN);
+    for task in tasks(CHILDREN) {
+        let (agent, turns) = (agent.clone(), Arc::clone(&turns));
+        running.push(tokio::spawn(async move {
+            let _turn = turns.acquire_owned().await;
+            agent.run(task).await
+        }));
+    }
+    for run in running {
+        run.await??;
+    }
+    Ok(began.elapsed().as_secs_f64())
+}
+
+async fn split() -> Result<f64> {
+    let agent = lead()?;
+    let began = Instant::now();
+    let result = agent.run(split_into(CHILDREN)).await?;
+    let took = began.elapsed().as_secs_f64();
+    if result.tool_results.iter().any(|result| result.is_error) {
+        return Err("the fan-out failed".into());
+    }
+    Ok(took)
+}
+
+fn said(text: String) -> AgentCommand {
+    AgentCommand { message: vec![Part::text(text)], new_task: true, ..AgentCommand::default() }
+}
+
+fn commands() -> Vec<AgentCommand> {
+    tasks(CHILDREN).into_iter().map(said).collect()
+}
+
+/// The time from the first command to the end of the last run.
+async fn durably(dir: &Path, commands: Vec<AgentCommand>) -> Result<Duration> {
+    let dir = fresh(dir)?;
+    let engine = engine::open(dir.path(), CAPACITY, engine::always(lead()?)).await?;
+    let worker = engine.start().await?;
+    // Both classes are there, and as wide as the engine, before anything is measured.
+    run_all(&engine, vec![said(split_into(2))]).await?;
+    engine::widen(&engine, CAPACITY as u64).await?;
+    let took = run_all(&engine, commands).await?;
+    worker.stop(Duration::ZERO).await;
+    Ok(took)
+}
+
+async fn run_all(engine: &Engine, commands: Vec<AgentCommand>) -> Result<Duration> {
+    let namespace = Namespace::default();
+    let began = Instant::now();
+    let mut accepting = Vec::with_capacity(commands.len());
+    for command in commands {
+        let (engine, namespace) = (engine.clone(), namespace.clone());
+        accepting.push(tokio::spawn(async move { engine.accept(&namespace, command).await }));
+    }
+    let mut runs: Vec<RunId> = Vec::new();
+    for accepted in accepting {
+        runs.push(accepted.await??.run);
+    }
+    for run in runs {
+        let run = engine::good(engine.wait(&namespace, run).await?)?;
+        let result: Value = serde_json::from_str(run.result.as_deref().unwrap_or("{}"))?;
+        if result["text"] != "done" {
+            return Err(format!("a run answered {}", result["text"]).into());
+        }
+    }
+    Ok(began.elapsed())
+}

@@ -1,0 +1,36 @@
+//! The runs below: what they use, and their end with the run.
+
+use provost_core::{LimitReached, StopReason};
+
+use super::Driver;
+use crate::error::Error;
+use crate::run::Feed;
+
+impl Driver {
+    /// A limit of a run above is used up: no further request may start.
+    pub(super) fn stop_at(&mut self, reached: LimitReached) -> Result<(), Error> {
+        self.tell_limit(reached);
+        let (reason, at) = (StopReason::Limit, self.now());
+        self.feed(Feed::Stopped { partial: None, cost: None, reason, at })?;
+        Ok(())
+    }
+
+    /// Counts what runs below have used.
+    pub(super) fn count_children(&mut self) -> Result<(), Error> {
+        let Some(host) = &self.cx.children else { return Ok(()) };
+        for (child, used) in host.take_used() {
+            if !self.run.counts_child(child) {
+                self.feed(Feed::ChildUsed { child, used })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what the run has started and nobody asked for, and counts it.
+    pub(super) async fn close_children(&mut self) -> Result<(), Error> {
+        if let (Some(local), Some(host)) = (&self.cx.local, &self.cx.children) {
+            host.note(&local.close().await);
+        }
+        self.count_children()
+    }
+}
