@@ -249,6 +249,7 @@ impl<'a> Said<'a> {
         Origin {
             provenance: self.command.input_provenance.clone().unwrap_or_default(),
             routing: self.command.routing.clone(),
+            extra_system_prompt: self.command.extra_system_prompt.clone(),
         }
     }
 }
@@ -260,6 +261,9 @@ pub(crate) struct Origin {
     pub(crate) provenance: InputProvenance,
     #[serde(default)]
     pub(crate) routing: RoutingContext,
+    /// What its command adds to the agent's instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) extra_system_prompt: Option<String>,
 }
 
 impl Origin {
@@ -269,7 +273,9 @@ impl Origin {
 
     /// May two waiting messages become one turn?
     pub(crate) fn can_merge(&self, other: &Self) -> bool {
-        self.provenance.can_merge(&other.provenance) && self.routing.can_merge(&other.routing)
+        self.provenance.can_merge(&other.provenance)
+            && self.routing.can_merge(&other.routing)
+            && self.extra_system_prompt == other.extra_system_prompt
     }
 }
 

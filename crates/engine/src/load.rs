@@ -15,6 +15,7 @@ use serde::Deserialize;
 use crate::agent::ProfileKey;
 use crate::child::Birth;
 use crate::error::EngineError;
+use crate::input::Origin;
 use crate::journal::{JournalState, OpenStep, StoredMessage};
 use crate::state::word;
 use crate::{message, record, snapshot, transcript};
@@ -69,6 +70,13 @@ fn extra_instructions(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Arc<str>>,
     struct Extra {
         #[serde(default)]
         extra_system_prompt: Option<Arc<str>>,
+    }
+    // A command that goes on with a task has its own.
+    let inputs = input::first_of_run(tx, run.id)?;
+    let first = inputs.first().map(Origin::of).transpose()?;
+    let own = first.and_then(|origin| origin.extra_system_prompt);
+    if let Some(own) = own.filter(|own| !own.is_empty()) {
+        return Ok(Some(own.into()));
     }
     let Some(task) = task::get(tx, run.task_id)? else { return Ok(None) };
     let Extra { extra_system_prompt } = serde_json::from_str(&task.command)?;

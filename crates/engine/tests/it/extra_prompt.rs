@@ -52,6 +52,10 @@ async fn it_comes_behind_the_agents_own_and_only_in_the_runs_of_its_task() {
     let later = stage.say("a", "and now?").await.run;
     assert_ne!(later, run);
     assert_eq!(text(&stage.wait(later).await), format!("You are a clerk.\n\n{ADDED}"));
+    // A command that goes on with it may bring its own.
+    let other = stage.engine.accept(&stage.namespace, with_extra("a", "be long")).await.unwrap();
+    let own = ADDED.replace("be brief", "be long");
+    assert_eq!(text(&stage.wait(other.run).await), format!("You are a clerk.\n\n{own}"));
     let edits =
         ForkEdits::from(provost_engine::ForkEdit::Instead(vec![provost_core::Part::text("x")]));
     let fork = stage.engine.fork(&stage.namespace, run, None, edits).await.unwrap();

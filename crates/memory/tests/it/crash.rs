@@ -1,5 +1,6 @@
 //! A process is killed at every place of a job; the next one does the job, and nothing is lost or doubled.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use serde_json::json;
 const FILE_VARIABLE: &str = "PROVOST_MEMORY_TEST_FILE";
 /// The variable that tells it how far its clock is ahead.
 const SHIFT_VARIABLE: &str = "PROVOST_MEMORY_TEST_SHIFT_MS";
+/// The signal that a failpoint ends the process with.
+const SIGKILL: i32 = 9;
 /// Long enough for any process of this test.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Later than every lease and every wait before another try.
@@ -111,7 +114,7 @@ async fn a_kill_at_any_place_neither_loses_nor_doubles() {
         };
         let killed = start(&path, 0, &rule);
         let status = killed.wait(PATIENCE).await.unwrap();
-        assert!(!status.success(), "{place}: {:?}", killed.lines());
+        assert_eq!(status.signal(), Some(SIGKILL), "{place}: {:?}", killed.lines());
         let next = start(&path, HOURS_LATER_MS, "");
         let status = next.wait(PATIENCE).await.unwrap();
         assert!(status.success(), "{place}: {:?}", next.lines());
