@@ -18,8 +18,10 @@ mod growth;
 mod hand;
 mod machine;
 mod many;
+mod mcp;
 mod measure;
 mod ours;
+mod recall;
 mod recover;
 mod rounds;
 mod server;
@@ -43,7 +45,7 @@ const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] 
   --quick          fewer repetitions: a look, not a verdict
   --strict         exit with 1 if a limit is missed or could not be measured
   --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many,
-                   together, api
+                   together, recall, mcp, api
   --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
 
 /// How much to measure.
@@ -73,7 +75,7 @@ enum Measure {
     Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 14] = [
     Section { name: "rounds", measure: Measure::Served(rounds::measure) },
     Section { name: "crowd", measure: Measure::Served(crowd::measure) },
     Section { name: "stream", measure: Measure::Served(stream::measure) },
@@ -85,6 +87,8 @@ const SECTIONS: [Section; 12] = [
     Section { name: "growth", measure: Measure::Stored(growth::measure) },
     Section { name: "many", measure: Measure::Stored(many::measure) },
     Section { name: "together", measure: Measure::Stored(together::measure) },
+    Section { name: "recall", measure: Measure::Stored(recall::measure) },
+    Section { name: "mcp", measure: Measure::Alone(mcp::measure) },
     Section { name: "api", measure: Measure::Stored(api::measure) },
 ];
 
@@ -104,6 +108,7 @@ fn main() -> ExitCode {
 fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
         [server::COMMAND] => server::serve()?,
+        [mcp::COMMAND] => mcp::serve()?,
         [crowd::COMMAND, side, url] => crowd::run(side, url)?,
         [durable::COMMAND, side, url, dir] => durable::run(side, url, dir)?,
         [recover::COMMAND, part, url, dir] => recover::run(part, url, dir)?,

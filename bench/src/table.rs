@@ -120,6 +120,18 @@ impl Table {
         });
     }
 
+    /// The same for a number that must be reached.
+    pub(crate) fn at_least(&mut self, what: &str, unit: Unit, ours: f64, limit: f64) {
+        self.rows.push(Row {
+            what: what.to_owned(),
+            ours: unit.show(ours),
+            floor: String::new(),
+            ratio: String::new(),
+            limit: format!(">= {}", unit.show(limit)),
+            verdict: verdict(ours >= limit),
+        });
+    }
+
     /// A fact.
     pub(crate) fn info(&mut self, what: &str, fact: impl Into<String>) {
         self.plain(what, fact.into(), Verdict::Info);

@@ -108,8 +108,8 @@ pub mod __private {
 /// The pages of `docs/` whose examples are compiled and run with the documentation of this crate.
 #[cfg(doctest)]
 mod docs {
-    #[doc = include_str!("../../../docs/coming-from/agent-sdk.md")]
-    mod agent_sdk {}
+    #[doc = include_str!("../../../docs/coming-from/joakimcarlsson-ai.md")]
+    mod joakimcarlsson_ai {}
     #[doc = include_str!("../../../docs/agents-together.md")]
     mod agents_together {}
     #[doc = include_str!("../../../docs/teams.md")]

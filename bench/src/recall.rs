@@ -1,14 +1,9 @@
-//! Measures the SQLite store: batched inserts, hybrid search, and how much of the exact answer it finds.
-//!
-//! `cargo run --release -p provost-memory --example measure [memories]`
+//! Searching what is remembered: batched inserts, hybrid search, and how much of the exact answer it finds.
 //!
 //! Vectors are drawn around topics, as embeddings of real sentences are; texts follow Zipf's law over 20,000 words. The exact
 //! answer is that of the store in memory, which compares every full vector.
 
-#![expect(clippy::print_stdout, reason = "a program that reports")]
-
-use std::error::Error;
-use std::sync::Arc;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use provost_core::Env;
@@ -17,10 +12,18 @@ use provost_memory::{
     Vector,
 };
 
+use crate::disk::fresh;
+use crate::measure::{median, percentile};
+use crate::table::{Table, Unit};
+use crate::{Plan, Result};
+
 const DIMENSIONS: usize = 384;
-const MEMORIES_DEFAULT: usize = 100_000;
+const MEMORIES: usize = 100_000;
 const BATCH: usize = 1000;
 const QUERIES: usize = 200;
+const SEARCH_SECONDS_MAX: f64 = 20e-3;
+const RECALL_MIN: f64 = 0.95;
+const INSERTS_MIN: f64 = 10_000.0;
 const WORDS: usize = 20_000;
 const TOPICS: usize = 500;
 const TOP: usize = 10;
@@ -91,32 +94,16 @@ fn add(entries: &[Entry]) -> Batch {
     Batch { changes, done: None }
 }
 
-async fn timed(
-    store: &dyn MemoryStore,
-    owner: &Owner,
-    queries: impl Iterator<Item = Query>,
-) -> Result<Vec<Duration>, Box<dyn Error>> {
-    let mut times = Vec::new();
-    for query in queries {
-        let started = Instant::now();
-        store.search(owner, &query).await?;
-        times.push(started.elapsed());
-    }
-    Ok(times)
-}
-
-fn report(what: &str, mut times: Vec<Duration>) {
-    times.sort();
-    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-    println!("{what:<17} p50 {:.2} ms, p95 {:.2} ms, p99 {:.2} ms", at(0.5), at(0.95), at(0.99));
-}
-
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let memories = std::env::args().nth(1).map_or(Ok(MEMORIES_DEFAULT), |text| text.parse())?;
-    let folder = tempfile::tempdir()?;
+/// Measures inserts, searches and recall.
+pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let folder = fresh(dir)?;
     let path = folder.path().join("memory.db");
-    let (store, exact) = (Arc::new(SqliteMemoryStore::open(&path)?), InMemoryStore::new());
+    runtime.block_on(search(plan.pick(MEMORIES, MEMORIES / 10), &path, table))
+}
+
+async fn search(memories: usize, path: &Path, table: &mut Table) -> Result<()> {
+    let (store, exact) = (SqliteMemoryStore::open(path)?, InMemoryStore::new());
     let (owner, source) = (Owner::new("measured")?, Source::new());
     let mut inserting = Duration::ZERO;
     let mut left = memories;
@@ -129,50 +116,34 @@ async fn main() -> Result<(), Box<dyn Error>> {
         inserting += started.elapsed();
         exact.apply(&owner, add(&entries)).await?;
     }
-    let bytes = std::fs::metadata(&path)?.len();
-    println!("memories          {memories} x {DIMENSIONS} numbers, {} MiB", bytes >> 20);
-    println!(
-        "inserts           {:.0}/s in batches of {BATCH}",
-        memories as f64 / inserting.as_secs_f64()
-    );
-    let queries: Vec<_> = (0..QUERIES)
-        .map(|_| Query {
-            text: source.text(6),
-            vector: Some(source.vector()),
-            limit: TOP,
-            ..Query::default()
-        })
-        .collect();
+    let what = format!("{memories} memories of {DIMENSIONS} dimensions");
+    let inserted = memories as f64 / inserting.as_secs_f64();
+    table.at_least(&format!("{what}: inserts in batches"), Unit::PerSecond, inserted, INSERTS_MIN);
+    let query = |_| Query {
+        text: source.text(6),
+        vector: Some(source.vector()),
+        limit: TOP,
+        ..Query::default()
+    };
+    let queries: Vec<Query> = (0..QUERIES).map(query).collect();
     let started = Instant::now();
     store.search(&owner, &queries[0]).await?;
-    println!(
-        "first search      {:.0} ms, with the reading of the index",
-        started.elapsed().as_secs_f64() * 1e3
-    );
-    let mut times = Vec::new();
-    let mut recalled = 0;
-    let mut wanted = 0;
+    let first = started.elapsed().as_secs_f64();
+    let (mut times, mut recalled, mut wanted) = (Vec::new(), 0, 0);
     for query in &queries {
         let started = Instant::now();
         let found = store.search(&owner, query).await?;
-        times.push(started.elapsed());
+        times.push(started.elapsed().as_secs_f64());
         let best = exact.search(&owner, query).await?;
         wanted += best.len();
         let is_found = |id| found.iter().any(|found| found.memory.id == id);
         recalled += best.iter().filter(|best| is_found(best.memory.id)).count();
     }
-    report("hybrid search", times);
-    println!(
-        "recall@{TOP}         {:.4} against exact, {QUERIES} queries",
-        recalled as f64 / wanted as f64
-    );
-    let by_words = |query: &Query| Query { vector: None, ..query.clone() };
-    let by_meaning = |query: &Query| Query { text: String::new(), ..query.clone() };
-    report("by words only", timed(&*store, &owner, queries.iter().map(by_words)).await?);
-    report("by meaning only", timed(&*store, &owner, queries.iter().map(by_meaning)).await?);
-    let started = Instant::now();
-    store.apply(&owner, add(&[source.entry(&owner)])).await?;
-    store.search(&owner, &queries[0]).await?;
-    println!("write, then find  {:.2} ms", started.elapsed().as_secs_f64() * 1e3);
+    let p50 = median(times.clone());
+    table.at_most(&format!("{what}: hybrid search, p50"), Unit::Time, p50, SEARCH_SECONDS_MAX);
+    table.number(&format!("{what}: hybrid search, p95"), Unit::Time, percentile(times, 0.95));
+    let recall = recalled as f64 / wanted as f64;
+    table.at_least(&format!("{what}: recall@{TOP}"), Unit::Times, recall, RECALL_MIN);
+    table.number(&format!("{what}: first search after opening"), Unit::Time, first);
     Ok(())
 }

@@ -1,12 +1,9 @@
-//! What a pooled call costs beside a raw call of `rmcp`, to the same program: prints both medians in microseconds.
-//!
-//! Usage: `cargo run --release -p provost-mcp --example pooled_call [calls]`. The server is this program itself.
+//! What a pooled MCP call costs beside a raw call of `rmcp` to the same program. The server is this program itself.
 
-use std::error::Error;
 use std::io::{BufRead, Write};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::BoxFuture;
 use provost_core::work::EffectKey;
@@ -20,30 +17,27 @@ use rmcp::model::CallToolRequestParams;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-const SERVE: &str = "serve";
-const CALLS_DEFAULT: usize = 2000;
+use crate::measure::Pairs;
+use crate::table::{Table, Unit};
+use crate::{Plan, Result};
+
+/// Starts this program as the server.
+pub(crate) const COMMAND: &str = "mcp-server";
 /// Calls of each kind before anything is measured.
 const WARM_UP: usize = 50;
+/// What the pool, the guard and the bounds may cost.
+const EXCESS_SECONDS_MAX: f64 = 100e-6;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let argument = std::env::args().nth(1);
-    if argument.as_deref() == Some(SERVE) {
-        return serve();
-    }
-    let calls = argument.and_then(|calls| calls.parse().ok()).unwrap_or(CALLS_DEFAULT);
-    let runtime = tokio::runtime::Runtime::new()?;
-    let (raw, pooled) = runtime.block_on(measure(calls))?;
-    let line = json!({
-        "calls": calls,
-        "raw_us": raw.as_secs_f64() * 1e6,
-        "pooled_us": pooled.as_secs_f64() * 1e6,
-    });
-    writeln!(std::io::stdout(), "{line}")?;
+/// Measures both, one after the other, so that they meet the same machine.
+pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let pairs = runtime.block_on(both(plan.pick(3000, 300)))?;
+    table.excess_at_most("a pooled MCP call", Unit::Time, &pairs, EXCESS_SECONDS_MAX);
     Ok(())
 }
 
 /// The smallest server there can be: one tool that repeats what it is told.
-fn serve() -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve() -> Result<()> {
     let mut out = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line?)?;
@@ -75,12 +69,12 @@ fn serve() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn measure(calls: usize) -> Result<(Duration, Duration), Box<dyn Error>> {
+async fn both(calls: usize) -> Result<Pairs> {
     let program = std::env::current_exe()?;
     let program = program.to_str().ok_or("the program's path is no text")?;
 
     let mut command = tokio::process::Command::new(program);
-    command.arg(SERVE).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    command.arg(COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn()?;
     let (Some(output), Some(input)) = (child.stdout.take(), child.stdin.take()) else {
         return Err("the server has no pipes".into());
@@ -88,7 +82,7 @@ async fn measure(calls: usize) -> Result<(Duration, Duration), Box<dyn Error>> {
     let raw = ().serve((output, input)).await?;
 
     let pool = McpPool::new();
-    let tools = pool.toolset(McpServer::stdio("bench", program).arg(SERVE))?;
+    let tools = pool.toolset(McpServer::stdio("bench", program).arg(COMMAND))?;
     let cx = ToolsetCx {
         run_id: Env::system().id(),
         agent: "bench".into(),
@@ -99,7 +93,7 @@ async fn measure(calls: usize) -> Result<(Duration, Duration), Box<dyn Error>> {
     let tool = tools.tools(&cx).await.map_err(|error| error.to_string())?.remove(0);
 
     let arguments = json!({ "words": "so it goes" });
-    let (mut raws, mut pooleds) = (Vec::new(), Vec::new());
+    let mut pairs = Pairs::default();
     // One after the other, so that both meet the same machine.
     for at in 0..calls + WARM_UP {
         let start = Instant::now();
@@ -111,18 +105,12 @@ async fn measure(calls: usize) -> Result<(Duration, Duration), Box<dyn Error>> {
         call(&tool, &arguments).await.map_err(|error| error.to_string())?;
         let pooled_took = start.elapsed();
         if at >= WARM_UP {
-            raws.push(raw_took);
-            pooleds.push(pooled_took);
+            pairs.push(pooled_took.as_secs_f64(), raw_took.as_secs_f64());
         }
     }
     pool.close().await;
     raw.cancel().await?;
-    Ok((median(raws), median(pooleds)))
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
+    Ok(pairs)
 }
 
 /// A call as a run makes it: through the guard.
