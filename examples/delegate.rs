@@ -7,8 +7,9 @@ use serde_json::json;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let researcher_model =
-        ScriptedModel::new().turn(text("Oslo has 717,000 people.")).turn(text("It rains in Bergen."));
+    let researcher_model = ScriptedModel::new()
+        .turn(text("Oslo has 717,000 people."))
+        .turn(text("It rains in Bergen."));
     let researcher = Agent::builder("researcher", researcher_model)
         .instructions("You find one fact and answer in one sentence.")
         .build()?;

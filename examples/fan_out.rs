@@ -20,7 +20,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .turn(call("review_each", json!({ "tasks": files })))
         .turn(text("Two files are fine, one could not be read."));
     let lead = Agent::builder("lead", lead_model.clone())
-        .fan_out(&reviewer, FanOut::new("review_each", "Reviews files").concurrency(2).max_items(20))
+        .fan_out(
+            &reviewer,
+            FanOut::new("review_each", "Reviews files").concurrency(2).max_items(20),
+        )
         .build()?;
 
     let result = lead.run("Review everything.").await?;

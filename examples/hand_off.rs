@@ -17,9 +17,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .hand_off(&billing_slot, HandOffTo::new("Money questions").history(HistoryPolicy::LastN(8)))
         .max_hand_offs(4)
         .build()?;
-    let billing_model = ScriptedModel::new().turn(
-        call("transfer_to_front", json!({"reason": "done here"})).text("You owe nothing."),
-    );
+    let billing_model = ScriptedModel::new()
+        .turn(call("transfer_to_front", json!({"reason": "done here"})).text("You owe nothing."));
     let billing = Agent::builder("billing", billing_model)
         .instructions("You know every bill.")
         .hand_off(&front, HandOffTo::new("Everything else"))

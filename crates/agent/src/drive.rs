@@ -72,9 +72,7 @@ pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
         let outcome = outcome.unwrap_or_else(|panic| Err(Error::Bug(panic_text(&*panic))));
         let mut outcome = outcome.and_then(|outcome| cx.check_answer(outcome));
         // However it ended: nothing that it started is left behind.
-        if let Some(local) = &cx.local {
-            local.close().await;
-        }
+        cx.close_below().await;
         cx.close_team(&outcome).await;
         let unanswered = cx.control.close();
         if unanswered > 0 {
@@ -133,7 +131,15 @@ async fn live(cx: &Arc<Cx>, begin: Begin, input: &str) -> Result<Outcome, Error>
     drop(entering);
     match entered {
         Ok(entered) => match entered? {
-            Entered::Ready(mut driver) => driver.run(&mut interrupt).await,
+            Entered::Ready(mut driver) => {
+                let outcome = driver.run(&mut interrupt).await;
+                // Another agent had the conversation last: the team that it leads ends with the run, too.
+                if !Arc::ptr_eq(cx, &driver.cx) && cx.seat.is_none() {
+                    driver.cx.close_below().await;
+                    driver.cx.close_team(&outcome).await;
+                }
+                outcome
+            }
             Entered::Over(outcome) => Ok(*outcome),
         },
         Err(StopReason::Limit) => Err(no_time(wall, "all of it before the first step")),
@@ -241,6 +247,7 @@ impl Driver {
                 Ok(next) => match next? {
                     Next::GoOn => {}
                     Next::Suspend if Box::pin(self.keep_team(interrupt)).await? => {
+                        self.keep_children().await?;
                         return self.suspend();
                     }
                     Next::Suspend => {}

@@ -100,7 +100,8 @@ impl RunHandle {
     /// Answers a question of the run. The first answer counts.
     pub fn decide(&self, id: ApprovalId, decision: ApprovalDecision) -> Result<(), HandleError> {
         let mut inbox = self.control.lock();
-        if inbox.closed {
+        // A run that takes no more messages may still wait for those below it, and they for an answer.
+        if inbox.over {
             return Err(HandleError::Ended);
         }
         match inbox.questions.get_mut(&id) {
@@ -133,7 +134,10 @@ struct Inbox {
     /// Questions that were asked, with their first answer.
     questions: HashMap<ApprovalId, Option<ApprovalDecision>>,
     paused: bool,
+    /// No more messages are taken.
     closed: bool,
+    /// Nobody reads the events any more.
+    over: bool,
 }
 
 impl Control {
@@ -180,8 +184,11 @@ impl Control {
     /// Takes nothing more; tells how many accepted messages nobody will answer.
     pub(crate) fn close(&self) -> usize {
         let mut inbox = self.lock();
-        inbox.closed = true;
-        inbox.steer.len() + inbox.follow_up.len()
+        (inbox.closed, inbox.over) = (true, true);
+        let unanswered = inbox.steer.len() + inbox.follow_up.len();
+        drop(inbox);
+        self.changed.notify_waiters();
+        unanswered
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -198,9 +205,14 @@ impl Control {
         self.lock().questions.insert(id, None);
     }
 
-    /// Waits for the answer to a question.
+    /// Waits for the answer to a question; it is no, where the run whose events tell of it ended first.
     pub(crate) async fn decision(&self, id: ApprovalId) -> ApprovalDecision {
-        self.wait(|inbox| inbox.questions.get(&id).cloned().flatten()).await
+        let unasked = || ApprovalDecision::Deny { reason: "nobody was left to ask".to_owned() };
+        let answer = |inbox: &mut Inbox| {
+            let answer = inbox.questions.get(&id).cloned().flatten();
+            answer.or_else(|| inbox.over.then(unasked))
+        };
+        self.wait(answer).await
     }
 
     async fn wait<T>(&self, mut ready: impl FnMut(&mut Inbox) -> Option<T>) -> T {

@@ -12,15 +12,40 @@ use provost_core::{AgentUsed, LimitKind, LimitReached, Limits, Money, Usage};
 pub(crate) struct Pot {
     above: Option<Arc<Pot>>,
     limits: Limits,
-    used: Mutex<Sum>,
+    used: Mutex<Used>,
 }
 
+#[derive(Debug, Default)]
+struct Used {
+    all: Sum,
+    /// The part of it that was before the limits were extended: it does not count for them any more.
+    before: Sum,
+}
+
+/// What was used.
 #[derive(Debug, Clone, Default)]
-struct Sum {
-    turns: u32,
-    usage: Usage,
-    cost: Option<Money>,
-    unpriced_calls: u32,
+pub(crate) struct Sum {
+    /// Model calls.
+    pub(crate) turns: u32,
+    pub(crate) usage: Usage,
+    pub(crate) cost: Option<Money>,
+    pub(crate) unpriced_calls: u32,
+}
+
+impl Sum {
+    fn add(&mut self, more: &Self) {
+        self.turns += more.turns;
+        self.usage += more.usage;
+        self.unpriced_calls += more.unpriced_calls;
+        match (self.cost, more.cost) {
+            (_, None) => {}
+            (None, Some(cost)) => self.cost = Some(cost),
+            (Some(old), Some(cost)) => match old.plus(cost) {
+                Ok(new) => self.cost = Some(new),
+                Err(_) => self.unpriced_calls += 1,
+            },
+        }
+    }
 }
 
 impl Pot {
@@ -30,20 +55,26 @@ impl Pot {
 
     /// Adds one model call, here and in all runs above.
     pub(crate) fn add(&self, usage: Usage, cost: Option<Money>) {
+        let unpriced_calls = u32::from(cost.is_none());
+        self.add_all(&Sum { turns: 1, usage, cost, unpriced_calls });
+    }
+
+    /// Goes on with a run that had used something before, here and in all runs above.
+    pub(crate) fn go_on(&self, all: &Sum, before: Sum) {
+        self.add_all(all);
+        self.lock().before = before;
+    }
+
+    /// The limits start again: the same amount of everything once more.
+    pub(crate) fn extend(&self) {
+        let mut used = self.lock();
+        used.before = used.all.clone();
+    }
+
+    fn add_all(&self, more: &Sum) {
         let mut pot = Some(self);
         while let Some(this) = pot {
-            let mut sum = this.lock();
-            sum.turns += 1;
-            sum.usage += usage;
-            match (sum.cost, cost) {
-                (_, None) => sum.unpriced_calls += 1,
-                (None, Some(cost)) => sum.cost = Some(cost),
-                (Some(old), Some(cost)) => match old.plus(cost) {
-                    Ok(new) => sum.cost = Some(new),
-                    Err(_) => sum.unpriced_calls += 1,
-                },
-            }
-            drop(sum);
+            this.lock().all.add(more);
             pot = this.above.as_deref();
         }
     }
@@ -62,17 +93,19 @@ impl Pot {
 
     /// All of it, as one agent's.
     pub(crate) fn used_as(&self, agent: &str) -> AgentUsed {
-        let Sum { turns, usage, cost, unpriced_calls } = self.lock().clone();
+        let Sum { turns, usage, cost, unpriced_calls } = self.lock().all.clone();
         AgentUsed { agent: agent.to_owned(), turns, usage, cost, unpriced_calls }
     }
 
     fn spent(&self) -> Option<LimitReached> {
-        let sum = self.lock();
-        let limits = &self.limits;
+        let used = self.lock();
+        let (all, before, limits) = (&used.all, &used.before, &self.limits);
+        let input = all.usage.input.saturating_sub(before.usage.input);
+        let output = all.usage.output.saturating_sub(before.usage.output);
         let counts = [
-            (LimitKind::InputTokens, limits.input_tokens, sum.usage.input),
-            (LimitKind::OutputTokens, limits.output_tokens, sum.usage.output),
-            (LimitKind::TotalTokens, limits.total_tokens, sum.usage.total()),
+            (LimitKind::InputTokens, limits.input_tokens, input),
+            (LimitKind::OutputTokens, limits.output_tokens, output),
+            (LimitKind::TotalTokens, limits.total_tokens, input.saturating_add(output)),
         ];
         for (limit, allowed, used) in counts {
             if let Some(allowed) = allowed.filter(|allowed| used >= *allowed) {
@@ -80,7 +113,10 @@ impl Pot {
                 return Some(LimitReached { limit, allowed, used });
             }
         }
-        let (allowed, used) = (limits.cost?, sum.cost?);
+        let (allowed, cost) = (limits.cost?, all.cost?);
+        let before = before.cost.filter(|before| before.currency == cost.currency);
+        let amount = before.map_or(cost.amount, |before| cost.amount - before.amount);
+        let used = Money { amount, ..cost };
         let reached = used.currency == allowed.currency && used.amount >= allowed.amount;
         reached.then(|| LimitReached {
             limit: LimitKind::Cost,
@@ -89,7 +125,7 @@ impl Pot {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Sum> {
+    fn lock(&self) -> MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

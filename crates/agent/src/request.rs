@@ -185,6 +185,15 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
+    /// Lowers the rounds of tool calls of this run; what its agent allows is never raised.
+    pub fn at_most_turns(mut self, turns: u32) -> Self {
+        let mut limits =
+            self.options.limits.take().unwrap_or_else(|| self.agent.core.limits.clone());
+        limits.turns = below::fewer(Some(turns), limits.turns);
+        self.options.limits = Some(limits);
+        self
+    }
+
     /// Uses another model for this run.
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.options.model = Some(Arc::new(model));

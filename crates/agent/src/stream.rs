@@ -121,7 +121,7 @@ impl EventQueue {
             of_below.unwrap_or_else(|| Arc::clone(waiting.agent.as_ref().unwrap_or(&self.agent)));
         let event = Event { v: EVENT_VERSION, run_id: self.run_id, seq, at, agent, kind };
         if let Some(Upward { queue, call_id }) = &self.upward {
-            drop(waiting);
+            // Locked until it is passed on: what several tasks put here arrives above in the order of its numbers.
             let agent = Arc::clone(&event.agent);
             let kind = EventKind::Child { call_id: call_id.clone(), event: Box::new(event) };
             return queue.put(kind, Some(agent));

@@ -21,9 +21,11 @@ use provost_store::{Store, Tx};
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::defined::{Birth, release_next};
+pub(crate) use self::defined::{Birth, is_held, release_next};
 pub(crate) use self::host::EngineChildren;
-pub(crate) use self::wait::{WAIT_OVER, Waits, for_people, is_wait, settle_waits, wait_is_over};
+pub(crate) use self::wait::{
+    WAIT_OVER, Waits, for_people, is_wait, settle_waits, wait_is_over, waits_only_for_children,
+};
 use crate::cancel;
 use crate::engine::Shared;
 use crate::error::EngineError;
@@ -121,8 +123,23 @@ enum Cleanup {
     Delete,
 }
 
+/// What is kept with a run that goes on as the same agent as a child, without being waited for; nothing, if that was none.
+pub(crate) fn born_like(run: &RunRow) -> Result<Option<String>, EngineError> {
+    let Some(mut birth) = Terms::of(run)?.birth else { return Ok(None) };
+    birth.queues = false;
+    let terms = Terms { notify: Notify::Silent, cleanup: Cleanup::Keep, birth: Some(birth) };
+    Ok(Some(serde_json::to_string(&terms)?))
+}
+
 /// A run that did not end well takes its children with it; one that did leaves them to finish.
 pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
+    // Whoever ends its children does not wait for them: their ends must not wake it.
+    if parent.phase == "parked"
+        && let Some(mut parked) = run::get(tx, parent.id)?
+        && parked.waits.take().is_some()
+    {
+        parked.update(tx)?;
+    }
     let ended_well = word::<RunStatus>(&parent.status)? == RunStatus::Ok;
     for child in run::live_children(tx, parent.id)? {
         let life = Terms::of(&child)?.birth.map(|birth| birth.life);
@@ -151,6 +168,11 @@ pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), Engin
     {
         task.archived.get_or_insert(tx.now());
         task.update(tx)?;
+    }
+    // A call waits for all that it started: as long as one of them is left, nothing comes of this end.
+    let of_call = terms.birth.as_ref().is_some_and(|birth| birth.life == ChildLife::Call);
+    if of_call && run::has_live_child(tx, parent_id, child.parent_step)? {
+        return Ok(());
     }
     let Some(mut parent) = run::get(tx, parent_id)? else { return Ok(()) };
     if Waits::of(&parent)?.is_some_and(|waits| waits.contain(child.id)) {

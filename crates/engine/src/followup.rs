@@ -16,7 +16,7 @@ use crate::agent::AgentProfile;
 use crate::error::EngineError;
 use crate::input::{Origin, has_begun};
 use crate::state::{move_task, policy, word};
-use crate::{event, queue};
+use crate::{child, event, queue};
 
 /// What a further run of a task stands on.
 pub(crate) struct Footing {
@@ -84,7 +84,13 @@ pub(crate) fn start(
     };
     task.agent_revision = *revision;
     close_collected(tx, task)?;
+    // Whoever speaks to a child again speaks to the same agent.
+    let before = run::last_of_task(tx, task.id)?;
     let mut run = accept::create_run(tx, task, &new, inputs)?;
+    if let Some(before) = before.filter(|before| before.spawn.is_some()) {
+        run.spawn = child::born_like(&before)?;
+        run.update(tx)?;
+    }
     accept::limit_queueing(tx, &mut run, start.command.queue_timeout())?;
     if let Some(rank) = start.rank {
         run.rank = rank;

@@ -23,7 +23,7 @@ use crate::input::{self, Said};
 use crate::journal::JournalState;
 use crate::load::{self, Start};
 use crate::state::{policy, word};
-use crate::{event, queue, write};
+use crate::{child, event, queue, write};
 
 /// Steps that are read at once.
 const PAGE: u64 = 500;
@@ -341,6 +341,7 @@ fn start(
         first: false,
     };
     let mut row = accept::create_run(tx, task, &new, &inputs)?;
+    row.spawn = child::born_like(origin)?;
     if fed.is_some() {
         row.forked_from = Some(origin.id);
         row.forked_step = *fed;

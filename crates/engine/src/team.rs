@@ -160,7 +160,10 @@ fn act(
     let told = told(book.team(), reply)?;
     let (book, updated) = (serde_json::to_string(book)?, now);
     team::put(tx, &TeamRow { run_id: lead, book, updated })?;
-    if let (Some((kind, body)), Some(mut row)) = (told, run::get(tx, lead)?) {
+    // The end of a run is the last that its log tells.
+    if let (Some((kind, body)), Some(mut row)) = (told, run::get(tx, lead)?)
+        && row.phase != "done"
+    {
         event::push(tx, &mut row, kind, body)?;
         row.update(tx)?;
     } else {

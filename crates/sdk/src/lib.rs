@@ -68,6 +68,7 @@ pub use provost_model::{
     ChatModel, ChatRequest, Effort, Fold, ModelError, ModelErrorClass, ModelEvent, ModelInfo,
     ModelResponse, ModelStream, NativeOutput, OutputSchema, Settings, ToolChoice, complete,
 };
+pub use provost_model::{Embedder, HashEmbedder, openai_embeddings};
 pub use provost_tool::{
     Approval, ApprovalTools, CallFacts, CompositeTools, ConfirmedTools, Dep, DepType, Deps,
     DynamicTools, EffectClass, FilteredTools, FnTool, FnTools, Guard, IntoToolOutput, Permit,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::work::EffectClass;
 use provost_tool::{SpecError, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use schemars::JsonSchema;
@@ -112,7 +113,7 @@ impl FanOut {
         let started = host.start(cx, asks, self.at_once).await?;
         let runs = started.iter().map(|child| child.run).collect();
         let ended = host.wait(cx, runs, Until::default()).await?;
-        Ok(ToolOutput::text(shown(&tasks, &ended).to_string()))
+        Ok(ToolOutput::text(fitted(&tasks, &ended)))
     }
 }
 
@@ -123,17 +124,58 @@ struct Tasks {
     tasks: Vec<String>,
 }
 
+/// What the model is told, as JSON that is whole: a result that is too long for a tool is cut within its entries, never across.
+fn fitted(tasks: &[String], ended: &[ChildReport]) -> String {
+    let whole = shown(tasks, ended).to_string();
+    if whole.len() <= TOOL_OUTPUT_BYTES_MAX {
+        return whole;
+    }
+    let mut share = TOOL_OUTPUT_BYTES_MAX / ended.len().max(1);
+    loop {
+        let cut = cut_to(share, ended).to_string();
+        if cut.len() <= TOOL_OUTPUT_BYTES_MAX || share == 0 {
+            return cut;
+        }
+        share /= 2;
+    }
+}
+
 /// One entry for each task, in their order; a failure is the item's, never the call's.
 fn shown(tasks: &[String], ended: &[ChildReport]) -> Value {
-    let item = |(index, (task, report)): (usize, (&String, &ChildReport))| match report.status {
-        ChildStatus::Completed => json!({
-            "item": index + 1, "task": task, "status": report.status, "result": report.told(),
-        }),
-        _ => json!({
-            "item": index + 1, "task": task, "status": report.status, "error": report.problem(),
-        }),
+    let each = tasks.iter().zip(ended).enumerate();
+    let results = each.map(|(index, (task, report))| item(index, Some(task), report, usize::MAX));
+    let results: Vec<Value> = results.collect();
+    let (completed, failed) = counts(ended);
+    json!({ "results": results, "completed": completed, "failed": failed })
+}
+
+/// The same without the tasks, which the model knows, and with at most so many bytes of each result.
+fn cut_to(share: usize, ended: &[ChildReport]) -> Value {
+    let results = ended.iter().enumerate().map(|(index, report)| item(index, None, report, share));
+    let (completed, failed) = counts(ended);
+    json!({
+        "results": results.collect::<Vec<_>>(), "completed": completed, "failed": failed,
+        "note": format!("all results together were too long: each was cut to {share} bytes; give fewer tasks at once to see more"),
+    })
+}
+
+fn item(index: usize, task: Option<&String>, report: &ChildReport, share: usize) -> Value {
+    let mut item = json!({ "item": index + 1 });
+    if let Some(task) = task {
+        item["task"] = task.as_str().into();
+    }
+    item["status"] = json!(report.status);
+    let (name, mut text) = match report.status {
+        ChildStatus::Completed => ("result", report.told()),
+        _ => ("error", report.problem()),
     };
-    let results: Vec<Value> = tasks.iter().zip(ended).enumerate().map(item).collect();
-    let failed = ended.iter().filter(|report| report.status != ChildStatus::Completed).count();
-    json!({ "results": results, "completed": ended.len() - failed, "failed": failed })
+    text.truncate(text.floor_char_boundary(share));
+    item[name] = text.into();
+    item
+}
+
+/// How many gave their answer, and how many did not.
+fn counts(ended: &[ChildReport]) -> (usize, usize) {
+    let completed = ended.iter().filter(|report| report.status == ChildStatus::Completed).count();
+    (completed, ended.len() - completed)
 }

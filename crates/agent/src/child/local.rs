@@ -2,13 +2,16 @@
 
 mod ended;
 mod kept;
+mod known;
 
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
 use provost_core::work::EffectKey;
-use provost_core::{RunId, StopReason};
+use provost_core::{EventKind, RunId, StopReason};
 use provost_tool::{ToolCx, ToolError};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
@@ -17,6 +20,7 @@ use tracing::Instrument;
 
 use self::ended::Ended;
 use self::kept::Kept;
+use self::known::Known;
 use super::{
     ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStatus, Children, LABEL_PREFIX, Until,
 };
@@ -33,7 +37,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct LocalChildren {
     /// Weak: a child that outlives its run must not keep it alive. It changes when the conversation changes hands.
     parent: Mutex<Weak<Cx>>,
-    known: Mutex<Vec<Child>>,
+    known: Mutex<Known>,
     changed: Notify,
 }
 
@@ -98,6 +102,8 @@ impl LocalChildren {
         });
         if tokio::time::timeout(CLOSE_WAIT, ended).await.is_err() {
             tracing::warn!("a child of a run did not end when it was told to");
+            // Waiting once is enough.
+            self.lock().iter_mut().for_each(|child| child.is_kept = true);
         }
         self.lock().iter().map(|child| child.report.clone()).collect()
     }
@@ -110,9 +116,8 @@ impl LocalChildren {
         turn: Option<&Arc<Semaphore>>,
     ) -> Result<ChildReport, ToolError> {
         let key = (cx.effect_key().clone(), ask.index);
-        let same = |child: &&Child| child.key == key;
-        if let Some(report) = self.lock().iter().find(same).map(|child| child.report.clone()) {
-            return Ok(report);
+        if let Some(child) = self.lock().of_key(&key) {
+            return Ok(child.report.clone());
         }
         let parent = self.parent()?;
         let found = parent.core.below(&ask.place).map_err(ToolError::Failed)?;
@@ -124,7 +129,7 @@ impl LocalChildren {
         };
         let member = ask.member().map(str::to_owned);
         let mut known = self.lock();
-        let labels = known.iter().filter(|child| child.report.label.is_some()).count();
+        let labels = known.labels();
         // A member is called by its name.
         let labelled = ask.life != ChildLife::Call && member.is_none();
         let label = labelled.then(|| format!("{LABEL_PREFIX}{}", labels + 1));
@@ -177,7 +182,9 @@ impl LocalChildren {
             None => None,
         };
         if let Some(info) = &info {
-            parent.hooks.on_subagent_start(info).await;
+            let told = pin!(unharmed(parent, info, parent.hooks.on_subagent_start(info)));
+            // A hook that hangs must not keep a child that is to end.
+            futures::future::select(told, pin!(cancel.cancelled())).await;
         }
         let started = Instant::now();
         let pot = builder.pot();
@@ -204,14 +211,14 @@ impl LocalChildren {
             };
             let duration = started.elapsed();
             let info = SubagentInfo { result: Some(result), duration, ..info };
-            parent.hooks.on_subagent_stop(&info).await;
+            unharmed(parent, &info, parent.hooks.on_subagent_stop(&info)).await;
         }
         self.note(run, ended);
     }
 
     fn note(&self, run: RunId, ended: Ended) {
         let mut known = self.lock();
-        if let Some(child) = known.iter_mut().find(|child| child.report.run == run) {
+        if let Some(child) = known.of_run_mut(run) {
             let Ended { status, text, error, limit, used, suspended, .. } = ended;
             child.suspended = suspended;
             child.report = ChildReport { status, text, error, limit, used, ..child.report.clone() };
@@ -221,13 +228,13 @@ impl LocalChildren {
     }
 
     /// Waits until what is known gives something.
-    async fn until<T>(&self, mut ready: impl FnMut(&mut Vec<Child>) -> Option<T>) -> T {
+    async fn until<T>(&self, mut ready: impl FnMut(&Known) -> Option<T>) -> T {
         loop {
             // Listening starts before looking, so a change in between is not missed.
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if let Some(value) = ready(&mut self.lock()) {
+            if let Some(value) = ready(&self.lock()) {
                 return value;
             }
             changed.await;
@@ -240,18 +247,21 @@ impl LocalChildren {
         runs: &[RunId],
         until: Until,
     ) -> Result<Vec<ChildReport>, ToolError> {
+        // Those before it are over. Whoever waits is woken by each end, so it must not look at all of them each time.
+        let mut first = 0;
         let over = self.until(|known| {
-            let of = |run: &&RunId| known.iter().find(|child| child.report.run == **run);
-            let ended = runs
-                .iter()
-                .filter(|run| of(run).is_none_or(|child| child.report.status.is_over()))
-                .count();
-            let waits = |run: &&RunId| of(run).is_some_and(|child| child.suspended.is_some());
-            let waiting = runs.iter().filter(waits).count();
-            let enough = if until.any { ended > 0 } else { ended == runs.len() };
+            let is_over =
+                |run: &RunId| known.of_run(*run).is_none_or(|child| child.report.status.is_over());
+            while runs.get(first).is_some_and(is_over) {
+                first += 1;
+            }
+            let left = runs.get(first..).unwrap_or_default();
+            let enough = left.is_empty() || (until.any && (first > 0 || left.iter().any(is_over)));
             // Their call waits with them once nothing else of it is at work.
-            let waits = waiting > 0 && ended + waiting == runs.len();
-            (enough || waits).then_some(())
+            let waits = |run: &RunId| {
+                is_over(run) || known.of_run(*run).is_some_and(|child| child.suspended.is_some())
+            };
+            (enough || left.iter().all(waits)).then_some(())
         });
         match until.timeout {
             // What has not ended by then goes on; that is no failure.
@@ -264,12 +274,12 @@ impl LocalChildren {
 
     fn report(&self, run: RunId) -> Result<ChildReport, ToolError> {
         let known = self.lock();
-        let child = known.iter().find(|child| child.report.run == run);
+        let child = known.of_run(run);
         let unknown = || ToolError::Failed(format!("{run} is no child of this run"));
         child.map(|child| child.report.clone()).ok_or_else(unknown)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Child>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -325,6 +335,14 @@ impl Children for LocalHost {
     }
 }
 
+/// Tells hooks of a child. One that panics is nobody's end: those who wait for the child would wait for ever.
+async fn unharmed(parent: &Cx, info: &SubagentInfo, told: impl Future<Output = ()>) {
+    if AssertUnwindSafe(told).catch_unwind().await.is_err() {
+        let message = format!("a hook panicked when it was told of {}", info.task_id);
+        parent.queue.emit(EventKind::Warning { message });
+    }
+}
+
 /// Cancels after a time, unless it is dropped before.
 fn cancel_after(timeout: Duration, cancel: CancellationToken) -> impl Drop {
     struct Abort(tokio::task::JoinHandle<()>);
@@ -345,9 +363,11 @@ pub(crate) fn approval_below(
     above: &OnApproval,
     may_suspend: bool,
 ) -> OnApproval {
-    match own.unwrap_or(above) {
+    match (own.unwrap_or(above), above) {
         // Nothing waits for it that could wait for a person.
-        OnApproval::Suspend if !may_suspend => OnApproval::Deny,
-        other => other.clone(),
+        (OnApproval::Suspend, _) if !may_suspend => OnApproval::Deny,
+        // It cannot be suspended without the run above, whose questions are answered while it runs.
+        (OnApproval::Suspend, above) => above.clone(),
+        (other, _) => other.clone(),
     }
 }

@@ -106,6 +106,9 @@ impl Driver {
         // An extended run can reach the limit again.
         self.limit_told =
             matches!(decision, LimitDecision::FinalAnswer { .. } | LimitDecision::Stop);
+        if !self.limit_told {
+            self.cx.pot.extend();
+        }
         let produced = self.run.produced().len();
         self.feed(Feed::LimitDecided { decision, at: self.now() })?;
         self.tell_refused(produced);

@@ -2,9 +2,18 @@
 
 use provost_core::{LimitReached, StopReason};
 
-use super::Driver;
+use super::{Cx, Driver};
 use crate::error::Error;
 use crate::run::Feed;
+
+impl Cx {
+    /// Ends what the run has started.
+    pub(super) async fn close_below(&self) {
+        if let Some(local) = &self.local {
+            local.close().await;
+        }
+    }
+}
 
 impl Driver {
     /// A limit of a run above is used up: no further request may start.
@@ -32,5 +41,13 @@ impl Driver {
             host.note(&local.close().await);
         }
         self.count_children()
+    }
+
+    /// The same for a run that is suspended; what became of its background work is kept with it.
+    pub(super) async fn keep_children(&mut self) -> Result<(), Error> {
+        self.close_children().await?;
+        let no_json = |error| Error::Bug(format!("a child's report has no JSON form: {error}"));
+        let kept = self.cx.local.as_ref().map(|local| local.keep_labelled(&self.cx.state));
+        kept.unwrap_or(Ok(())).map_err(no_json)
     }
 }

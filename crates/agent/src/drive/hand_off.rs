@@ -35,6 +35,7 @@ impl Driver {
         let handed = HandedOff {
             hand_off: hand_off.clone(),
             transfers: next.transfers(),
+            output: Some(next.output_plan()).filter(|plan| *plan != self.run.config().output),
             messages: self.run.pieces(&fitted.messages),
             usage: fitted.usage,
             cost: fitted.cost,
@@ -61,6 +62,9 @@ impl Cx {
         let Some((agent, terms)) = self.core.family.hand_offs.iter().find(of_tool) else {
             return Ok(());
         };
+        if agent.core().is_none() {
+            return Err(format!("agent `{}` was promised and never given", agent.name()));
+        }
         let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
         let hand_off = HandOff {
             from: self.core.name.to_string(),

@@ -102,6 +102,7 @@ impl Driver {
 
     pub(super) async fn cancel(&mut self) -> Result<Outcome, Error> {
         self.interrupt(StopReason::Cancelled)?;
+        self.close_children().await?;
         self.save().await?;
         Ok(Outcome::Cancelled(self.run.summary(self.now())))
     }

@@ -206,14 +206,19 @@ impl Cx {
         self.options.limits.clone().unwrap_or_else(|| self.core.limits.clone())
     }
 
-    fn config(&self) -> RunConfig {
+    /// How the model is held to the type of the answer.
+    pub(crate) fn output_plan(&self) -> OutputPlan {
         let has_tools = !self.tools.is_empty() || !self.core.toolsets.is_empty();
         let plan = self.core.output.as_ref().map(|spec| spec.plan(self.model.info(), has_tools));
+        plan.unwrap_or_default()
+    }
+
+    fn config(&self) -> RunConfig {
         RunConfig {
             limits: self.limits(),
             at_limit: self.core.at_limit,
             execute_tools: self.core.execute_tools,
-            output: plan.unwrap_or_default(),
+            output: self.output_plan(),
             output_retries: self.core.output_retries,
             depth: self.depth,
             hand_offs_max: self.core.hand_offs_max,
@@ -352,6 +357,10 @@ async fn reopen(
     };
     let mut run = *run;
     run.resumed(cx.env.now());
+    cx.pot.go_on(&run.used_in_all(), run.used_before());
+    if let Some(local) = &cx.local {
+        local.take_labelled(&cx.state);
+    }
     let mut driver = driver(cx, run, system, session);
     driver.toolbox = Toolbox::gather(cx, &driver.run).await;
     Ok(driver)

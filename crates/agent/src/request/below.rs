@@ -65,7 +65,7 @@ impl RunBuilder {
         };
         let own = agent.core.on_approval.clone();
         let mut limits = agent.core.limits.clone();
-        limits.turns = max_turns.or(limits.turns);
+        limits.turns = fewer(max_turns, limits.turns);
         let from_above = match hooks {
             HooksFor::Inherit => parent.hooks.all().to_vec(),
             HooksFor::Own | HooksFor::None => Vec::new(),
@@ -106,5 +106,13 @@ impl RunBuilder {
     /// Runs a run below to its end; whoever reads the run above sees its events.
     pub(crate) async fn outcome_below(self) -> Result<Outcome, Error> {
         drive::drive(self.prepare(Reader::Nobody)).await
+    }
+}
+
+/// Who asks for a child may allow it less than its own agent does, not more.
+pub(super) fn fewer(asked: Option<u32>, own: Option<u32>) -> Option<u32> {
+    match (asked, own) {
+        (Some(asked), Some(own)) => Some(asked.min(own)),
+        (asked, own) => asked.or(own),
     }
 }

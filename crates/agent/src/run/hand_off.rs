@@ -6,7 +6,7 @@ use provost_core::{HandOff, Money, Timestamp, ToolCall, ToolResult, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{FeedError, Phase, Piece, Run};
+use super::{FeedError, OutputPlan, Phase, Piece, Run};
 
 /// What the tools are called by which an agent gives a conversation away, before the agent's name.
 pub const TRANSFER_PREFIX: &str = "transfer_to_";
@@ -18,6 +18,9 @@ pub struct HandedOff {
     pub hand_off: HandOff,
     /// The agents whose tools the next agent has to give it on.
     pub transfers: Vec<Arc<str>>,
+    /// How the next agent's model is held to the type of the answer, where it is not as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputPlan>,
     /// What the next agent sees of the conversation.
     pub messages: Vec<Piece>,
     /// What making that used.
@@ -70,7 +73,7 @@ impl Run {
         let Some((to, _)) = self.hand_off_due() else {
             return Err(FeedError::Phase("a hand-off"));
         };
-        let HandedOff { transfers, messages, usage, cost, unmetered_calls, .. } = handed;
+        let HandedOff { transfers, output, messages, usage, cost, unmetered_calls, .. } = handed;
         let messages = self.assemble(messages)?;
         let same = messages.len() == self.context.len()
             && messages.iter().zip(&self.context).all(|(new, old)| Arc::ptr_eq(new, old));
@@ -84,6 +87,9 @@ impl Run {
         self.unmetered |= unmetered_calls > 0;
         self.unpriced_calls += unmetered_calls;
         self.transfers = transfers;
+        if let Some(output) = output {
+            self.config.output = output;
+        }
         self.handed_to.push(to);
         // What one agent got wrong says nothing about the next.
         self.argument_faults.clear();

@@ -6,6 +6,7 @@ use provost_core::{LimitKind, LimitReached, Money, Timestamp, ToolCall};
 use serde::{Deserialize, Serialize};
 
 use super::{Baseline, Run};
+use crate::pot::Sum;
 
 /// What happens at a limit.
 ///
@@ -97,6 +98,18 @@ impl Run {
         let wall = limits.wall?;
         let used = now.since(base.at);
         (used >= wall).then(|| reached(LimitKind::Wall, &Seconds(wall), &Seconds(used)))
+    }
+
+    /// What it and those below it used so far.
+    pub(crate) fn used_in_all(&self) -> Sum {
+        let Self { turns, usage, cost, unpriced_calls, .. } = *self;
+        Sum { turns, usage, cost, unpriced_calls }
+    }
+
+    /// The part of it that does not count for the limits any more, since they were extended.
+    pub(crate) fn used_before(&self) -> Sum {
+        let Baseline { usage, cost, unpriced_calls, .. } = self.baseline;
+        Sum { usage, cost, unpriced_calls, ..Sum::default() }
     }
 
     /// The time limit as reached, for a driver whose own clock says so.

@@ -4,6 +4,8 @@ mod background;
 mod fan_outs;
 mod hand_offs;
 mod inherited;
+mod questions;
+mod unhappy;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

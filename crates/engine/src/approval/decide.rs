@@ -20,7 +20,7 @@ use crate::end::{self, Ending};
 use crate::error::EngineError;
 use crate::question;
 use crate::state::{move_run, move_task, word};
-use crate::{event, queue};
+use crate::{child, event, queue};
 
 /// The result of a call that a person decided to leave.
 const LEFT_RESULT: &str = "A person looked at this call, whose outcome was unknown after an interruption, and decided to leave it \
@@ -179,9 +179,11 @@ fn carry_out(
         Consequence::Feed(feed) => feed_parked(tx, &mut run, &feed)?,
         Consequence::GoOn => {}
     }
-    // The end of children may still be waited for.
-    if run.waits.is_none() && approval::open_of_run(tx, run.id)?.is_empty() {
-        return wake(tx, &mut run);
+    if approval::open_of_run(tx, run.id)?.is_empty() {
+        if run.waits.is_none() {
+            return wake(tx, &mut run);
+        }
+        child::waits_only_for_children(tx, &mut run)?;
     }
     run.update(tx)?;
     Ok(())

@@ -14,7 +14,7 @@ use provost_core::work::{
 use provost_core::{Env, Part, RunId, Timestamp};
 use provost_store::Tx;
 use provost_store::row::run::{self, RunRow};
-use provost_store::row::task;
+use provost_store::row::{task, timer};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -123,7 +123,7 @@ impl Birth {
     pub(crate) fn place_in(&self, builder: RunBuilder) -> RunBuilder {
         let builder = builder.under(self.above.clone(), self.depth, self.depth_max);
         match self.max_turns {
-            Some(turns) => builder.max_turns(turns),
+            Some(turns) => builder.at_most_turns(turns),
             None => builder,
         }
     }
@@ -259,6 +259,9 @@ impl Births {
         row.rank = row.rank.saturating_add(i64::from(ask.index));
         if waits {
             queue::schedule(tx, &mut row, HELD)?;
+            // It waits for others of its call, not for a worker.
+            row.queue_deadline = None;
+            timer::clear(tx, queue::QUEUE_DEADLINE, &row.id.to_string())?;
         }
         row.update(tx)?;
         if let Some(mut task) = task::get(tx, row.task_id)? {
@@ -304,14 +307,24 @@ fn ask_agent(ask: &ChildAsk) -> &str {
     ask.place.last().map(Hop::agent).unwrap_or_default()
 }
 
+/// True for a child that waits for others of its call to end before it may begin.
+pub(crate) fn is_held(run: &RunRow) -> bool {
+    run.not_before == HELD
+}
+
 /// A child of a call has ended: the next one of that call that waits for its turn may begin.
 pub(crate) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<(), EngineError> {
     let (Some(parent), Some(step)) = (ended.parent_run_id, ended.parent_step) else {
         return Ok(());
     };
+    if is_held(ended) {
+        // It had no place to leave.
+        return Ok(());
+    }
     let Some(mut next) = run::next_held(tx, parent, step, HELD)? else { return Ok(()) };
     let now = tx.now();
     queue::schedule(tx, &mut next, now)?;
+    queue::start_clock(tx, &mut next)?;
     next.update(tx)?;
     queue::refresh(tx, &next.namespace, &next.session_id)
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use provost_agent::child::WAIT_HINT;
 use provost_agent::run::Feed;
 use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
-use provost_core::work::{EffectClass, RunEvent, TaskEvent};
+use provost_core::work::{EffectClass, ParkedFor, RunEvent, TaskEvent};
 use provost_core::{
-    ApprovalDecision, ApprovalId, ApprovalRequest, Event, EventKind, RunId, ToolCall, ToolResult,
+    ApprovalDecision, ApprovalId, ApprovalRequest, Event, EventKind, RunId, Timestamp, ToolCall,
+    ToolResult,
 };
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::{approval as approval_row, task, timer};
@@ -65,6 +66,9 @@ struct Wait {
     runs: Vec<RunId>,
     any: bool,
     timeout_ms: Option<u64>,
+    /// When its time is over, once the run is parked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
     /// True if the call is made again when it is over; else it gets its result then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     again: bool,
@@ -129,7 +133,8 @@ impl Wait {
     /// A wait for all of these.
     fn of(runs: Vec<RunId>) -> Self {
         let kind = KIND.to_owned();
-        Self { call: None, question: None, kind, runs, any: false, timeout_ms: None, again: false }
+        let (call, question, timeout_ms, until) = (None, None, None, None);
+        Self { call, question, kind, runs, any: false, timeout_ms, until, again: false }
     }
 
     /// Is it over? Everything that is waited for must be a child of the run's own session.
@@ -141,13 +146,20 @@ impl Wait {
     }
 
     fn is_over(&self, tx: &mut Tx<'_>) -> Result<bool, EngineError> {
-        let mut ended = 0;
-        for id in &self.runs {
+        // Each end looks here: of many, those that began last end last, and one that has not ended is enough to know.
+        for id in self.runs.iter().rev() {
             // One that was removed long after its end does not come back.
-            let gone = run::get(tx, *id)?.map(|row| run_state(&row)).transpose()?;
-            ended += usize::from(gone.is_none_or(|state| state.is_terminal()));
+            let state = run::get(tx, *id)?.map(|row| run_state(&row)).transpose()?;
+            if state.is_none_or(|state| state.is_terminal()) == self.any {
+                return Ok(self.any);
+            }
         }
-        Ok(if self.any { ended > 0 } else { ended == self.runs.len() })
+        Ok(!self.any)
+    }
+
+    /// Is its time over? One that was kept without a moment has the only one there was.
+    fn is_late(&self, now: Timestamp) -> bool {
+        self.until.map_or(self.timeout_ms.is_some(), |until| until <= now)
     }
 }
 
@@ -164,17 +176,23 @@ impl Waits {
         Ok(Self(waits))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Keeps them with a run that is parked now, and sets the timer of those that have one. The caller stores the row.
+    pub(crate) fn keep(mut self, tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+        let now = tx.now();
+        for wait in &mut self.0 {
+            wait.until = wait.timeout_ms.map(|millis| now.after(Duration::from_millis(millis)));
+        }
+        self.store(tx, run)
     }
 
-    /// Keeps them with a run that is parked now, and sets the timer of those that have one. The caller stores the row.
-    pub(crate) fn keep(&self, tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
-        run.waits = if self.is_empty() { None } else { Some(serde_json::to_string(&self.0)?) };
-        if let Some(millis) = self.0.iter().filter_map(|wait| wait.timeout_ms).min() {
-            let at = tx.now().after(Duration::from_millis(millis));
-            timer::set(tx, WAIT_OVER, &run.id.to_string(), at)?;
-            tx.hint(Hint::Timer);
+    fn store(&self, tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+        run.waits = if self.0.is_empty() { None } else { Some(serde_json::to_string(&self.0)?) };
+        match self.0.iter().filter_map(|wait| wait.until).min() {
+            Some(at) => {
+                timer::set(tx, WAIT_OVER, &run.id.to_string(), at)?;
+                tx.hint(Hint::Timer);
+            }
+            None => drop(timer::clear(tx, WAIT_OVER, &run.id.to_string())?),
         }
         Ok(())
     }
@@ -217,7 +235,7 @@ pub(crate) fn settle_waits(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), Engi
 /// The time of a run's waits is over.
 pub(crate) fn wait_is_over(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     let Some(mut run) = run::get(tx, id)? else { return Ok(()) };
-    end_waits(tx, &mut run, |_, wait| Ok(wait.timeout_ms.is_some()))
+    end_waits(tx, &mut run, |tx, wait| Ok(wait.is_late(tx.now())))
 }
 
 fn end_waits(
@@ -247,19 +265,32 @@ fn end_waits(
     if ended == 0 {
         return Ok(());
     }
-    run.waits = if left.is_empty() { None } else { Some(serde_json::to_string(&left)?) };
-    // With a question to a person still open the run would only ask it again.
-    if approval_row::open_of_run(tx, run.id)?.is_empty() {
+    let is_last = left.is_empty();
+    Waits(left).store(tx, run)?;
+    // With another wait, or a question to a person, still open the run would only be parked for it again.
+    if is_last && approval_row::open_of_run(tx, run.id)?.is_empty() {
         wake(tx, run)?;
     }
     run.update(tx)?;
     queue::refresh(tx, &run.namespace, &run.session_id)
 }
 
+/// People have answered everything that a parked run asked, and it still waits for children. The caller stores the row.
+pub(crate) fn waits_only_for_children(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+) -> Result<(), EngineError> {
+    let why = ParkedFor::Child.as_str();
+    run.parked_for = Some(why.to_owned());
+    if let Some(mut task) = task::get(tx, run.task_id)? {
+        task.waiting_for = Some(why.to_owned());
+        task.update(tx)?;
+    }
+    Ok(())
+}
+
 fn wake(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
     move_run(run, RunEvent::Woken)?;
-    run.waits = None;
-    timer::clear(tx, WAIT_OVER, &run.id.to_string())?;
     let now = tx.now();
     queue::schedule(tx, run, now)?;
     if let Some(mut task) = task::get(tx, run.task_id)? {

@@ -35,6 +35,8 @@ causes! {
     MoreMessages = "waiting_more_messages",
     /// It was asked for a later time.
     StartTime = "waiting_start_time",
+    /// As many runs that the same call has started as may are at work.
+    CallFull = "waiting_call_full",
     /// The provider wants to be left alone until then.
     RateLimit = "waiting_rate_limit",
     /// Its worker was lost and gets some time in case it comes back.

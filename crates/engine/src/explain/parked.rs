@@ -8,6 +8,9 @@ use super::facts::{Here, RunFacts};
 use super::told::{Told, count, distance, moment, money, problem};
 use super::{Cause, next};
 
+/// Children that are told of one by one.
+const CHILDREN_TOLD: usize = 10;
+
 /// The cause of a parked run.
 pub(super) fn cause(here: &Here, facts: &RunFacts) -> Told {
     let (run, now) = (&facts.run, here.now);
@@ -41,7 +44,7 @@ fn waits(here: &Here, facts: &RunFacts) -> Told {
         let told = told.see_some("further questions", (others > 0).then_some(others));
         return facts.questions.iter().fold(told, |told, asked| told.about(asked.id));
     }
-    let live: Vec<_> = facts.children.iter().filter(|child| child.phase != "done").collect();
+    let mut live: Vec<_> = facts.children.iter().filter(|child| child.phase != "done").collect();
     if live.is_empty() {
         let why = facts.run.parked_for.as_deref().unwrap_or("nothing");
         let sentence = format!(
@@ -52,16 +55,23 @@ fn waits(here: &Here, facts: &RunFacts) -> Told {
             .see("open questions", 0)
             .see("runs that it waits for", facts.children.len());
     }
-    let states: Vec<_> = live.iter().map(|row| format!("{} ({})", row.id, row.phase)).collect();
+    // Those that are at work, or wait for something themselves, say more than those that have not begun.
+    live.sort_by_key(|row| (row.started.is_none(), row.rank));
+    let (number, ended) = (live.len(), facts.children.len() - live.len());
+    live.truncate(CHILDREN_TOLD);
+    let mut states: Vec<_> = live.iter().map(|row| format!("{} ({})", row.id, row.phase)).collect();
+    if number > live.len() {
+        states.push(format!("and {} more", number - live.len()));
+    }
     let sentence = format!(
         "{} waits for {} that it started: {}.",
         facts.run.id,
-        count(live.len() as u64, "run", "runs"),
+        count(number as u64, "run", "runs"),
         states.join(", "),
     );
     let over = facts.wait_over.map(|at| moment(here.now, at));
     let told = Told::new(Cause::ParkedChildren, sentence)
-        .see("runs that have ended", facts.children.len() - live.len())
+        .see("runs that have ended", ended)
         .see_some("waits until", over);
     live.iter().fold(told, |told, child| told.about(child.id).then(next::explain(child.id)))
 }

@@ -10,6 +10,7 @@ use provost_core::work::{DeliveryOutcome, OutcomeCode};
 use super::facts::{Here, RunFacts};
 use super::told::{Told, count, distance, moment, problem, span};
 use super::{Cause, next, run};
+use crate::child;
 
 /// So close to its end that a run which waits for a worker must be told of.
 const NEAR: Duration = Duration::from_secs(60);
@@ -59,6 +60,9 @@ fn too_early(here: &Here, facts: &RunFacts) -> Option<Told> {
     if at <= now {
         return None;
     }
+    if child::is_held(run) {
+        return Some(behind_others(facts));
+    }
     let told = match &facts.attempt {
         None => not_begun(facts, now, at),
         Some(last) => match last.outcome_code.as_deref().and_then(|code| code.parse().ok()) {
@@ -75,6 +79,21 @@ fn too_early(here: &Here, facts: &RunFacts) -> Option<Told> {
         },
     };
     Some(told.see("not before", moment(now, at)))
+}
+
+/// Others that the same call has started go first.
+fn behind_others(facts: &RunFacts) -> Told {
+    let run = &facts.run;
+    let Some(parent) = run.parent_run_id else {
+        let sentence =
+            format!("{} is held back, and no run is above it that would let it begin.", run.id);
+        return Told::new(Cause::CallFull, sentence);
+    };
+    let sentence = format!(
+        "{} begins when another run has ended that {parent} started with the same call: as many as may are at work.",
+        run.id
+    );
+    Told::new(Cause::CallFull, sentence).about(parent).then(next::explain(parent))
 }
 
 /// It was never begun.

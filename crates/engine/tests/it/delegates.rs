@@ -127,3 +127,25 @@ async fn s143_a_hand_off_lets_the_target_answer_in_the_same_run() {
     let result: Value = serde_json::from_str(ended.result.as_deref().unwrap()).unwrap();
     assert_eq!(result["agent"], "child");
 }
+
+#[tokio::test]
+async fn whoever_speaks_to_a_child_again_speaks_to_the_same_agent() {
+    let stage = crew(
+        |request| match told(request).as_str() {
+            "" => call("child", json!({"task": "think"})),
+            told => says(told.to_owned()),
+        },
+        |request| says(format!("child: {}", last_words(request))),
+    )
+    .await;
+    let parent = answer(&stage, "go").await.id;
+    let children = stage.engine.store().read(move |tx| run::children(tx, parent)).await.unwrap();
+    let _worker = stage.worker().await;
+    let more = provost_engine::InputRequest::text("more");
+    let again = stage.engine.input(&stage.namespace, children[0].task_id, more).await.unwrap();
+    assert_eq!(text(&stage.wait(again.run).await), "child: more");
+    let edit = provost_engine::ForkEdit::Instead(vec![provost_core::Part::text("other")]);
+    let edits = provost_engine::ForkEdits::from(edit);
+    let fork = stage.engine.fork(&stage.namespace, children[0].id, None, edits).await.unwrap();
+    assert_eq!(text(&stage.wait(fork.run).await), "child: other");
+}

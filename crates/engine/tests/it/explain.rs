@@ -19,7 +19,8 @@ use provost_engine::{Cause, Engine, Explanation, Subject};
 use crate::house::House;
 
 /// The tests, to see which causes they inject.
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 9] = [
+    include_str!("delegates_more.rs"),
     include_str!("explain/answers.rs"),
     include_str!("explain/ended.rs"),
     include_str!("explain/ended_otherwise.rs"),

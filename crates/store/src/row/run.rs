@@ -183,6 +183,16 @@ pub fn children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreErro
     tx.all(&RunRow::select("WHERE parent_run_id = ?1 ORDER BY id"), params![parent])
 }
 
+/// True if one of the runs that one step of a run has started has not ended.
+pub fn has_live_child(
+    tx: &mut Tx<'_>,
+    parent: RunId,
+    step: Option<u64>,
+) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM run WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase <> 'done' LIMIT 1";
+    tx.exists(sql, params![parent, step])
+}
+
 /// The runs that a run has started and that have not ended.
 pub fn live_children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreError> {
     let sql = "WHERE parent_run_id = ?1 AND phase <> 'done' ORDER BY rank, id";
@@ -196,10 +206,13 @@ pub fn next_held(
     step: u64,
     held: Timestamp,
 ) -> Result<Option<RunRow>, StoreError> {
-    let sql =
-        "WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = ?3
-                ORDER BY rank, id LIMIT 1";
-    tx.optional(&RunRow::select(sql), params![parent, step, held])
+    // The moment is written out, because only so the index `run_held` is used.
+    let sql = format!(
+        "WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = {}
+          ORDER BY rank, id LIMIT 1",
+        held.as_millis()
+    );
+    tx.optional(&RunRow::select(&sql), params![parent, step])
 }
 
 /// How many runs that the runs of a session have started have not ended.

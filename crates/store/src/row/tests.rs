@@ -140,7 +140,7 @@ fn every_table_has_a_struct_that_fits() {
             idem::IdemRow, input::InputRow, message::MessageRow, meta::MetaRow, outbox::OutboxRow,
             run::RunRow, run_event::RunEventRow, run_snapshot::RunSnapshotRow, run_step::RunStepRow,
             schedule::ScheduleRow, session::SessionRow, session_entry::SessionEntryRow, task::TaskRow,
-            timer::TimerRow, token::TokenRow, webhook::WebhookRow, webhook_post::WebhookPostRow,
+            team::TeamRow, timer::TimerRow, token::TokenRow, webhook::WebhookRow, webhook_post::WebhookPostRow,
             worker::WorkerRow,
         );
         let tables: Vec<String> = tx.all(

@@ -9,7 +9,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0002_maintenance.sql"),
     include_str!("../../migrations/sqlite/0003_api.sql"),
     include_str!("../../migrations/sqlite/0004_worker.sql"),
-    include_str!("../../migrations/sqlite/0005_team.sql"),
+    include_str!("../../migrations/sqlite/0005_children.sql"),
 ];
 
 /// The newest schema version this program knows.

@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 
 use provost_core::work::EffectKey;
-use provost_core::{RunId, ToolCall};
-use provost_tool::{ToolCx, ToolError};
+use provost_core::{ApprovalId, ApprovalRequest, RunId, ToolCall};
+use provost_tool::{State, ToolCx, ToolError};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use super::LocalChildren;
-use crate::child::{ChildAsk, ChildReport};
+use super::{Child, LocalChildren};
+use crate::child::{ChildAsk, ChildLife, ChildReport, ChildStatus};
 use crate::outcome::Suspended;
 
 impl LocalChildren {
-    /// What this call's children had come to when it was made to wait for a person, once that person has said yes.
+    /// What this call's children had come to when it was made to wait for a person, once that person has answered. A no is one
+    /// to the calls that they want to make: they are told so and go on, and the others keep what they had come to.
     pub(super) async fn take_kept(
         &self,
         cx: &ToolCx,
@@ -37,7 +39,14 @@ impl LocalChildren {
         if !matches!(answered, Err(ToolError::NeedsApproval { .. })) {
             asks.iter().for_each(|ask| drop(cx.state().remove(&name(ask))));
         }
-        answered.map(|()| kept)
+        match answered {
+            Ok(()) => Ok(kept),
+            Err(ToolError::Rejected(reason)) => {
+                let denied = |(index, keep): (u32, Kept)| (index, keep.denied(&reason));
+                Ok(kept.into_iter().map(denied).collect())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Children that wait for a person make their call wait, and the run with it. What the others gave is kept with the run.
@@ -65,6 +74,56 @@ impl LocalChildren {
     }
 }
 
+impl LocalChildren {
+    /// Notes what came of those with a label, for a run that is suspended: their names stay theirs when it goes on.
+    pub(crate) fn keep_labelled(&self, state: &State) -> Result<(), serde_json::Error> {
+        let known = self.lock();
+        let labelled = known.iter().filter(|child| child.report.label.is_some());
+        let tasks: Vec<Task> = labelled.map(Task::of).collect();
+        drop(known);
+        if tasks.is_empty() { Ok(()) } else { state.set(TASKS, tasks) }
+    }
+
+    /// Knows again what was noted.
+    pub(crate) fn take_labelled(&self, state: &State) {
+        let tasks = state.get::<Vec<Task>>(TASKS).unwrap_or_default();
+        state.remove(TASKS);
+        let known = |Task { effect, index, report }: Task| {
+            Child::new((effect, index), ChildLife::Run, CancellationToken::new(), report)
+        };
+        self.lock().extend(tasks.into_iter().map(known));
+    }
+}
+
+/// Where a run notes its background work.
+const TASKS: &str = "provost.tasks";
+
+/// A child with a label, as a suspended run keeps it.
+#[derive(Serialize, Deserialize)]
+struct Task {
+    effect: EffectKey,
+    index: u32,
+    report: ChildReport,
+}
+
+impl Task {
+    fn of(child: &Child) -> Self {
+        let (effect, index) = child.key.clone();
+        let mut report = child.report.clone();
+        let lost = match report.status {
+            // Nobody could wait for it here any more.
+            ChildStatus::Running => Some("it goes on by itself, and its result is not known here"),
+            ChildStatus::Cancelled => Some("its run was suspended"),
+            ChildStatus::Completed | ChildStatus::Failed => None,
+        };
+        if let Some(lost) = lost {
+            report.status = ChildStatus::Cancelled;
+            report.error.get_or_insert_with(|| lost.to_owned());
+        }
+        Self { effect, index, report }
+    }
+}
+
 /// Where a run notes a child that waits for a person.
 fn note_name((effect, index): &(EffectKey, u32)) -> String {
     format!("provost.child.{effect}.{index}")
@@ -80,26 +139,58 @@ pub(super) enum Kept {
     Waits(Suspended),
 }
 
+impl Kept {
+    fn denied(self, reason: &str) -> Self {
+        match self {
+            Self::Waits(suspended) => Self::Waits(suspended.deny_all(reason)),
+            done => done,
+        }
+    }
+}
+
 /// What a child wants to do, for the person who decides.
 #[derive(Serialize)]
 struct Question {
     agent: String,
-    calls: Vec<ToolCall>,
+    calls: Vec<Wanted>,
+}
+
+/// A call that a child wants to make.
+#[derive(Serialize)]
+struct Wanted {
+    /// Tells the question from an earlier one about the same call.
+    approval: ApprovalId,
+    #[serde(flatten)]
+    call: ToolCall,
+    /// What the question says beyond the call; where agents below want something it is that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Value>,
 }
 
 impl Question {
     fn of(agent: &str, suspended: &Suspended) -> Self {
-        let calls = suspended.approvals().into_iter().map(|request| request.call.clone());
+        let wanted = |request: &ApprovalRequest| {
+            let ApprovalRequest { id, call, hint, payload } = request.clone();
+            Wanted { approval: id, call, hint, payload }
+        };
+        let calls = suspended.approvals().into_iter().map(wanted);
         Self { agent: agent.to_owned(), calls: calls.collect() }
+    }
+
+    fn hint(&self) -> String {
+        let said = |wanted: &Wanted| match &wanted.hint {
+            Some(hint) => format!("{} ({hint})", wanted.call.name),
+            None => wanted.call.name.clone(),
+        };
+        let calls: Vec<String> = self.calls.iter().map(said).collect();
+        format!("{} wants to call {}", self.agent, calls.join(", "))
     }
 }
 
 /// Puts the questions of children to whoever answers those of the run above. Returns once they are approved.
 async fn ask_all(cx: &ToolCx, questions: &[Question]) -> Result<(), ToolError> {
-    let wants = |question: &Question| {
-        let names: Vec<&str> = question.calls.iter().map(|call| call.name.as_str()).collect();
-        format!("{} wants to call {}", question.agent, names.join(", "))
-    };
-    let hint: Vec<String> = questions.iter().map(wants).collect();
+    let hint: Vec<String> = questions.iter().map(Question::hint).collect();
     cx.confirm_with(hint.join("; "), json!({ "children": questions })).await
 }

@@ -8,6 +8,7 @@ use provost_tool::State;
 
 use super::Cx;
 use crate::agent::AgentCore;
+use crate::approval::OnApproval;
 use crate::child::local::{LocalChildren, LocalHost};
 use crate::child::{ChildHost, HooksFor, Hop};
 use crate::drive::session::BoundSession;
@@ -51,7 +52,7 @@ impl Parts {
         Arc::new_cyclic(|cx| {
             self.seat = self.seat.map(|seat| seat.taken(self.run_id, Weak::clone(cx)));
             let parts = match (&self.local, &self.options.children) {
-                (None, None) if self.core.family.has_children() => {
+                (None, None) if may_have_children => {
                     let local = Some(Arc::new(LocalChildren::new(Weak::clone(cx))));
                     Self { local, ..self }
                 }
@@ -120,7 +121,11 @@ impl Parts {
             settings: settings.unwrap_or_else(|| core.settings.clone()),
             tools: core.tools.iter().chain(&options.tools).cloned().collect(),
             hooks: Hooks::new(hooks, hook_cx, root.env.clone()),
-            on_approval: on_approval.unwrap_or_default(),
+            on_approval: match on_approval.unwrap_or_default() {
+                // Nobody reads the events of this run, so nobody can answer them.
+                OnApproval::Events if queue.is_unread() => OnApproval::Deny,
+                answers => answers,
+            },
             deps,
             state,
             started_at: root.env.now(),

@@ -75,6 +75,26 @@ fn waits_twice() -> ScriptedModel {
     ScriptedModel::new().turn(spawn("writer")).turn(wait()).turn(text("done"))
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_stopped_leaves() {
+    let above = ScriptedModel::new()
+        .turn(spawn("writer"))
+        .turn(call("stop_teammate", json!({"name": "writer"})))
+        .turn(text("done"));
+    let (log, points) = (Log::default(), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&points);
+    let lead = Agent::builder("lead", above)
+        .team(team_of(&[&super::busy("writer")]))
+        .hook(log.clone())
+        .hook(Observe::new(move |event| seen.lock().unwrap().push(event.point)))
+        .build()
+        .unwrap();
+    lead.run("go").await.unwrap();
+    let left = log.lines().into_iter().filter(|line| line.starts_with("leave crew/writer")).count();
+    assert_eq!(left, 1, "{:?}", log.lines());
+    assert!(points.lock().unwrap().contains(&HookPoint::TeammateLeave));
+}
+
 #[tokio::test]
 async fn s187_hooks_see_who_joins_who_is_done_and_what_is_said() {
     let log = Log::default();
