@@ -93,3 +93,11 @@ pub(crate) fn method_not_allowed(allowed: &str, id: Option<&RequestId>) -> Respo
     }
     response
 }
+
+/// The server stops and answers nobody any more.
+pub(crate) fn draining() -> Problem {
+    let detail = "the server stops: ask again in a moment";
+    let mut problem = Problem::new(ErrorKind::Unavailable, "draining", detail);
+    problem.retry_after_ms = Some(1_000);
+    problem
+}

@@ -229,12 +229,7 @@ fn access(app: &App, operation: &Operation) -> Access {
 async fn until_drained<T>(app: &App, doing: impl Future<Output = T>) -> Result<T, Problem> {
     tokio::select! {
         biased;
-        () = app.shared.draining.cancelled() => {
-            let detail = "the server stops: ask again in a moment";
-            let mut problem = Problem::new(ErrorKind::Unavailable, "draining", detail);
-            problem.retry_after_ms = Some(1_000);
-            Err(problem)
-        }
+        () = app.shared.draining.cancelled() => Err(problem::draining()),
         done = doing => Ok(done),
     }
 }

@@ -52,8 +52,10 @@ pub(crate) async fn wait(
         if has_ended(&row)? {
             return Ok(Brought { timed_out: false, row });
         }
-        let over = hub.is_closed() || Instant::now() >= until;
-        if over {
+        if hub.is_closed() {
+            return Err(problem::draining());
+        }
+        if Instant::now() >= until {
             return Ok(Brought { timed_out: true, row });
         }
         // Whichever comes first: the row is read again in any case.
