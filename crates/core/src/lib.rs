@@ -7,6 +7,7 @@
 //! The only outside things it touches are the clock and the random source, and those only behind [`Env`].
 
 mod content;
+pub mod contract;
 mod env;
 mod error;
 mod event;
@@ -14,6 +15,7 @@ mod id;
 pub mod limits;
 mod message;
 mod money;
+pub mod resource;
 mod secret;
 mod time;
 mod tool_def;

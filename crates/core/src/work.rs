@@ -26,7 +26,7 @@ mod retry;
 mod run;
 mod step;
 mod task;
-mod word;
+pub(crate) mod word;
 
 pub use approval::{
     ApprovalEvent, ApprovalKind, ApprovalState, Fallback, Grant, Resolution, check_plan, plan_hash,

@@ -27,7 +27,7 @@ pub struct UnknownWord {
 }
 
 impl UnknownWord {
-    pub(super) fn new(what: &'static str, text: &str, known: &'static [&'static str]) -> Self {
+    pub(crate) fn new(what: &'static str, text: &str, known: &'static [&'static str]) -> Self {
         Self { what, text: quoted(text), known }
     }
 }

@@ -73,4 +73,4 @@ macro_rules! words {
     };
 }
 
-pub(super) use words;
+pub(crate) use words;

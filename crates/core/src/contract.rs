@@ -1,0 +1,38 @@
+//! Tool contract v1: what is said to a tool that lives elsewhere, and what it may answer.
+//!
+//! The envelopes are plain data with one normal form. Codes, reasons and whether a repeat may help are types: nothing is ever
+//! read out of a text.
+
+mod fault;
+mod request;
+pub(crate) use request::labels;
+mod response;
+
+pub use fault::{ToolCode, ToolFault, ToolReason};
+pub use request::{RequestAuth, RequestRuntime, RequestTool, ToolRequest, TraceIds};
+pub use response::{ResponseError, ResponseOutput, ResponseUsage, ToolResponse, ToolStatus};
+
+/// The one version there is.
+pub const CONTRACT_VERSION: &str = "v1";
+/// The operation of a request that names none.
+pub const OPERATION_INVOKE: &str = "invoke";
+/// The header that tells the version to a server before it reads the body.
+pub const CONTRACT_HEADER: &str = "X-Tool-Contract-Version";
+
+/// Trims a version and lowers its case; empty means the one there is.
+fn check_version(text: &str) -> Result<(), ToolFault> {
+    let version = text.trim();
+    if version.is_empty() || version.eq_ignore_ascii_case(CONTRACT_VERSION) {
+        return Ok(());
+    }
+    let shown: String = version.chars().take(32).collect();
+    Err(ToolFault::new(
+        ToolCode::InvalidInput,
+        format!("tool contract version `{shown}` is not spoken here: use `{CONTRACT_VERSION}`"),
+    )
+    .detail("field", "tool_contract_version")
+    .detail("expected", CONTRACT_VERSION))
+}
+
+#[cfg(test)]
+mod tests;

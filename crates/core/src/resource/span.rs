@@ -1,0 +1,126 @@
+//! A length of time as people write it: `250ms`, `30s`, `10m`, `2h`, `1d`, `1m30s`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The longest length of time that is read: a year.
+const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// A length of time as people write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(pub Duration);
+
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refused = || {
+            let shown: String = text.chars().take(40).collect();
+            format!("`{shown}` is no length of time: write `250ms`, `30s`, `10m`, `2h` or `1m30s`")
+        };
+        let mut rest = text.trim();
+        if rest == "0" {
+            return Ok(Self::default());
+        }
+        let mut total_ms: u64 = 0;
+        if rest.is_empty() {
+            return Err(refused());
+        }
+        while !rest.is_empty() {
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(refused)?;
+            let (number, tail) = rest.split_at(digits);
+            let letters = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
+            let (unit, tail) = tail.split_at(letters);
+            let number: u64 = number.parse().map_err(|_| refused())?;
+            let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?;
+            total_ms = number
+                .checked_mul(*factor)
+                .and_then(|ms| total_ms.checked_add(ms))
+                .ok_or_else(refused)?;
+            rest = tail;
+        }
+        let span = Duration::from_millis(total_ms);
+        if span > SPAN_MAX {
+            return Err(format!("`{}` is more than a year", text.trim()));
+        }
+        Ok(Self(span))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut left = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        if left == 0 {
+            return f.write_str("0s");
+        }
+        for (name, factor) in UNITS.iter().rev() {
+            if left >= *factor {
+                write!(f, "{}{name}", left / factor)?;
+                left %= factor;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> Cow<'static, str> {
+        "Span".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^(0|([0-9]+(ms|s|m|h|d))+)$",
+            "description": "A length of time such as 250ms, 30s, 10m, 2h, 1d or 1m30s"
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_read_and_written_alike() {
+        for (text, ms, shown) in [
+            ("250ms", 250, "250ms"),
+            ("30s", 30_000, "30s"),
+            ("1m30s", 90_000, "1m30s"),
+            ("90s", 90_000, "1m30s"),
+            ("2h", 7_200_000, "2h"),
+            (" 1d ", 86_400_000, "1d"),
+            ("0", 0, "0s"),
+            ("0s", 0, "0s"),
+        ] {
+            let span: Span = text.parse().unwrap();
+            assert_eq!(span.0, Duration::from_millis(ms), "{text}");
+            assert_eq!(span.to_string(), shown);
+            assert_eq!(shown.parse::<Span>().unwrap(), span);
+        }
+        for wrong in ["", "5", "s", "-1s", "1.5s", "1 s", "1y", "9999999999999999999s", "400d"] {
+            assert!(wrong.parse::<Span>().is_err(), "{wrong}");
+        }
+    }
+}
