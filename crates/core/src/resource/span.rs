@@ -39,7 +39,7 @@ impl FromStr for Span {
             let (number, tail) = rest.split_at(digits);
             let letters = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
             let (unit, tail) = tail.split_at(letters);
-            let number: u64 = number.parse().map_err(|_| refused())?;
+            let number: u64 = number.parse().ok().ok_or_else(refused)?;
             let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?;
             total_ms = number
                 .checked_mul(*factor)
