@@ -15,6 +15,7 @@ mod id;
 pub mod limits;
 mod message;
 mod money;
+pub mod policy;
 pub mod resource;
 mod secret;
 mod time;

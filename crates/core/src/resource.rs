@@ -2,12 +2,25 @@
 //!
 //! A manifest is read strictly: an unknown field is an error with its place, and what is not said gets its default here.
 
+mod agent_policy;
+mod permission;
+mod role;
 mod span;
+mod text;
 mod tool;
 
+pub use agent_policy::AgentPolicy;
+pub use permission::{
+    ApplyMode, Approvers, MatchMode, OperationMatch, OperationRule, OperationVerdict,
+    ToolPermission,
+};
+pub use role::AgentRole;
 pub use span::Span;
 pub use tool::{
     A2aSpec, AuthProfile, GrpcEncoding, GrpcSpec, HttpMethod, HttpSpec, IsolationMode, Jitter,
     McpRef, OperationClass, ResourceError, RetrySpec, RiskLevel, RuntimeSpec, ToolAuth,
     ToolResource, ToolType,
 };
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What a running tool can reach.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use provost_core::work::EffectKey;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::asking::Asking;
 use crate::error::check_question;
 use crate::output::cut_text;
-use crate::{Dep, Deps, State, ToolError};
+use crate::{Dep, Deps, Redact, State, ToolError};
 
 /// Bytes of one report of progress; each one is an event that watchers keep.
 const PROGRESS_BYTES_MAX: usize = 4 * 1024;
@@ -38,6 +38,8 @@ pub struct ToolCx(Arc<Inner>);
 struct Inner {
     parts: ToolCxParts,
     asking: Asking,
+    /// Takes secrets out of what leaves while the tool runs; set by the guard.
+    redact: OnceLock<Arc<dyn Redact>>,
 }
 
 /// The parts of a [`ToolCx`]; whoever drives a run fills them in.
@@ -71,7 +73,7 @@ pub struct ToolCxParts {
 impl ToolCx {
     /// From its parts.
     pub fn new(parts: ToolCxParts) -> Self {
-        Self(Arc::new(Inner { parts, asking: Asking::default() }))
+        Self(Arc::new(Inner { parts, asking: Asking::default(), redact: OnceLock::new() }))
     }
 
     /// The run.
@@ -135,6 +137,7 @@ impl ToolCx {
     /// Tells whoever watches how far the tool is. The model does not see it. A long text is cut.
     pub fn progress(&self, message: impl Into<String>) {
         let mut message = message.into();
+        self.redact_text(&mut message);
         cut_text(&mut message, PROGRESS_BYTES_MAX);
         self.0.parts.outside.progress(self, message);
     }
@@ -161,7 +164,22 @@ impl ToolCx {
         &self.0.asking
     }
 
-    async fn ask(&self, hint: String, payload: Option<Value>) -> Result<(), ToolError> {
+    /// Takes secrets out of everything that the tool says from now on.
+    pub(crate) fn redact_with(&self, redact: &Arc<dyn Redact>) {
+        self.0.redact.get_or_init(|| Arc::clone(redact));
+    }
+
+    fn redact_text(&self, text: &mut String) {
+        if let Some(redact) = self.0.redact.get() {
+            redact.redact_string(text);
+        }
+    }
+
+    async fn ask(&self, mut hint: String, mut payload: Option<Value>) -> Result<(), ToolError> {
+        self.redact_text(&mut hint);
+        if let (Some(redact), Some(payload)) = (self.0.redact.get(), &mut payload) {
+            redact.redact_json(payload);
+        }
         check_question(&hint, payload.as_ref())?;
         let question = self.0.asking.question();
         let answer = self.0.parts.outside.confirm(self, hint, payload).await;

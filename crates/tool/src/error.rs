@@ -3,14 +3,22 @@
 use std::fmt;
 
 use provost_core::ErrorInfo;
+use provost_core::contract::{ResponseError, ToolCode, ToolFault};
 use provost_core::limits::{TOOL_ARGUMENTS_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::ToolOutput;
 use crate::output::{cut_text, json_size};
+
+/// The longest list of facts that a fault keeps.
+const FAULT_DETAILS_MAX: usize = 64;
+/// Bytes of one fact of a fault.
+const FAULT_DETAIL_BYTES_MAX: usize = 4 * 1024;
 
 /// How a tool fails, by who must hear of it.
 ///
-/// Any error converts with `?` into [`ToolError::Failed`]. For that reason it is not itself a `std::error::Error`.
+/// Any error converts with `?` into [`ToolError::Failed`]. For that reason it is not itself a `std::error::Error`, and a
+/// [`ToolFault`] keeps its type only through `map_err(ToolError::Fault)`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolError {
     /// The model should call again with better arguments; counts against the tool's retry budget.
@@ -26,6 +34,8 @@ pub enum ToolError {
         /// What to show with the question.
         payload: Option<Value>,
     },
+    /// A governed call failed, with a code and a reason for programs; the model is told its text and the run goes on.
+    Fault(ToolFault),
     /// The run itself cannot go on.
     Fatal(ErrorInfo),
 }
@@ -41,11 +51,49 @@ impl ToolError {
         Self::Failed(message.to_string())
     }
 
+    /// The code and the reason for programs. What is not typed is a failed execution that may pass.
+    pub fn fault(&self) -> ToolFault {
+        match self {
+            Self::Fault(fault) => fault.clone(),
+            Self::Retry(text) => ToolFault::new(ToolCode::InvalidInput, text.clone()),
+            Self::Failed(text) => ToolFault::new(ToolCode::ExecutionFailed, text.clone()),
+            Self::Rejected(_) => ToolFault::new(ToolCode::ApprovalDenied, self.to_string()),
+            Self::NeedsApproval { hint, .. } => {
+                ToolFault::new(ToolCode::ApprovalPending, hint.clone())
+            }
+            Self::Fatal(error) => {
+                ToolFault::final_failure(error.message.clone()).detail("code", error.code.clone())
+            }
+        }
+    }
+
+    /// What the model reads, with the fault as metadata for the application.
+    pub fn into_output(self) -> ToolOutput {
+        let output = ToolOutput::error(self.to_string());
+        match self {
+            Self::Fault(fault) => {
+                output.with_metadata(json!({ "fault": ResponseError::from(fault) }))
+            }
+            _ => output,
+        }
+    }
+
     /// Cuts a text that is too long for a model.
     pub(crate) fn bounded(mut self) -> Self {
         match &mut self {
             Self::Retry(text) | Self::Failed(text) | Self::Rejected(text) => {
                 cut_text(text, TOOL_OUTPUT_BYTES_MAX);
+            }
+            Self::Fault(fault) => {
+                cut_text(&mut fault.message, TOOL_OUTPUT_BYTES_MAX);
+                while fault.details.len() > FAULT_DETAILS_MAX {
+                    fault.details.pop_last();
+                }
+                let keep = |name: &String, value: &mut String| {
+                    cut_text(value, FAULT_DETAIL_BYTES_MAX);
+                    name.len() <= FAULT_DETAIL_BYTES_MAX
+                };
+                fault.details.retain(keep);
             }
             Self::Fatal(error) => {
                 cut_text(&mut error.message, TOOL_OUTPUT_BYTES_MAX);
@@ -84,6 +132,7 @@ impl fmt::Display for ToolError {
             Self::Rejected(reason) if reason.is_empty() => f.write_str("the call was not approved"),
             Self::Rejected(reason) => write!(f, "the call was not approved: {reason}"),
             Self::NeedsApproval { hint, .. } => write!(f, "the call needs approval: {hint}"),
+            Self::Fault(fault) => fault.fmt(f),
             Self::Fatal(error) => error.fmt(f),
         }
     }

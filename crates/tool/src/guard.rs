@@ -2,28 +2,59 @@
 //!
 //! Invariant: a [`Permit`] is made in this file only, and a tool cannot be called without one.
 
+mod oversight;
+mod record;
+
 use std::any::TypeId;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use provost_core::ToolCall;
+use provost_core::contract::{OPERATION_INVOKE, ToolCode, ToolFault};
 use provost_core::limits::TOOL_ARGUMENTS_BYTES_MAX;
+use provost_core::policy::{Decision, Governance};
+use provost_core::resource::Approvers;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tracing::{Instrument, Span};
 
+pub use oversight::Oversight;
+
+use crate::governor::{Origin, Seat, denied, unread};
 use crate::{Approval, Tool, ToolCx, ToolError, ToolOutput, ToolSpec};
 
 /// Proof that one exact call may run: this tool, these arguments. Used up by running it.
 pub struct Permit {
     tool: Arc<dyn Tool>,
     arguments: Value,
+    seat: Option<Arc<Seat>>,
+    /// How often it was tried; what runs it counts.
+    attempts: Arc<AtomicU32>,
 }
 
 impl Permit {
     /// The checked arguments.
     pub fn arguments(&self) -> &Value {
         &self.arguments
+    }
+
+    /// The revision of the policy that let it through; what an approval is bound to besides tool, arguments, agent and run.
+    pub fn revision(&self) -> Option<&str> {
+        self.seat.as_ref().and_then(|seat| seat.revision())
+    }
+
+    /// Where the call comes from, if the guard was told.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.seat.as_ref().map(|seat| &seat.origin)
+    }
+
+    pub(crate) fn attempts(&self) -> &Arc<AtomicU32> {
+        &self.attempts
+    }
+
+    pub(crate) fn into_arguments(self) -> Value {
+        self.arguments
     }
 
     /// The arguments as a type; the error tells the model what is wrong and where.
@@ -46,11 +77,22 @@ pub enum Verdict {
     /// It may run.
     Allow(Permit),
     /// A person must decide first.
-    Ask,
-    /// It may not run, whatever anybody says; the text is for the model.
-    Deny(String),
+    Ask(Asked),
+    /// It may not run, whatever anybody says; the message is for the model.
+    Deny(ToolFault),
     /// The arguments are wrong; the text tells the model how.
     Invalid(String),
+}
+
+/// What a person must decide, and who may.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// What asks for it, if it is not the tool itself.
+    pub why: Option<String>,
+    /// Whose approval counts.
+    pub needed: Approvers,
+    /// The revision of the policy that asks; another revision needs another approval.
+    pub revision: Option<String>,
 }
 
 /// What a rule says about a call; of several, the strictest counts.
@@ -74,6 +116,10 @@ pub struct CallFacts<'a> {
     pub call: &'a ToolCall,
     /// Its arguments; they fit the tool's schema.
     pub arguments: &'a Value,
+    /// Where it comes from, if the guard was told.
+    pub origin: Option<&'a Origin>,
+    /// The revision of the policy that counts.
+    pub revision: Option<&'a str>,
 }
 
 type Rule = dyn Fn(&CallFacts<'_>) -> Ruling + Send + Sync;
@@ -84,9 +130,36 @@ type Rule = dyn Fn(&CallFacts<'_>) -> Ruling + Send + Sync;
 #[derive(Clone, Default)]
 pub struct Guard {
     rules: Vec<Arc<Rule>>,
+    oversight: Option<Arc<Oversight>>,
+    seat: Option<Arc<Seat>>,
 }
 
 impl Guard {
+    /// Puts calls under oversight: who governs, what secrets are, where long outputs and records go.
+    #[must_use]
+    pub fn with_oversight(mut self, oversight: Oversight) -> Self {
+        self.oversight = Some(Arc::new(oversight));
+        self
+    }
+
+    /// Puts every call under a snapshot that is there already.
+    #[must_use]
+    pub fn governed(mut self, governance: Arc<Governance>) -> Self {
+        self.seat = Some(Arc::new(Seat::of(governance)));
+        self
+    }
+
+    /// The guard of one run: asks the governor, if there is one, what counts for it. If that cannot be found out, the guard
+    /// that comes back denies everything. A guard with a governor that was not asked denies everything too.
+    pub async fn for_run(&self, origin: Origin) -> Self {
+        let governor = self.oversight.as_ref().and_then(|oversight| oversight.governor.as_deref());
+        let seat = match governor {
+            Some(governor) => Seat::read(governor, origin).await,
+            None => Seat::kept(self.seat.as_deref(), origin),
+        };
+        Self { seat: Some(Arc::new(seat)), ..self.clone() }
+    }
+
     /// Adds a rule. One that panics denies: a broken rule must not open the door.
     pub fn add_rule(&mut self, rule: impl Fn(&CallFacts<'_>) -> Ruling + Send + Sync + 'static) {
         self.rules.push(Arc::new(rule));
@@ -94,6 +167,17 @@ impl Guard {
 
     /// Looks at one call. `approved` says that a person has approved this exact call.
     pub fn check(&self, tool: &Arc<dyn Tool>, call: &ToolCall, approved: bool) -> Verdict {
+        self.check_action(tool, call, OPERATION_INVOKE, approved)
+    }
+
+    /// Looks at one call that does something else than to invoke the tool.
+    pub fn check_action(
+        &self,
+        tool: &Arc<dyn Tool>,
+        call: &ToolCall,
+        action: &str,
+        approved: bool,
+    ) -> Verdict {
         if call.arguments.len() > TOOL_ARGUMENTS_BYTES_MAX {
             return Verdict::Invalid(format!(
                 "the arguments are {} bytes long, at most {TOOL_ARGUMENTS_BYTES_MAX} are accepted",
@@ -110,13 +194,52 @@ impl Guard {
         if let Err(error) = spec.check(&arguments) {
             return Verdict::Invalid(format!("the arguments do not fit the schema: {error}"));
         }
-        let facts = CallFacts { spec, call, arguments: &arguments };
-        match self.rule(&facts) {
-            Ruling::Deny(reason) => Verdict::Deny(reason),
-            Ruling::Ask if !approved => Verdict::Ask,
-            Ruling::Allow | Ruling::Ask => {
-                Verdict::Allow(Permit { tool: Arc::clone(tool), arguments })
+        let seat = self.seat.as_deref();
+        let revision = seat.and_then(Seat::revision);
+        let facts = CallFacts {
+            spec,
+            call,
+            arguments: &arguments,
+            origin: seat.map(|seat| &seat.origin),
+            revision,
+        };
+        let ruling = self.rule(&facts);
+        let asked = match (ruling, self.decide(spec, action)) {
+            (Ruling::Deny(reason), _) => return Verdict::Deny(denied(reason, revision)),
+            (_, Some(Decision::Deny { code, why })) => {
+                return Verdict::Deny(ToolFault {
+                    code,
+                    reason: code.reason(),
+                    ..denied(why, revision)
+                });
             }
+            (_, Some(Decision::Approval { why, needed })) => {
+                Some(Asked { why: Some(why), needed, revision: revision.map(str::to_owned) })
+            }
+            (Ruling::Ask, _) => {
+                Some(Asked { revision: revision.map(str::to_owned), ..Asked::default() })
+            }
+            (Ruling::Allow, _) => None,
+        };
+        match asked {
+            Some(asked) if !approved => Verdict::Ask(asked),
+            _ => Verdict::Allow(Permit {
+                tool: Arc::clone(tool),
+                arguments,
+                seat: self.seat.clone(),
+                attempts: Arc::default(),
+            }),
+        }
+    }
+
+    /// What governance says; nothing where nobody governs.
+    fn decide(&self, spec: &ToolSpec, action: &str) -> Option<Decision> {
+        let governor =
+            self.oversight.as_ref().is_some_and(|oversight| oversight.governor.is_some());
+        match &self.seat {
+            None if governor => Some(unread()),
+            None => None,
+            Some(seat) => seat.decide(&spec.tool_facts(), action),
         }
     }
 
@@ -142,7 +265,19 @@ impl Guard {
 
     /// Runs a permitted call: within its time, in a task of its own so that a panic stays inside, with a bounded result.
     /// Time that people take to answer the tool's questions is not the tool's. Dropping the future stops the tool.
+    ///
+    /// Under oversight it is recorded before and after, secrets are taken out, and what is too long is kept whole elsewhere.
     pub async fn run(&self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
+        match &self.oversight {
+            Some(oversight) => Box::pin(self.run_overseen(oversight, permit, cx)).await,
+            None => {
+                let result = self.run_bare(permit, cx).await;
+                result.map(ToolOutput::bounded).map_err(ToolError::bounded)
+            }
+        }
+    }
+
+    async fn run_bare(&self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
         let timeout = permit.tool.spec().timeout;
         let tool = Arc::clone(&permit.tool);
         let watched = cx.clone();
@@ -154,23 +289,22 @@ impl Guard {
             ended = &mut task.0 => Some(ended),
             () = watched.asking().worked_for(timeout) => None,
         };
-        let result = match ended {
+        match ended {
             Some(Ok(result)) => result,
             Some(Err(failure)) if failure.is_panic() => {
                 Err(ToolError::Failed(format!("the tool panicked: {}", panic_text(failure))))
             }
             Some(Err(_)) => Err(ToolError::Failed("the tool was stopped".to_owned())),
-            None => Err(ToolError::Failed(format!(
-                "the tool did not finish within {} s",
-                timeout.as_secs_f64()
+            None => Err(ToolError::Fault(ToolFault::new(
+                ToolCode::Timeout,
+                format!("the tool did not finish within {} s", timeout.as_secs_f64()),
             ))),
-        };
-        result.map(ToolOutput::bounded).map_err(ToolError::bounded)
+        }
     }
 }
 
 /// Stops the task when it goes: a call that nobody waits for must not go on.
-struct Aborting<T>(tokio::task::JoinHandle<T>);
+pub(crate) struct Aborting<T>(pub(crate) tokio::task::JoinHandle<T>);
 
 impl<T> Drop for Aborting<T> {
     fn drop(&mut self) {
@@ -178,7 +312,7 @@ impl<T> Drop for Aborting<T> {
     }
 }
 
-fn panic_text(failure: tokio::task::JoinError) -> String {
+pub(crate) fn panic_text(failure: tokio::task::JoinError) -> String {
     let payload = failure.into_panic();
     let text = payload
         .downcast_ref::<&str>()

@@ -1,33 +1,74 @@
 //! Tools: what an agent can do besides talking.
 //!
 //! A [`Tool`] can only be called with a [`Permit`], and only the [`Guard`] makes permits: there is no other way to an effect.
-//! Policies, sandboxes and further runtimes join behind the same door.
+//! A [`Governor`] tells what the operator declared about a run, and if it cannot be read, no call goes through. A tool that
+//! lives elsewhere is a [`GovernedTool`] behind the same door: its runtime is found by type and isolation, and each attempt has
+//! its own deadline. [`Oversight`] takes secrets out of what tools say, keeps long outputs whole, and records every call.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use provost_core::ToolCall;
+//! use provost_core::policy::{Governance, GovernanceParts, Subject};
+//! use provost_tool::{Guard, Tool, ToolError, Verdict, tool_fn};
+//!
+//! // Nothing is declared about agent `clerk`, so it may not use a tool that changes something.
+//! let subject = Subject::new("default", "clerk");
+//! let governance = Governance::compile(GovernanceParts::new("r1", subject))?;
+//! let guard = Guard::default().governed(Arc::new(governance));
+//! let pay = tool_fn("pay", "Pays", |_cx, (): ()| async { Ok::<_, ToolError>("paid") })?;
+//! let pay: Arc<dyn Tool> = Arc::new(pay);
+//! let call = ToolCall::new("call_1", "pay", &serde_json::json!({}));
+//! assert!(matches!(guard.check(&pay, &call, false), Verdict::Deny(_)));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
 
 mod asking;
+mod audit;
+mod capability;
 mod cx;
 mod deps;
 mod error;
 mod function;
+mod governed;
+mod governor;
 mod guard;
+mod meter;
 mod output;
+mod redact;
+mod registry;
 mod runtime;
 mod schema;
+mod sink;
 mod spec;
+mod spill;
 mod state;
 mod tool;
 mod toolset;
 pub mod trace;
 
+pub use audit::{AuditEvent, AuditOutcome, AuditSink};
+pub use capability::{Capability, CapabilityProvider, CapabilitySnapshot};
 pub use cx::{Confirm, ToolCx, ToolCxParts};
 pub use deps::{Dep, DepType, Deps};
 pub use error::ToolError;
 pub use function::{FnTool, tool_fn};
-pub use guard::{CallFacts, Guard, Permit, Ruling, Verdict};
+pub use governed::{
+    ATTEMPTS_DETAIL, ContractExecutor, GovernedError, GovernedTool, NoCredentials, OUTCOME_DETAIL,
+    OUTCOME_UNKNOWN, ToolHost,
+};
+pub use governor::{Governor, GovernorError, Origin};
+pub use guard::{Asked, CallFacts, Guard, Oversight, Permit, Ruling, Verdict};
+pub use meter::{MeterEvent, MeterSink};
 pub use output::{IntoToolOutput, ToolOutput};
 pub use provost_core::work::EffectClass;
+pub use redact::{Redact, RedactChunks};
+pub use registry::{RegistryError, Runtimes};
 pub use runtime::{Attempt, Authenticator, Credentials, ToolRuntime};
 pub use schema::{SchemaError, schema_of};
-pub use spec::{Approval, SpecError, ToolSpec};
+pub use sink::{Queue, QueueWork, Sink, SinkError, WhenFull};
+pub use spec::{Approval, Facts, SpecError, ToolSpec};
+pub use spill::{Artifact, FileSpill, OutputCollector, Spill, SpillWriter};
 pub use state::State;
 pub use tool::{Probe, Tool, ToolFuture};
 pub use toolset::{

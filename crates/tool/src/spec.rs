@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use provost_core::ToolDef;
 use provost_core::limits::{ARGUMENT_RETRIES_DEFAULT, NAME_CHARS_MAX, TOOL_TIMEOUT_DEFAULT};
+use provost_core::policy::ToolFacts;
+use provost_core::resource::{OperationClass, RiskLevel, ToolType};
 use provost_core::work::EffectClass;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
@@ -61,6 +63,19 @@ pub enum SpecError {
     },
 }
 
+/// What policies are told about a tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Where it lives; nothing for a function of the program.
+    pub kind: Option<ToolType>,
+    /// Labels.
+    pub capabilities: Vec<String>,
+    /// What it does to the world; nothing said means by its effect class: a pure tool reads, any other writes.
+    pub operations: Vec<OperationClass>,
+    /// How much harm it can do.
+    pub risk: RiskLevel,
+}
+
 /// What a tool is and how it may be called. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
@@ -78,6 +93,10 @@ pub struct ToolSpec {
     pub effect: EffectClass,
     /// What the tool needs from the program; checked before a run starts.
     pub deps: Vec<DepType>,
+    /// What policies are told about it.
+    pub facts: Arc<Facts>,
+    /// The name that it had before it was renamed; policies about that one still restrict it.
+    original: Option<Arc<str>>,
 }
 
 impl ToolSpec {
@@ -141,7 +160,16 @@ impl ToolSpec {
             exclusive: false,
             effect: EffectClass::Opaque,
             deps: Vec::new(),
+            facts: Arc::new(Facts::default()),
+            original: None,
         })
+    }
+
+    /// Sets what policies are told about it.
+    #[must_use]
+    pub fn facts(mut self, facts: Facts) -> Self {
+        self.facts = Arc::new(facts);
+        self
     }
 
     /// Sets what repeating a call would do. Without a word nothing is known of it, and a call that a crash cut off is never
@@ -194,7 +222,26 @@ impl ToolSpec {
             self.def.description.clone(),
             self.def.input_schema.clone(),
         )?;
-        Ok(Self { def: fresh.def, ..self.clone() })
+        let original = self.original.clone().unwrap_or_else(|| self.name().into());
+        let original = (*original != *fresh.name()).then_some(original);
+        Ok(Self { def: fresh.def, original, ..self.clone() })
+    }
+
+    /// What a policy looks at.
+    pub fn tool_facts(&self) -> ToolFacts<'_> {
+        let by_effect: &[OperationClass] = match self.effect {
+            EffectClass::Pure => &[OperationClass::Read],
+            _ => &[OperationClass::Write],
+        };
+        let declared = self.facts.operations.as_slice();
+        ToolFacts {
+            name: self.name(),
+            also: self.original.as_deref(),
+            kind: self.facts.kind,
+            capabilities: &self.facts.capabilities,
+            operations: if declared.is_empty() { by_effect } else { declared },
+            risk: self.facts.risk,
+        }
     }
 
     /// The name the model calls it by.

@@ -119,9 +119,9 @@ impl Cx {
         let approved = decision == Some(&ApprovalDecision::Approve);
         match self.core.guard.check(tool, call, approved) {
             Verdict::Allow(permit) => Cleared::Run(permit),
-            Verdict::Deny(reason) => Cleared::Refused(reason),
+            Verdict::Deny(fault) => Cleared::Refused(fault.message),
             Verdict::Invalid(problem) => Cleared::Wrong(problem),
-            Verdict::Ask => {
+            Verdict::Ask(_) => {
                 match Box::pin(self.ask_person(call, None, None)).await {
                     Ok(ApprovalDecision::Approve) => {
                         match self.core.guard.check(tool, call, /*approved*/ true) {

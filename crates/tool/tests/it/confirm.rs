@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::ApprovalDecision;
+use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::work::EffectKey;
 use provost_tool::{Deps, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
@@ -74,7 +75,10 @@ where
     (ended, started.elapsed())
 }
 
-const TOO_LATE: &str = "the tool did not finish within 60 s";
+fn too_late() -> ToolError {
+    let message = "the tool did not finish within 60 s";
+    ToolError::Fault(ToolFault::new(ToolCode::Timeout, message))
+}
 
 #[tokio::test(start_paused = true)]
 async fn time_that_people_take_is_not_the_tools() {
@@ -99,7 +103,7 @@ async fn a_tool_that_hangs_after_the_answer_times_out() {
         std::future::pending().await
     })
     .await;
-    assert_eq!(ended, Err(ToolError::failed(TOO_LATE)));
+    assert_eq!(ended, Err(too_late()));
     assert_eq!(took, Duration::from_secs(660));
 }
 
@@ -111,7 +115,7 @@ async fn a_question_that_is_given_up_does_not_stop_the_clock() {
         std::future::pending().await
     })
     .await;
-    assert_eq!(ended, Err(ToolError::failed(TOO_LATE)));
+    assert_eq!(ended, Err(too_late()));
     assert_eq!(took, Duration::from_secs(65));
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use provost_core::contract::ToolCode;
 use provost_core::limits::{TOOL_ARGUMENTS_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{ErrorInfo, ErrorKind, Image, ResultPart, ToolCall};
 use provost_tool::{
@@ -154,7 +155,8 @@ async fn s232_a_timeout_is_a_failure_and_stops_the_tool() {
     });
     let started = tokio::time::Instant::now();
     let error = run(&slow).await.unwrap_err();
-    assert_eq!(error, ToolError::failed("the tool did not finish within 1.5 s"));
+    assert_eq!(error.fault().code, ToolCode::Timeout);
+    assert_eq!(error.to_string(), "timeout: the tool did not finish within 1.5 s");
     assert_eq!(started.elapsed(), Duration::from_millis(1500));
     assert!(dropped.await.is_err(), "the tool's own future is gone");
 }
@@ -303,8 +305,8 @@ async fn of_several_rules_the_strictest_counts_and_approval_cannot_overrule_a_de
     let verdict =
         |guard: &Guard, approval, approved| match guard.check(&tool(approval), &call, approved) {
             Verdict::Allow(_) => "allow".to_owned(),
-            Verdict::Ask => "ask".to_owned(),
-            Verdict::Deny(reason) => format!("deny: {reason}"),
+            Verdict::Ask(_) => "ask".to_owned(),
+            Verdict::Deny(fault) => format!("deny: {}", fault.message),
             Verdict::Invalid(problem) => format!("invalid: {problem}"),
         };
     let mut guard = Guard::default();

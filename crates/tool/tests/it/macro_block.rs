@@ -95,7 +95,7 @@ async fn tools_share_the_value() {
 fn approval_may_be_a_function_of_the_type() {
     let tool = &Calculator::new().into_tools()[1];
     let call = stage::call(tool, &json!({"a": 13.0, "b": 1.0}));
-    assert!(matches!(Guard::default().check(tool, &call, false), Verdict::Ask));
+    assert!(matches!(Guard::default().check(tool, &call, false), Verdict::Ask(_)));
 }
 
 #[tokio::test]

@@ -96,7 +96,7 @@ async fn a_call_gets_its_arguments_context_and_deps() {
     let call = stage::call(&tool, &json!({"city": "Oslo", "unit": "celsius"}));
     let people = stage::People::who_approve();
     let cx = stage::cx_with(Arc::clone(&people), deps());
-    assert!(matches!(Guard::default().check(&tool, &call, false), Verdict::Ask));
+    assert!(matches!(Guard::default().check(&tool, &call, false), Verdict::Ask(_)));
     let Verdict::Allow(permit) = Guard::default().check(&tool, &call, true) else {
         panic!("approved but not allowed");
     };

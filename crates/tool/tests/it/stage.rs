@@ -125,8 +125,8 @@ pub(crate) async fn run(
 pub(crate) fn verdict(verdict: Verdict) -> String {
     match verdict {
         Verdict::Allow(permit) => format!("allow {}", permit.arguments()),
-        Verdict::Ask => "ask".to_owned(),
-        Verdict::Deny(why) => format!("deny: {why}"),
+        Verdict::Ask(_) => "ask".to_owned(),
+        Verdict::Deny(fault) => format!("deny: {}", fault.message),
         Verdict::Invalid(why) => format!("invalid: {why}"),
     }
 }

@@ -88,7 +88,7 @@ async fn s216_a_confirmed_set_asks_and_leaves_the_original_alone() {
     let tools = confirmed.tools(&cx).await.unwrap();
     assert!(matches!(tools[0].spec().approval, Approval::Always));
     let call = stage::call(&tools[0], &json!({}));
-    assert!(matches!(Guard::default().check(&tools[0], &call, false), Verdict::Ask));
+    assert!(matches!(Guard::default().check(&tools[0], &call, false), Verdict::Ask(_)));
     let Verdict::Allow(permit) = Guard::default().check(&tools[0], &call, true) else {
         panic!("approved but not allowed");
     };

@@ -116,7 +116,7 @@ async fn verdict(set: &dyn Toolset, tool: &str, arguments: Value) -> &'static st
     let tool = get(set, &stage::toolset_cx(), tool).await;
     match Guard::default().check(&tool, &stage::call(&tool, &arguments), false) {
         Verdict::Allow(_) => "allow",
-        Verdict::Ask => "ask",
+        Verdict::Ask(_) => "ask",
         other => panic!("{}", stage::verdict(other)),
     }
 }

@@ -1,0 +1,218 @@
+//! A rule about one tool: who may use it, for what, and when people decide.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::text::{distinct, named, namespace, namespace_default, refusal};
+use super::{OperationClass, ResourceError};
+use crate::contract::OPERATION_INVOKE;
+use crate::work::word::words;
+
+/// How many people one call may need at most.
+const APPROVERS_MAX: u32 = 32;
+
+words! {
+    /// How many of the required permissions an agent must have.
+    #[derive(Default)]
+    MatchMode, "a match mode" {
+        /// Every one.
+        #[default]
+        All = "all",
+        /// One of them.
+        Any = "any",
+    }
+}
+
+words! {
+    /// To whom a rule applies.
+    #[derive(PartialOrd, Ord)]
+    ApplyMode, "an apply mode" {
+        /// To everybody in the namespace.
+        Global = "global",
+        /// To those it names.
+        Scoped = "scoped",
+    }
+}
+
+words! {
+    /// What a rule says, from the widest to the strictest.
+    #[derive(Default, PartialOrd, Ord)]
+    OperationVerdict, "a verdict" {
+        /// Yes.
+        #[default]
+        Allow = "allow",
+        /// People decide.
+        ApprovalRequired = "approval_required",
+        /// No.
+        Deny = "deny",
+    }
+}
+
+words! {
+    /// Which operations a line of a rule is about.
+    #[derive(Default)]
+    OperationMatch, "an operation class or `*`" {
+        /// All that no other line of the rule names.
+        #[default]
+        Any = "*" or "",
+        /// Those that look.
+        Read = "read",
+        /// Those that change.
+        Write = "write",
+        /// Those that take away.
+        Delete = "delete",
+        /// Those that change who may do what.
+        Admin = "admin",
+    }
+}
+
+/// What a rule says about one class of operations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OperationRule {
+    /// The class.
+    pub operation_class: OperationMatch,
+    /// The verdict.
+    pub verdict: OperationVerdict,
+}
+
+/// Whose approval a call needs: `required` of those in `of`, or of anybody if it names nobody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Approvers {
+    /// How many must say yes.
+    pub required: u32,
+    /// Who counts; nobody named means that everybody counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub of: Vec<String>,
+    /// True if whoever started the run does not count.
+    pub not_requester: bool,
+}
+
+impl Default for Approvers {
+    fn default() -> Self {
+        Self { required: 1, of: Vec::new(), not_requester: false }
+    }
+}
+
+/// A rule about one tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolPermission {
+    /// Its name.
+    pub name: String,
+    /// Where it counts, and nowhere else.
+    #[serde(default = "namespace_default")]
+    pub namespace: String,
+    /// The tool; its own name if nothing is said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool_ref: String,
+    /// The action that it is about; it says nothing about any other.
+    #[serde(default = "action_default")]
+    pub action: String,
+    /// What the agent's roles must permit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_permissions: Vec<String>,
+    /// How many of them.
+    #[serde(default)]
+    pub match_mode: MatchMode,
+    /// To whom it applies.
+    #[serde(default = "apply_default")]
+    pub apply_mode: ApplyMode,
+    /// The agents of a scoped rule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub target_agents: Vec<String>,
+    /// What it says about classes of operations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operation_rules: Vec<OperationRule>,
+    /// Whose approval counts where it asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvers: Option<Approvers>,
+}
+
+fn action_default() -> String {
+    OPERATION_INVOKE.to_owned()
+}
+
+fn apply_default() -> ApplyMode {
+    ApplyMode::Global
+}
+
+impl From<OperationClass> for OperationMatch {
+    fn from(class: OperationClass) -> Self {
+        match class {
+            OperationClass::Read => Self::Read,
+            OperationClass::Write => Self::Write,
+            OperationClass::Delete => Self::Delete,
+            OperationClass::Admin => Self::Admin,
+        }
+    }
+}
+
+impl ToolPermission {
+    /// A rule about a tool, with nothing but defaults.
+    pub fn new(
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        tool: impl Into<String>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            namespace: namespace.into(),
+            tool_ref: tool.into(),
+            action: action_default(),
+            required_permissions: Vec::new(),
+            match_mode: MatchMode::All,
+            apply_mode: ApplyMode::Global,
+            target_agents: Vec::new(),
+            operation_rules: Vec::new(),
+            approvers: None,
+        }
+    }
+
+    /// The normal form: trimmed, defaults filled in, each word once.
+    pub fn normalised(mut self) -> Result<Self, ResourceError> {
+        self.name = named(&self.name, "give the rule a name")?;
+        self.namespace = namespace(&self.namespace);
+        self.tool_ref = self.tool_ref.trim().to_owned();
+        if self.tool_ref.is_empty() {
+            self.tool_ref.clone_from(&self.name);
+        }
+        self.action = self.action.trim().to_lowercase();
+        if self.action.is_empty() {
+            self.action = action_default();
+        }
+        self.required_permissions = distinct(&self.required_permissions);
+        self.target_agents = distinct(&self.target_agents);
+        if self.apply_mode == ApplyMode::Scoped && self.target_agents.is_empty() {
+            return Err(refusal(
+                "target_agents",
+                "a scoped rule names nobody",
+                "name the agents or use `apply_mode: global`",
+            ));
+        }
+        if let Some(approvers) = &mut self.approvers {
+            approvers.of = distinct(&approvers.of);
+            check_approvers(approvers)?;
+        }
+        Ok(self)
+    }
+}
+
+fn check_approvers(approvers: &Approvers) -> Result<(), ResourceError> {
+    if approvers.required == 0 || approvers.required > APPROVERS_MAX {
+        return Err(refusal(
+            "approvers.required",
+            format!("it is not between 1 and {APPROVERS_MAX}"),
+            "say how many people must approve",
+        ));
+    }
+    if !approvers.of.is_empty() && approvers.of.len() < approvers.required as usize {
+        return Err(refusal(
+            "approvers.of",
+            format!("{} are named and {} must approve", approvers.of.len(), approvers.required),
+            "name more people or ask for fewer",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! The attempts of one call.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use provost_core::contract::{ToolCode, ToolFault, ToolRequest};
+use provost_core::resource::ToolResource;
+use provost_core::work::EffectClass;
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::{Instrument, Span};
+
+use super::backoff::delay;
+use super::{ATTEMPTS_DETAIL, OUTCOME_DETAIL, OUTCOME_UNKNOWN, ToolHost};
+use crate::guard::{Aborting, panic_text};
+use crate::{Attempt, Credentials, ToolCx, ToolOutput, ToolRuntime};
+
+/// One call of a declared tool.
+pub(super) struct GovernedCall {
+    pub(super) resource: Arc<ToolResource>,
+    pub(super) namespace: Arc<str>,
+    pub(super) host: ToolHost,
+    pub(super) runtime: Arc<dyn ToolRuntime>,
+    pub(super) arguments: Value,
+    pub(super) request: ToolRequest,
+    pub(super) cx: ToolCx,
+    pub(super) attempts: Arc<AtomicU32>,
+}
+
+/// What is done after a failed attempt.
+enum Next {
+    Again(Duration),
+    Stop,
+}
+
+impl GovernedCall {
+    /// Tries until it works or must not be tried again.
+    pub(super) async fn run(self) -> Result<ToolOutput, ToolFault> {
+        let (mut attempt, mut evicted) = (0, false);
+        loop {
+            attempt += 1;
+            self.attempts.store(attempt, Ordering::Relaxed);
+            let fault = match self.attempt(attempt).await {
+                Ok(output) => return Ok(output),
+                Err(fault) => fault,
+            };
+            match self.after(&fault, attempt, &mut evicted).await {
+                Next::Again(pause) if self.pause(pause).await => {}
+                Next::Again(_) => return Err(counted(canceled(), attempt)),
+                Next::Stop => return Err(counted(fault, attempt)),
+            }
+        }
+    }
+
+    async fn after(&self, fault: &ToolFault, attempt: u32, evicted: &mut bool) -> Next {
+        let refused = matches!(fault.code, ToolCode::AuthInvalid | ToolCode::AuthExpired);
+        if let (true, false, Some(auth)) = (refused, *evicted, &self.resource.auth) {
+            *evicted = self.host.authenticator.evict(&self.namespace, auth).await;
+            // The other side looked at the credential and did nothing, so this is no repetition.
+            return if *evicted { Next::Again(Duration::ZERO) } else { Next::Stop };
+        }
+        let retry = &self.resource.runtime.retry;
+        let attempts_max = retry.max_attempts.saturating_add(u32::from(*evicted));
+        let unknown = fault.details.get(OUTCOME_DETAIL).is_some_and(|word| word == OUTCOME_UNKNOWN);
+        let repeatable = matches!(
+            self.resource.effect,
+            EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed
+        );
+        if !fault.retryable || attempt >= attempts_max || (unknown && !repeatable) {
+            return Next::Stop;
+        }
+        Next::Again(delay(retry, attempt, &self.host.env))
+    }
+
+    /// Waits; false if the run is stopped meanwhile.
+    async fn pause(&self, pause: Duration) -> bool {
+        if pause.is_zero() {
+            return !self.cx.cancelled().is_cancelled();
+        }
+        tokio::select! {
+            biased;
+            () = self.cx.cancelled().cancelled() => false,
+            () = tokio::time::sleep(pause) => true,
+        }
+    }
+
+    /// Makes one attempt in a task of its own: one that blocks or ignores everything cannot hold the caller.
+    async fn attempt(&self, number: u32) -> Result<ToolOutput, ToolFault> {
+        if self.cx.cancelled().is_cancelled() {
+            return Err(canceled());
+        }
+        let timeout = self.resource.runtime.timeout.0;
+        let deadline = Instant::now() + timeout;
+        let cancel = self.cx.cancelled().child_token();
+        // Set when the attempt ends, however it does.
+        let _ends_with_it = cancel.clone().drop_guard();
+        let reached = Arc::new(AtomicBool::new(false));
+        let (runtime, sending) = (Arc::clone(&self.runtime), Arc::clone(&reached));
+        let mut ready = self.prepared(number, deadline);
+        ready.cancel = cancel;
+        let (host, namespace) = (self.host.clone(), Arc::clone(&self.namespace));
+        let body = async move {
+            if let Some(auth) = ready.tool.auth.clone() {
+                ready.credentials = host.authenticator.credentials(&namespace, &auth).await?;
+            }
+            sending.store(true, Ordering::Relaxed);
+            runtime.invoke(ready).await
+        };
+        let mut task = Aborting(tokio::spawn(body.instrument(Span::current())));
+        let result = tokio::select! {
+            biased;
+            ended = &mut task.0 => match ended {
+                Ok(result) => result,
+                Err(failure) if failure.is_panic() => Err(ToolFault::final_failure(format!(
+                    "the runtime panicked: {}",
+                    panic_text(failure)
+                ))),
+                Err(_) => Err(canceled()),
+            },
+            () = self.cx.cancelled().cancelled() => Err(canceled()),
+            () = tokio::time::sleep_until(deadline) => {
+                let message = format!("no answer within {} s", timeout.as_secs_f64());
+                Err(ToolFault::new(ToolCode::Timeout, message))
+            }
+        };
+        result.map_err(|fault| {
+            let ended = matches!(fault.code, ToolCode::Timeout | ToolCode::Canceled);
+            if ended && reached.load(Ordering::Relaxed) {
+                fault.detail(OUTCOME_DETAIL, OUTCOME_UNKNOWN)
+            } else {
+                fault
+            }
+        })
+    }
+
+    fn prepared(&self, number: u32, deadline: Instant) -> Attempt {
+        let cx = self.cx.clone();
+        Attempt {
+            tool: Arc::clone(&self.resource),
+            arguments: self.arguments.clone(),
+            request: ToolRequest { attempt: number, ..self.request.clone() },
+            effect_key: self.cx.effect_key().to_string(),
+            credentials: Credentials::default(),
+            deadline: deadline.into_std(),
+            cancel: self.cx.cancelled().clone(),
+            progress: Arc::new(move |message| cx.progress(message)),
+        }
+    }
+}
+
+fn counted(fault: ToolFault, attempts: u32) -> ToolFault {
+    fault.detail(ATTEMPTS_DETAIL, attempts.to_string())
+}
+
+fn canceled() -> ToolFault {
+    ToolFault::new(ToolCode::Canceled, "the run was stopped")
+}

@@ -1,0 +1,69 @@
+//! How long to wait between attempts.
+
+use std::time::Duration;
+
+use provost_core::Env;
+use provost_core::resource::{Jitter, RetrySpec};
+
+/// Doublings after which a pause does not grow any more.
+const DOUBLINGS_MAX: u32 = 10;
+
+/// The pause after an attempt (counted from 1), before chance comes in.
+pub(super) fn delay_max(retry: &RetrySpec, attempt: u32) -> Duration {
+    let doublings = attempt.saturating_sub(1).min(DOUBLINGS_MAX);
+    retry.backoff.0.saturating_mul(1 << doublings).min(retry.max_backoff.0)
+}
+
+/// The pause after an attempt. Chance spreads callers out, so that they do not come back all at once.
+pub(super) fn delay(retry: &RetrySpec, attempt: u32, env: &Env) -> Duration {
+    let longest = delay_max(retry, attempt);
+    match retry.jitter {
+        Jitter::None => longest,
+        Jitter::Full => longest.mul_f64(env.random_unit()),
+        Jitter::Equal => longest / 2 + (longest / 2).mul_f64(env.random_unit()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use provost_core::resource::Span;
+
+    use super::*;
+
+    fn retry(backoff_ms: u64, max_ms: u64, jitter: Jitter) -> RetrySpec {
+        RetrySpec {
+            max_attempts: 20,
+            backoff: Span(Duration::from_millis(backoff_ms)),
+            max_backoff: Span(Duration::from_millis(max_ms)),
+            jitter,
+        }
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let retry = retry(100, 1000, Jitter::None);
+        let pauses: Vec<_> =
+            (1..=6).map(|n| delay(&retry, n, &Env::system()).as_millis()).collect();
+        assert_eq!(pauses, [100, 200, 400, 800, 1000, 1000]);
+        let long = super::tests::retry(u64::MAX / 2, u64::MAX, Jitter::None);
+        assert!(delay(&long, 20, &Env::system()) > Duration::from_secs(1), "no overflow");
+    }
+
+    #[test]
+    fn chance_is_true_and_stays_in_bounds() {
+        let env = Env::system();
+        for (jitter, least) in [(Jitter::Full, 0.0), (Jitter::Equal, 0.5)] {
+            let retry = retry(100_000, 1_000_000, jitter);
+            let pauses: HashSet<Duration> = (0..500).map(|_| delay(&retry, 2, &env)).collect();
+            let whole = Duration::from_millis(200_000);
+            assert!(pauses.len() > 450, "callers must not come back in step");
+            assert!(pauses.iter().all(|pause| *pause <= whole && *pause >= whole.mul_f64(least)));
+            let low =
+                pauses.iter().filter(|pause| **pause < whole.mul_f64(least + (1.0 - least) / 2.0));
+            let low = low.count();
+            assert!((150..350).contains(&low), "{low} of 500 in the lower half");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The contract in process: a request envelope goes the same guarded way as any other call, and an answer always comes back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use provost_core::contract::{ToolCode, ToolFault, ToolRequest, ToolResponse};
+use provost_core::work::{EffectKey, sha256_hex};
+use provost_core::{ApprovalDecision, Env, RunId, ToolCall};
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Confirm, Deps, Guard, Origin, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict,
+};
+
+/// Executes request envelopes in process.
+pub struct ContractExecutor {
+    guard: Guard,
+    tools: HashMap<String, Arc<dyn Tool>>,
+    deps: Deps,
+    env: Env,
+}
+
+/// Nobody is there to be asked.
+struct Nobody;
+
+impl Confirm for Nobody {
+    fn confirm<'a>(
+        &'a self,
+        _cx: &'a ToolCx,
+        hint: String,
+        payload: Option<Value>,
+    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
+        std::future::ready(Err(ToolError::NeedsApproval { hint, payload })).boxed()
+    }
+
+    fn progress(&self, _cx: &ToolCx, _message: String) {}
+}
+
+impl ContractExecutor {
+    /// An executor of tools behind a guard. Of two tools with one name the last counts.
+    pub fn new(guard: Guard, tools: impl IntoIterator<Item = Arc<dyn Tool>>, env: Env) -> Self {
+        let named = |tool: Arc<dyn Tool>| (tool.spec().name().to_owned(), tool);
+        let tools = tools.into_iter().map(named).collect();
+        Self { guard, tools, deps: Deps::default(), env }
+    }
+
+    /// Sets what the tools need from the program.
+    #[must_use]
+    pub fn deps(mut self, deps: Deps) -> Self {
+        self.deps = deps;
+        self
+    }
+
+    /// Executes one request. Whatever happens, the answer is an envelope.
+    pub async fn execute(&self, request: ToolRequest, cancel: CancellationToken) -> ToolResponse {
+        let started = Instant::now();
+        let as_sent = request.clone();
+        let (request, came) = match request.normalised() {
+            Err(fault) => (as_sent, Err(fault)),
+            Ok(request) => {
+                let came = Box::pin(self.run(&request, cancel)).await;
+                (request, came)
+            }
+        };
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        ToolResponse::of(&request, came, duration_ms)
+    }
+
+    async fn run(
+        &self,
+        request: &ToolRequest,
+        cancel: CancellationToken,
+    ) -> Result<String, ToolFault> {
+        let tool = self.tools.get(&request.tool.name).ok_or_else(|| {
+            let message = format!("there is no tool `{}`", request.tool.name);
+            ToolFault::new(ToolCode::UnsupportedTool, message)
+        })?;
+        let run: RunId = self.env.id();
+        let guard = self.guard.for_run(origin(request, run)).await;
+        let call = ToolCall {
+            arguments: request.encoded_input(),
+            ..ToolCall::new(&request.request_id, &request.tool.name, &Value::Null)
+        };
+        let operation = &request.tool.operation;
+        let verdict = guard.check_action(tool, &call, operation, /*approved*/ false);
+        guard.record_verdict(&verdict, &call).await;
+        let permit = match verdict {
+            Verdict::Allow(permit) => permit,
+            Verdict::Deny(fault) => return Err(fault),
+            Verdict::Invalid(problem) => {
+                return Err(ToolFault::new(ToolCode::InvalidInput, problem));
+            }
+            Verdict::Ask(asked) => {
+                let message = asked.why.unwrap_or_else(|| "a person must approve it".to_owned());
+                return Err(ToolFault::new(ToolCode::ApprovalPending, message));
+            }
+        };
+        let parts = ToolCxParts {
+            run_id: run,
+            agent: request.agent.as_str().into(),
+            depth: 0,
+            depth_max: None,
+            call_id: request.request_id.clone(),
+            tool: request.tool.name.clone(),
+            effect_key: effect_key(request, run),
+            retries_left: 0,
+            cancel: cancel.clone(),
+            deps: self.deps.clone(),
+            state: State::default(),
+            outside: Arc::new(Nobody),
+        };
+        let timeout = match request.runtime.timeout_ms {
+            0 => Duration::MAX,
+            timeout_ms => Duration::from_millis(timeout_ms),
+        };
+        tokio::select! {
+            biased;
+            ran = guard.run(permit, ToolCx::new(parts)) => outcome(ran),
+            () = cancel.cancelled() => {
+                Err(ToolFault::new(ToolCode::Canceled, "the call was cancelled"))
+            }
+            () = tokio::time::sleep(timeout) => {
+                let message = format!("no result within {} ms", timeout.as_millis());
+                Err(ToolFault::new(ToolCode::Timeout, message))
+            }
+        }
+    }
+}
+
+fn origin(request: &ToolRequest, run: RunId) -> Origin {
+    Origin {
+        namespace: request.namespace.trim().to_owned(),
+        agent: request.agent.trim().to_owned(),
+        run: Some(run),
+        task: request.task_id.clone(),
+        ..Origin::default()
+    }
+}
+
+/// The same for the same request, whoever sends it again.
+fn effect_key(request: &ToolRequest, run: RunId) -> EffectKey {
+    let ToolRequest { namespace, task_id, request_id, .. } = request;
+    let hash = sha256_hex(format!("{namespace}\0{task_id}\0{request_id}").as_bytes());
+    format!("eff_{}", &hash[..32]).parse().unwrap_or_else(|_| EffectKey::new(run, 0, 0))
+}
+
+/// A result that reports its own failure is a failure in the words of the wire.
+fn outcome(ran: Result<ToolOutput, ToolError>) -> Result<String, ToolFault> {
+    match ran {
+        Ok(output) if output.is_error => Err(ToolFault::final_failure(output.to_text())),
+        Ok(output) => Ok(output.to_text()),
+        Err(error) => Err(error.fault()),
+    }
+}

@@ -1,0 +1,309 @@
+//! Declared tools: which runtime, how often, how long, and what comes of a failure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::contract::{ToolCode, ToolFault, ToolReason};
+use provost_core::resource::{IsolationMode, ToolType};
+use provost_tool::{
+    CapabilitySnapshot, Deps, GovernedTool, Guard, Origin, RegistryError, Runtimes, Tool,
+    ToolError, ToolHost, Verdict,
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::stage::{self, People};
+use crate::workbench::{Act, Puppet, Tokens, fault, governed, host, resource, run};
+
+fn failure(code: ToolCode) -> Act {
+    Act::Answer(Err(ToolFault::new(code, "it broke")))
+}
+
+fn tries(effect: &str, max_attempts: u32) -> Value {
+    json!({"effect": effect, "runtime": {"timeout": "2s", "retry": {
+        "max_attempts": max_attempts, "backoff": "1s", "max_backoff": "3s"}}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_may_pass_is_tried_again_with_growing_pauses() {
+    let acts = (0..4).map(|_| failure(ToolCode::ExecutionFailed));
+    let puppet = Puppet::of(acts.chain([Act::Answer(Ok("done"))]));
+    let tool = governed(tries("opaque", 5), host(Arc::clone(&puppet)));
+    let output = run(&Guard::default(), &tool, stage::cx()).await.unwrap();
+    assert_eq!(output.to_text(), "done");
+    let seen = puppet.seen.lock().unwrap();
+    let attempts: Vec<u32> = seen.iter().map(|seen| seen.attempt).collect();
+    assert_eq!(attempts, [1, 2, 3, 4, 5]);
+    let pauses: Vec<u64> =
+        seen.windows(2).map(|pair| (pair[1].at - pair[0].at).as_millis() as u64).collect();
+    assert_eq!(pauses.iter().map(|ms| ms / 1000).collect::<Vec<_>>(), [1, 2, 3, 3]);
+    assert!(seen.iter().all(|one| one.effect_key == seen[0].effect_key), "one effect, one key");
+    assert!(seen.iter().all(|one| one.request.request_id == one.effect_key));
+    let request = &seen[0].request;
+    assert_eq!((request.namespace.as_str(), request.agent.as_str()), ("default", "lead/clerk"));
+    assert_eq!((request.input_raw.as_str(), request.runtime.max_attempts), ("{}", 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_final_failure_tells_how_often_it_was_tried() {
+    for (code, tried) in [
+        (ToolCode::ExecutionFailed, 3),
+        (ToolCode::InvalidInput, 1),
+        (ToolCode::AuthForbidden, 1),
+        (ToolCode::PermissionDenied, 1),
+    ] {
+        let puppet = Puppet::of((0..tried).map(|_| failure(code)));
+        let tool = governed(tries("pure", 3), host(Arc::clone(&puppet)));
+        let fault = fault(&tool).await;
+        assert_eq!((fault.code, fault.reason), (code, code.reason()));
+        assert_eq!(fault.details["attempts"], tried.to_string());
+        assert_eq!(puppet.calls(), tried);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_attempt_has_its_own_deadline_that_a_runtime_cannot_ignore() {
+    for (effect, tried) in [
+        ("pure", 3),
+        ("idempotent", 3),
+        ("keyed", 3),
+        ("provable", 1),
+        ("transactional", 1),
+        ("opaque", 1),
+    ] {
+        let puppet = Puppet::of((0..tried).map(|_| Act::Hang));
+        let tool = governed(tries(effect, 3), host(Arc::clone(&puppet)));
+        let started = Instant::now();
+        let fault = fault(&tool).await;
+        assert_eq!(fault.code, ToolCode::Timeout, "{effect}");
+        assert_eq!(fault.reason, ToolReason::ExecutionTimeout);
+        assert_eq!(fault.details["outcome"], "unknown");
+        assert_eq!(puppet.calls(), tried, "{effect}");
+        let pauses = if tried == 3 { 3 } else { 0 };
+        assert_eq!(started.elapsed().as_secs(), tried as u64 * 2 + pauses, "{effect}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runtime_that_blocks_its_thread_does_not_hold_the_caller() {
+    struct Blocks;
+    impl provost_tool::ToolRuntime for Blocks {
+        fn kind(&self) -> ToolType {
+            ToolType::Http
+        }
+        fn invoke(
+            &self,
+            _attempt: provost_tool::Attempt,
+        ) -> futures::future::BoxFuture<'static, Result<provost_tool::ToolOutput, ToolFault>>
+        {
+            Box::pin(async {
+                let (_held, never) = std::sync::mpsc::channel::<()>();
+                // Longer than any deadline of the test, and it ends.
+                assert!(never.recv_timeout(Duration::from_secs(2)).is_err());
+                Err(ToolFault::final_failure("too late"))
+            })
+        }
+    }
+    let mut runtimes = Runtimes::default();
+    runtimes.add(Arc::new(Blocks)).unwrap();
+    let tool_host = ToolHost { runtimes: Arc::new(runtimes), ..host(Puppet::of([])) };
+    let tool = governed(json!({"runtime": {"timeout": "50ms"}}), tool_host);
+    let started = std::time::Instant::now();
+    assert_eq!(fault(&tool).await.code, ToolCode::Timeout);
+    assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_run_stops_the_call_at_once() {
+    let puppet = Puppet::of([Act::Hang]);
+    let tool = governed(tries("pure", 3), host(Arc::clone(&puppet)));
+    let cx = stage::cx();
+    let cancel = cx.cancelled().clone();
+    let started = Instant::now();
+    let stops = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        cancel.cancel();
+    };
+    let guard = Guard::default();
+    let (ended, ()) = futures::join!(run(&guard, &tool, cx), stops);
+    let fault = ended.unwrap_err().fault();
+    assert_eq!((fault.code, fault.retryable), (ToolCode::Canceled, false));
+    assert!(started.elapsed() < Duration::from_millis(600));
+    // Before it starts, and while it waits for the next attempt.
+    let cx = stage::cx();
+    cx.cancelled().cancel();
+    let ended = run(&Guard::default(), &tool, cx).await;
+    assert_eq!(ended.unwrap_err().fault().code, ToolCode::Canceled);
+    assert_eq!(puppet.calls(), 1);
+    puppet.acts.lock().unwrap().push_back(failure(ToolCode::ExecutionFailed));
+    let cx = stage::cx();
+    let cancel = cx.cancelled().clone();
+    let stops = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        cancel.cancel();
+    };
+    let (ended, ()) = futures::join!(run(&guard, &tool, cx), stops);
+    let fault = ended.unwrap_err().fault();
+    assert_eq!((fault.code, fault.details["attempts"].as_str()), (ToolCode::Canceled, "1"));
+}
+
+#[tokio::test]
+async fn a_runtime_that_panics_fails_the_call_and_nothing_else() {
+    let tool = governed(json!({}), host(Puppet::of([Act::Panic])));
+    let fault = fault(&tool).await;
+    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, false));
+    assert!(fault.message.contains("the puppet fell"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_credential_that_is_no_longer_valid_is_thrown_away_once() {
+    let auth = json!({"auth": {"secretRef": "bank"}});
+    for code in [ToolCode::AuthInvalid, ToolCode::AuthExpired] {
+        let puppet = Puppet::of([failure(code), Act::Answer(Ok("paid"))]);
+        let tokens = Arc::new(Tokens::default());
+        let tool_host =
+            ToolHost { authenticator: Arc::clone(&tokens) as _, ..host(Arc::clone(&puppet)) };
+        let tool = governed(auth.clone(), tool_host);
+        assert!(run(&Guard::default(), &tool, stage::cx()).await.is_ok());
+        let sent: Vec<_> =
+            puppet.seen.lock().unwrap().iter().map(|seen| seen.token.clone().unwrap()).collect();
+        assert_eq!(sent, ["token-0", "token-1"]);
+        *puppet.acts.lock().unwrap() = [failure(code), failure(code)].into();
+        let fault = fault(&tool).await;
+        assert_eq!((fault.code, fault.details["attempts"].as_str()), (code, "2"), "only once");
+    }
+    let puppet = Puppet::of([failure(ToolCode::AuthInvalid)]);
+    let tokens = Arc::new(Tokens { keeps: true, ..Tokens::default() });
+    let tool_host = ToolHost { authenticator: tokens, ..host(puppet) };
+    let tool = governed(auth, tool_host);
+    assert_eq!(fault(&tool).await.details["attempts"], "1", "nothing was cached");
+}
+
+#[tokio::test]
+async fn without_its_secret_a_tool_is_never_called() {
+    let auth = json!({"auth": {"secretRef": "bank"}});
+    let puppet = Puppet::of([]);
+    let fails = Arc::new(Tokens { fails: true, ..Tokens::default() });
+    let broken = ToolHost { authenticator: fails, ..host(Arc::clone(&puppet)) };
+    for tool_host in [host(Arc::clone(&puppet)), broken] {
+        let fault = fault(&governed(auth.clone(), tool_host)).await;
+        assert_eq!(fault.code, ToolCode::SecretResolutionFailed);
+    }
+    assert_eq!(puppet.calls(), 0);
+}
+
+#[test]
+fn a_runtime_is_found_by_type_and_isolation_and_there_is_no_second_best() {
+    use IsolationMode::{Container, None as Open, Process, Sandboxed, Wasm};
+    let mut runtimes = Runtimes::default();
+    let puppet = |kind, isolation| Arc::new(Puppet::with(kind, isolation, []));
+    runtimes.add(puppet(ToolType::Http, Open)).unwrap();
+    runtimes.add(puppet(ToolType::Cli, Container)).unwrap();
+    runtimes.add(puppet(ToolType::Cli, Process)).unwrap();
+    let found = |runtimes: &Runtimes, kind: &str, isolation: Option<&str>, risk: &str| {
+        let tool = resource(json!({
+            "type": kind, "risk_level": risk, "runtime": {"isolation_mode": isolation}
+        }));
+        let found = runtimes.select(&tool).map(|runtime| runtime.isolation());
+        found.map_err(|fault| fault.code)
+    };
+    let no_isolation = Err(ToolCode::IsolationUnavailable);
+    assert_eq!(found(&runtimes, "http", None, "low"), Ok(Open));
+    assert_eq!(found(&runtimes, "http", None, "high"), no_isolation);
+    assert_eq!(found(&runtimes, "http", Some("container"), "low"), no_isolation);
+    assert_eq!(found(&runtimes, "grpc", None, "low"), Err(ToolCode::UnsupportedTool));
+    assert_eq!(found(&runtimes, "grpc", Some("wasm"), "low"), no_isolation);
+    assert_eq!(found(&runtimes, "cli", Some("container"), "low"), Ok(Container));
+    assert_eq!(found(&runtimes, "cli", Some("wasm"), "low"), no_isolation);
+    assert_eq!(found(&runtimes, "cli", Some("none"), "low"), no_isolation, "not even a better one");
+    assert_eq!(found(&runtimes, "cli", Some("sandboxed"), "low"), no_isolation);
+    runtimes.sandbox_by(Process).unwrap();
+    assert_eq!(found(&runtimes, "cli", Some("sandboxed"), "low"), Ok(Process));
+    assert_eq!(found(&runtimes, "cli", None, "critical"), Ok(Process));
+    assert_eq!(found(&runtimes, "http", Some("sandboxed"), "low"), no_isolation);
+    runtimes.sandbox_by(Wasm).unwrap();
+    assert_eq!(found(&runtimes, "cli", Some("sandboxed"), "low"), no_isolation);
+    for wrong in [Open, Sandboxed] {
+        assert_eq!(runtimes.sandbox_by(wrong), Err(RegistryError::NoIsolation(wrong)));
+    }
+    assert!(runtimes.add(puppet(ToolType::Http, Sandboxed)).is_err());
+    assert!(runtimes.add(puppet(ToolType::Http, Open)).is_err());
+    let snapshot = CapabilitySnapshot::collect(&provost_core::Env::simulated(1), &[&runtimes]);
+    let has = |id| snapshot.has(id);
+    assert!(has("tool.http") && has("tool.cli") && has("isolation.container"));
+    assert!(!has("tool.grpc") && !has("isolation.wasm") && !has("isolation.sandboxed"));
+}
+
+#[tokio::test]
+async fn what_no_runtime_can_run_is_told_when_it_is_called() {
+    let tool = governed(json!({"type": "grpc"}), host(Puppet::of([])));
+    assert_eq!(fault(&tool).await.code, ToolCode::UnsupportedTool);
+    let mut puppet = Puppet::with(ToolType::Http, IsolationMode::None, []);
+    let refusal = ToolFault::new(ToolCode::RuntimePolicyInvalid, "that is no endpoint");
+    puppet.refuses = Some(refusal.clone());
+    let tool = GovernedTool::new(resource(json!({})), "default", host(Arc::new(puppet))).unwrap();
+    assert_eq!(tool.verify(), Err(refusal));
+    let tool: Arc<dyn Tool> = Arc::new(tool);
+    assert_eq!(fault(&tool).await.code, ToolCode::RuntimePolicyInvalid);
+    for wrong in [json!({"name": "a b"}), json!({"input_schema": {"type": "array"}})] {
+        assert!(GovernedTool::new(resource(wrong), "default", host(Puppet::of([]))).is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_tool_of_another_namespace_is_not_called() {
+    let puppet = Puppet::of([Act::Answer(Ok("done"))]);
+    let tool = governed(json!({}), host(Arc::clone(&puppet)));
+    let from = |namespace: &str| Origin { namespace: namespace.to_owned(), ..Origin::default() };
+    let stranger = Guard::default().for_run(from("elsewhere")).await;
+    let error = run(&stranger, &tool, stage::cx()).await.unwrap_err();
+    assert_eq!(error.fault().code, ToolCode::PermissionDenied);
+    assert_eq!(puppet.calls(), 0);
+    let own = Guard::default().for_run(from("default")).await;
+    assert!(run(&own, &tool, stage::cx()).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_fault_stays_typed_on_its_way_to_the_application() {
+    let acts = [Act::Answer(Err(ToolFault::final_failure("no money").detail("field", "amount")))];
+    let tool = governed(json!({}), host(Puppet::of(acts)));
+    let error = run(&Guard::default(), &tool, stage::cx()).await.unwrap_err();
+    assert_eq!(error.to_string(), "execution_failed: no money");
+    let output = error.into_output();
+    assert!(output.is_error && output.to_text() == "execution_failed: no money");
+    let fault = &output.metadata.unwrap()["fault"];
+    assert_eq!(
+        (&fault["code"], &fault["reason"]),
+        (&json!("execution_failed"), &json!("tool_backend_failure"))
+    );
+    assert_eq!(
+        (&fault["retryable"], &fault["details"]["field"]),
+        (&json!(false), &json!("amount"))
+    );
+    assert!(ToolError::failed("x").into_output().metadata.is_none());
+}
+
+#[tokio::test]
+async fn progress_of_a_runtime_reaches_whoever_watches() {
+    let tool = governed(json!({}), host(Puppet::of([Act::Slow(Duration::ZERO)])));
+    let people = People::who_approve();
+    let cx = stage::cx_with(Arc::clone(&people), Deps::default());
+    run(&Guard::default(), &tool, cx).await.unwrap();
+    assert_eq!(*people.told.lock().unwrap(), ["half way with hunter2"]);
+}
+
+#[test]
+fn a_declared_tool_tells_policies_what_it_is() {
+    let tool = governed(
+        json!({"risk_level": "high", "capabilities": ["Net"], "effect": "keyed",
+               "runtime": {"timeout": "2s", "retry": {"max_attempts": 3, "backoff": "1s"}}}),
+        host(Puppet::of([])),
+    );
+    let facts = tool.spec().tool_facts();
+    assert_eq!(facts.kind, Some(ToolType::Http));
+    assert_eq!(facts.capabilities, ["net"]);
+    assert_eq!(facts.operations, [provost_core::resource::OperationClass::Write]);
+    assert!(tool.spec().timeout >= Duration::from_secs(4 * 2 + 3), "all attempts fit");
+    let call = stage::call(&tool, &json!([]));
+    assert!(matches!(Guard::default().check(&tool, &call, false), Verdict::Invalid(_)));
+}

@@ -1,0 +1,288 @@
+//! What becomes of outputs: secrets go, the whole is kept, the model sees what fits, and it is recorded.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
+use provost_core::{Document, ResultPart};
+use provost_tool::{
+    Artifact, AuditEvent, AuditOutcome, Deps, FileSpill, FnTool, Guard, MeterEvent,
+    OutputCollector, Oversight, Spill, SpillWriter, Tool, ToolCx, ToolError, ToolFuture,
+    ToolOutput, ToolSpec,
+};
+use serde_json::json;
+
+use crate::stage::{self, People};
+use crate::workbench::{Act, Book, Hunter, Puppet, SECRET, governed, host, run};
+
+fn tool(body: impl Fn(ToolCx) -> ToolFuture + Send + Sync + 'static) -> Arc<dyn Tool> {
+    let spec = ToolSpec::new("talk", "Talks", json!({})).unwrap();
+    Arc::new(FnTool::new(spec, move |_permit, cx| body(cx)))
+}
+
+fn says(output: ToolOutput) -> Arc<dyn Tool> {
+    tool(move |_cx| std::future::ready(Ok(output.clone())).boxed())
+}
+
+fn fails(error: ToolError) -> Arc<dyn Tool> {
+    tool(move |_cx| std::future::ready(Err(error.clone())).boxed())
+}
+
+fn overseen(oversight: Oversight) -> Guard {
+    Guard::default().with_oversight(oversight)
+}
+
+fn hunting() -> Guard {
+    overseen(Oversight { redact: Some(Arc::new(Hunter)), ..Oversight::default() })
+}
+
+/// A name and what is kept under it.
+type Kept = (String, Vec<u8>);
+
+/// Keeps artifacts in memory, or fails when one is opened.
+#[derive(Default)]
+struct Shelf {
+    kept: Arc<Mutex<Vec<Kept>>>,
+    fails: bool,
+}
+
+struct ShelfWriter {
+    kept: Arc<Mutex<Vec<Kept>>>,
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl Spill for Shelf {
+    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Box<dyn SpillWriter>>> {
+        let writer =
+            ShelfWriter { kept: Arc::clone(&self.kept), name: name.to_owned(), bytes: Vec::new() };
+        let opened = if self.fails { Err(io::Error::other("no room")) } else { Ok(writer) };
+        std::future::ready(opened.map(|writer| Box::new(writer) as Box<dyn SpillWriter>)).boxed()
+    }
+}
+
+impl SpillWriter for ShelfWriter {
+    fn write(&mut self, chunk: Vec<u8>) -> BoxFuture<'_, io::Result<()>> {
+        self.bytes.extend(chunk);
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn finish(self: Box<Self>) -> BoxFuture<'static, io::Result<Artifact>> {
+        let bytes = self.bytes.len() as u64;
+        let reference = format!("shelf/{}", self.name);
+        self.kept.lock().unwrap().push((self.name, self.bytes));
+        std::future::ready(Ok(Artifact { reference, bytes, cut: false })).boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_secret_leaves_a_tool_on_no_way() {
+    let guard = hunting();
+    let file = Document::bytes("hunter2.txt", "text/plain", b"it is hunter2");
+    let output = ToolOutput::text("a hunter2 b")
+        .with(ResultPart::File(file))
+        .with(ResultPart::Unknown(json!({"x": [SECRET]})))
+        .with_metadata(json!({"hunter2": {"deep": "hunter2"}}));
+    let output = run(&guard, &says(output), stage::cx()).await.unwrap();
+    assert!(!format!("{output:?}").contains(SECRET), "{output:?}");
+    let ResultPart::File(file) = &output.parts[1] else { panic!("the file stays a file") };
+    assert_eq!(file.source.decode().unwrap(), b"it is [gone]");
+    for error in [
+        ToolError::failed("hunter2"),
+        ToolError::retry("hunter2"),
+        ToolError::Rejected(SECRET.to_owned()),
+        ToolError::NeedsApproval { hint: SECRET.to_owned(), payload: Some(json!(SECRET)) },
+        ToolError::Fault(ToolFault::final_failure(SECRET).detail("where", SECRET)),
+        ToolError::Fatal(provost_core::ErrorInfo::new(provost_core::ErrorKind::Bug, "bug", SECRET)),
+    ] {
+        let error = run(&guard, &fails(error), stage::cx()).await.unwrap_err();
+        let shown = format!("{error:?}");
+        assert!(!shown.contains(SECRET) && shown.contains("[gone]"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_is_in_no_progress_and_in_no_question() {
+    let asks = tool(|cx| {
+        async move {
+            cx.progress("at hunter2");
+            cx.confirm_with("may hunter2 go?", json!({"key": SECRET})).await?;
+            Ok(ToolOutput::text("ok"))
+        }
+        .boxed()
+    });
+    let people = People::who_approve();
+    let cx = stage::cx_with(Arc::clone(&people), Deps::default());
+    run(&hunting(), &asks, cx).await.unwrap();
+    assert_eq!(*people.told.lock().unwrap(), ["at [gone]"]);
+    let asked = people.asked.lock().unwrap().clone();
+    assert_eq!(asked, [("may [gone] go?".to_owned(), Some(json!({"key": "[gone]"})))]);
+    let people = People::who_approve();
+    let declared = governed(json!({}), host(Puppet::of([Act::Answer(Ok("hunter2 too"))])));
+    let cx = stage::cx_with(Arc::clone(&people), Deps::default());
+    assert_eq!(run(&hunting(), &declared, cx).await.unwrap().to_text(), "[gone] too");
+    assert_eq!(*people.told.lock().unwrap(), ["half way with [gone]"]);
+}
+
+#[tokio::test]
+async fn a_long_output_is_kept_whole_without_secrets_and_cut_for_the_model() {
+    let shelf = Arc::new(Shelf::default());
+    let guard = overseen(Oversight {
+        redact: Some(Arc::new(Hunter)),
+        spill: Some(Arc::clone(&shelf) as _),
+        ..Oversight::default()
+    });
+    // The secret lies across the place where the text is cut.
+    let at = TOOL_OUTPUT_BYTES_MAX * 3 / 4 - 3;
+    let long = format!("{}{SECRET}{}end", "a".repeat(at), "b".repeat(2_000_000));
+    let output = run(&guard, &says(ToolOutput::text(&long)), stage::cx()).await.unwrap();
+    let text = output.to_text();
+    assert!(text.len() < TOOL_OUTPUT_BYTES_MAX + 512, "{}", text.len());
+    assert!(text.contains("bytes cut"), "a marker says so");
+    let (name, kept) = shelf.kept.lock().unwrap()[0].clone();
+    assert!(
+        text.ends_with(&format!("are kept in `shelf/{name}`: read it in parts]")),
+        "{}",
+        &text[text.len() - 200..]
+    );
+    assert_eq!(String::from_utf8(kept).unwrap(), long.replace(SECRET, "[gone]"));
+    assert!(!text.contains("hunt") && !text.contains("ter2"), "not even a part of it");
+    let short = run(&guard, &says(ToolOutput::text("short")), stage::cx()).await.unwrap();
+    assert_eq!((short.to_text().as_str(), shelf.kept.lock().unwrap().len()), ("short", 1));
+    let broken = Arc::new(Shelf { fails: true, ..Shelf::default() });
+    let guard = overseen(Oversight { spill: Some(broken), ..Oversight::default() });
+    let output = run(&guard, &says(ToolOutput::text(long)), stage::cx()).await.unwrap();
+    assert!(output.to_text().ends_with("[the whole output could not be kept]"));
+}
+
+#[tokio::test]
+async fn output_of_any_size_is_collected_in_constant_memory() {
+    let shelf = Arc::new(Shelf::default());
+    let collect = |redact: Option<&dyn provost_tool::Redact>| {
+        OutputCollector::new("big", Some(Arc::clone(&shelf) as _), redact)
+    };
+    let mut collector = collect(Some(&Hunter));
+    let mut whole = String::new();
+    for number in 0..40_000 {
+        let line = format!("line {number} é hunter2\n");
+        whole.push_str(&line);
+        // The secret is split over chunks.
+        let (one, two) = line.as_bytes().split_at(line.len() - 5);
+        collector.push(one).await;
+        collector.push(two).await;
+    }
+    let text = collector.finish().await.to_text();
+    assert!(text.len() <= TOOL_OUTPUT_BYTES_MAX, "{}", text.len());
+    assert!(text.starts_with("line 0 é [gone]\n") && text.ends_with("line 39999 é [gone]\n"));
+    assert!(text.contains("bytes cut …]\n[the whole output,") && !text.contains('\u{fffd}'));
+    assert!(!text.contains(SECRET));
+    let kept = shelf.kept.lock().unwrap().remove(0).1;
+    assert_eq!(String::from_utf8(kept).unwrap(), whole.replace(SECRET, "[gone]"));
+    // What fits is whole and leaves no artifact; bytes that are no text are shown as such.
+    let mut collector = collect(None);
+    collector.push(b"ok \xff\xfe").await;
+    assert_eq!(collector.finish().await.to_text(), "ok \u{fffd}\u{fffd}");
+    let mut collector = collect(None);
+    collector.push(&vec![b'x'; TOOL_OUTPUT_BYTES_MAX]).await;
+    assert_eq!(collector.finish().await.to_text().len(), TOOL_OUTPUT_BYTES_MAX);
+    assert!(shelf.kept.lock().unwrap().is_empty());
+    let mut collector = collect(None);
+    collector.push(&vec![b'x'; TOOL_OUTPUT_BYTES_MAX + 1]).await;
+    assert!(collector.finish().await.to_text().len() <= TOOL_OUTPUT_BYTES_MAX);
+    assert_eq!(shelf.kept.lock().unwrap()[0].1.len(), TOOL_OUTPUT_BYTES_MAX + 1);
+    let mut unkept = OutputCollector::new("big", None, None);
+    unkept.push(&vec![b'x'; 10 * TOOL_OUTPUT_BYTES_MAX]).await;
+    assert!(unkept.finish().await.to_text().contains("[the whole output was not kept]"));
+}
+
+#[tokio::test]
+async fn artifacts_are_files_that_only_their_owner_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("outputs");
+    let spill = FileSpill::new(&place, ".provost/outputs/").bytes_max(10);
+    let mut writer = spill.open("eff_1").await.unwrap();
+    for chunk in ["hello ", "wor", "ld and more"] {
+        writer.write(chunk.as_bytes().to_vec()).await.unwrap();
+    }
+    let artifact = writer.finish().await.unwrap();
+    let reference = ".provost/outputs/eff_1.txt".to_owned();
+    assert_eq!(artifact, Artifact { reference, bytes: 10, cut: true });
+    assert!(artifact.note().contains("the first 10 bytes"), "{}", artifact.note());
+    let path = place.join("eff_1.txt");
+    assert_eq!(std::fs::read(&path).unwrap(), b"hello worl");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&place)), (0o600, 0o700));
+    }
+    // The same call again replaces it; one that is given up leaves what was there.
+    let mut again = spill.open("eff_1").await.unwrap();
+    again.write(b"second".to_vec()).await.unwrap();
+    again.finish().await.unwrap();
+    let mut dropped = spill.open("eff_1").await.unwrap();
+    dropped.write(b"third".to_vec()).await.unwrap();
+    drop(dropped);
+    assert_eq!(std::fs::read(&path).unwrap(), b"second");
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 1, "nothing unfinished is left");
+    for name in ["", "../x", "a/b", ".hidden", "a b", &"x".repeat(129)] {
+        assert!(spill.open(name).await.is_err(), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_recorded_before_and_after() {
+    let audit: Arc<Book<AuditEvent>> = Book::new(false);
+    let meter: Arc<Book<MeterEvent>> = Book::new(false);
+    let guard = overseen(Oversight {
+        redact: Some(Arc::new(Hunter)),
+        audit: Some(Arc::clone(&audit) as _),
+        meter: Some(Arc::clone(&meter) as _),
+        ..Oversight::default()
+    });
+    let acts = [
+        Act::Answer(Err(ToolFault::new(ToolCode::ExecutionFailed, "down"))),
+        Act::Slow(Duration::from_millis(300)),
+        Act::Answer(Err(ToolFault::final_failure("hunter2 is wrong"))),
+    ];
+    let retry = json!({"runtime": {"retry": {"max_attempts": 2}}});
+    let tool = governed(retry, host(Puppet::of(acts)));
+    run(&guard, &tool, stage::cx()).await.unwrap();
+    run(&guard, &tool, stage::cx()).await.unwrap_err();
+    let audit = audit.kept.lock().unwrap();
+    let outcomes: Vec<_> = audit.iter().map(|event| event.outcome).collect();
+    use AuditOutcome::{Allowed, Failed, Succeeded};
+    assert_eq!(outcomes, [Allowed, Succeeded, Allowed, Failed]);
+    assert_eq!(audit[1].metadata["attempts"], "2");
+    assert_eq!(audit[1].metadata["duration_ms"], "300");
+    assert_eq!(audit[1].metadata["arguments_sha256"].len(), 64);
+    assert_eq!(
+        (audit[3].message.as_str(), audit[3].metadata["status"].as_str()),
+        ("[gone] is wrong", "execution_failed")
+    );
+    let wire = serde_json::to_value(&audit[0]).unwrap();
+    assert_eq!((&wire["action"], &wire["outcome"]), (&json!("tool.call"), &json!("allowed")));
+    let meter = meter.kept.lock().unwrap();
+    assert_eq!((meter[0].status.as_str(), meter[0].attempt), ("ok", 2));
+    assert_eq!((meter[0].duration_ms, meter[0].output_bytes, meter[0].tool_calls), (300, 7, 1));
+    assert_eq!((meter[1].status.as_str(), meter[1].input_bytes), ("execution_failed", 2));
+}
+
+#[tokio::test]
+async fn a_call_that_cannot_be_recorded_does_not_run() {
+    let puppet = Puppet::of([Act::Answer(Ok("done"))]);
+    let tool = governed(json!({}), host(Arc::clone(&puppet)));
+    let audit: Arc<Book<AuditEvent>> = Book::new(true);
+    let guard = overseen(Oversight { audit: Some(audit), ..Oversight::default() });
+    let error = run(&guard, &tool, stage::cx()).await.unwrap_err();
+    assert_eq!(error.fault().code, ToolCode::PermissionDenied);
+    assert_eq!(puppet.calls(), 0);
+    // What was used is told afterwards; losing that does not undo the call.
+    let meter: Arc<Book<MeterEvent>> = Book::new(true);
+    let guard = overseen(Oversight { meter: Some(meter), ..Oversight::default() });
+    assert_eq!(run(&guard, &tool, stage::cx()).await.unwrap().to_text(), "done");
+}
