@@ -4,16 +4,20 @@
 //! it wants, if any in particular. `scripts/mcp-conformance` runs the suite.
 
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use provost_agent::Agent;
-use provost_core::Env;
-use provost_mcp::{Elicitation, McpPool, McpServer, McpTools};
+use provost_core::{Env, Secret};
+use provost_mcp::{Authorize, Elicitation, McpPool, McpServer, McpTools, OAuth};
 use provost_model::{ScriptedModel, calls, text};
+use provost_net::{NetClient, NetPolicy, NetRequest};
 use provost_tool::{Deps, State, Toolset, ToolsetCx};
 use serde_json::{Map, Value, json};
 
 const NAME: &str = "suite";
+/// The document that the suite knows as the description of a client.
+const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -24,7 +28,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let server = McpServer::http(NAME, url)
         .connect_timeout(Duration::from_secs(10))
         .call_timeout(Duration::from_secs(20))
-        .elicitation(Elicitation::Defaults);
+        .elicitation(Elicitation::Defaults)
+        .oauth(who_we_are(&context));
     let tools = pool.toolset(server)?;
     let wanted = match context.get("toolCalls").and_then(Value::as_array) {
         Some(wanted) => wanted.iter().map(wanted_call).collect(),
@@ -35,6 +40,36 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let outcome = agent.run("call everything").await;
     pool.close().await;
     outcome.map(|_| ()).map_err(Into::into)
+}
+
+/// How the suite wants us to prove ourselves: with what it says, or as a client that registers itself.
+fn who_we_are(context: &Value) -> OAuth {
+    let word = |name: &str| context[name].as_str().map(str::to_owned);
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    match (word("client_id"), word("client_secret")) {
+        (Some(id), Some(secret)) if scenario.contains("client-credentials") => {
+            OAuth::program(id, secret)
+        }
+        (Some(id), secret) => OAuth::person(Clicks).registered(id, secret.map(Secret::new)),
+        (None, _) => OAuth::person(Clicks).document(DOCUMENT),
+    }
+}
+
+/// A person who says yes to everything: goes to the page and reads where it leads.
+struct Clicks;
+
+impl Authorize for Clicks {
+    fn authorize<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let url = url.parse().map_err(|_bad| format!("`{url}` is no address"))?;
+            let request = NetRequest::get(url, Instant::now() + Duration::from_secs(10));
+            // The suite's servers are on this machine.
+            let answer = NetClient::new(NetPolicy::open()).send(request).await;
+            let answer = answer.map_err(|error| error.to_string())?;
+            let location = answer.headers.get("location").and_then(|value| value.to_str().ok());
+            location.map(str::to_owned).ok_or_else(|| format!("{} leads nowhere", answer.status))
+        })
+    }
 }
 
 fn wanted_call(call: &Value) -> (String, Value) {

@@ -209,6 +209,9 @@ pub(crate) async fn failure(link: &Link, live: &Held, tool: &str, error: Service
                     link.give_up(live, &text);
                     Error::Connect { server: server(), reason: brief(text) }
                 }
+                Some(StreamableHttpError::Client(HttpError::Authorization(problem))) => {
+                    Error::Unauthorized { server: server(), reason: brief(problem.as_str()) }
+                }
                 Some(StreamableHttpError::Client(HttpError::TooLarge)) => malformed(link, &text),
                 Some(
                     StreamableHttpError::SessionExpired

@@ -25,6 +25,14 @@ pub enum Error {
         /// What happened, with the end of what it wrote to its standard error.
         reason: String,
     },
+    /// The server does not know who we are, and no token could be had. Nothing was done.
+    #[error("MCP server `{server}` wants authorization: {reason}")]
+    Unauthorized {
+        /// The server.
+        server: String,
+        /// Why there is no token.
+        reason: String,
+    },
     /// The server failed a moment ago and is left alone for a while.
     #[error("MCP server `{server}` is tried again in {} s: {reason}", wait.as_secs_f32().ceil())]
     Resting {
@@ -98,6 +106,7 @@ impl Error {
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Malformed { .. } => ErrorKind::Malformed,
             Self::Stopped { .. } => ErrorKind::Cancelled,
+            Self::Unauthorized { .. } => ErrorKind::Unauthenticated,
         }
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
 use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{HeaderName, HeaderValue, StatusCode};
-use reqwest::Response;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use provost_net::{NetError, NetResponse};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::SseRetryPolicy;
@@ -23,13 +23,15 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
+use self::client::{Client, Request};
 use crate::limits::{ERROR_BODY_BYTES_MAX, GOODBYE_TIMEOUT, MESSAGE_BYTES_MAX};
+use crate::oauth::OAuthSession;
 use crate::server::Http;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
-const SESSION: &str = "mcp-session-id";
-const LAST_EVENT: &str = "last-event-id";
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 /// Requests to one server at once; the pool's users share the connection.
 const REQUESTS_MAX: usize = 64;
 /// Times in a row that a stream which broke is taken up again.
@@ -38,6 +40,8 @@ const RESUMES_MAX: usize = 8;
 const RESUME_FIRST: Duration = Duration::from_millis(250);
 /// The longest such wait.
 const RESUME_MAX: Duration = Duration::from_secs(15);
+/// Times that one request is sent again because the server wants to know who we are.
+const CHALLENGES_MAX: u32 = 4;
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Failure = StreamableHttpError<HttpError>;
@@ -48,8 +52,7 @@ pub(crate) fn transport(
     http: &Http,
     connect_timeout: Duration,
 ) -> Result<StreamableHttpClientTransport<Requests>, String> {
-    let secure = http.url.starts_with("https:");
-    let client = client::build(connect_timeout, secure)?;
+    let client = Client::new(http.policy, connect_timeout);
     let headers = http.header_map()?.into_iter().collect();
     let mut config = StreamableHttpClientTransportConfig::with_uri(http.url.as_str())
         .custom_headers(headers)
@@ -57,7 +60,8 @@ pub(crate) fn transport(
         .max_concurrent_requests(REQUESTS_MAX)
         .control_request_timeout(GOODBYE_TIMEOUT);
     config.retry_config = Arc::new(Resume);
-    Ok(StreamableHttpClientTransport::with_client(Requests { client }, config))
+    let oauth = http.oauth.clone().map(|oauth| Arc::new(OAuthSession::new(&http.url, oauth)));
+    Ok(StreamableHttpClientTransport::with_client(Requests { client, oauth }, config))
 }
 
 /// Why a request has no answer.
@@ -71,24 +75,22 @@ pub(crate) enum HttpError {
     Request(String),
     #[error("the answer has more than {MESSAGE_BYTES_MAX} bytes")]
     TooLarge,
+    /// Nothing was done: the server does not know who we are.
+    #[error("no authorization: {0}")]
+    Authorization(String),
 }
 
-impl From<reqwest::Error> for HttpError {
-    fn from(error: reqwest::Error) -> Self {
-        let connect = error.is_connect();
-        // An address may hold a key.
-        let error = error.without_url();
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
+impl From<NetError> for HttpError {
+    fn from(error: NetError) -> Self {
+        if error.sent() {
+            Self::Request(error.to_string())
+        } else {
+            Self::Connect(error.to_string())
         }
-        if connect { Self::Connect(text) } else { Self::Request(text) }
     }
 }
 
-fn failed(error: reqwest::Error) -> Failure {
+fn failed(error: NetError) -> Failure {
     StreamableHttpError::Client(error.into())
 }
 
@@ -106,7 +108,46 @@ impl SseRetryPolicy for Resume {
 /// Makes requests.
 #[derive(Clone)]
 pub(crate) struct Requests {
-    client: reqwest::Client,
+    client: Client,
+    oauth: Option<Arc<OAuthSession>>,
+}
+
+impl Requests {
+    /// Sends a request, and again after each challenge that could be met.
+    async fn send(
+        &self,
+        request: impl Fn() -> Request + Send + Sync,
+    ) -> Result<NetResponse, Failure> {
+        let Some(oauth) = &self.oauth else {
+            let response = request().send().await.map_err(failed)?;
+            check_access(&response)?;
+            return Ok(response);
+        };
+        let refused = |problem| StreamableHttpError::Client(HttpError::Authorization(problem));
+        for _ in 0..CHALLENGES_MAX {
+            let token = oauth.token().await.map_err(refused)?;
+            let wanted = match &token {
+                Some(token) => request().bearer_auth(token.expose()),
+                None => request(),
+            };
+            let response = wanted.send().await.map_err(failed)?;
+            match check_access(&response) {
+                Ok(()) if response.status == StatusCode::UNAUTHORIZED => {
+                    oauth.authorize("Bearer", token.as_ref()).await.map_err(refused)?;
+                }
+                Ok(()) => return Ok(response),
+                Err(StreamableHttpError::AuthRequired(error)) => {
+                    let challenge = &error.www_authenticate_header;
+                    oauth.authorize(challenge, token.as_ref()).await.map_err(refused)?;
+                }
+                Err(StreamableHttpError::InsufficientScope(error)) => {
+                    oauth.upgrade(&error.www_authenticate_header).await.map_err(refused)?;
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Err(refused("the server refuses every token that it gave".to_owned()))
+    }
 }
 
 impl StreamableHttpClient for Requests {
@@ -120,21 +161,24 @@ impl StreamableHttpClient for Requests {
         _auth: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let body = serde_json::to_vec(&message)?;
-        let request = self
-            .client
-            .post(uri.as_ref())
-            .header(ACCEPT, format!("{JSON}, {EVENTS}"))
-            .header(CONTENT_TYPE, JSON)
-            .headers(headers.into_iter().collect());
+        let body = Bytes::from(serde_json::to_vec(&message)?);
+        let headers: HeaderMap = headers.into_iter().collect();
         let has_session = session.is_some();
-        let request = match session {
-            Some(session) => request.header(SESSION, session.as_ref()),
-            None => request,
+        let request = || {
+            let request = self
+                .client
+                .request(Method::POST, &uri)
+                .header(ACCEPT, &format!("{JSON}, {EVENTS}"))
+                .header(CONTENT_TYPE, JSON)
+                .headers(headers.clone())
+                .body(body.clone());
+            match &session {
+                Some(session) => request.header(SESSION, session),
+                None => request,
+            }
         };
-        let response = request.body(body).send().await.map_err(failed)?;
-        check_access(&response)?;
-        let status = response.status();
+        let response = self.send(request).await?;
+        let status = response.status;
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
@@ -154,9 +198,16 @@ impl StreamableHttpClient for Requests {
         _auth: Option<String>,
         headers: Headers,
     ) -> Result<(), Failure> {
-        let request = self.client.delete(uri.as_ref()).headers(headers.into_iter().collect());
+        let mut request = self.client.request(Method::DELETE, &uri);
+        request = request.headers(headers.into_iter().collect());
+        // Nobody is asked for a goodbye.
+        if let Some(oauth) = &self.oauth
+            && let Ok(Some(token)) = oauth.token().await
+        {
+            request = request.bearer_auth(token.expose());
+        }
         // A server may have no way to end a session; ours ends all the same.
-        request.header(SESSION, session.as_ref()).send().await.map_err(failed)?;
+        request.header(SESSION, &session).send().await.map_err(failed)?;
         Ok(())
     }
 
@@ -168,20 +219,20 @@ impl StreamableHttpClient for Requests {
         _auth: Option<String>,
         headers: Headers,
     ) -> Result<Events, Failure> {
-        let mut request = self
-            .client
-            .get(uri.as_ref())
-            .header(ACCEPT, EVENTS)
-            .headers(headers.into_iter().collect());
-        if let Some(session) = session {
-            request = request.header(SESSION, session.as_ref());
-        }
-        if let Some(last_event) = last_event {
-            request = request.header(LAST_EVENT, last_event);
-        }
-        let response = request.send().await.map_err(failed)?;
-        check_access(&response)?;
-        let status = response.status();
+        let headers: HeaderMap = headers.into_iter().collect();
+        let request = || {
+            let mut request = self.client.request(Method::GET, &uri).header(ACCEPT, EVENTS);
+            request = request.headers(headers.clone());
+            if let Some(session) = &session {
+                request = request.header(SESSION, session);
+            }
+            if let Some(last_event) = &last_event {
+                request = request.header(LAST_EVENT, last_event);
+            }
+            request
+        };
+        let response = self.send(request).await?;
+        let status = response.status;
         if status == StatusCode::METHOD_NOT_ALLOWED {
             return Err(StreamableHttpError::ServerDoesNotSupportSse);
         }
@@ -196,12 +247,12 @@ impl StreamableHttpClient for Requests {
 }
 
 /// An answer that says who we should be.
-fn check_access(response: &Response) -> Result<(), Failure> {
-    let Some(challenge) = response.headers().get(WWW_AUTHENTICATE) else {
+fn check_access(response: &NetResponse) -> Result<(), Failure> {
+    let Some(challenge) = response.headers.get(WWW_AUTHENTICATE) else {
         return Ok(());
     };
     let challenge = String::from_utf8_lossy(challenge.as_bytes()).into_owned();
-    match response.status() {
+    match response.status {
         StatusCode::UNAUTHORIZED => {
             Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
         }
@@ -214,11 +265,11 @@ fn check_access(response: &Response) -> Result<(), Failure> {
 
 /// What becomes of a status that is no success.
 async fn refusal(
-    response: Response,
+    response: NetResponse,
     message: &ClientJsonRpcMessage,
     has_session: bool,
 ) -> Result<StreamableHttpPostResponse, Failure> {
-    let status = response.status();
+    let status = response.status;
     let is_json = content_type(&response).is_some_and(|kind| kind.starts_with(JSON));
     let body = body(response, ERROR_BODY_BYTES_MAX).await.unwrap_or_default();
     let error = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
@@ -249,10 +300,10 @@ async fn refusal(
 
 /// What a success holds.
 async fn answer(
-    response: Response,
+    response: NetResponse,
     message: &ClientJsonRpcMessage,
 ) -> Result<StreamableHttpPostResponse, Failure> {
-    let session = response.headers().get(SESSION);
+    let session = response.headers.get(SESSION);
     let session = session.and_then(|value| value.to_str().ok()).map(str::to_owned);
     let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
     match content_type(&response) {
@@ -272,12 +323,12 @@ async fn answer(
     }
 }
 
-fn content_type(response: &Response) -> Option<String> {
-    let kind = response.headers().get(CONTENT_TYPE)?;
+fn content_type(response: &NetResponse) -> Option<String> {
+    let kind = response.headers.get(CONTENT_TYPE)?;
     Some(String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase())
 }
 
-async fn body(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+async fn body(mut response: NetResponse, bytes_max: usize) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(failed)? {
         if body.len() + chunk.len() > bytes_max {
@@ -288,9 +339,9 @@ async fn body(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, Failu
     Ok(body)
 }
 
-fn events(response: Response) -> Events {
+fn events(response: NetResponse) -> Events {
     let mut bound = EventBound { bytes: 0, at_line_start: true };
-    let chunks = response.bytes_stream().map(move |chunk| {
+    let chunks = response.stream().map(move |chunk| {
         let chunk: Bytes = chunk.map_err(HttpError::from)?;
         bound.count(&chunk, MESSAGE_BYTES_MAX)?;
         Ok::<_, HttpError>(chunk)

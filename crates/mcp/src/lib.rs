@@ -28,6 +28,7 @@ mod limits;
 mod link;
 mod list;
 mod name;
+mod oauth;
 mod pool;
 mod result;
 mod server;
@@ -37,6 +38,7 @@ mod trace;
 mod wire;
 
 pub use error::Error;
+pub use oauth::{Authorize, MemoryTokens, OAuth, TokenStore};
 pub use pool::{McpPool, McpTools};
 pub use server::{Elicitation, Era, McpServer};
 pub use trace::TraceContext;

@@ -1,5 +1,7 @@
 //! The connections of a program, and the toolsets made of them.
 
+mod direct;
+
 use std::fmt;
 use std::sync::{Arc, Mutex};
 

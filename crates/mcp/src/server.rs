@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use provost_core::Secret;
+use provost_net::{NetPolicy, Url};
 
-use crate::Error;
 use crate::limits::{
     ARGUMENT_BYTES_MAX, ARGUMENTS_MAX, CALL_TIMEOUT_DEFAULT, CONNECT_TIMEOUT_DEFAULT,
     IDLE_TIMEOUT_DEFAULT, SERVER_NAME_CHARS_MAX, TIMEOUT_MAX,
 };
+use crate::{Error, OAuth};
 
 /// Headers that belong to the protocol itself.
 const RESERVED_HEADERS: &[&str] =
@@ -83,6 +84,8 @@ pub(crate) struct Stdio {
 pub(crate) struct Http {
     pub(crate) url: String,
     pub(crate) headers: Vec<(String, Secret<String>)>,
+    pub(crate) oauth: Option<OAuth>,
+    pub(crate) policy: NetPolicy,
 }
 
 impl McpServer {
@@ -102,7 +105,15 @@ impl McpServer {
 
     /// An address that speaks streamable HTTP.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> Self {
-        Self::new(name.into(), Reach::Http(Http { url: url.into(), headers: Vec::new() }))
+        Self::new(
+            name.into(),
+            Reach::Http(Http {
+                url: url.into(),
+                headers: Vec::new(),
+                oauth: None,
+                policy: NetPolicy::open(),
+            }),
+        )
     }
 
     fn new(name: String, reach: Reach) -> Self {
@@ -156,6 +167,25 @@ impl McpServer {
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
         if let Reach::Http(http) = &mut self.reach {
             http.headers.push((name.into(), value.into()));
+        }
+        self
+    }
+
+    /// Sets what the address may lead to. Whoever writes a program knows where its servers are, so this machine and private
+    /// networks are open until this is set; addresses that others declare need something stricter. Means nothing for a program.
+    #[must_use]
+    pub fn network(mut self, policy: NetPolicy) -> Self {
+        if let Reach::Http(http) = &mut self.reach {
+            http.policy = policy;
+        }
+        self
+    }
+
+    /// Sets how we prove ourselves to a server that wants OAuth. Means nothing for a program.
+    #[must_use]
+    pub fn oauth(mut self, oauth: OAuth) -> Self {
+        if let Reach::Http(http) = &mut self.reach {
+            http.oauth = Some(oauth);
         }
         self
     }
@@ -262,17 +292,24 @@ impl Stdio {
 
 impl Http {
     fn check(&self) -> Result<(), String> {
-        let url = reqwest::Url::parse(&self.url).map_err(|error| format!("its URL: {error}"))?;
+        let url = Url::parse(&self.url).map_err(|error| format!("its URL: {error}"))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err("its URL must begin with http:// or https:// and name a host".to_owned());
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err("its URL holds a password: give it as a header".to_owned());
         }
+        self.policy.check_url(&url).map_err(|error| error.to_string())?;
         if self.headers.len() > ARGUMENTS_MAX {
             return Err(format!("it has more than {ARGUMENTS_MAX} headers"));
         }
-        self.header_map().map(|_| ())
+        let headers = self.header_map()?;
+        if self.oauth.is_some()
+            && headers.iter().any(|(name, _)| name == http::header::AUTHORIZATION)
+        {
+            return Err("it has OAuth and an `authorization` header: choose one".to_owned());
+        }
+        Ok(())
     }
 
     /// The headers, marked so that nothing prints their values.

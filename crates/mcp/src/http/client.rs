@@ -1,41 +1,85 @@
-//! The HTTP client: our own trust anchors, no redirects.
+//! The HTTP client of one server: what it may reach is checked when it dials, and it follows no redirects.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderName};
+use http::{HeaderMap, HeaderValue, Method};
+use provost_net::{NetClient, NetError, NetOptions, NetPolicy, NetRequest, NetResponse, Url};
 
-/// The variable that names a file of further root certificates, as other tools know it.
-const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
+/// As good as never: who calls keeps the time, and a stream of events has no end.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-pub(super) fn build(connect: Duration, secure: bool) -> Result<reqwest::Client, String> {
-    let cert_file = std::env::var_os(CERT_FILE_VARIABLE).filter(|path| secure && !path.is_empty());
-    reqwest::Client::builder()
-        .tls_backend_preconfigured(tls(cert_file.map(PathBuf::from))?)
-        .connect_timeout(connect)
-        // A redirect could carry the headers to another host.
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .map_err(|error| format!("the HTTP client: {error}"))
+/// Begins requests.
+#[derive(Clone)]
+pub(super) struct Client(NetClient);
+
+impl Client {
+    pub(super) fn new(policy: NetPolicy, connect_timeout: Duration) -> Self {
+        Self(NetClient::open(NetOptions { connect_timeout, ..NetOptions::new(policy) }))
+    }
+
+    pub(super) fn request(&self, method: Method, url: &str) -> Request {
+        let request = match Url::parse(url) {
+            Ok(url) => Ok(NetRequest::new(method, url, Instant::now() + FOREVER)),
+            Err(error) => Err(NetError::Url { problem: error.to_string(), sent: false }),
+        };
+        Request { client: self.0.clone(), request }
+    }
 }
 
-fn tls(cert_file: Option<PathBuf>) -> Result<rustls::ClientConfig, String> {
-    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    if let Some(path) = cert_file {
-        let certificates = CertificateDer::pem_file_iter(&path)
-            .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())
-            .map_err(|error| format!("{CERT_FILE_VARIABLE} {}: {error}", path.display()))?;
-        // Bundles hold old certificates that cannot be parsed; those that can are enough.
-        roots.add_parsable_certificates(certificates);
+/// A request in the making. What cannot be put into it is told when it is sent.
+pub(super) struct Request {
+    client: NetClient,
+    request: Result<NetRequest, NetError>,
+}
+
+impl Request {
+    pub(super) fn header(self, name: HeaderName, value: &str) -> Self {
+        self.value(name, HeaderValue::from_str(value))
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| format!("TLS: {error}"))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+
+    pub(super) fn bearer_auth(self, token: &str) -> Self {
+        let value = HeaderValue::from_str(&format!("Bearer {token}")).map(|mut value| {
+            value.set_sensitive(true);
+            value
+        });
+        self.value(AUTHORIZATION, value)
+    }
+
+    pub(super) fn headers(mut self, headers: HeaderMap) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.headers.extend(headers);
+        }
+        self
+    }
+
+    pub(super) fn body(mut self, body: Bytes) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.body = body;
+        }
+        self
+    }
+
+    pub(super) async fn send(self) -> Result<NetResponse, NetError> {
+        self.client.send(self.request?).await
+    }
+
+    fn value(
+        mut self,
+        name: HeaderName,
+        value: Result<HeaderValue, http::header::InvalidHeaderValue>,
+    ) -> Self {
+        match (&mut self.request, value) {
+            (Ok(request), Ok(value)) => {
+                request.headers.append(name, value);
+            }
+            (Ok(_), Err(error)) => {
+                let problem = format!("the header `{name}` cannot be sent: {error}");
+                self.request = Err(NetError::Url { problem, sent: false });
+            }
+            (Err(_), _) => {}
+        }
+        self
+    }
 }

@@ -12,6 +12,7 @@ mod calling;
 mod hostile;
 mod lifecycle;
 mod listing;
+mod oauth;
 mod official;
 mod over_http;
 mod support;

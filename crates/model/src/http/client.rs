@@ -1,16 +1,12 @@
 //! The HTTP client that models share.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use provost_net::{CERT_FILE_VARIABLE, TlsError};
 
 use super::{BuildError, Timeouts};
-
-/// The variable that names a file of further root certificates, as other tools know it.
-const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
 
 /// The process-wide client for the usual timeout, so that all models share connections; else a client of one's own.
 ///
@@ -46,25 +42,12 @@ fn build(connect: Duration, cert_file: Option<&Path>) -> Result<reqwest::Client,
 }
 
 fn tls(cert_file: Option<&Path>) -> Result<rustls::ClientConfig, BuildError> {
-    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    if let Some(path) = cert_file {
-        let certificates = CertificateDer::pem_file_iter(path)
-            .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())
-            .map_err(|source| BuildError::Certificates {
-                path: path.to_owned(),
-                source: Box::new(source),
-            })?;
-        // Bundles hold old certificates that cannot be parsed; those that can are enough.
-        roots.add_parsable_certificates(certificates);
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(BuildError::Tls)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+    provost_net::tls_config_with(cert_file).map_err(|error| match error {
+        TlsError::Certificates { path, source } => {
+            BuildError::Certificates { path, source: Box::new(source) }
+        }
+        TlsError::Config(error) => BuildError::Tls(error),
+    })
 }
 
 #[cfg(test)]

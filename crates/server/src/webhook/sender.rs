@@ -1,17 +1,18 @@
 //! Sending posts.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use provost_core::{Env, Timestamp};
 use provost_engine::{Claim, ClaimedPost, Engine, EngineError, PostOutcome};
+use provost_net::{NetClient, NetRequest, Url};
 use provost_store::Hint;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
-use reqwest::{Client, StatusCode, Url};
 use tokio::sync::broadcast::Receiver;
 use tokio::task::JoinSet;
 
-use super::address::{Outside, is_outside, literal};
+use super::address::policy;
 use super::key::MasterKey;
 use super::payload::payload;
 use crate::app::App;
@@ -33,6 +34,11 @@ const POLL: Duration = Duration::from_secs(1);
 /// How much of an answer is read, so that its connection can be used again.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("provost/", env!("CARGO_PKG_VERSION")));
+const ID: HeaderName = HeaderName::from_static("webhook-id");
+const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+
 /// Sends what webhooks are to be told, until it is dropped. Any number of processes may do it for one database.
 pub struct WebhookSender {
     task: tokio::task::JoinHandle<()>,
@@ -50,12 +56,6 @@ pub enum SenderError {
     /// The server has no key of its own.
     #[error("webhooks need a master key: give one in the options")]
     NoKey,
-    /// The HTTP client cannot be made.
-    #[error("the client for webhooks cannot be made: {0}")]
-    Client(#[source] reqwest::Error),
-    /// TLS cannot be set up.
-    #[error("TLS for webhooks cannot be set up: {0}")]
-    Tls(#[source] rustls::Error),
 }
 
 impl App {
@@ -63,9 +63,8 @@ impl App {
     pub fn send_webhooks(&self) -> Result<WebhookSender, SenderError> {
         let options = &self.shared.options;
         let key = options.master_key.clone().ok_or(SenderError::NoKey)?;
-        let allow_private = options.allow_private_webhooks;
-        let env = options.env.clone();
-        let post = Arc::new(Post { client: client(allow_private)?, key, allow_private, env });
+        let client = NetClient::new(policy(options.allow_private_webhooks));
+        let post = Arc::new(Post { client, key, env: options.env.clone() });
         let sender = Sender { engine: self.engine().clone(), post };
         Ok(WebhookSender { task: tokio::spawn(sender.run()) })
     }
@@ -126,9 +125,8 @@ async fn event(hints: &mut Receiver<Hint>) {
 
 /// How posts are made.
 struct Post {
-    client: Client,
+    client: NetClient,
     key: MasterKey,
-    allow_private: bool,
     env: Env,
 }
 
@@ -152,36 +150,29 @@ impl Post {
         let Ok(url) = claimed.url.parse::<Url>() else {
             return failed("the address of the webhook cannot be read");
         };
-        let inside = literal(&url).is_some_and(|address| !is_outside(address));
-        if !self.allow_private && (inside || url.scheme() != "https") {
-            return failed("the address is inside this machine's network, or is not https");
-        }
         let post = &claimed.post;
         let (id, seconds) = (post.id.to_string(), self.env.now().as_millis() / 1000);
         let signature = self.key.of(post.webhook_id).sign(&id, seconds, &post.body);
-        let request = self
-            .client
-            .post(url)
-            .header(CONTENT_TYPE, "application/json")
-            .header(USER_AGENT, concat!("provost/", env!("CARGO_PKG_VERSION")))
-            .header("webhook-id", id)
-            .header("webhook-timestamp", seconds)
-            .header("webhook-signature", signature)
-            .body(post.body.clone());
-        match request.send().await {
-            Ok(mut answer) => {
+        let mut request = NetRequest::post(url, post.body.clone(), Instant::now() + TIMEOUT)
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+            .header(USER_AGENT, AGENT)
+            .header(TIMESTAMP, seconds.into());
+        for (name, value) in [(ID, id), (SIGNATURE, signature)] {
+            let Ok(value) = HeaderValue::try_from(value) else {
+                return failed("the post cannot be signed");
+            };
+            request = request.header(name, value);
+        }
+        match self.client.send(request).await {
+            Ok(answer) => {
                 let (status, retry_after) =
-                    (answer.status(), retry_after(answer.headers(), &self.env));
-                let mut read = 0;
-                while let Ok(Some(piece)) = answer.chunk().await {
-                    read += piece.len();
-                    if read > ANSWER_BYTES_MAX {
-                        break;
-                    }
-                }
+                    (answer.status, retry_after(&answer.headers, &self.env));
+                // Whatever it says, it took the post.
+                drop(answer.prefix(ANSWER_BYTES_MAX).await);
                 outcome(status, retry_after)
             }
-            Err(error) => failed(&why(&error)),
+            // No text of it holds more of the address than its host: the rest may hold a key.
+            Err(error) => failed(&error.to_string()),
         }
     }
 }
@@ -198,25 +189,6 @@ fn outcome(status: StatusCode, retry_after: Option<Duration>) -> PostOutcome {
     }
 }
 
-/// Why no answer came, without the address: it may hold a key.
-fn why(error: &reqwest::Error) -> String {
-    let what = if error.is_timeout() {
-        "it took too long"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "no answer"
-    };
-    let mut source = std::error::Error::source(error);
-    while let Some(next) = source.and_then(std::error::Error::source) {
-        source = Some(next);
-    }
-    match source {
-        Some(source) => format!("{what}: {source}"),
-        None => what.to_owned(),
-    }
-}
-
 /// When the address wants it again: seconds or a date.
 fn retry_after(headers: &HeaderMap, env: &Env) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
@@ -226,25 +198,4 @@ fn retry_after(headers: &HeaderMap, env: &Env) -> Option<Duration> {
     let at = httpdate::parse_http_date(text).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
     let at = Timestamp::from_millis(i64::try_from(at.as_millis()).ok()?);
     Some(at.since(env.now()))
-}
-
-fn client(allow_private: bool) -> Result<Client, SenderError> {
-    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(SenderError::Tls)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let client = Client::builder()
-        .tls_backend_preconfigured(tls)
-        .timeout(TIMEOUT)
-        .connect_timeout(TIMEOUT)
-        // A redirect could lead inside, and a proxy would dial for us.
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
-        .pool_max_idle_per_host(1)
-        .http1_only();
-    let client = if allow_private { client } else { client.dns_resolver(Arc::new(Outside)) };
-    client.build().map_err(SenderError::Client)
 }

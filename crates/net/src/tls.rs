@@ -1,0 +1,87 @@
+//! The one TLS set-up: whom all clients trust.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tokio::sync::OnceCell;
+
+/// The variable that names a file of further root certificates, as other tools know it.
+pub const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
+
+/// Why whom to trust is not known.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum TlsError {
+    /// A file of root certificates cannot be read.
+    #[error("{CERT_FILE_VARIABLE} names {}, which cannot be read: {source}", path.display())]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be read.
+        source: Arc<rustls::pki_types::pem::Error>,
+    },
+    /// The library refuses its own defaults.
+    #[error("TLS cannot be set up: {0}")]
+    Config(#[from] rustls::Error),
+}
+
+/// The set-up of this process: the roots of the web and those of the file that `SSL_CERT_FILE` names, read once.
+/// It offers HTTP/2 and HTTP/1.1.
+pub async fn tls_config() -> Result<Arc<ClientConfig>, TlsError> {
+    static SHARED: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
+    let read = || async {
+        let file = std::env::var_os(CERT_FILE_VARIABLE).filter(|path| !path.is_empty());
+        let made =
+            tokio::task::spawn_blocking(move || tls_config_with(file.as_deref().map(Path::new)));
+        match made.await {
+            Ok(made) => made.map(Arc::new),
+            Err(error) => Err(TlsError::Config(rustls::Error::General(error.to_string()))),
+        }
+    };
+    SHARED.get_or_try_init(read).await.cloned()
+}
+
+/// The same with a file of further root certificates, or without one. It blocks while it reads the file.
+pub fn tls_config_with(cert_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
+    let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    if let Some(path) = cert_file {
+        let certificates = CertificateDer::pem_file_iter(path)
+            .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())
+            .map_err(|source| TlsError::Certificates {
+                path: path.to_owned(),
+                source: Arc::new(source),
+            })?;
+        // Bundles hold old certificates that cannot be parsed; those that can are enough.
+        roots.add_parsable_certificates(certificates);
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_file_that_cannot_be_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("missing.pem");
+        let text = tls_config_with(Some(&path)).unwrap_err().to_string();
+        assert!(text.contains("missing.pem") && text.contains(CERT_FILE_VARIABLE), "{text}");
+    }
+
+    #[test]
+    fn an_empty_certificate_file_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("empty.pem");
+        std::fs::write(&path, "").unwrap();
+        assert!(tls_config_with(Some(&path)).is_ok());
+    }
+}
