@@ -5,7 +5,7 @@ use std::sync::Arc;
 use provost_core::limits::{NAME_CHARS_MAX, OUTPUT_RETRIES_DEFAULT, PARALLEL_TOOLS_DEFAULT};
 use provost_core::{Env, Limits};
 use provost_model::{ChatModel, Settings};
-use provost_tool::{CallFacts, Guard, Ruling, Tool, Toolset};
+use provost_tool::{CallFacts, Guard, Oversight, Ruling, Tool, Toolset};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -202,6 +202,12 @@ impl<O: Send + 'static> AgentBuilder<O> {
     /// Adds a rule about tool calls: allow, ask a person, or deny. Of all rules the strictest counts.
     pub fn rule(mut self, rule: impl Fn(&CallFacts<'_>) -> Ruling + Send + Sync + 'static) -> Self {
         self.core.guard.add_rule(rule);
+        self
+    }
+
+    /// Puts every call under what governs it: a policy, redaction, audit, metering.
+    pub fn oversight(mut self, oversight: Oversight) -> Self {
+        self.core.guard = self.core.guard.with_oversight(oversight);
         self
     }
 

@@ -49,6 +49,8 @@ pub struct ToolEffect {
     pub class: EffectClass,
     /// True if the tool was asked whether it had happened and could not say.
     pub unsure: bool,
+    /// The revision of the policy that lets it run.
+    pub policy_revision: Option<Box<str>>,
     /// Every question a person has answered about it.
     pub approvals: Vec<provost_core::ApprovalId>,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use provost_core::{Limits, Message, RunId, Timestamp, ToolResult};
 use provost_model::{ChatModel, Settings};
-use provost_tool::{Deps, Tool, ToolCx};
+use provost_tool::{Deps, Origin, Tool, ToolCx};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -82,6 +82,7 @@ pub(crate) struct RunOptions {
     pub(crate) above: Option<Above>,
     pub(crate) pot: Option<Arc<Pot>>,
     pub(crate) seat: Option<Seat>,
+    pub(crate) origin: Origin,
 }
 
 /// The call a child run is started in.
@@ -239,6 +240,12 @@ impl<O: Send + 'static> RunBuilder<O> {
             depth: cx.depth(),
             depth_max: cx.depth_max(),
         });
+        self
+    }
+
+    /// Says where the run comes from: what policies look at and what audit tells. The agent and the run are filled in.
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.options.origin = origin;
         self
     }
 

@@ -321,6 +321,9 @@ pub struct ApprovalRequest {
     /// What the tool wants to show with the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
+    /// The revision of the policy that asks, if one does. A decision is good for no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_revision: Option<String>,
 }
 
 /// The answer to an [`ApprovalRequest`].

@@ -160,6 +160,16 @@ impl Guard {
         Self { seat: Some(Arc::new(seat)), ..self.clone() }
     }
 
+    /// The revision of the policy that counts.
+    pub fn revision(&self) -> Option<&str> {
+        self.seat.as_ref().and_then(|seat| seat.revision())
+    }
+
+    /// True if more than the tools themselves and rules in code decide about calls.
+    pub fn is_governed(&self) -> bool {
+        self.oversight.is_some() || self.seat.is_some()
+    }
+
     /// Adds a rule. One that panics denies: a broken rule must not open the door.
     pub fn add_rule(&mut self, rule: impl Fn(&CallFacts<'_>) -> Ruling + Send + Sync + 'static) {
         self.rules.push(Arc::new(rule));

@@ -21,6 +21,7 @@ impl Cx {
         call: &ToolCall,
         hint: Option<String>,
         payload: Option<Value>,
+        policy_revision: Option<String>,
     ) -> Result<ApprovalDecision, ApprovalRequest> {
         match &self.on_approval {
             OnApproval::Approve => return Ok(ApprovalDecision::Approve),
@@ -30,7 +31,8 @@ impl Cx {
             }
             OnApproval::Events | OnApproval::Ask(_) | OnApproval::Suspend => {}
         }
-        let request = ApprovalRequest { id: self.env.id(), call: call.clone(), hint, payload };
+        let id = self.env.id();
+        let request = ApprovalRequest { id, call: call.clone(), hint, payload, policy_revision };
         if matches!(self.on_approval, OnApproval::Events) {
             self.asks.expect_decision(request.id);
         }
@@ -81,7 +83,7 @@ impl Confirm for Outside {
             if matches!(cx.on_approval, OnApproval::Suspend) {
                 return Err(ToolError::NeedsApproval { hint, payload });
             }
-            let answer = cx.ask_person(&self.call, Some(hint), payload).await;
+            let answer = cx.ask_person(&self.call, Some(hint), payload, None).await;
             Ok(answer.unwrap_or_else(|question| ApprovalDecision::Deny {
                 reason: format!("nobody could be asked about {}", question.call.name),
             }))

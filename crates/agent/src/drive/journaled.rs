@@ -28,6 +28,7 @@ impl Cx {
             key: before.key.clone(),
             class: tool.spec().effect,
             unsure: false,
+            policy_revision: permit.revision().map(Box::from),
             approvals: answered_by_people(&before.answers),
         };
         loop {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use provost_core::{Env, EventKind, LimitKind, LimitReached, Message, Role, RunId, Timestamp};
 use provost_model::{ChatModel, Settings};
-use provost_tool::{Deps, State, Tool};
+use provost_tool::{Deps, Guard, Origin, State, Tool};
+use tokio::sync::OnceCell;
 
 use self::join::Parts;
 use super::fit::TokenLedger;
@@ -47,6 +48,7 @@ pub(crate) struct Cx {
     /// The agent's tools and those of this run.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) hooks: Hooks,
+    guard: OnceCell<Guard>,
     pub(crate) on_approval: OnApproval,
     pub(crate) deps: Deps,
     pub(crate) state: State,
@@ -101,6 +103,23 @@ pub(crate) fn input_text(begin: &Begin) -> String {
 }
 
 impl Cx {
+    /// The guard of this run: what counts for it is read once, before its first call.
+    pub(crate) async fn guard(&self) -> &Guard {
+        let shared = &self.core.guard;
+        if !shared.is_governed() {
+            return shared;
+        }
+        self.guard
+            .get_or_init(|| {
+                shared.for_run(Origin {
+                    agent: self.core.name.to_string(),
+                    run: Some(self.run_id),
+                    ..self.options.origin.clone()
+                })
+            })
+            .await
+    }
+
     /// Lets hooks see, change or refuse the user's message.
     pub(crate) async fn check_message(&self, input: &mut UserInput) -> Result<(), Error> {
         match self

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_core::resource::Approvers;
 use provost_core::work::EffectKey;
 use provost_core::{ApprovalDecision, ApprovalRequest, ErrorInfo, EventKind, ToolCall, ToolResult};
 use provost_tool::{Permit, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict};
@@ -93,7 +94,7 @@ impl Cx {
         if let Err(reason) = self.check_hand_off(&call.name, &call.arguments).await {
             return self.refused(call, format!("the hand-off was refused: {reason}"));
         }
-        match self.clear(tool, &call, answer_to(&before.answers, None, None)).await {
+        match self.clear(tool, &call, &before.answers).await {
             Cleared::Run(permit) => self.run_permitted(tool, permit, call, &before).await,
             Cleared::Refused(text) => self.refused(call, text),
             Cleared::Wrong(text) => {
@@ -107,24 +108,34 @@ impl Cx {
     }
 
     /// The guard's word and, where it says so, a person's.
-    async fn clear(
-        &self,
-        tool: &Arc<dyn Tool>,
-        call: &ToolCall,
-        decision: Option<&ApprovalDecision>,
-    ) -> Cleared {
+    async fn clear(&self, tool: &Arc<dyn Tool>, call: &ToolCall, answers: &[Answer]) -> Cleared {
+        let decision = answer_to(answers, None, None);
         if let Some(ApprovalDecision::Deny { reason }) = decision {
             return Cleared::Refused(ToolError::Rejected(reason.clone()).to_string());
         }
-        let approved = decision == Some(&ApprovalDecision::Approve);
-        match self.core.guard.check(tool, call, approved) {
+        let guard = self.guard().await;
+        // What was approved under another policy is asked again.
+        let approved = answers.iter().any(|Answer { request, decision }| {
+            *decision == ApprovalDecision::Approve
+                && request.hint.is_none()
+                && request.payload.is_none()
+                && request.policy_revision.as_deref() == guard.revision()
+        });
+        match guard.admit(tool, call, approved).await {
             Verdict::Allow(permit) => Cleared::Run(permit),
             Verdict::Deny(fault) => Cleared::Refused(fault.message),
             Verdict::Invalid(problem) => Cleared::Wrong(problem),
-            Verdict::Ask(_) => {
-                match Box::pin(self.ask_person(call, None, None)).await {
+            Verdict::Ask(asked) if asked.needed != Approvers::default() => {
+                // One yes must not stand for several, or for that of somebody else.
+                Cleared::Refused(format!(
+                    "it needs {} approvals of people whom a policy names, and they cannot be asked here",
+                    asked.needed.required
+                ))
+            }
+            Verdict::Ask(asked) => {
+                match Box::pin(self.ask_person(call, None, None, asked.revision)).await {
                     Ok(ApprovalDecision::Approve) => {
-                        match self.core.guard.check(tool, call, /*approved*/ true) {
+                        match guard.admit(tool, call, /*approved*/ true).await {
                             Verdict::Allow(permit) => Cleared::Run(permit),
                             _ => Cleared::Refused("the call was not allowed".to_owned()),
                         }
@@ -176,7 +187,7 @@ impl Cx {
         });
         let started = Instant::now();
         let span = span::execute_tool(self, tool.spec(), &call);
-        let ran = self.core.guard.run(permit, tool_cx).instrument(span.clone()).await;
+        let ran = self.guard().await.run(permit, tool_cx).instrument(span.clone()).await;
         let duration = started.elapsed();
         span::close_tool(&span, &ran);
         let call = Arc::unwrap_or_clone(call);
@@ -197,8 +208,8 @@ impl Cx {
                 Box::pin(self.failed(call, text, duration, /*fault*/ true)).await
             }
             Err(error) => {
-                let text = error.to_string();
-                Box::pin(self.failed(call, text, duration, /*fault*/ false)).await
+                let output = error.into_output();
+                Box::pin(self.failed_with(call, output, duration, /*fault*/ false)).await
             }
         }
     }
@@ -217,7 +228,7 @@ impl Cx {
             // It asks for what was already answered, or on and on: going round again would never end.
             return self.refused(call, ToolError::Rejected(String::new()).to_string());
         }
-        match self.ask_person(&call, Some(hint.clone()), payload.clone()).await {
+        match self.ask_person(&call, Some(hint.clone()), payload.clone(), None).await {
             Err(request) => {
                 CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
             }
@@ -225,7 +236,7 @@ impl Cx {
                 self.refused(call, ToolError::Rejected(reason).to_string())
             }
             Ok(ApprovalDecision::Approve) => {
-                match self.core.guard.check(tool, &call, /*approved*/ true) {
+                match self.guard().await.admit(tool, &call, /*approved*/ true).await {
                     Verdict::Allow(permit) => {
                         let mut decided = before.clone();
                         let request = ApprovalRequest {
@@ -233,6 +244,7 @@ impl Cx {
                             call: call.clone(),
                             hint: Some(hint),
                             payload,
+                            policy_revision: None,
                         };
                         decided
                             .answers

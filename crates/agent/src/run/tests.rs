@@ -107,7 +107,13 @@ fn a_decision_is_good_for_one_question_once() {
     let env = Env::simulated(4);
     let mut run = asked(Limits::default(), AtLimit::Stop);
     run.model_answered(calling(&["a"]), None, at(1)).unwrap();
-    let request = ApprovalRequest { id: env.id(), call: tool_call("a"), hint: None, payload: None };
+    let request = ApprovalRequest {
+        id: env.id(),
+        call: tool_call("a"),
+        hint: None,
+        payload: None,
+        policy_revision: None,
+    };
     run.tool_prepared("a", tool_call("a")).unwrap();
     run.tool_needs_approval(request.clone()).unwrap();
     stored(&mut run);

@@ -10,6 +10,7 @@ mod approvals;
 mod children;
 mod contexts;
 mod continuing;
+mod governed;
 mod guarantees;
 mod hooks_children;
 mod hooks_lifecycle;

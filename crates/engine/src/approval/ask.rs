@@ -174,7 +174,7 @@ fn engine_question(
     plan: &Value,
 ) -> ApprovalRequest {
     let call = ToolCall::new("", kind.as_str(), plan);
-    ApprovalRequest { id, call, hint: Some(hint), payload: None }
+    ApprovalRequest { id, call, hint: Some(hint), payload: None, policy_revision: None }
 }
 
 /// The money of a run is spent. Somebody who is there may give more; else it ends.

@@ -12,17 +12,29 @@ use crate::error::EngineError;
 use crate::lease::Lease;
 use crate::state::word;
 
-/// What a person sees and what runs: the run with its agent, the tool, its arguments, and why it asks.
+/// What a person sees and what runs: the run with its agent, the tool, its arguments, why it asks, and under which policy.
 pub(super) fn plan_of(run: &RunRow, request: &ApprovalRequest) -> Value {
-    plan(run, request, &request.call, &arguments(&request.call))
+    let revision = request.policy_revision.as_deref();
+    plan(run, request, &request.call, &arguments(&request.call), revision)
 }
 
-fn plan(run: &RunRow, asked: &ApprovalRequest, call: &ToolCall, arguments: &Value) -> Value {
-    json!({
+fn plan(
+    run: &RunRow,
+    asked: &ApprovalRequest,
+    call: &ToolCall,
+    arguments: &Value,
+    policy_revision: Option<&str>,
+) -> Value {
+    let mut plan = json!({
         "run": run.id, "agent": run.agent, "agent_revision": run.agent_revision,
         "tool": call.name, "call_id": call.id, "arguments": arguments,
         "hint": asked.hint, "payload": asked.payload,
-    })
+    });
+    // Where no policy asks, the plan is what it was before there were policies.
+    if let (Some(revision), Some(plan)) = (policy_revision, plan.as_object_mut()) {
+        plan.insert("policy_revision".to_owned(), revision.into());
+    }
+    plan
 }
 
 /// The arguments as a value, so that spaces and the order of keys do not count.
@@ -64,7 +76,8 @@ pub(crate) fn standing(
             continue;
         };
         let asked: ApprovalRequest = serde_json::from_str(&row.request)?;
-        let now = plan(&run, &asked, &effect.call, &effect.arguments);
+        let revision = asked.policy_revision.as_ref().and(effect.policy_revision.as_deref());
+        let now = plan(&run, &asked, &effect.call, &effect.arguments, revision);
         standing.changed |= check_plan(&row.plan_hash, &now).is_err();
         if allows_repetition(&row)? {
             let lost_try = asked.payload.as_ref().and_then(|payload| payload["try"].as_u64());

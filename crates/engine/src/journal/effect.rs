@@ -182,6 +182,7 @@ impl RunJournal {
             call: effect.call.clone(),
             hint: Some(UNKNOWN_HINT.to_owned()),
             payload: Some(json!({"effect_key": effect.key, "try": tries})),
+            policy_revision: effect.policy_revision.as_deref().map(str::to_owned),
         }
     }
 

@@ -172,7 +172,7 @@ struct Wanted {
 impl Question {
     fn of(agent: &str, suspended: &Suspended) -> Self {
         let wanted = |request: &ApprovalRequest| {
-            let ApprovalRequest { id, call, hint, payload } = request.clone();
+            let ApprovalRequest { id, call, hint, payload, .. } = request.clone();
             Wanted { approval: id, call, hint, payload }
         };
         let calls = suspended.approvals().into_iter().map(wanted);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use provost_core::RunId;
 use provost_tool::State;
+use tokio::sync::OnceCell;
 
 use super::Cx;
 use crate::agent::AgentCore;
@@ -121,6 +122,7 @@ impl Parts {
             settings: settings.unwrap_or_else(|| core.settings.clone()),
             tools: core.tools.iter().chain(&options.tools).cloned().collect(),
             hooks: Hooks::new(hooks, hook_cx, root.env.clone()),
+            guard: OnceCell::new(),
             on_approval: match on_approval.unwrap_or_default() {
                 // Nobody reads the events of this run, so nobody can answer them.
                 OnApproval::Events if queue.is_unread() => OnApproval::Deny,

@@ -39,6 +39,7 @@ fn request(env: &Env, call_id: &str, tool: &str) -> ApprovalRequest {
         call: ToolCall::new(call_id, tool, &json!({ "name": "x" })),
         hint: None,
         payload: None,
+        policy_revision: None,
     }
 }
 

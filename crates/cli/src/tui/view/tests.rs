@@ -140,6 +140,7 @@ fn a_question_shows_what_it_is_about_and_the_keys() {
         call,
         hint: Some("it writes a file".to_owned()),
         payload: None,
+        policy_revision: None,
     };
     stage.run(EventKind::ApprovalNeeded { request: request.into() });
     let rows = stage.draw();
@@ -173,6 +174,7 @@ fn a_long_question_is_shown_to_its_end() {
         call: ToolCall::new("c1", "save_note", &json!({ "text": text + "the end" })),
         hint: None,
         payload: None,
+        policy_revision: None,
     };
     stage.run(EventKind::ApprovalNeeded { request: request.into() });
     let rows = stage.draw();
@@ -188,6 +190,7 @@ fn a_question_that_has_no_room_cannot_be_answered() {
         call: ToolCall::new("c1", "save_note", &json!({})),
         hint: None,
         payload: None,
+        policy_revision: None,
     };
     stage.run(EventKind::ApprovalNeeded { request: request.into() });
     for (height, waiting) in [(2, 1), (3, 0)] {

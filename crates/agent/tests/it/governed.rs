@@ -1,0 +1,102 @@
+//! Agents under a policy: what it denies does not run, what it asks about waits, and what cannot be read opens nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures::future::BoxFuture;
+use provost_agent::{Agent, OnApproval, Outcome};
+use provost_core::policy::{Governance, GovernanceParts, Subject};
+use provost_core::resource::ToolPermission;
+use provost_core::{ApprovalDecision, Env};
+use provost_model::{ScriptedModel, call, text};
+use provost_tool::{Governor, GovernorError, Origin, Oversight, Tool, tool_fn};
+use serde_json::json;
+
+/// A policy in one revision; none cannot be read.
+struct House {
+    revision: &'static str,
+    rule: Option<&'static str>,
+}
+
+impl Governor for House {
+    fn governance<'a>(
+        &'a self,
+        origin: &'a Origin,
+    ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>> {
+        Box::pin(async move {
+            let Some(verdict) = self.rule else {
+                return Err(GovernorError("the disk is gone".to_owned()));
+            };
+            let subject = Subject {
+                namespace: origin.namespace.clone(),
+                agent: origin.agent.clone(),
+                ..Subject::default()
+            };
+            let rule: ToolPermission = serde_json::from_value(json!({
+                "name": "pay", "namespace": origin.namespace,
+                "operation_rules": [{"operation_class": "*", "verdict": verdict}],
+            }))
+            .map_err(|error| GovernorError(error.to_string()))?;
+            let mut parts = GovernanceParts::new(self.revision, subject);
+            parts.permissions = vec![rule];
+            Governance::compile(parts)
+                .map(Arc::new)
+                .map_err(|error| GovernorError(error.to_string()))
+        })
+    }
+}
+
+fn pay(paid: &Arc<AtomicU32>) -> impl Tool {
+    let paid = Arc::clone(paid);
+    tool_fn("pay", "Pays", move |_cx, (): ()| {
+        let paid = Arc::clone(&paid);
+        async move { Ok(format!("paid {}", paid.fetch_add(1, Ordering::SeqCst) + 1)) }
+    })
+    .unwrap()
+}
+
+fn agent(house: House, paid: &Arc<AtomicU32>, model: ScriptedModel) -> Agent {
+    let oversight = Oversight {
+        governor: Some(Arc::new(house)),
+        redact: None,
+        spill: None,
+        audit: None,
+        meter: None,
+        env: Env::system(),
+    };
+    Agent::builder("clerk", model).tool(pay(paid)).oversight(oversight).build().unwrap()
+}
+
+fn one_call() -> ScriptedModel {
+    ScriptedModel::new().turn(call("pay", json!({}))).turn(text("done"))
+}
+
+#[tokio::test]
+async fn what_a_policy_says_happens_to_a_call() {
+    for (rule, times) in [(Some("allow"), 1), (Some("deny"), 0), (None, 0)] {
+        let paid = Arc::new(AtomicU32::new(0));
+        let model = one_call();
+        let run = agent(House { revision: "1", rule }, &paid, model.clone()).run("pay").await;
+        assert_eq!(run.unwrap().text, "done");
+        assert_eq!(paid.load(Ordering::SeqCst), times, "{rule:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_approval_is_good_for_the_policy_that_asked() {
+    for (revision, times) in [("1", 1), ("2", 0)] {
+        let paid = Arc::new(AtomicU32::new(0));
+        let asks = House { revision: "1", rule: Some("approval_required") };
+        let first = agent(asks, &paid, ScriptedModel::new().turn(call("pay", json!({}))));
+        let outcome = first.run("pay").on_approval(OnApproval::Suspend).outcome().await.unwrap();
+        let Outcome::Suspended(suspended) = outcome else { panic!("it did not ask") };
+        let question = suspended.approvals()[0].id;
+        let suspended = suspended.decide(question, ApprovalDecision::Approve).unwrap();
+        let asks = House { revision, rule: Some("approval_required") };
+        let later = agent(asks, &paid, ScriptedModel::new().turn(text("done")));
+        let resumed = later.resume(suspended).on_approval(OnApproval::Suspend).outcome().await;
+        assert_eq!(paid.load(Ordering::SeqCst), times, "revision {revision}");
+        let asked_again = matches!(resumed.unwrap(), Outcome::Suspended(_));
+        assert_eq!(asked_again, revision == "2");
+    }
+}

@@ -1,0 +1,294 @@
+//! A page as a tree, read the forgiving way.
+//!
+//! Invariant: one pass over the text in linear time; nodes and depth are bounded, and no input is an error.
+
+use super::entity;
+use crate::limits::{PAGE_DEPTH_MAX, PAGE_NODES_MAX};
+
+/// Bytes of an attribute that are kept.
+const ATTRIBUTE_BYTES_MAX: usize = 4_096;
+/// Attributes that somebody asks for.
+const ATTRIBUTES: [&str; 8] =
+    ["href", "src", "alt", "class", "id", "role", "hidden", "aria-hidden"];
+/// Elements whose text is not read as HTML, and which no reader sees.
+const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
+/// Elements that have no end.
+const VOID: [&str; 13] = [
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
+    "wbr",
+];
+/// Elements that end a paragraph.
+const BLOCKS: [&str; 27] = [
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "div",
+    "dl",
+    "fieldset",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "table",
+    "ul",
+    "details",
+];
+
+/// A page.
+pub(super) struct Document {
+    nodes: Vec<Node>,
+    title: String,
+}
+
+/// One part of a page.
+pub(super) struct Node {
+    pub(super) kind: Kind,
+    pub(super) parent: usize,
+    pub(super) children: Vec<usize>,
+}
+
+/// What a part is.
+pub(super) enum Kind {
+    Text(String),
+    Element(Element),
+}
+
+/// An element with those attributes that matter.
+#[derive(Default)]
+pub(super) struct Element {
+    /// In small letters.
+    pub(super) name: String,
+    attributes: Vec<(&'static str, String)>,
+}
+
+impl Element {
+    /// The value of an attribute.
+    pub(super) fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Document {
+    /// The node that holds all others.
+    pub(super) const ROOT: usize = 0;
+
+    /// Reads a page.
+    pub(super) fn parse(text: &str) -> Self {
+        let root =
+            Node { kind: Kind::Element(Element::default()), parent: 0, children: Vec::new() };
+        let document = Self { nodes: vec![root], title: String::new() };
+        let mut builder = Builder { document, open: vec![Self::ROOT] };
+        let mut rest = text;
+        while let Some(at) = rest.find('<') {
+            builder.text(&rest[..at]);
+            rest = builder.markup(&rest[at..]);
+            if builder.document.nodes.len() >= PAGE_NODES_MAX {
+                return builder.document;
+            }
+        }
+        builder.text(rest);
+        builder.document
+    }
+
+    /// What the page calls itself.
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// A part.
+    pub(super) fn node(&self, index: usize) -> &Node {
+        &self.nodes[index]
+    }
+
+    /// How many parts there are; a part comes before those inside of it.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The element at an index, if it is one.
+    pub(super) fn element(&self, index: usize) -> Option<&Element> {
+        match &self.nodes[index].kind {
+            Kind::Element(element) => Some(element),
+            Kind::Text(_) => None,
+        }
+    }
+}
+
+struct Builder {
+    document: Document,
+    /// The elements that are open, the root first.
+    open: Vec<usize>,
+}
+
+impl Builder {
+    fn add(&mut self, kind: Kind) -> usize {
+        let index = self.document.nodes.len();
+        let parent = self.open.last().copied().unwrap_or(Document::ROOT);
+        self.document.nodes.push(Node { kind, parent, children: Vec::new() });
+        self.document.nodes[parent].children.push(index);
+        index
+    }
+
+    fn text(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.add(Kind::Text(entity::decode(text)));
+        }
+    }
+
+    /// Takes what begins with `<`, and gives what is left.
+    fn markup<'a>(&mut self, text: &'a str) -> &'a str {
+        if let Some(comment) = text.strip_prefix("<!--") {
+            return comment.find("-->").map_or("", |end| &comment[end + 3..]);
+        }
+        let second = text.as_bytes().get(1).copied().unwrap_or(b' ');
+        match second {
+            b'!' | b'?' => text.find('>').map_or("", |end| &text[end + 1..]),
+            b'/' => {
+                let Some(end) = text.find('>') else { return "" };
+                let name = text[2..end].split_ascii_whitespace().next().unwrap_or_default();
+                self.close(&name.to_ascii_lowercase());
+                &text[end + 1..]
+            }
+            b if b.is_ascii_alphabetic() => self.tag(text),
+            _ => {
+                self.text("<");
+                &text[1..]
+            }
+        }
+    }
+
+    fn tag<'a>(&mut self, text: &'a str) -> &'a str {
+        let inner = &text[1..];
+        let is_end = |c: char| c.is_ascii_whitespace() || c == '/' || c == '>';
+        let length = inner.find(is_end).unwrap_or(inner.len());
+        let mut element =
+            Element { name: inner[..length].to_ascii_lowercase(), attributes: Vec::new() };
+        let (rest, is_closed) = attributes(&inner[length..], &mut element);
+        let name = element.name.clone();
+        if RAW.contains(&name.as_str()) {
+            return self.raw(&name, rest);
+        }
+        self.end_implied(&name);
+        let index = self.add(Kind::Element(element));
+        let is_void = VOID.contains(&name.as_str()) || is_closed;
+        if !is_void && self.open.len() < PAGE_DEPTH_MAX {
+            self.open.push(index);
+        }
+        rest
+    }
+
+    /// Passes by what is not HTML.
+    fn raw<'a>(&mut self, name: &str, text: &'a str) -> &'a str {
+        let mut from = 0;
+        while let Some(at) = text[from..].find("</") {
+            let start = from + at + 2;
+            let found = text.as_bytes().get(start..start + name.len());
+            if found.is_some_and(|found| found.eq_ignore_ascii_case(name.as_bytes())) {
+                if name == "title" && self.document.title.is_empty() {
+                    self.document.title = entity::decode(&text[..start - 2]);
+                }
+                return text[start..].find('>').map_or("", |end| &text[start + end + 1..]);
+            }
+            from = start;
+        }
+        ""
+    }
+
+    /// Ends what a new element ends without saying so.
+    fn end_implied(&mut self, name: &str) {
+        let Some(last) = self.open.last().and_then(|last| self.document.element(*last)) else {
+            return;
+        };
+        let ends = match last.name.as_str() {
+            "p" => BLOCKS.contains(&name),
+            "li" => name == "li",
+            "dt" | "dd" => matches!(name, "dt" | "dd"),
+            "td" | "th" => matches!(name, "td" | "th" | "tr" | "tbody" | "tfoot"),
+            "tr" => matches!(name, "tr" | "tbody" | "tfoot"),
+            "option" => name == "option",
+            _ => false,
+        };
+        if ends {
+            self.open.pop();
+            // A row ends with its last cell.
+            if matches!(name, "tr" | "tbody" | "tfoot") {
+                self.end_implied(name);
+            }
+        }
+    }
+
+    fn close(&mut self, name: &str) {
+        let is_it = |index: &usize| {
+            self.document.element(*index).is_some_and(|element| element.name == name)
+        };
+        if let Some(at) = self.open.iter().rposition(is_it)
+            && at > 0
+        {
+            self.open.truncate(at);
+        }
+    }
+}
+
+/// Reads attributes up to the end of the tag; also whether the tag ends itself.
+fn attributes<'a>(text: &'a str, element: &mut Element) -> (&'a str, bool) {
+    let mut rest = text;
+    let mut is_closed = false;
+    loop {
+        rest = rest.trim_ascii_start();
+        match rest.as_bytes().first() {
+            None => return ("", is_closed),
+            Some(b'>') => return (&rest[1..], is_closed),
+            Some(b'/') => {
+                is_closed = true;
+                rest = &rest[1..];
+                continue;
+            }
+            Some(_) => is_closed = false,
+        }
+        let is_end = |c: char| c.is_ascii_whitespace() || "=>/".contains(c);
+        // An attribute that begins with `=` must still move on.
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let length = rest[first..].find(is_end).map_or(rest.len(), |at| at + first);
+        let (name, after) = rest.split_at(length);
+        let value;
+        (value, rest) = match after.trim_ascii_start().strip_prefix('=') {
+            Some(after) => attribute_value(after.trim_ascii_start()),
+            None => ("", after),
+        };
+        let known = ATTRIBUTES.iter().find(|known| known.eq_ignore_ascii_case(name));
+        if let Some(known) = known
+            && element.attribute(known).is_none()
+            && value.len() <= ATTRIBUTE_BYTES_MAX
+        {
+            element.attributes.push((known, entity::decode(value)));
+        }
+    }
+}
+
+fn attribute_value(text: &str) -> (&str, &str) {
+    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''));
+    match quote {
+        Some(quote) => match text[1..].split_once(quote) {
+            Some((value, rest)) => (value, rest),
+            None => ("", ""),
+        },
+        None => {
+            let is_end = |c: char| c.is_ascii_whitespace() || c == '>';
+            text.split_at(text.find(is_end).unwrap_or(text.len()))
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What tests share: a workspace in a directory that goes away, and calls without an agent around them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use provost_core::work::EffectKey;
+use provost_core::{ApprovalDecision, Env, RunId, ToolCall};
+use provost_tool::{
+    Confirm, Deps, Guard, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Access, Workspace, edit, list, read, search, write};
+
+/// A workspace `inside`, and beside it what nobody may touch.
+pub(crate) struct Stage {
+    pub(crate) dir: TempDir,
+    pub(crate) workspace: Workspace,
+}
+
+/// What the file outside says.
+pub(crate) const SECRET: &str = "the secret outside";
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        Self::with(Access::ReadWrite)
+    }
+
+    pub(crate) fn with(access: Access) -> Self {
+        let dir = outside();
+        let workspace = Workspace::open(dir.path().join("inside"), access).unwrap();
+        Self { dir, workspace }
+    }
+
+    /// One for each way in which names become descriptors.
+    pub(crate) fn both() -> [Self; 2] {
+        let dir = outside();
+        let inside = dir.path().join("inside");
+        let workspace = Workspace::open_by_steps(inside, Access::ReadWrite).unwrap();
+        [Self::new(), Self { dir, workspace }]
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("inside").join(name)
+    }
+
+    pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn link(&self, name: &str, target: impl AsRef<Path>) {
+        std::os::unix::fs::symlink(target, self.path(name)).unwrap();
+    }
+
+    pub(crate) fn call(&self, name: &str, arguments: Value) -> Result<String, ToolError> {
+        let workspace = &self.workspace;
+        let tool: Arc<dyn Tool> = match name {
+            "read" => Arc::new(read(workspace).unwrap()),
+            "write" => Arc::new(write(workspace).unwrap()),
+            "edit" => Arc::new(edit(workspace).unwrap()),
+            "list" => Arc::new(list(workspace).unwrap()),
+            _ => Arc::new(search(workspace).unwrap()),
+        };
+        call(&tool, arguments, &key(1)).map(|output| output.to_text())
+    }
+
+    /// What went wrong, as the model hears it.
+    pub(crate) fn refusal(&self, name: &str, arguments: Value) -> String {
+        match self.call(name, arguments.clone()) {
+            Ok(output) => panic!("{name} {arguments} should fail: {output}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Nothing outside has changed.
+    pub(crate) fn assert_outside_untouched(&self) {
+        let outside = self.dir.path().join("outside");
+        let names: Vec<_> = std::fs::read_dir(&outside)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(names, ["secret.txt"]);
+        assert_eq!(std::fs::read_to_string(outside.join("secret.txt")).unwrap(), SECRET);
+    }
+}
+
+fn outside() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("inside")).unwrap();
+    std::fs::create_dir(dir.path().join("outside")).unwrap();
+    std::fs::write(dir.path().join("outside/secret.txt"), SECRET).unwrap();
+    dir
+}
+
+/// The key of an effect.
+pub(crate) fn key(turn: u64) -> EffectKey {
+    let run: RunId = "run_00000000000000000000000001".parse().unwrap();
+    EffectKey::new(run, turn, 0)
+}
+
+struct Nobody;
+
+impl Confirm for Nobody {
+    fn confirm<'a>(
+        &'a self,
+        _cx: &'a ToolCx,
+        _hint: String,
+        _payload: Option<Value>,
+    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
+        Box::pin(async { Ok(ApprovalDecision::Approve) })
+    }
+
+    fn progress(&self, _cx: &ToolCx, _message: String) {}
+}
+
+/// Calls a tool through the guard, as if a person had approved it.
+pub(crate) fn call(
+    tool: &Arc<dyn Tool>,
+    arguments: Value,
+    key: &EffectKey,
+) -> Result<ToolOutput, ToolError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(call_async(tool, arguments, key))
+}
+
+/// The same in a test that is async itself.
+pub(crate) async fn call_async(
+    tool: &Arc<dyn Tool>,
+    arguments: Value,
+    key: &EffectKey,
+) -> Result<ToolOutput, ToolError> {
+    let name = tool.spec().name().to_owned();
+    let call = ToolCall::new("call_1", &name, &arguments);
+    let cx = ToolCx::new(ToolCxParts {
+        run_id: Env::system().id(),
+        agent: "tester".into(),
+        depth: 0,
+        depth_max: None,
+        call_id: "call_1".to_owned(),
+        tool: name,
+        effect_key: key.clone(),
+        retries_left: 2,
+        cancel: CancellationToken::new(),
+        deps: Deps::default(),
+        state: State::default(),
+        outside: Arc::new(Nobody),
+    });
+    let guard = Guard::default();
+    match guard.check(tool, &call, /*approved*/ true) {
+        Verdict::Allow(permit) => guard.run(permit, cx).await,
+        Verdict::Invalid(text) => Err(ToolError::Retry(text)),
+        Verdict::Deny(_) | Verdict::Ask(_) => Err(ToolError::Failed("not allowed".to_owned())),
+    }
+}
