@@ -33,7 +33,7 @@ pub enum Effect {
         turn: u32,
     },
     /// A permitted tool runs.
-    Tool(ToolEffect),
+    Tool(Box<ToolEffect>),
 }
 
 /// A tool call that is about to run.

@@ -32,7 +32,7 @@ impl Cx {
             approvals: answered_by_people(&before.answers),
         };
         loop {
-            let begun = match journal.begin(Effect::Tool(effect.clone())).await {
+            let begun = match journal.begin(Effect::Tool(Box::new(effect.clone()))).await {
                 Ok(begun) => begun,
                 Err(error) => return Some(ended(call, CallEnd::Stopped(error))),
             };

@@ -40,7 +40,7 @@ impl RunJournal {
                 failpoint!("compaction.begun");
                 Ok(Begun::Go)
             }
-            Effect::Tool(effect) => self.begin_tool(effect).await,
+            Effect::Tool(effect) => self.begin_tool(*effect).await,
         }
     }
 
