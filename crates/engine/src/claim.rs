@@ -9,7 +9,8 @@ use provost_core::{Env, RunId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::run::{self, RunRow};
-use provost_store::row::{attempt, exec_class, input, log, session, task, timer};
+use provost_store::row::task::{self, TaskRow};
+use provost_store::row::{attempt, input, log, session, timer};
 use serde_json::json;
 
 use crate::end::DEADLINE;
@@ -47,20 +48,30 @@ pub(crate) struct Claimed {
     pub(crate) fresh: Option<Loaded>,
 }
 
+/// What a claim has brought.
+#[derive(Default)]
+pub(crate) struct Claims {
+    pub(crate) taken: Vec<Claimed>,
+    /// True if there may be more for whoever has more room, or has let go of what is still being unwound.
+    pub(crate) more: bool,
+}
+
 /// Takes up to `max` runs, but none of `except`.
 pub(crate) fn claim(
     tx: &mut Tx<'_>,
     claimer: &Claimer,
     max: usize,
     except: &[RunId],
-) -> Result<Vec<Claimed>, EngineError> {
-    let mut leases = Vec::new();
+) -> Result<Claims, EngineError> {
+    let mut claims = Claims::default();
     if claimer.not_before.is_some_and(|until| tx.now() < until) {
-        return Ok(leases);
+        return Ok(claims);
     }
-    while leases.len() < max {
-        let Some((id, class_key)) = next(tx, claimer, except)? else { break };
-        let missing = || EngineError::Unreadable(format!("{id} or its class is missing"));
+    while claims.taken.len() < max {
+        let (found, left_out) = next(tx, claimer, except)?;
+        claims.more |= left_out;
+        let Some(id) = found else { break };
+        let missing = || EngineError::Unreadable(format!("{id} is missing"));
         let row = run::get(tx, id)?.ok_or_else(missing)?;
         let holder = run::holder(tx, &row.namespace, &row.session_id)?;
         if holder.is_some_and(|holder| holder.id != id) {
@@ -68,15 +79,19 @@ pub(crate) fn claim(
             queue::refresh(tx, &row.namespace, &row.session_id)?;
             continue;
         }
-        let class = exec_class::get(tx, &class_key)?.ok_or_else(missing)?;
-        let turn = turn(tx.now(), leases.len());
-        if !class::take_slot(tx, &row, class, turn)? {
+        let turn = turn(tx.now(), claims.taken.len());
+        if !class::take_slot(tx, &row, turn)? {
             break;
         }
-        leases.push(take(tx, claimer, row)?);
+        claims.taken.push(take(tx, claimer, row)?);
+        // Nearly always it was the only one, which is found out faster than what would be next.
+        if !run::any_ready(tx)? {
+            break;
+        }
     }
+    claims.more |= claims.taken.len() == max;
     failpoint!("claim.before_commit");
-    Ok(leases)
+    Ok(claims)
 }
 
 /// True if there is something to claim; it may be gone when somebody tries.
@@ -88,20 +103,20 @@ pub(crate) fn is_waiting(
     if claimer.not_before.is_some_and(|until| tx.now() < until) {
         return Ok(false);
     }
-    Ok(next(tx, claimer, except)?.is_some())
+    Ok(next(tx, claimer, except)?.0.is_some())
 }
 
-/// The run to claim next that is none of `except`. Hardly ever one of those is found, so they are left out one by one.
+/// The run to claim next that is none of `except`, and whether one of these was left out. Hardly ever one of those is found, so they are left out one by one.
 fn next(
     tx: &mut Tx<'_>,
     claimer: &Claimer,
     except: &[RunId],
-) -> Result<Option<(RunId, String)>, EngineError> {
+) -> Result<(Option<RunId>, bool), EngineError> {
     let mut left_out = Vec::new();
     loop {
-        match claimer.next_ready(tx, &left_out)? {
-            Some((id, _)) if except.contains(&id) => left_out.push(id),
-            found => return Ok(found),
+        match claimer.next_ready(tx, &left_out)?.map(|(id, _)| id) {
+            Some(id) if except.contains(&id) => left_out.push(id),
+            found => return Ok((found, !left_out.is_empty())),
         }
     }
 }
@@ -115,7 +130,8 @@ fn turn(now: Timestamp, claims_before: usize) -> u64 {
 fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, EngineError> {
     let now = tx.now();
     let strategy = strategy(tx, &run)?;
-    begin(tx, &mut run)?;
+    let mut task = task::get(tx, run.task_id)?;
+    begin(tx, &mut run, task.as_ref())?;
     move_run(&mut run, RunEvent::Claimed)?;
     run.ready = false;
     run.epoch += 1;
@@ -125,12 +141,15 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
     run.lease_until = Some(now.after(claimer.ttl));
     if run.started.is_none() {
         run.started = Some(now);
-        timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
+        if run.queue_deadline.is_some() {
+            timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
+        }
     }
     let above = match run.parent_run_id {
         Some(_) => log::above(tx, run.task_id)?,
         None => Vec::new(),
     };
+    let (revision, next_entry) = hold_session(tx, &run)?;
     let lease = Lease {
         run: run.id,
         task: run.task_id,
@@ -142,6 +161,9 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
         execution: claimer.env.id(),
         budgets: budget::scopes(tx, &run)?,
         above,
+        // One is told of here.
+        next_seq: run.next_seq + 1,
+        next_entry,
     };
     let attempt = attempt::AttemptRow {
         run_id: run.id,
@@ -159,28 +181,27 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
         detail: None,
     };
     attempt.insert(tx)?;
-    hold_session(tx, &run)?;
     let body = json!({"attempt": run.attempt_no, "strategy": strategy, "worker": claimer.worker});
     event::push(tx, &mut run, "attempt_started", body)?;
     run.update(tx)?;
-    if let Some(mut task) = task::get(tx, run.task_id)? {
-        move_task(tx, &mut task, TaskEvent::Dispatched)?;
+    if let Some(task) = &mut task {
+        move_task(tx, task, TaskEvent::Dispatched)?;
     }
     // What cannot be read is told by the attempt.
-    let fresh = load::fresh(tx, &run, &claimer.env).unwrap_or(None);
+    let fresh = load::fresh(tx, &run, task.as_ref(), revision, &claimer.env).unwrap_or(None);
     Ok(Claimed { lease, fresh })
 }
 
 /// What a claim means for what was said to a run: the first one begins with it, and each one takes up what interrupted the
 /// attempt before. The time that a run has counts from its start, and anew from each new beginning.
-fn begin(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+fn begin(tx: &mut Tx<'_>, run: &mut RunRow, task: Option<&TaskRow>) -> Result<(), EngineError> {
     run.interrupt_requested = None;
     // A fork has begun before: what is said to it comes behind what it shares.
     if run.attempt_no == 0 && run.forked_from.is_none() {
         input::begin_with(tx, run.id)?;
     }
     if let (RunStatus::Accepted, Some(timeout_ms)) = (word(&run.status)?, run.timeout_ms) {
-        let task_deadline = task::get(tx, run.task_id)?.and_then(|task| task.deadline);
+        let task_deadline = task.and_then(|task| task.deadline);
         let own = tx.now().after(Duration::from_millis(timeout_ms));
         let deadline = task_deadline.map_or(own, |deadline| deadline.min(own));
         run.deadline = Some(deadline);
@@ -191,6 +212,9 @@ fn begin(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
 
 /// Why there is one more attempt: what ended the one before says so.
 fn strategy(tx: &mut Tx<'_>, run: &RunRow) -> Result<Strategy, EngineError> {
+    if run.attempt_no == 0 {
+        return Ok(Strategy::Primary);
+    }
     let Some(before) = attempt::get(tx, run.id, run.attempt_no)? else {
         return Ok(Strategy::Primary);
     };
@@ -202,11 +226,10 @@ fn strategy(tx: &mut Tx<'_>, run: &RunRow) -> Result<Strategy, EngineError> {
     })
 }
 
-fn hold_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
-    if session::hold(tx, &run.namespace, &run.session_id, run.id)? {
-        return Ok(());
-    }
-    Err(EngineError::Unreadable(format!("session {} is missing", run.session_id)))
+/// Takes the session for a run; says at which revision it is and which entry comes next.
+fn hold_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(u64, u64), EngineError> {
+    let missing = || EngineError::Unreadable(format!("session {} is missing", run.session_id));
+    session::hold(tx, &run.namespace, &run.session_id, run.id)?.ok_or_else(missing)
 }
 
 #[cfg(test)]

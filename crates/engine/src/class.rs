@@ -7,7 +7,7 @@ use provost_core::Timestamp;
 use provost_core::work::{Admission, Breaker, ClassKey, Namespace, OutcomeCode, WorkError};
 use provost_store::row::ceiling;
 use provost_store::row::exec_class::{self, ExecClassRow};
-use provost_store::row::run::RunRow;
+use provost_store::row::run::{self, RunRow};
 use provost_store::{Hint, Tx};
 
 use crate::engine::Engine;
@@ -104,13 +104,20 @@ fn check_target(target: u64) -> Result<(), EngineError> {
 }
 
 /// Takes a place for a run that is about to be claimed; false if there is none after all.
-pub(crate) fn take_slot(
-    tx: &mut Tx<'_>,
-    run: &RunRow,
-    mut class: ExecClassRow,
-    turn: u64,
-) -> Result<bool, EngineError> {
+pub(crate) fn take_slot(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> {
+    if !exec_class::take(tx, &run.class_key, turn)? && !admit(tx, run, turn)? {
+        return Ok(false);
+    }
+    // A full one was not picked.
+    ceiling::take(tx, &ceilings(run))?;
+    Ok(true)
+}
+
+/// Asks the breaker of a class; true if it lets a run pass.
+fn admit(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> {
     let now = tx.now();
+    let missing = || EngineError::Unreadable(format!("the class of {} is missing", run.id));
+    let mut class = exec_class::get(tx, &run.class_key)?.ok_or_else(missing)?;
     match breaker(&class)?.admit(count(class.desired), count(class.running), now) {
         Admission::Admit => {}
         Admission::Probe(probing) => set_breaker(&mut class, &probing, now)?,
@@ -120,10 +127,6 @@ pub(crate) fn take_slot(
     class.turn = turn;
     class.updated = now;
     class.update(tx)?;
-    for scope in ceilings(run) {
-        // A scope without a ceiling takes everything, and a full one was not picked.
-        ceiling::take(tx, &scope)?;
-    }
     Ok(true)
 }
 
@@ -138,25 +141,27 @@ pub(crate) fn give_slot(
     started: Timestamp,
     code: Option<OutcomeCode>,
 ) -> Result<(), EngineError> {
-    let now = tx.now();
     let code = match code {
         // A process that dies takes all its runs with it and says nothing about their class. A run that kills processes is
         // found by the count of its own crashes.
         Some(OutcomeCode::WorkerLost) => Some(OutcomeCode::Fenced),
         code => code,
     };
-    if let Some(mut class) = exec_class::get(tx, &run.class_key)? {
+    // Whoever worked says nothing new about a class that works.
+    let simple = code.is_none() && exec_class::release(tx, &run.class_key)?;
+    if !simple && let Some(mut class) = exec_class::get(tx, &run.class_key)? {
+        let now = tx.now();
         let settled = breaker(&class)?.settled(started, code, now);
         set_breaker(&mut class, &settled, now)?;
         class.running = class.running.saturating_sub(1);
         class.updated = now;
         class.update(tx)?;
     }
-    for scope in ceilings(run) {
-        ceiling::release(tx, &scope)?;
-    }
+    ceiling::release(tx, &ceilings(run))?;
     // Somebody may have waited for the place.
-    tx.hint(Hint::RunReady);
+    if run::any_ready(tx)? {
+        tx.hint(Hint::RunReady);
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use provost_core::work::{
     AfterRun, AttemptStatus, EndedRun, OutcomeCode, RunEvent, RunStatus, settle,
 };
 use provost_failpoint::failpoint;
-use provost_store::row::run::RunRow;
+use provost_store::row::run::{self, RunRow};
 use provost_store::row::{approval_grant, attempt, journal, session, task, timer};
 use provost_store::{Hint, Tx};
 use serde_json::{Value, json};
@@ -64,19 +64,12 @@ pub(crate) fn release(
     if run.lease_owner.is_none() {
         return Ok(());
     }
-    let now = tx.now();
     run.lease_owner = None;
     run.lease_until = None;
-    let mut started = now;
-    if let Some(mut attempt) = attempt::get(tx, run.id, run.attempt_no)? {
-        started = attempt.started;
-        let status = code.map_or(AttemptStatus::Ok, OutcomeCode::attempt_status);
-        attempt.status = status.as_str().to_owned();
-        attempt.ended = Some(now);
-        attempt.outcome_code = code.map(|code| code.as_str().to_owned());
-        attempt.detail = detail.map(str::to_owned);
-        attempt.update(tx)?;
-    }
+    let status = code.map_or(AttemptStatus::Ok, OutcomeCode::attempt_status).as_str();
+    let outcome_code = code.map(OutcomeCode::as_str);
+    let end = attempt::AttemptEnd { status, outcome_code, detail };
+    let started = attempt::end(tx, (run.id, run.attempt_no), end)?.unwrap_or(tx.now());
     class::give_slot(tx, run, started, code)
 }
 
@@ -115,7 +108,9 @@ pub(crate) fn end_run(
     child::parent_learns(tx, run)?;
     child::cancel_children(tx, run)?;
     settle_task(tx, run, state.status(), ending.after)?;
-    queue::refresh(tx, &run.namespace, &run.session_id)?;
+    if run::any_waiting(tx, &run.namespace, &run.session_id)? {
+        queue::refresh(tx, &run.namespace, &run.session_id)?;
+    }
     tx.hint(Hint::Ended(run.id));
     failpoint!("run.ended");
     Ok(())

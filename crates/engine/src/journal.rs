@@ -59,6 +59,7 @@ impl RunJournal {
         on_unknown: OnUnknown,
         budgeted: bool,
     ) -> Self {
+        let outgoing = Mutex::new(Outgoing::new(&lease));
         Self {
             transactional: Arc::new(Transactional::new(store.clone())),
             last_step: AtomicU64::new(0),
@@ -68,7 +69,7 @@ impl RunJournal {
             on_unknown,
             budgeted,
             state: Mutex::new(state),
-            outgoing: Mutex::default(),
+            outgoing,
             may_have_inputs: Arc::new(AtomicBool::new(true)),
             closed: AtomicBool::new(false),
         }
@@ -146,6 +147,14 @@ impl RunJournal {
 
     async fn write(&self, write: StepWrite) -> Result<(), EngineError> {
         self.enqueue(write, Haste::Now)?;
+        self.confirm().await
+    }
+
+    /// Like [`Self::write`], in one commit with what begins beside it.
+    async fn write_together(&self, write: StepWrite) -> Result<(), EngineError> {
+        self.enqueue(write, Haste::Along)?;
+        // The others come to their writes before the writer hears of this one.
+        tokio::task::yield_now().await;
         self.confirm().await
     }
 }

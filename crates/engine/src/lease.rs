@@ -25,4 +25,8 @@ pub struct Lease {
     pub budgets: Vec<String>,
     /// The tasks above its own with their sessions, nearest first.
     pub above: Vec<(TaskId, String)>,
+    /// The number of the event that came next when it was claimed.
+    pub(crate) next_seq: u64,
+    /// The place of the message that came next in the session then.
+    pub(crate) next_entry: u64,
 }

@@ -6,9 +6,11 @@ use provost_agent::context;
 use provost_agent::run::{BeginWith, Run};
 use provost_core::work::{EffectClass, StepKind, StepState};
 use provost_core::{Env, Message, Part, RunId};
+use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::RunRow;
 use provost_store::row::run_step::{self, RunStepRow};
-use provost_store::row::{input, session, task};
+use provost_store::row::session;
+use provost_store::row::task::{self, TaskRow};
 use provost_store::{Tx, load_body};
 use serde::Deserialize;
 
@@ -47,7 +49,8 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
     let mut journal = JournalState::new(env.clone());
     journal.restricted = run.restricted;
     let revision = session::get(tx, &run.namespace, &run.session_id)?.map_or(0, |row| row.revision);
-    let (first, stored) = first_message(tx, run.id)?;
+    let inputs = input::first_of_run(tx, run.id)?;
+    let (first, stored) = first_message(tx, &inputs)?;
     journal.first_message = stored;
     let machine = fold(tx, run, None, Start::Snapshot, &mut journal)?;
     journal.next_step = run.next_step;
@@ -58,13 +61,17 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
     if let Some(machine) = &machine {
         journal.turn = machine.turns();
     }
-    let extra = extra_instructions(tx, run)?;
+    let task = task::get(tx, run.task_id)?;
+    let extra = extra_instructions(&inputs, task.as_ref())?;
     let (agent, birth) = (agent_of(run), Birth::of(run)?);
     Ok(Loaded { machine, message: first, revision, journal, agent, extra, birth })
 }
 
 /// What the command of a run's task adds to the agent's instructions.
-fn extra_instructions(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Arc<str>>, EngineError> {
+fn extra_instructions(
+    inputs: &[InputRow],
+    task: Option<&TaskRow>,
+) -> Result<Option<Arc<str>>, EngineError> {
     /// The one field that is read; a command may be large.
     #[derive(Deserialize)]
     struct Extra {
@@ -72,13 +79,12 @@ fn extra_instructions(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Arc<str>>,
         extra_system_prompt: Option<Arc<str>>,
     }
     // A command that goes on with a task has its own.
-    let inputs = input::first_of_run(tx, run.id)?;
     let first = inputs.first().map(Origin::of).transpose()?;
     let own = first.and_then(|origin| origin.extra_system_prompt);
     if let Some(own) = own.filter(|own| !own.is_empty()) {
         return Ok(Some(own.into()));
     }
-    let Some(task) = task::get(tx, run.task_id)? else { return Ok(None) };
+    let Some(task) = task else { return Ok(None) };
     let Extra { extra_system_prompt } = serde_json::from_str(&task.command)?;
     Ok(extra_system_prompt.filter(|extra| !extra.is_empty()))
 }
@@ -92,6 +98,8 @@ fn agent_of(run: &RunRow) -> ProfileKey {
 pub(crate) fn fresh(
     tx: &mut Tx<'_>,
     run: &RunRow,
+    task: Option<&TaskRow>,
+    revision: u64,
     env: &Env,
 ) -> Result<Option<Loaded>, EngineError> {
     if run.attempt_no > 1 || run.forked_from.is_some() || run.next_step != 1 {
@@ -99,11 +107,12 @@ pub(crate) fn fresh(
     }
     let mut journal = JournalState::new(env.clone());
     journal.restricted = run.restricted;
-    journal.revision = session::revision(tx, &run.namespace, &run.session_id)?.unwrap_or(0);
-    let (message, stored) = first_message(tx, run.id)?;
+    journal.revision = revision;
+    let inputs = input::first_of_run(tx, run.id)?;
+    let (message, stored) = first_message(tx, &inputs)?;
     journal.first_message = stored;
-    let revision = journal.revision;
-    let (agent, extra, birth) = (agent_of(run), extra_instructions(tx, run)?, Birth::of(run)?);
+    let extra = extra_instructions(&inputs, task)?;
+    let (agent, birth) = (agent_of(run), Birth::of(run)?);
     Ok(Some(Loaded { machine: None, message, revision, journal, agent, extra, birth }))
 }
 
@@ -265,11 +274,10 @@ fn open_step(row: &RunStepRow, epoch: u64) -> Result<OpenStep, EngineError> {
 /// What a run answers: one input, or several that were collected.
 fn first_message(
     tx: &mut Tx<'_>,
-    run: RunId,
+    inputs: &[InputRow],
 ) -> Result<(Option<Message>, Option<StoredMessage>), EngineError> {
-    let inputs = input::first_of_run(tx, run)?;
     let mut messages: Vec<Arc<Message>> = Vec::with_capacity(inputs.len());
-    for input in &inputs {
+    for input in inputs {
         messages.push(message::get(tx, input.message_id)?);
     }
     Ok(match messages.as_slice() {

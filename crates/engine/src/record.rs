@@ -13,10 +13,10 @@ use crate::child::is_wait;
 
 /// A feed, taken apart.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Record {
+pub(crate) struct Record<'a> {
     pub(crate) kind: StepKind,
     pub(crate) body: String,
-    pub(crate) message: Option<Arc<Message>>,
+    pub(crate) message: Option<&'a Message>,
 }
 
 /// Everything of a model's answer but its message.
@@ -56,10 +56,10 @@ pub(crate) struct Unreadable {
     problem: String,
 }
 
-pub(crate) fn beginning(beginning: &Beginning) -> Result<Record, serde_json::Error> {
+pub(crate) fn beginning(beginning: &Beginning) -> Result<Record<'_>, serde_json::Error> {
     let Beginning { agent, config, mirrors_session, state, with, at } = beginning;
     let (message, with) = match with {
-        BeginWith::Message { message } => (Some(Arc::clone(message)), None),
+        BeginWith::Message { message } => (Some(&**message), None),
         other => (None, Some(other.clone())),
     };
     let begun = Begun {
@@ -88,7 +88,7 @@ pub(crate) fn read_beginning(
     Ok(Beginning { agent, config, mirrors_session, state, with, at })
 }
 
-pub(crate) fn feed(feed: &Feed) -> Result<Record, serde_json::Error> {
+pub(crate) fn feed(feed: &Feed) -> Result<Record<'_>, serde_json::Error> {
     let kind = kind_of(feed);
     let (body, message) = match feed {
         Feed::ModelAnswered { response, cost, at } => {
@@ -103,9 +103,9 @@ pub(crate) fn feed(feed: &Feed) -> Result<Record, serde_json::Error> {
                 cost: *cost,
                 at: *at,
             };
-            (serde_json::to_string(&answer)?, Some(Arc::new(message.clone())))
+            (serde_json::to_string(&answer)?, Some(message))
         }
-        Feed::UserSaid { message } => (String::from("{}"), Some(Arc::clone(message))),
+        Feed::UserSaid { message } => (String::from("{}"), Some(&**message)),
         other => (serde_json::to_string(other)?, None),
     };
     Ok(Record { kind, body, message })

@@ -8,7 +8,7 @@ use provost_core::{Currency, InputId, MessageId};
 use provost_failpoint::failpoint;
 use provost_store::row::{input, journal, message, session, session_entry};
 use provost_store::{Body, Hint, Tx};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::budget::{self, Reservation};
 use crate::error::EngineError;
@@ -28,11 +28,14 @@ pub(crate) struct NewEvent {
 }
 
 impl NewEvent {
-    pub(crate) fn new(kind: &'static str, body: &Value) -> Result<Self, EngineError> {
-        Ok(Self { kind, body: Body::new(body.to_string())?, has_message: false })
+    pub(crate) fn new(kind: &'static str, body: &impl Serialize) -> Result<Self, EngineError> {
+        Ok(Self { kind, body: Body::new(serde_json::to_string(body)?)?, has_message: false })
     }
 
-    pub(crate) fn with_message(kind: &'static str, body: &Value) -> Result<Self, EngineError> {
+    pub(crate) fn with_message(
+        kind: &'static str,
+        body: &impl Serialize,
+    ) -> Result<Self, EngineError> {
         Ok(Self { has_message: true, ..Self::new(kind, body)? })
     }
 }
@@ -139,7 +142,11 @@ impl StepWrite {
         Self { fed: Some(fed), body, ..Self::begin(step, kind) }
     }
 
-    pub(crate) fn event(&mut self, kind: &'static str, body: &Value) -> Result<(), EngineError> {
+    pub(crate) fn event(
+        &mut self,
+        kind: &'static str,
+        body: &impl Serialize,
+    ) -> Result<(), EngineError> {
         self.events.push(NewEvent::new(kind, body)?);
         Ok(())
     }
@@ -153,10 +160,16 @@ impl StepWrite {
 
 /// The numbers that come next, as an attempt believes: only it writes, as a rule, so it rarely has to look them up. They may be
 /// wrong, and every statement that uses them checks them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Guess {
     seq: AtomicU64,
     entry: AtomicU64,
+}
+
+impl Guess {
+    pub(crate) fn new(lease: &Lease) -> Self {
+        Self { seq: AtomicU64::new(lease.next_seq), entry: AtomicU64::new(lease.next_entry) }
+    }
 }
 
 /// Begins and commits steps, T1 and T2, all of them or none, fenced.

@@ -69,7 +69,8 @@ impl Store {
     /// Enqueues the job now; jobs are applied in the order of these calls. Resolves once the commit is on disk.
     ///
     /// A job that fails leaves nothing behind and the others of its group are kept. Only where the database gives up the
-    /// whole transaction (no room, a broken disk), everybody in the group hears that error.
+    /// whole transaction (no room, a broken disk), everybody in the group hears that error. It may be run more than once, but
+    /// only one run of it stays.
     ///
     /// One that meets [`StoreError::Io`] at the commit left nothing either, but if the machine stops right after, the disk
     /// may turn out to have it: whoever tries again must carry a key.

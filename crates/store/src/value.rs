@@ -1,6 +1,7 @@
 //! Values on their way into and out of the database, borrowed where possible.
 
 use std::borrow::Cow;
+use std::fmt::{self, Write};
 use std::ops::ControlFlow;
 
 use provost_core::{
@@ -9,6 +10,9 @@ use provost_core::{
 };
 
 use crate::StoreError;
+
+/// Room for the text of every id.
+const ID_BYTES_MAX: usize = 40;
 
 /// One value of a row or one parameter of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -226,12 +230,20 @@ impl FromColumn for Vec<u8> {
     }
 }
 
+/// The text of an id, in one piece of memory: there are several in each statement.
+fn id_text(id: &impl fmt::Display) -> String {
+    let mut text = String::with_capacity(ID_BYTES_MAX);
+    // A string takes everything.
+    write!(text, "{id}").ok();
+    text
+}
+
 /// Stores a type by its text form.
 macro_rules! text_columns {
     ($($name:ty),* $(,)?) => {$(
         impl ToColumn for $name {
             fn to_value(&self) -> Value<'_> {
-                Value::Text(Cow::Owned(self.to_string()))
+                Value::Text(Cow::Owned(id_text(self)))
             }
         }
 

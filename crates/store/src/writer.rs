@@ -1,6 +1,7 @@
 //! The one writer of this process: many jobs, one commit.
 //!
-//! Each job runs behind a savepoint, so one that fails leaves nothing and the others are kept.
+//! A job that fails leaves nothing and the others are kept. Hardly any job fails after it has changed something, so nothing is
+//! prepared for it: if one does, the whole group is taken back and run once more, each job behind a savepoint.
 //! Nobody is answered before the commit: what a job saw of the jobs before it is true only then.
 
 use std::collections::VecDeque;
@@ -44,9 +45,41 @@ struct Group {
     open: bool,
     /// How many jobs the transaction holds changes of.
     kept: usize,
+    /// Each job runs behind a savepoint: one of them has failed half way.
+    guarded: bool,
+    /// Where the changes begin. What ran before rests on what was committed and need not run again.
+    unchanged: Place,
+}
+
+/// A place within a group: so many jobs, hints, and jobs with changes.
+#[derive(Default, Clone, Copy)]
+struct Place {
+    jobs: usize,
+    hints: usize,
+    kept: usize,
+}
+
+/// What became of a job.
+enum Applied {
+    Done,
+    /// It failed half way and nothing less than the whole transaction can be taken back.
+    Again,
 }
 
 impl Group {
+    /// The place after what is in it now.
+    fn place(&self) -> Place {
+        Place { jobs: self.jobs.len(), hints: self.hints.len(), kept: self.kept }
+    }
+
+    /// Takes out the jobs whose changes are gone; they run again, each behind a savepoint.
+    fn take_back(&mut self) -> Vec<Box<dyn Job>> {
+        let Place { jobs, hints, kept } = self.unchanged;
+        self.hints.truncate(hints);
+        (self.kept, self.open, self.guarded) = (kept, false, true);
+        self.jobs.split_off(jobs)
+    }
+
     fn answer(self, counters: &Counters, outcome: &Result<(), StoreError>) {
         counters.answered(self.jobs.len(), outcome.is_ok() && self.kept > 0, outcome.is_err());
         for job in self.jobs {
@@ -105,9 +138,16 @@ impl Writer {
                 }
                 group.open = true;
             }
-            if let Err(error) = self.apply(&mut group, job) {
-                self.undo();
-                mem::take(&mut group).answer(&self.counters, &Err(error));
+            match self.apply(&mut group, job) {
+                Ok(Applied::Done) => {}
+                Ok(Applied::Again) => {
+                    self.undo();
+                    waiting = group.take_back().into_iter().chain(waiting).collect();
+                }
+                Err(error) => {
+                    self.undo();
+                    mem::take(&mut group).answer(&self.counters, &Err(error));
+                }
             }
         }
         self.finish(group);
@@ -120,14 +160,14 @@ impl Writer {
     }
 
     /// Runs one job. An error means that the whole transaction is lost.
-    fn apply(&mut self, group: &mut Group, mut job: Box<dyn Job>) -> Result<(), StoreError> {
+    fn apply(&mut self, group: &mut Group, mut job: Box<dyn Job>) -> Result<Applied, StoreError> {
         // The first job needs no savepoint: rolling back everything is rolling back it.
-        let nested = group.kept > 0;
+        let nested = group.guarded && group.kept > 0;
         if nested && let Err(error) = self.db.savepoint() {
             group.jobs.push(job);
             return Err(error);
         }
-        let hints_before = group.hints.len();
+        let (hints_before, changes_before) = (group.hints.len(), self.db.changes());
         let verdict = job.run(&mut Tx::new(&mut self.db, self.env.now(), &mut group.hints));
         group.jobs.push(job);
         if let Some(error) = self.db.lost_transaction() {
@@ -136,18 +176,26 @@ impl Writer {
         match verdict {
             Verdict::Keep => {
                 group.kept += 1;
-                if nested { self.db.release() } else { Ok(()) }
+                if nested {
+                    self.db.release()?;
+                }
             }
             Verdict::Discard => {
                 group.hints.truncate(hints_before);
                 if nested {
-                    self.db.rollback_to_savepoint()
-                } else {
+                    self.db.rollback_to_savepoint()?;
+                } else if group.kept == 0 {
                     group.open = false;
-                    self.db.rollback()
+                    self.db.rollback()?;
+                } else if self.db.changes() != changes_before {
+                    return Ok(Applied::Again);
                 }
             }
         }
+        if group.unchanged.jobs + 1 == group.jobs.len() && self.db.changes() == changes_before {
+            group.unchanged = group.place();
+        }
+        Ok(Applied::Done)
     }
 
     fn finish(&mut self, mut group: Group) {

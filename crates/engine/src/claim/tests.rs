@@ -46,8 +46,8 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer
 
 async fn claimed(engine: &Engine, claimer: &Claimer, max: usize, except: &[RunId]) -> Vec<RunId> {
     let (claimer, except) = (claimer.clone(), except.to_vec());
-    let leases = engine.store().write(move |tx| claim(tx, &claimer, max, &except)).await.unwrap();
-    leases.into_iter().map(|claimed| claimed.lease.run).collect()
+    let claims = engine.store().write(move |tx| claim(tx, &claimer, max, &except)).await.unwrap();
+    claims.taken.into_iter().map(|claimed| claimed.lease.run).collect()
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use provost_core::{ApprovalRequest, Money, ToolResult};
 use provost_failpoint::failpoint;
 use serde_json::json;
 
+use super::event::{ToolStarted, TurnStarted};
 use super::{OpenStep, RunJournal};
 use crate::approval::{self, Standing};
 use crate::error::EngineError;
@@ -87,7 +88,7 @@ impl RunJournal {
             // Whoever watched the lost try drops what it had shown.
             write.event("draft_discarded", &json!({"turn": turn, "try": tries - 1}))?;
         }
-        write.event("turn_started", &json!({ "turn": turn }))?;
+        write.event("turn_started", &TurnStarted { turn })?;
         write.restricted = state.restricted;
         write.next_step = state.next_step;
         write.open_from = state.open_from();
@@ -149,7 +150,7 @@ impl RunJournal {
         };
         let write = self.begin_tool_step(&effect, open.as_ref())?;
         failpoint!("tool.before_begin");
-        self.write(write).await?;
+        self.write_together(write).await?;
         failpoint!("tool.begun");
         Ok(if probe { Begun::Probe } else { Begun::Go })
     }
@@ -210,7 +211,7 @@ impl RunJournal {
         write.input_hash = Some(plan_hash(&effect.arguments));
         write.call_id = Some(effect.call.id.clone());
         write.name = Some(effect.call.name.clone());
-        let body = json!({"call_id": effect.call.id, "name": effect.call.name, "step": step});
+        let body = ToolStarted { call_id: &effect.call.id, name: &effect.call.name, step };
         write.event("tool_started", &body)?;
         write.restricted = state.restricted;
         write.next_step = state.next_step;

@@ -2,12 +2,40 @@
 //! repeated: whoever reads the log puts it in.
 
 use provost_agent::run::Feed;
-use provost_core::Money;
+use provost_core::{Money, StopReason, Usage};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::child::is_wait;
 use crate::error::EngineError;
 use crate::write::NewEvent;
+
+// The bodies that each turn has are structs: they are written without a tree of values before.
+
+#[derive(Serialize)]
+pub(super) struct TurnStarted {
+    pub(super) turn: u32,
+}
+
+#[derive(Serialize)]
+struct TurnFinished {
+    turn: u32,
+    stop: StopReason,
+    usage: Usage,
+}
+
+#[derive(Serialize)]
+pub(super) struct ToolStarted<'a> {
+    pub(super) call_id: &'a str,
+    pub(super) name: &'a str,
+    pub(super) step: u64,
+}
+
+#[derive(Serialize)]
+struct ToolFinished<'a> {
+    step: u64,
+    call_id: &'a str,
+}
 
 /// What happened, for the log.
 pub(super) fn of_feed(
@@ -19,11 +47,12 @@ pub(super) fn of_feed(
     match feed {
         None => NewEvent::with_message("user_message", &json!({})).map(Some),
         Some(Feed::ModelAnswered { response, .. }) => {
-            let body = json!({"turn": turn, "stop": response.stop, "usage": response.usage});
+            let body = TurnFinished { turn, stop: response.stop, usage: response.usage };
             NewEvent::with_message("turn_finished", &body).map(Some)
         }
         Some(Feed::ToolFinished { result, .. }) => {
-            event("tool_finished", json!({"step": step, "call_id": result.call_id}))
+            NewEvent::new("tool_finished", &ToolFinished { step, call_id: &result.call_id })
+                .map(Some)
         }
         Some(Feed::ApprovalNeeded { request, .. }) if is_wait(request) => {
             event("waiting_started", json!({"step": step, "call_id": request.call.id}))

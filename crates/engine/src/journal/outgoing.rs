@@ -1,6 +1,6 @@
 //! What an attempt has sent to the writer and nobody has waited for yet.
 //!
-//! Writes that follow each other before the writer comes to them become one job: one look at the fence, one savepoint, one
+//! Writes that follow each other before the writer comes to them become one job: one look at the fence, one
 //! answer. A write that can be refused for itself is a job of its own, so that nothing else is lost with it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,7 +66,6 @@ pub(super) struct Sent {
 }
 
 /// The jobs of one attempt, in order.
-#[derive(Default)]
 pub(super) struct Outgoing {
     /// The last job, if more may join it.
     open: Option<Arc<Batch>>,
@@ -76,6 +75,10 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
+    pub(super) fn new(lease: &Lease) -> Self {
+        Self { open: None, sent: Vec::new(), count: 0, guess: Arc::new(Guess::new(lease)) }
+    }
+
     /// Sends a write with the last job, or as a new one.
     pub(super) fn send(
         &mut self,

@@ -99,7 +99,7 @@ impl JournalState {
     /// Prepares the write that commits a feed.
     pub(crate) fn commit(
         &mut self,
-        record: Record,
+        record: Record<'_>,
         feed: Option<&Feed>,
     ) -> Result<StepWrite, EngineError> {
         let call = match feed {
@@ -126,7 +126,7 @@ impl JournalState {
             write.closes_open = true;
         }
         if let Some(message) = record.message {
-            write.message = Some(self.store_message(&message, feed, &mut write.claimed_input)?);
+            write.message = Some(self.store_message(message, feed, &mut write.claimed_input)?);
         }
         if let Some(result) = call {
             write.call_id = Some(result.call_id.clone());

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lives_of;
 use crate::attempt::{self, Live};
-use crate::claim::{self, Claimed, Claimer};
+use crate::claim::{self, Claimed, Claimer, Claims};
 use crate::engine::Shared;
 use crate::error::EngineError;
 
@@ -45,24 +45,32 @@ impl Desk {
     /// Claims until it is told to stop.
     pub(super) async fn serve(self, stopping: CancellationToken) {
         let mut hints = self.shared.store.calls();
-        let mut hinted = true;
+        let (mut hinted, mut more) = (true, true);
         while !stopping.is_cancelled() {
             let worker = self.claimer.worker;
             let under_way = lives_of(&self.shared, worker).len();
             let room = self.shared.options.capacity.saturating_sub(under_way);
             // Without a hint there is usually nothing, and finding that out needs no write.
             if room > 0 && (hinted || self.is_waiting().await) {
-                match self.claim(room).await {
-                    Ok(claimed) => claimed.into_iter().for_each(|claimed| self.begin(claimed)),
-                    Err(error) => tracing::warn!(%error, "nothing could be claimed"),
-                }
+                more = match self.claim(room).await {
+                    Ok(claims) => {
+                        claims.taken.into_iter().for_each(|claimed| self.begin(claimed));
+                        claims.more
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "nothing could be claimed");
+                        true
+                    }
+                };
+            } else if room == 0 {
+                more = true;
             }
             hinted = tokio::select! {
                 // In this order, so that a simulation can be repeated.
                 biased;
                 () = stopping.cancelled() => return,
                 () = ready(&mut hints) => true,
-                () = self.room.notified() => true,
+                () = self.room.notified(), if more => true,
                 () = tokio::time::sleep(self.shared.options.poll) => false,
             };
         }
@@ -75,7 +83,7 @@ impl Desk {
         looked.await.unwrap_or(true)
     }
 
-    async fn claim(&self, room: usize) -> Result<Vec<Claimed>, EngineError> {
+    async fn claim(&self, room: usize) -> Result<Claims, EngineError> {
         let (shared, claimer) = (Arc::clone(&self.shared), self.claimer.clone());
         let claimed = self.shared.store.write(move |tx| {
             // Looked up here, so that nothing can be claimed whose last attempt is still being unwound in this process.

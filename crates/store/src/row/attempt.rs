@@ -46,6 +46,31 @@ pub fn get(
     tx.optional(&sql, params![run_id, attempt_no])
 }
 
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy)]
+pub struct AttemptEnd<'a> {
+    /// Where it stands now.
+    pub status: &'a str,
+    /// How it ended.
+    pub outcome_code: Option<&'a str>,
+    /// What to say about it.
+    pub detail: Option<&'a str>,
+}
+
+/// Notes that an attempt has ended, and says when it was started; nothing if there is no such attempt.
+pub fn end(
+    tx: &mut Tx<'_>,
+    (run_id, attempt_no): (RunId, u64),
+    end: AttemptEnd<'_>,
+) -> Result<Option<Timestamp>, StoreError> {
+    let AttemptEnd { status, outcome_code, detail } = end;
+    tx.optional(
+        "UPDATE attempt SET status = ?3, ended = ?4, outcome_code = ?5, detail = ?6
+          WHERE run_id = ?1 AND attempt_no = ?2 RETURNING started",
+        params![run_id, attempt_no, status, tx.now(), outcome_code, detail],
+    )
+}
+
 /// The attempts of a run, in order.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<AttemptRow>, StoreError> {
     tx.all(&AttemptRow::select("WHERE run_id = ?1 ORDER BY attempt_no"), params![run_id])

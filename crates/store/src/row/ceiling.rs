@@ -29,19 +29,21 @@ pub fn set(tx: &mut Tx<'_>, scope: &str, desired: u64) -> Result<(), StoreError>
     .map(drop)
 }
 
-/// Takes a place; false if there is none. A scope without a ceiling has none.
-pub fn take(tx: &mut Tx<'_>, scope: &str) -> Result<bool, StoreError> {
-    let changed = tx.execute(
-        "UPDATE ceiling SET running = running + 1 WHERE scope = ?1 AND running < desired",
-        params![scope],
-    )?;
-    Ok(changed == 1)
+/// Takes a place below each of the ceilings of a run, as far as they have one. A scope without a ceiling takes everything.
+pub fn take(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE ceiling SET running = running + 1 WHERE scope IN (?1, ?2) AND running < desired",
+        params![one, other],
+    )
 }
 
-/// Gives a place back.
-pub fn release(tx: &mut Tx<'_>, scope: &str) -> Result<(), StoreError> {
-    tx.execute("UPDATE ceiling SET running = running - 1 WHERE scope = ?1", params![scope])
-        .map(drop)
+/// Gives the places back.
+pub fn release(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE ceiling SET running = running - 1 WHERE scope IN (?1, ?2)",
+        params![one, other],
+    )
+    .map(drop)
 }
 
 /// Every ceiling, by scope.

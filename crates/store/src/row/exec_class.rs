@@ -48,6 +48,26 @@ pub fn ensure(tx: &mut Tx<'_>, class: &ExecClassRow) -> Result<ExecClassRow, Sto
     Ok(class.clone())
 }
 
+/// Takes a place in a class that has one and has not failed lately; false if it is not as simple as that.
+pub fn take(tx: &mut Tx<'_>, key: &str, turn: u64) -> Result<bool, StoreError> {
+    let changed = tx.execute(
+        "UPDATE exec_class SET running = running + 1, turn = ?2, updated = ?3
+          WHERE key = ?1 AND running < desired AND failures = '[]' AND probe_at IS NULL",
+        params![key, turn, tx.now()],
+    )?;
+    Ok(changed == 1)
+}
+
+/// Gives a place back in a class that has not failed lately; false if it is not as simple as that.
+pub fn release(tx: &mut Tx<'_>, key: &str) -> Result<bool, StoreError> {
+    let changed = tx.execute(
+        "UPDATE exec_class SET running = running - 1, updated = ?2
+          WHERE key = ?1 AND running > 0 AND failures = '[]' AND probe_at IS NULL",
+        params![key, tx.now()],
+    )?;
+    Ok(changed == 1)
+}
+
 /// The classes of a namespace, by key, after the key `after`.
 pub fn list(
     tx: &mut Tx<'_>,

@@ -339,6 +339,19 @@ pub fn set_ready(
     Ok(tx.execute(sql, params![id])? == 1)
 }
 
+/// True if any run can be claimed, as far as its own row says.
+pub fn any_ready(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
+    tx.exists("SELECT 1 FROM run WHERE phase = 'queued' AND ready = 1 LIMIT 1", params![])
+}
+
+/// True if a run of a session waits for its turn.
+pub fn any_waiting(tx: &mut Tx<'_>, namespace: &str, session_id: &str) -> Result<bool, StoreError> {
+    tx.exists(
+        "SELECT 1 FROM run WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' LIMIT 1",
+        params![namespace, session_id],
+    )
+}
+
 /// The run to claim next in a pool, and its class, but none of `except`. Of the namespaces that wait the least recently
 /// served is next, in it the least recently served class that has room, and in that the first by rank.
 pub fn next_ready(

@@ -93,17 +93,17 @@ pub fn find(
         .rows(tx, SessionRow::select, "id DESC", limit)
 }
 
-/// Where a session stands.
-pub fn revision(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<u64>, StoreError> {
-    let sql = "SELECT revision FROM session WHERE namespace = ?1 AND id = ?2";
-    tx.optional(sql, params![namespace, id])
-}
-
-/// Gives a session to a run under a new fence; false if there is no such session.
-pub fn hold(tx: &mut Tx<'_>, namespace: &str, id: &str, run_id: RunId) -> Result<bool, StoreError> {
-    let sql =
-        "UPDATE session SET fence = fence + 1, holder_run_id = ?3 WHERE namespace = ?1 AND id = ?2";
-    Ok(tx.execute(sql, params![namespace, id, run_id])? == 1)
+/// Gives a session to a run under a new fence, and says at which revision it is and which entry comes next; nothing if there
+/// is no such session.
+pub fn hold(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    id: &str,
+    run_id: RunId,
+) -> Result<Option<(u64, u64)>, StoreError> {
+    let sql = "UPDATE session SET fence = fence + 1, holder_run_id = ?3 \
+               WHERE namespace = ?1 AND id = ?2 RETURNING revision, next_entry";
+    tx.optional(sql, params![namespace, id, run_id])
 }
 
 /// Takes a session from a run, if that run has it.

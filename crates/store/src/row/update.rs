@@ -4,7 +4,6 @@
 use std::sync::LazyLock;
 
 use super::approval::ApprovalRow;
-use super::attempt::AttemptRow;
 use super::delivery::DeliveryRow;
 use super::exec_class::ExecClassRow;
 use super::input::InputRow;
@@ -64,7 +63,6 @@ macro_rules! updatable {
 
 updatable! {
     ApprovalRow in "approval" by ["id"] but ["namespace", "run_id"];
-    AttemptRow in "attempt" by ["run_id", "attempt_no"] but [];
     DeliveryRow in "delivery" by ["id"] but ["namespace", "run_id"];
     ExecClassRow in "exec_class" by ["key"] but ["namespace", "pool"];
     InputRow in "input" by ["id"] but ["namespace", "task_id", "seq", "idem_key", "created"];

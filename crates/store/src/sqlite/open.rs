@@ -21,8 +21,9 @@ pub(crate) const APPLICATION_ID: i64 = 0x5052_5653;
 /// Prepared statements kept per connection: more than there are distinct statements.
 const STATEMENTS_MAX: usize = 256;
 
-/// After this many pages in the log, a commit moves them to the database file.
-const CHECKPOINT_PAGES: u32 = 2000;
+/// After this many pages in the log, a commit moves them to the database file. The same page is written again and again, so
+/// the more wait the fewer are moved; but a reader looks through the index of the log, which has 4096 entries to a piece.
+const CHECKPOINT_PAGES: u32 = 4000;
 
 /// A log that a large transaction made longer than this is cut afterwards.
 const LOG_BYTES_MAX: u32 = 64 << 20;

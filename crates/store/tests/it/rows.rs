@@ -301,12 +301,17 @@ pub(crate) async fn money_is_reserved_up_to_the_cap_and_then_settled(fixture: Fi
 pub(crate) async fn ceilings_give_out_as_many_places_as_they_have(fixture: Fixture) {
     let store = fixture.open();
     let taken = store.write(|tx| {
+        let scopes = |one: &str, other: &str| [one.to_owned(), other.to_owned()];
+        let (both, others) = (scopes("namespace:n", "pool:p"), scopes("namespace:n", "pool:q"));
         ceiling::set(tx, "pool:p", 1)?;
-        let taken = (ceiling::take(tx, "pool:p")?, ceiling::take(tx, "pool:p")?);
-        ceiling::release(tx, "pool:p")?;
-        Ok::<_, StoreError>((taken, ceiling::take(tx, "pool:p")?, ceiling::take(tx, "pool:q")?))
+        let taken = (ceiling::take(tx, &both)?, ceiling::take(tx, &both)?);
+        ceiling::release(tx, &both)?;
+        let again = (ceiling::take(tx, &both)?, ceiling::take(tx, &others)?);
+        ceiling::set(tx, "namespace:n", 1)?;
+        ceiling::release(tx, &scopes("namespace:m", "pool:p"))?;
+        Ok::<_, StoreError>((taken, again, ceiling::take(tx, &both)?))
     });
-    assert_eq!(taken.await.unwrap(), ((true, false), true, false));
+    assert_eq!(taken.await.unwrap(), ((1, 0), (1, 0), 2));
 }
 
 pub(crate) async fn a_key_answers_until_it_expires(fixture: Fixture) {

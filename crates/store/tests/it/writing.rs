@@ -1,7 +1,7 @@
 //! The writer: order, groups, failures, hints. For every database.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use provost_core::RunId;
@@ -98,6 +98,38 @@ pub(crate) async fn a_job_that_fails_or_panics_leaves_nothing_and_the_others_com
             .map(|number| number.to_string())
             .collect();
         assert_eq!(ids(&store).await, left);
+    }
+}
+
+pub(crate) async fn only_what_fails_half_way_makes_its_group_run_once_more(fixture: Fixture) {
+    for (half_way, times) in [(false, 1), (true, 2)] {
+        let fixture = fixture.another();
+        let store = fixture.open();
+        let gate = Gate::close(&store);
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
+        let good = store.write(move |tx| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            tx.hint(Hint::Timer);
+            put(tx, "good")
+        });
+        let bad = store.write(move |tx| {
+            if half_way {
+                put(tx, "bad")?;
+            }
+            tx.exists("SELECT 1 FROM boot WHERE id = 'good'", params![])
+                .and_then(|seen| if seen { Err::<(), _>(StoreError::Closed) } else { Ok(()) })
+        });
+        let later = store.write(|tx| put(tx, "later"));
+        let mut hints = store.hints();
+        gate.open().await.unwrap();
+        good.await.unwrap();
+        assert_eq!(bad.await, Err(StoreError::Closed), "it sees what came before it");
+        later.await.unwrap();
+        assert_eq!(runs.load(Ordering::SeqCst), times);
+        assert_eq!(ids(&store).await, ["good", "later"]);
+        assert_eq!(hints.recv().await.unwrap(), Hint::Timer);
+        assert!(hints.try_recv().is_err(), "each hint comes once");
     }
 }
 
