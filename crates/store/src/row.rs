@@ -120,6 +120,7 @@ pub mod run_event;
 pub mod run_snapshot;
 pub mod run_step;
 pub mod schedule;
+pub mod secret;
 pub mod session;
 pub mod session_entry;
 pub mod task;
