@@ -3,7 +3,9 @@
 //! Invariant: of the runs of a session at most one is ready, and it is the holder if there is one. Whoever frees a session,
 //! adds a run to it or lets one become due calls [`refresh`].
 
-use provost_core::Timestamp;
+use std::time::Duration;
+
+use provost_core::{RunId, Timestamp};
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::{agent, held, timer};
 use provost_store::{Hint, Tx};
@@ -58,19 +60,33 @@ pub(crate) fn schedule(
 }
 
 /// Lets a run that was held begin as soon as it is its turn, and starts the clock that ends it if nobody begins it in time.
-pub(crate) fn release(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
-    let now = tx.now();
-    let profile = agent::get(tx, &run.namespace, &run.agent, run.agent_revision)?;
-    let profile = profile.map(AgentProfile::read).transpose()?;
-    let clocks = profile.map(|profile| Clocks::of(&profile.config)).transpose()?;
-    let deadline = clocks.and_then(Clocks::queue).map(|patience| now.after(patience));
+/// `before` is of the same call, so it has the same agent.
+pub(crate) fn release(
+    tx: &mut Tx<'_>,
+    before: &RunRow,
+    (id, session): (RunId, String),
+) -> Result<(), EngineError> {
+    // What the one before had no time limit for, this one has none for either.
+    let patience = match before.queue_deadline {
+        Some(_) => patience(tx, before)?,
+        None => None,
+    };
+    let deadline = patience.map(|patience| tx.now().after(patience));
     if let Some(deadline) = deadline {
-        timer::set(tx, QUEUE_DEADLINE, &run.id.to_string(), deadline)?;
+        timer::set(tx, QUEUE_DEADLINE, &id.to_string(), deadline)?;
         tx.hint(Hint::Timer);
     }
-    if held::release(tx, run.id, deadline)? {
+    if held::release(tx, id, deadline)? {
         tx.hint(Hint::RunReady);
         return Ok(());
     }
-    refresh(tx, &run.namespace, &run.session_id)
+    refresh(tx, &before.namespace, &session)
+}
+
+/// How long a run may wait for a worker, as its agent's profile says.
+fn patience(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Duration>, EngineError> {
+    let profile = agent::get(tx, &run.namespace, &run.agent, run.agent_revision)?;
+    let profile = profile.map(AgentProfile::read).transpose()?;
+    let clocks = profile.map(|profile| Clocks::of(&profile.config)).transpose()?;
+    Ok(clocks.and_then(Clocks::queue))
 }

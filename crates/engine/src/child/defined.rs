@@ -319,5 +319,5 @@ pub(crate) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<(), Engine
         return Ok(());
     }
     let Some(next) = held_row::next(tx, parent, step, HELD)? else { return Ok(()) };
-    queue::release(tx, &next)
+    queue::release(tx, ended, next)
 }

@@ -2,23 +2,23 @@
 
 use provost_core::{RunId, Timestamp};
 
-use super::run::RunRow;
 use crate::{StoreError, Tx, params};
 
-/// The first of the runs that one step of a run has started and that are held, which is what their time says.
+/// The first of the runs that one step of a run has started and that are held, which is what their time says, and its session.
 pub fn next(
     tx: &mut Tx<'_>,
     parent: RunId,
     step: u64,
     held: Timestamp,
-) -> Result<Option<RunRow>, StoreError> {
+) -> Result<Option<(RunId, String)>, StoreError> {
     // The moment is written out, because only so the index `run_held` is used.
     let sql = format!(
-        "WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = {}
+        "SELECT id, session_id FROM run
+          WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = {}
           ORDER BY rank, id LIMIT 1",
         held.as_millis()
     );
-    tx.optional(&RunRow::select(&sql), params![parent, step])
+    tx.optional(&sql, params![parent, step])
 }
 
 /// Lets a run begin. True if it can be claimed at once, because no other run of its session waits or works.
