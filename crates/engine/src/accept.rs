@@ -3,6 +3,7 @@
 //! Invariant: everything that can refuse a command is asked before the first row is written, so a refusal leaves nothing
 //! behind, and a refusal by policy can be remembered.
 
+mod grounds;
 mod memory;
 mod run;
 mod session;
@@ -13,12 +14,16 @@ use provost_core::work::{
 use provost_core::{Env, InputId, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
+use provost_store::row::budget;
+use provost_store::row::run::{self as run_row, RunRow};
+use provost_store::row::session::SessionRow;
 use provost_store::row::task::{self, TaskRow};
-use provost_store::row::{budget, run as run_row};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::grounds::{Grounds, KnownAgents};
 pub(crate) use self::memory::Memory;
-pub(crate) use self::run::{NewRun, create_run, free_rank, limit_queueing};
+pub(crate) use self::run::{NewRun, create_run, free_rank};
+use crate::agent::AgentProfile;
 use crate::approval::{self, Asking};
 use crate::error::EngineError;
 use crate::input::{self, Said};
@@ -52,7 +57,7 @@ pub(crate) fn accept(
     command: &AgentCommand,
     env: &Env,
 ) -> Result<Accepted, EngineError> {
-    decide(tx, namespace, command, env)?.map_err(EngineError::Work)
+    decide(tx, namespace, command, (env, None))?.map_err(EngineError::Work)
 }
 
 /// Accepts or refuses a command. A refusal that counts for every repeat is stored and given as a value; what may pass is
@@ -61,7 +66,7 @@ pub(crate) fn decide(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     command: &AgentCommand,
-    env: &Env,
+    (env, agents): (&Env, Option<&KnownAgents>),
 ) -> Result<Result<Accepted, WorkError>, EngineError> {
     command.validate()?;
     let memory = Memory::of_command(namespace, command)?;
@@ -72,7 +77,7 @@ pub(crate) fn decide(
     }
     check_run_id(tx, command)?;
     let key = memory.input_key(env);
-    let said = Said::new(command, &key, env);
+    let said = Said { agents, ..Said::new(command, &key, env) };
     let accepted = match take_in(tx, namespace, &said) {
         Ok(accepted) => accepted,
         Err(EngineError::Work(refusal)) if refusal.is_remembered() => {
@@ -91,7 +96,8 @@ fn take_in(
     namespace: &Namespace,
     said: &Said<'_>,
 ) -> Result<Accepted, EngineError> {
-    match continued_task(tx, namespace, said.command)? {
+    let session = session::named(tx, namespace, said.command)?;
+    match continued_task(tx, namespace, said.command, session.as_ref())? {
         Some(task) => {
             let delivered = input::deliver(tx, task, None, said)?;
             let task = find_task(tx, namespace, delivered.task)?;
@@ -110,7 +116,7 @@ fn take_in(
                 run: said.command.run_id.unwrap_or_else(|| said.env.id()),
                 parent: None,
             };
-            create_task(tx, namespace, said, &new)
+            create_in(tx, namespace, said, &new, session)
         }
     }
 }
@@ -130,8 +136,9 @@ fn continued_task(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     command: &AgentCommand,
+    session: Option<&SessionRow>,
 ) -> Result<Option<TaskRow>, EngineError> {
-    let Some(session) = session::named(tx, namespace, command)? else { return Ok(None) };
+    let Some(session) = session else { return Ok(None) };
     let agent = command.agent.as_deref();
     let newest = task::newest_asked(tx, namespace.as_str(), &session.id, agent)?;
     Ok(newest.filter(|task| command.continues(&task.agent, task.archived.is_some())))
@@ -151,8 +158,19 @@ pub(crate) struct Parent {
     pub(crate) step: u64,
     pub(crate) depth: u64,
     pub(crate) policy: ExecPolicy,
-    /// True if the agent is part of the one above it, and not one of its own.
-    pub(crate) defined: bool,
+    /// What it wants of it, as JSON.
+    pub(crate) spawn: String,
+    /// Its place among those of one call, if its agent is part of the one above it, and not one of its own.
+    pub(crate) place: Option<Place>,
+}
+
+/// Where a child stands among those that one call asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// They begin in this order.
+    pub(crate) index: u32,
+    /// True if another one has to end before it may begin.
+    pub(crate) held: bool,
 }
 
 /// Makes a task with its first run.
@@ -162,28 +180,107 @@ pub(crate) fn create_task(
     said: &Said<'_>,
     new: &NewTask,
 ) -> Result<Accepted, EngineError> {
-    let (now, command) = (tx.now(), said.command);
-    let known = session::named(tx, namespace, command)?;
-    let agent = command.agent.as_deref().or(known.as_ref().and_then(|row| row.agent.as_deref()));
+    let session = session::named(tx, namespace, said.command)?;
+    create_in(tx, namespace, said, new, session)
+}
+
+/// Makes a task in the session that its command names, if there is one.
+fn create_in(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    said: &Said<'_>,
+    new: &NewTask,
+    session: Option<SessionRow>,
+) -> Result<Accepted, EngineError> {
+    let (command, parent) = (said.command, new.parent.as_ref());
+    let agent = command.agent.as_deref().or(session.as_ref().and_then(|row| row.agent.as_deref()));
+    let plain = parent.is_none() && command.policy.is_none() && command.lane.is_none();
+    if let Some(agents) = said.agents.filter(|_| plain) {
+        let known = agents.get(tx, namespace, agent)?;
+        let made = create_on(tx, namespace, said, new, (&known.profile, &known.grounds, session))?;
+        return Ok(made.0);
+    }
     let profile = agent::resolve(tx, namespace, agent)?;
-    let parent = new.parent.as_ref();
     let policy = profile.policy(&[command.policy.as_ref()], parent.map(|parent| &parent.policy))?;
-    let session = session::open(tx, namespace, command, &profile.name, said.env)?;
+    let grounds = Grounds::new(tx, namespace, &profile, command.lane.as_deref(), &policy)?;
+    Ok(create_on(tx, namespace, said, new, (&profile, &grounds, session))?.0)
+}
+
+/// Makes a task of an agent whose profile is known, in a session of its own if it is given none.
+pub(crate) fn create_on(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    said: &Said<'_>,
+    new: &NewTask,
+    (profile, grounds, session): (&AgentProfile, &Grounds, Option<SessionRow>),
+) -> Result<(Accepted, RunRow), EngineError> {
+    let (now, command, parent) = (tx.now(), said.command, new.parent.as_ref());
+    let (session, alone) =
+        session::open(tx, namespace, command, session, (&profile.name, said.env))?;
+    let mut task = accepted_task(tx, namespace, command, new, (profile, session))?;
+    set_budget(tx, &task, command)?;
+    let mode = command.queue_mode.unwrap_or_default();
+    let place = input::Place { mode, outcome: DeliveryOutcome::Queued, run: Some(new.run) };
+    let input = input::insert(tx, &mut task, said, place)?;
+    let place = parent.and_then(|parent| parent.place);
+    let start = NewRun {
+        id: new.run,
+        grounds,
+        not_before: match place {
+            Some(Place { held: true, .. }) => queue::HELD,
+            _ => now.after(command.delay()),
+        },
+        parent,
+        spawn: parent.map(|parent| parent.spawn.clone()),
+        timeout: command.timeout(),
+        queue_timeout: command.queue_timeout(),
+        rank: place
+            .map(|place| queue::rank(now, task.priority).saturating_add(i64::from(place.index))),
+        first: true,
+        alone,
+    };
+    let run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
+    if !alone {
+        queue::refresh(tx, &run.namespace, &run.session_id)?;
+    }
+    if place.is_none() && approval::asks_start(&profile.config) {
+        approval::ask_start(tx, run.id, Asking::plain(said.env.id()))?;
+    }
+    let accepted = Accepted {
+        task: task.id,
+        run: run.id,
+        input: input.id,
+        session: task.session_id,
+        outcome: DeliveryOutcome::Queued,
+        deduped: false,
+    };
+    Ok((accepted, run))
+}
+
+/// The row of a task that was just taken in.
+fn accepted_task(
+    tx: &Tx<'_>,
+    namespace: &Namespace,
+    command: &AgentCommand,
+    new: &NewTask,
+    (profile, session): (&AgentProfile, String),
+) -> Result<TaskRow, EngineError> {
+    let now = tx.now();
     let delayed = !command.delay().is_zero();
-    let mut task = TaskRow {
+    Ok(TaskRow {
         id: new.task,
         namespace: namespace.to_string(),
         agent: profile.name.clone(),
         agent_revision: profile.revision,
-        session_id: session.id.clone(),
-        parent_task_id: parent.map(|parent| parent.task),
+        session_id: session,
+        parent_task_id: new.parent.as_ref().map(|parent| parent.task),
         state: TaskState::accepted(delayed).as_str().to_owned(),
         queue_mode: command.queue_mode.unwrap_or_default().as_str().to_owned(),
         priority: i64::from(command.priority),
         command: serde_json::to_string(&stored(command))?,
         label: command.label.clone(),
         spawned_by: command.spawned_by.clone(),
-        current_run_id: None,
+        current_run_id: Some(new.run),
         run_count: 0,
         next_input: 1,
         drop_reason: None,
@@ -196,35 +293,6 @@ pub(crate) fn create_task(
         updated: now,
         ended: None,
         archived: None,
-    };
-    set_budget(tx, &task, command)?;
-    let mode = command.queue_mode.unwrap_or_default();
-    let place = input::Place { mode, outcome: DeliveryOutcome::Queued, run: Some(new.run) };
-    let input = input::insert(tx, &mut task, said, place)?;
-    let start = NewRun {
-        id: new.run,
-        policy: &policy,
-        lane: command.lane.as_deref(),
-        not_before: now.after(command.delay()),
-        parent,
-        timeout: command.timeout(),
-        first: true,
-    };
-    task.current_run_id = Some(new.run);
-    let mut run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
-    limit_queueing(tx, &mut run, command.queue_timeout())?;
-    queue::refresh(tx, &run.namespace, &run.session_id)?;
-    let is_part = parent.is_some_and(|parent| parent.defined);
-    if !is_part && approval::asks_start(&profile.config) {
-        approval::ask_start(tx, run.id, Asking::plain(said.env.id()))?;
-    }
-    Ok(Accepted {
-        task: task.id,
-        run: run.id,
-        input: input.id,
-        session: session.id,
-        outcome: DeliveryOutcome::Queued,
-        deduped: false,
     })
 }
 

@@ -55,6 +55,7 @@ fn cancel_task(
             found = Cancelled::Requested;
         }
     }
+    child::cancel_below(tx, id)?;
     let mut task = accept::find_task(tx, namespace, id)?;
     if found == Cancelled::Now {
         move_task(tx, &mut task, TaskEvent::Cancelled)?;

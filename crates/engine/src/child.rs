@@ -13,8 +13,8 @@ mod wait;
 use std::sync::Arc;
 
 use provost_agent::child::ChildLife;
-use provost_core::Env;
 use provost_core::work::{OutcomeCode, RunStatus};
+use provost_core::{Env, TaskId};
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::task;
 use provost_store::{Store, Tx};
@@ -150,6 +150,34 @@ pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), En
         };
         if goes && !run_state(&child)?.is_terminal() {
             cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
+        }
+    }
+    Ok(())
+}
+
+/// The call that a run is in the middle of is given up: what it started and would have waited for goes with it.
+pub(crate) fn cancel_children_of_calls(
+    tx: &mut Tx<'_>,
+    parent: &RunRow,
+) -> Result<(), EngineError> {
+    for child in run::live_children(tx, parent.id)? {
+        let life = Terms::of(&child)?.birth.map(|birth| birth.life);
+        if life == Some(ChildLife::Call) && !run_state(&child)?.is_terminal() {
+            cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
+        }
+    }
+    Ok(())
+}
+
+/// Everything below the runs of a task goes, also what outlives the run that started it.
+pub(crate) fn cancel_below(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineError> {
+    for parent in run::of_task(tx, task)? {
+        for child in run::children(tx, parent.id)? {
+            let below = child.task_id;
+            if !run_state(&child)?.is_terminal() {
+                cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
+            }
+            cancel_below(tx, below)?;
         }
     }
     Ok(())

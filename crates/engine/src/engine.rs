@@ -12,7 +12,7 @@ use provost_store::row::run::{self, RunRow};
 use provost_store::row::run_event::{self, RunEventRow};
 use provost_store::{Hint, Store};
 
-use crate::accept::{self, Accepted};
+use crate::accept::{self, Accepted, KnownAgents};
 use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
 use crate::approval::{self, Answered};
 use crate::attempt::Live;
@@ -115,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) outside: Outside,
     /// The agents of its runs.
     pub(crate) profiles: Profiles,
+    /// The agents of its commands.
+    known_agents: Arc<KnownAgents>,
     live: Mutex<BTreeMap<RunId, Arc<Live>>>,
 }
 
@@ -134,6 +136,7 @@ impl Engine {
             env,
             outside: Outside::default(),
             profiles: Profiles::default(),
+            known_agents: Arc::default(),
             live: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
@@ -169,8 +172,11 @@ impl Engine {
     ) -> Result<Accepted, EngineError> {
         failpoint!("accept.before");
         let (namespace, env) = (namespace.clone(), self.shared.env.clone());
-        let write =
-            self.shared.store.write(move |tx| accept::decide(tx, &namespace, &command, &env));
+        let agents = Arc::clone(&self.shared.known_agents);
+        let write = self
+            .shared
+            .store
+            .write(move |tx| accept::decide(tx, &namespace, &command, (&env, Some(&agents))));
         let decided = write.await;
         failpoint!("accept.committed");
         let accepted = decided??;

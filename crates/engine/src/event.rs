@@ -18,6 +18,16 @@ pub(crate) fn push(
     push_with(tx, run, kind, body, None)
 }
 
+/// Like [`push`], with a body that is JSON already.
+pub(crate) fn push_text(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    kind: &str,
+    body: String,
+) -> Result<(), EngineError> {
+    append(tx, run, kind, body, None)
+}
+
 /// Like [`push`], about a message.
 pub(crate) fn push_with(
     tx: &mut Tx<'_>,
@@ -26,13 +36,23 @@ pub(crate) fn push_with(
     body: Value,
     message_id: Option<MessageId>,
 ) -> Result<(), EngineError> {
+    append(tx, run, kind, body.to_string(), message_id)
+}
+
+fn append(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    kind: &str,
+    body: String,
+    message_id: Option<MessageId>,
+) -> Result<(), EngineError> {
     let place = journal::EventPlace {
         run: run.id,
         epoch: run.epoch,
         attempt: run.attempt_no,
         seq: run.next_seq,
     };
-    let body = Body::new(body.to_string())?;
+    let body = Body::new(body)?;
     journal::append_event(tx, place, &journal::NewEvent { kind, body: &body, message_id })?;
     run.next_seq += 1;
     tx.hint(Hint::Events(run.id));

@@ -11,7 +11,7 @@ use provost_store::row::task::TaskRow;
 use provost_store::row::{agent as agent_row, session, session_entry};
 use serde_json::json;
 
-use crate::accept::{self, NewRun};
+use crate::accept::{self, Grounds, NewRun};
 use crate::agent::AgentProfile;
 use crate::error::EngineError;
 use crate::input::{Origin, has_begun};
@@ -73,29 +73,25 @@ pub(crate) fn start(
     let Footing { command, policy, revision } = footing;
     let timeout_ms = start.command.timeout_ms.or(command.timeout_ms);
     let timeout = AgentCommand { timeout_ms, ..AgentCommand::default() }.timeout();
-    let new = NewRun {
-        id: start.id,
-        policy,
-        lane: start.command.lane.as_deref().or(command.lane.as_deref()),
-        not_before: start.not_before,
-        parent: None,
-        timeout,
-        first: false,
-    };
     task.agent_revision = *revision;
     close_collected(tx, task)?;
+    let lane = start.command.lane.as_deref().or(command.lane.as_deref());
+    let grounds = Grounds::of_task(tx, task, lane, policy)?;
     // Whoever speaks to a child again speaks to the same agent.
     let before = run::last_of_task(tx, task.id)?;
-    let mut run = accept::create_run(tx, task, &new, inputs)?;
-    if let Some(before) = before.filter(|before| before.spawn.is_some()) {
-        run.spawn = child::born_like(&before)?;
-        run.update(tx)?;
-    }
-    accept::limit_queueing(tx, &mut run, start.command.queue_timeout())?;
-    if let Some(rank) = start.rank {
-        run.rank = rank;
-        run.update(tx)?;
-    }
+    let new = NewRun {
+        id: start.id,
+        grounds: &grounds,
+        not_before: start.not_before,
+        parent: None,
+        spawn: before.as_ref().map(child::born_like).transpose()?.flatten(),
+        timeout,
+        queue_timeout: start.command.queue_timeout(),
+        rank: start.rank,
+        first: false,
+        alone: false,
+    };
+    let run = accept::create_run(tx, task, &new, inputs)?;
     go_on(tx, task)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
     Ok(run.id)

@@ -16,7 +16,7 @@ use provost_store::row::task::{self, TaskRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::accept::{self, Memory, NewRun};
+use crate::accept::{self, Grounds, Memory, NewRun};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::input::{self, Said};
@@ -333,15 +333,17 @@ fn start(
     }
     let new = NewRun {
         id,
-        policy: &policy(origin)?,
-        lane: command.lane.as_deref(),
+        grounds: &Grounds::of_task(tx, task, command.lane.as_deref(), &policy(origin)?)?,
         not_before: tx.now(),
         parent: None,
+        spawn: child::born_like(origin)?,
         timeout: command.timeout(),
+        queue_timeout: None,
+        rank: None,
         first: false,
+        alone: false,
     };
     let mut row = accept::create_run(tx, task, &new, &inputs)?;
-    row.spawn = child::born_like(origin)?;
     if fed.is_some() {
         row.forked_from = Some(origin.id);
         row.forked_step = *fed;

@@ -27,7 +27,7 @@ pub(crate) use self::deliver::deliver;
 pub(crate) use self::ended::run_ended;
 pub(crate) use self::take::{interrupts, take};
 pub(crate) use self::withdraw::{retract, withdraw_all};
-use crate::accept::{self, Memory};
+use crate::accept::{self, KnownAgents, Memory};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::message;
@@ -200,6 +200,7 @@ fn say(
         env,
         queue: request.queue,
         defaults: request.defaults,
+        agents: None,
     };
     let receipt = deliver(tx, task, run, &said)?;
     memory.keep(tx, &receipt)?;
@@ -236,13 +237,15 @@ pub(crate) struct Said<'a> {
     pub(crate) queue: QueueOverride,
     /// What counts where nobody says anything.
     pub(crate) defaults: QueueSettings,
+    /// Agents that were asked before, if somebody remembers them.
+    pub(crate) agents: Option<&'a KnownAgents>,
 }
 
 impl<'a> Said<'a> {
     /// A command.
     pub(crate) fn new(command: &'a AgentCommand, key: &'a str, env: &'a Env) -> Self {
         let queue = QueueOverride { mode: command.queue_mode, ..QueueOverride::default() };
-        Self { command, key, env, queue, defaults: QueueSettings::default() }
+        Self { command, key, env, queue, defaults: QueueSettings::default(), agents: None }
     }
 
     fn origin(&self) -> Origin {
@@ -298,7 +301,6 @@ pub(crate) fn insert(
     let now = tx.now();
     let command = said.command;
     let parts: Vec<Part> = command.message.iter().chain(&command.attachments).cloned().collect();
-    let hash = body_hash(&parts)?;
     let message_id = said.env.id();
     let message = Message::new(Role::User, parts, now);
     message::put(tx, &task.namespace, message_id, &serde_json::to_string(&message)?)?;
@@ -312,7 +314,8 @@ pub(crate) fn insert(
         kind: MESSAGE.to_owned(),
         message_id,
         provenance: serde_json::to_string(&said.origin())?,
-        request_hash: hash,
+        // What a repeat is compared with is kept with its key.
+        request_hash: String::new(),
         idem_key: said.key.to_owned(),
         state: InputState::Pending.as_str().to_owned(),
         outcome: place.outcome.as_str().to_owned(),

@@ -3,9 +3,11 @@
 //! Invariant: of the runs of a session at most one is ready, and it is the holder if there is one. Whoever frees a session,
 //! adds a run to it or lets one become due calls [`refresh`].
 
-use provost_core::Timestamp;
+use std::time::Duration;
+
+use provost_core::{RunId, Timestamp};
 use provost_store::row::run::{self, RunRow};
-use provost_store::row::{agent, timer};
+use provost_store::row::{agent, held, timer};
 use provost_store::{Hint, Tx};
 
 use crate::agent::AgentProfile;
@@ -16,6 +18,9 @@ use crate::error::EngineError;
 pub(crate) const DUE: &str = "run_due";
 /// The timer that ends a run that nobody started in time.
 pub(crate) const QUEUE_DEADLINE: &str = "run_queue_deadline";
+
+/// When a child may begin that waits for another one of its call to end: not by itself, so no timer is set for it.
+pub(crate) const HELD: Timestamp = Timestamp::from_millis(253_402_300_799_000);
 
 /// The place of a run in its class: one step of priority counts like a minute of waiting.
 pub(crate) fn rank(queued: Timestamp, priority: i64) -> i64 {
@@ -54,15 +59,34 @@ pub(crate) fn schedule(
     Ok(())
 }
 
-/// Starts the clock of a new run that ends it if nobody begins it in time. The caller stores the row.
-pub(crate) fn start_clock(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+/// Lets a run that was held begin as soon as it is its turn, and starts the clock that ends it if nobody begins it in time.
+/// `before` is of the same call, so it has the same agent.
+pub(crate) fn release(
+    tx: &mut Tx<'_>,
+    before: &RunRow,
+    (id, session): (RunId, String),
+) -> Result<(), EngineError> {
+    // What the one before had no time limit for, this one has none for either.
+    let patience = match before.queue_deadline {
+        Some(_) => patience(tx, before)?,
+        None => None,
+    };
+    let deadline = patience.map(|patience| tx.now().after(patience));
+    if let Some(deadline) = deadline {
+        timer::set(tx, QUEUE_DEADLINE, &id.to_string(), deadline)?;
+        tx.hint(Hint::Timer);
+    }
+    if held::release(tx, id, deadline)? {
+        tx.hint(Hint::RunReady);
+        return Ok(());
+    }
+    refresh(tx, &before.namespace, &session)
+}
+
+/// How long a run may wait for a worker, as its agent's profile says.
+fn patience(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Duration>, EngineError> {
     let profile = agent::get(tx, &run.namespace, &run.agent, run.agent_revision)?;
-    let Some(profile) = profile.map(AgentProfile::read).transpose()? else { return Ok(()) };
-    let Some(patience) = Clocks::of(&profile.config)?.queue() else { return Ok(()) };
-    // A run that is to begin later has not been waiting until then.
-    let deadline = run.not_before.max(tx.now()).after(patience);
-    run.queue_deadline = Some(deadline);
-    timer::set(tx, QUEUE_DEADLINE, &run.id.to_string(), deadline)?;
-    tx.hint(Hint::Timer);
-    Ok(())
+    let profile = profile.map(AgentProfile::read).transpose()?;
+    let clocks = profile.map(|profile| Clocks::of(&profile.config)).transpose()?;
+    Ok(clocks.and_then(Clocks::queue))
 }

@@ -16,7 +16,7 @@ use crate::lease::Lease;
 use crate::state::{move_run, move_task, policy, word};
 use crate::verdict::Verdict;
 use crate::write::fenced;
-use crate::{budget, event, queue};
+use crate::{budget, child, event, queue};
 
 /// How long a run waits that the database has refused.
 const UNWRITTEN_DELAY: Duration = Duration::from_secs(1);
@@ -107,6 +107,7 @@ fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
     let code = OutcomeCode::CancelledByInterrupt;
     end::release(tx, row, Some(code), Some("a newer message took its place"))?;
     journal::lose_open_steps(tx, row.id)?;
+    child::cancel_children_of_calls(tx, row)?;
     move_run(row, RunEvent::Interrupted)?;
     row.interrupt_requested = None;
     let now = tx.now();

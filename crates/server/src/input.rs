@@ -143,10 +143,11 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Input for Json<T> {
         query::<Nothing>(&cx.query)?;
         require_json(&cx.headers)?;
         let body = whole(body, cx.app.shared.options.body_bytes_max).await?;
-        let mut reader = serde_json::Deserializer::from_slice(&body);
-        let value = serde_path_to_error::deserialize(&mut reader)
-            .map_err(|error| unreadable("body", error.path(), error.inner()))?;
-        reader.end().map_err(|error| problem::invalid("body", &error.to_string()))?;
+        let value = match serde_json::from_slice(&body) {
+            Ok(value) => value,
+            // Only what cannot be read is read again, with an eye on where.
+            Err(_) => located(&body)?,
+        };
         // Reading is a little more generous than the document: a list for an object, a number for a word.
         cx.schema.map_or(Ok(()), |schema| schema.check(&body))?;
         Ok(Self(value))
@@ -155,6 +156,15 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Input for Json<T> {
     fn describe(schemas: &mut SchemaGenerator) -> InputDoc {
         InputDoc { query: None, body: Some(schemas.subschema_for::<T>().to_value()) }
     }
+}
+
+/// Reads a body and says where it cannot be read.
+fn located<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut reader)
+        .map_err(|error| unreadable("body", error.path(), error.inner()))?;
+    reader.end().map_err(|error| problem::invalid("body", &error.to_string()))?;
+    Ok(value)
 }
 
 fn query<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {

@@ -107,6 +107,7 @@ pub mod census;
 pub mod delivery;
 pub mod exec_class;
 mod filter;
+pub mod held;
 pub mod idem;
 pub mod input;
 pub mod journal;

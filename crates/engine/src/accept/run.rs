@@ -2,37 +2,43 @@
 
 use std::time::Duration;
 
-use provost_core::work::{ClassKey, ExecPolicy, Namespace, RunState};
-use provost_core::{RunId, Timestamp};
-use provost_store::row::exec_class::{self, ExecClassRow};
+use provost_core::work::RunState;
+use provost_core::{InputId, RunId, TaskId, Timestamp};
 use provost_store::row::input::InputRow;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::task::TaskRow;
 use provost_store::row::timer;
 use provost_store::{Hint, Tx};
-use serde_json::json;
+use serde::Serialize;
 
-use super::{CLASS_DESIRED_DEFAULT, Parent};
+use super::{Grounds, Parent};
 use crate::end::DEADLINE;
 use crate::error::EngineError;
-use crate::queue::QUEUE_DEADLINE;
+use crate::queue::{DUE, HELD, QUEUE_DEADLINE};
 use crate::{event, input, queue};
 
 /// What a new run of a task is made of.
 pub(crate) struct NewRun<'a> {
     pub(crate) id: RunId,
-    pub(crate) policy: &'a ExecPolicy,
-    pub(crate) lane: Option<&'a str>,
+    pub(crate) grounds: &'a Grounds,
     pub(crate) not_before: Timestamp,
     pub(crate) parent: Option<&'a Parent>,
+    /// What its parent wants of it, as JSON.
+    pub(crate) spawn: Option<String>,
     /// How long it may take once it has started.
     pub(crate) timeout: Option<Duration>,
+    /// How long it may wait for a worker, if its command says so.
+    pub(crate) queue_timeout: Option<Duration>,
+    /// Its place in the queue, if that is not the last.
+    pub(crate) rank: Option<i64>,
     /// True if it is made together with its task.
     pub(crate) first: bool,
+    /// True if its session has no other run: then nobody has to find out which of them is next.
+    pub(crate) alone: bool,
 }
 
-/// Makes a run that answers these inputs, and stores its task. The caller refreshes the queue of its session, and says if the
-/// run answers for its task from now on.
+/// Makes a run that answers these inputs, and stores its task. The caller refreshes the queue of its session unless it is alone
+/// there, and says if the run answers for its task from now on.
 pub(crate) fn create_run(
     tx: &mut Tx<'_>,
     task: &mut TaskRow,
@@ -40,17 +46,10 @@ pub(crate) fn create_run(
     inputs: &[InputRow],
 ) -> Result<RunRow, EngineError> {
     task.run_count += 1;
-    let class = class_of(tx, task, new)?;
-    let rank = free_rank(tx, task, queue::rank(tx.now(), task.priority))?;
-    let mut run = accepted(tx, task, new, class)?;
-    run.rank = rank;
-    queue::schedule(tx, &mut run, new.not_before)?;
-    queue::start_clock(tx, &mut run)?;
-    let ids: Vec<_> = inputs.iter().map(|input| input.id).collect();
-    let body = json!({
-        "task": task.id, "ordinal": run.ordinal, "session": run.session_id, "inputs": ids,
-    });
-    event::push(tx, &mut run, "accepted", body)?;
+    let mut run = accepted(tx, task, new)?;
+    enqueue(tx, task, &mut run, new)?;
+    let taken = Taken::body(task, &run, inputs)?;
+    event::push_text(tx, &mut run, "accepted", taken)?;
     for input in inputs.iter().filter(|input| input.run_id != Some(run.id)) {
         input::assign(tx, input, run.id)?;
     }
@@ -69,13 +68,61 @@ pub(crate) fn create_run(
     Ok(run)
 }
 
-/// The row of a run that was just taken in, without its place in the queue.
-fn accepted(
-    tx: &Tx<'_>,
+/// What the event says that a run begins with.
+#[derive(Serialize)]
+struct Taken<'a> {
+    inputs: Vec<InputId>,
+    ordinal: u64,
+    session: &'a str,
+    task: TaskId,
+}
+
+impl Taken<'_> {
+    fn body(task: &TaskRow, run: &RunRow, inputs: &[InputRow]) -> Result<String, EngineError> {
+        let inputs = inputs.iter().map(|input| input.id).collect();
+        let taken = Taken { inputs, ordinal: run.ordinal, session: &run.session_id, task: task.id };
+        Ok(serde_json::to_string(&taken)?)
+    }
+}
+
+/// Gives a new run its place in the queue and its clocks there.
+fn enqueue(
+    tx: &mut Tx<'_>,
     task: &TaskRow,
+    run: &mut RunRow,
     new: &NewRun<'_>,
-    class: ExecClassRow,
-) -> Result<RunRow, EngineError> {
+) -> Result<(), EngineError> {
+    let now = tx.now();
+    let last = queue::rank(now, task.priority);
+    run.rank = match new.rank {
+        Some(rank) => rank,
+        None if new.alone => last,
+        None => free_rank(tx, task, last)?,
+    };
+    run.not_before = new.not_before;
+    if new.not_before == HELD {
+        // It waits for others of its call: not for a time, and not for a worker.
+        return Ok(());
+    }
+    if new.not_before > now {
+        timer::set(tx, DUE, &run.id.to_string(), new.not_before)?;
+        tx.hint(Hint::Timer);
+    } else if new.alone {
+        run.ready = true;
+        tx.hint(Hint::RunReady);
+    }
+    if let Some(patience) = new.queue_timeout.or(new.grounds.patience) {
+        // A run that is to begin later has not been waiting until then.
+        let deadline = run.not_before.max(now).after(patience);
+        run.queue_deadline = Some(deadline);
+        timer::set(tx, QUEUE_DEADLINE, &run.id.to_string(), deadline)?;
+        tx.hint(Hint::Timer);
+    }
+    Ok(())
+}
+
+/// The row of a run that was just taken in, without its place in the queue.
+fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, EngineError> {
     let now = tx.now();
     let accepted = RunState::ACCEPTED;
     let timeout_ms = new.timeout.map(|timeout| timeout.as_millis());
@@ -85,11 +132,11 @@ fn accepted(
         task_id: task.id,
         ordinal: task.run_count,
         session_id: task.session_id.clone(),
-        class_key: class.key,
-        pool: class.pool,
+        class_key: new.grounds.class.clone(),
+        pool: new.grounds.pool.clone(),
         agent: task.agent.clone(),
         agent_revision: task.agent_revision,
-        policy: serde_json::to_string(new.policy)?,
+        policy: new.grounds.policy.clone(),
         status: accepted.status().as_str().to_owned(),
         phase: accepted.phase().as_str().to_owned(),
         outcome_code: None,
@@ -123,7 +170,7 @@ fn accepted(
         parent_run_id: new.parent.map(|parent| parent.run),
         parent_step: new.parent.map(|parent| parent.step),
         depth: new.parent.map_or(0, |parent| parent.depth + 1),
-        spawn: None,
+        spawn: new.spawn.clone(),
         forked_from: None,
         forked_step: None,
         min_build: crate::claim::BUILD,
@@ -134,21 +181,6 @@ fn accepted(
         started: None,
         ended: None,
     })
-}
-
-/// Sets when a run must have started, counted from when it is due.
-pub(crate) fn limit_queueing(
-    tx: &mut Tx<'_>,
-    run: &mut RunRow,
-    limit: Option<Duration>,
-) -> Result<(), EngineError> {
-    let Some(limit) = limit else { return Ok(()) };
-    let at = run.not_before.max(tx.now()).after(limit);
-    run.queue_deadline = Some(at);
-    run.update(tx)?;
-    timer::set(tx, QUEUE_DEADLINE, &run.id.to_string(), at)?;
-    tx.hint(Hint::Timer);
-    Ok(())
 }
 
 /// The first rank from the given one on that no waiting run of the session has: what came later stays behind, also within
@@ -162,28 +194,4 @@ pub(crate) fn free_rank(
         rank = rank.saturating_add(1);
     }
     Ok(rank)
-}
-
-fn class_of(
-    tx: &mut Tx<'_>,
-    task: &TaskRow,
-    new: &NewRun<'_>,
-) -> Result<ExecClassRow, EngineError> {
-    let namespace: Namespace = crate::state::word(&task.namespace)?;
-    let key = ClassKey::new(&namespace, Some(&task.agent), new.lane, new.policy);
-    let class = ExecClassRow {
-        key: key.as_str().to_owned(),
-        namespace: task.namespace.clone(),
-        agent: Some(task.agent.clone()),
-        lane: new.lane.map(str::to_owned),
-        pool: "default".to_owned(),
-        desired: CLASS_DESIRED_DEFAULT,
-        running: 0,
-        health: "healthy".to_owned(),
-        failures: "[]".to_owned(),
-        probe_at: None,
-        turn: 0,
-        updated: tx.now(),
-    };
-    Ok(exec_class::ensure(tx, &class)?)
 }

@@ -26,20 +26,20 @@ pub(super) fn named(
     Ok(session::get(tx, namespace.as_str(), id.as_str())?)
 }
 
-/// The session that a command names, made if it has to be, or a new one.
+/// The session of a command: the one it names, or a new one. True if it is new, so that no run is in it.
 pub(super) fn open(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     command: &AgentCommand,
-    agent: &str,
-    env: &Env,
-) -> Result<SessionRow, EngineError> {
-    if let Some(mut known) = named(tx, namespace, command)? {
+    known: Option<SessionRow>,
+    (agent, env): (&str, &Env),
+) -> Result<(String, bool), EngineError> {
+    if let Some(mut known) = known {
         if known.key.is_none() && command.session_key.is_some() {
             known.key.clone_from(&command.session_key);
             known.update(tx)?;
         }
-        return Ok(known);
+        return Ok((known.id, false));
     }
     let now = tx.now();
     let id = command.session_id.as_ref().map(ToString::to_string);
@@ -56,6 +56,6 @@ pub(super) fn open(
         created: now,
         updated: now,
     };
-    new.insert(tx)?;
-    Ok(new)
+    let is_new = new.insert_new(tx)?;
+    Ok((new.id, is_new))
 }

@@ -8,27 +8,27 @@ use std::time::Duration;
 use provost_agent::child::{ChildAsk, ChildLife, ChildPlace, Hop};
 use provost_agent::{Agent, RunBuilder};
 use provost_core::work::{
-    AgentCommand, EffectKey, InputProvenance, Namespace, ProvenanceKind, SessionName, WorkError,
-    child_ids_of_call,
+    AgentCommand, EffectKey, ExecPolicy, InputProvenance, Namespace, ProvenanceKind, SessionName,
+    WorkError, child_ids_of_call,
 };
-use provost_core::{Env, Part, RunId, Timestamp};
+use provost_core::{Env, Part, RunId};
 use provost_store::Tx;
 use provost_store::row::run::{self, RunRow};
-use provost_store::row::{task, timer};
+use provost_store::row::{agent, held as held_row};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Cleanup, Notify, Terms};
-use crate::accept::{self, NewTask, Parent};
+use crate::accept::{self, Grounds, NewTask, Parent, Place};
+use crate::agent::AgentProfile;
 use crate::error::EngineError;
 use crate::input::Said;
 use crate::lease::Lease;
+use crate::queue::HELD;
 use crate::settle::held;
 use crate::state::{policy, word};
 use crate::{event, queue};
 
-/// When a child may begin that waits for another one to end: not by itself.
-const HELD: Timestamp = Timestamp::from_millis(253_402_300_799_000);
 /// What the labels of children begin with that may outlive their call.
 const LABEL_PREFIX: &str = "task-";
 
@@ -168,14 +168,20 @@ impl Births {
             let problem = format!("{max} levels of agents below the first one are allowed");
             return Err(WorkError::invalid("depth", problem, "do it yourself").into());
         }
+        let namespace: Namespace = word(&parent.namespace)?;
+        let lane = self.lane();
+        let (profile, grounds, policy) = self.grounds(tx, &namespace, &parent, &lane)?;
         let mut labels = self.labels(tx)?;
         let mut rows = Vec::with_capacity(self.asks.len());
         for (place, ask) in self.asks.iter().enumerate() {
             let (id, task) = child_ids_of_call(self.lease.run, &self.key, ask.index);
-            if let Some(known) = run::get(tx, id)? {
-                rows.push(known);
+            if run::is_known(tx, id)? {
+                rows.extend(run::get(tx, id)?);
                 continue;
             }
+            let birth = Some(self.birth(ask, &mut labels));
+            let terms = Terms { notify: Notify::Silent, cleanup: Cleanup::Keep, birth };
+            let held = self.at_once.is_some_and(|at_once| place >= at_once);
             let ids = NewTask {
                 task,
                 run: id,
@@ -184,13 +190,17 @@ impl Births {
                     run: parent.id,
                     step: self.step,
                     depth: parent.depth,
-                    policy: policy(&parent)?,
-                    defined: true,
+                    policy: policy.clone(),
+                    spawn: serde_json::to_string(&terms)?,
+                    place: Some(Place { index: ask.index, held }),
                 }),
             };
-            let waits = self.at_once.is_some_and(|at_once| place >= at_once);
-            let birth = self.birth(ask, &mut labels);
-            let row = self.create_one(tx, &parent, ask, (ids, birth, waits))?;
+            let command = self.command(&parent, ask, (id, &lane))?;
+            command.validate()?;
+            let key = format!("child:{}:{}", self.key, ask.index);
+            let said = Said::new(&command, &key, &self.env);
+            let (_, row) =
+                accept::create_on(tx, &namespace, &said, &ids, (&profile, &grounds, None))?;
             let body = json!({
                 "run": row.id, "task": row.task_id, "agent": ask_agent(ask), "call_id": self.call_id,
                 "index": ask.index, "step": self.step,
@@ -200,6 +210,28 @@ impl Births {
         }
         parent.update(tx)?;
         Ok(rows)
+    }
+
+    /// What the children stand on: the revision of the agent that the run above them has, and never more than that run may do.
+    fn grounds(
+        &self,
+        tx: &mut Tx<'_>,
+        namespace: &Namespace,
+        parent: &RunRow,
+        lane: &str,
+    ) -> Result<(AgentProfile, Grounds, ExecPolicy), EngineError> {
+        let row = agent::get(tx, &parent.namespace, &parent.agent, parent.agent_revision)?;
+        let missing = || EngineError::not_found("agent", &parent.agent);
+        let profile = AgentProfile::read(row.ok_or_else(missing)?)?;
+        let above = policy(parent)?;
+        let own = profile.policy(&[], Some(&above))?;
+        let grounds = Grounds::new(tx, namespace, &profile, Some(lane), &own)?;
+        Ok((profile, grounds, above))
+    }
+
+    /// A run that waits for those below it must not take the places they need.
+    fn lane(&self) -> String {
+        format!("below-{}", self.depth + 1)
     }
 
     /// How many children of this run have a label.
@@ -238,52 +270,17 @@ impl Births {
         }
     }
 
-    fn create_one(
-        &self,
-        tx: &mut Tx<'_>,
-        parent: &RunRow,
-        ask: &ChildAsk,
-        (ids, birth, waits): (NewTask, Birth, bool),
-    ) -> Result<RunRow, EngineError> {
-        let namespace: Namespace = word(&parent.namespace)?;
-        let command = self.command(parent, ask, ids.run)?;
-        command.validate()?;
-        let key = format!("child:{}:{}", self.key, ask.index);
-        accept::create_task(tx, &namespace, &Said::new(&command, &key, &self.env), &ids)?;
-        let missing = || EngineError::bug("a child that was just made is not there");
-        let mut row = run::get(tx, ids.run)?.ok_or_else(missing)?;
-        let terms = Terms { notify: Notify::Silent, cleanup: Cleanup::Keep, birth: Some(birth) };
-        row.spawn = Some(serde_json::to_string(&terms)?);
-        row.agent_revision = parent.agent_revision;
-        // Those of one call begin in their order.
-        row.rank = row.rank.saturating_add(i64::from(ask.index));
-        if waits {
-            queue::schedule(tx, &mut row, HELD)?;
-            // It waits for others of its call, not for a worker.
-            row.queue_deadline = None;
-            timer::clear(tx, queue::QUEUE_DEADLINE, &row.id.to_string())?;
-        }
-        row.update(tx)?;
-        if let Some(mut task) = task::get(tx, row.task_id)? {
-            task.agent_revision = parent.agent_revision;
-            task.update(tx)?;
-        }
-        queue::refresh(tx, &row.namespace, &row.session_id)?;
-        Ok(row)
-    }
-
     fn command(
         &self,
         parent: &RunRow,
         ask: &ChildAsk,
-        id: RunId,
+        (id, lane): (RunId, &str),
     ) -> Result<AgentCommand, EngineError> {
         let session: SessionName = word(&id.to_string().replacen("run", "ses", 1))?;
         let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         Ok(AgentCommand {
             message: vec![Part::text(&ask.task)],
-            // A run that waits for those below it must not take the places they need.
-            lane: Some(format!("below-{}", self.depth + 1)),
+            lane: Some(lane.to_owned()),
             agent: Some(parent.agent.clone()),
             session_id: Some(session),
             timeout_ms: ask.timeout.map(millis),
@@ -321,10 +318,6 @@ pub(crate) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<(), Engine
         // It had no place to leave.
         return Ok(());
     }
-    let Some(mut next) = run::next_held(tx, parent, step, HELD)? else { return Ok(()) };
-    let now = tx.now();
-    queue::schedule(tx, &mut next, now)?;
-    queue::start_clock(tx, &mut next)?;
-    next.update(tx)?;
-    queue::refresh(tx, &next.namespace, &next.session_id)
+    let Some(next) = held_row::next(tx, parent, step, HELD)? else { return Ok(()) };
+    queue::release(tx, ended, next)
 }

@@ -1,6 +1,7 @@
 //! The children of a durable run, as the tools of its agent reach them.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use provost_agent::child::{ChildAsk, ChildFuture, ChildReport, ChildStatus, Children, Hop, Until};
@@ -26,11 +27,14 @@ pub(crate) struct EngineChildren {
     family: Family,
     /// The way from the agent of the profile to the run's own.
     place: Vec<Hop>,
+    /// What was read of children that are over, for the call that asks for it next.
+    over: Mutex<HashMap<RunId, ChildReport>>,
 }
 
 impl EngineChildren {
     pub(crate) fn new(family: Family, birth: Option<&Birth>) -> Self {
-        Self { family, place: birth.map(|birth| birth.place().to_vec()).unwrap_or_default() }
+        let place = birth.map(|birth| birth.place().to_vec()).unwrap_or_default();
+        Self { family, place, over: Mutex::default() }
     }
 
     async fn begin(
@@ -65,6 +69,8 @@ impl EngineChildren {
             })
         };
         if let Some(known) = known.await? {
+            let over = known.iter().filter(|report| report.status.is_over());
+            self.over().extend(over.map(|report| (report.run, report.clone())));
             return Ok(known);
         }
         let env = family.env.clone();
@@ -77,7 +83,25 @@ impl EngineChildren {
         Ok(made)
     }
 
+    fn over(&self) -> MutexGuard<'_, HashMap<RunId, ChildReport>> {
+        // Nothing that can fail happens under this lock.
+        self.over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was read a moment ago, if all of them were over then; it is given out once.
+    fn seen(&self, runs: &[RunId]) -> Option<Vec<ChildReport>> {
+        let mut over = self.over();
+        let seen: Option<Vec<_>> = runs.iter().map(|run| over.get(run).cloned()).collect();
+        for run in runs {
+            over.remove(run);
+        }
+        seen
+    }
+
     async fn look(&self, runs: &[RunId]) -> Result<Vec<ChildReport>, EngineError> {
+        if let Some(seen) = self.seen(runs) {
+            return Ok(seen);
+        }
         let (runs, lease, env) =
             (runs.to_vec(), Arc::clone(&self.family.lease), self.family.env.clone());
         let looked = self.family.store.read(move |tx| {

@@ -122,6 +122,8 @@ impl Spawning {
         let namespace: Namespace = word(&parent.namespace)?;
         let command = self.command(tx, &parent, id)?;
         command.validate()?;
+        let (notify, cleanup) = (self.spawn.notify, self.spawn.cleanup);
+        let terms = Terms { notify, cleanup, birth: None };
         let ids = NewTask {
             task: child_task_id(parent.id, self.step),
             run: id,
@@ -131,18 +133,13 @@ impl Spawning {
                 step: self.step,
                 depth: parent.depth,
                 policy: policy(&parent)?,
-                defined: false,
+                spawn: serde_json::to_string(&terms)?,
+                place: None,
             }),
         };
         let key = format!("spawn:{}:{}", parent.id, self.step);
         let said = Said::new(&command, &key, &self.env);
         let accepted = accept::create_task(tx, &namespace, &said, &ids)?;
-        if let Some(mut row) = run::get(tx, id)? {
-            let (notify, cleanup) = (self.spawn.notify, self.spawn.cleanup);
-            let terms = Terms { notify, cleanup, birth: None };
-            row.spawn = Some(serde_json::to_string(&terms)?);
-            row.update(tx)?;
-        }
         let body =
             json!({"run": id, "task": accepted.task, "label": self.spawn.label, "step": self.step});
         event::push(tx, &mut parent, "child_started", body)?;

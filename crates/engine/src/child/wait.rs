@@ -149,8 +149,7 @@ impl Wait {
         // Each end looks here: of many, those that began last end last, and one that has not ended is enough to know.
         for id in self.runs.iter().rev() {
             // One that was removed long after its end does not come back.
-            let state = run::get(tx, *id)?.map(|row| run_state(&row)).transpose()?;
-            if state.is_none_or(|state| state.is_terminal()) == self.any {
+            if run::is_live(tx, *id)? != self.any {
                 return Ok(self.any);
             }
         }

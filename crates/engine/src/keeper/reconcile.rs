@@ -31,8 +31,9 @@ async fn repair_ready(shared: &Shared) -> Result<(), EngineError> {
 }
 
 async fn repair_timers(shared: &Shared) -> Result<(), EngineError> {
-    let found =
-        shared.store.read(|tx| Ok::<_, EngineError>(run::without_timer(tx, queue::DUE, BATCH)?));
+    let found = shared
+        .store
+        .read(|tx| Ok::<_, EngineError>(run::without_timer(tx, queue::DUE, queue::HELD, BATCH)?));
     for (id, at) in found.await? {
         tracing::warn!(run = %id, "a run that waits for its time had no timer and has one now");
         let set = shared.store.write(move |tx| {

@@ -22,6 +22,7 @@ mod clocks;
 mod crew_killed;
 mod deaths;
 mod delegates;
+mod delegates_given_up;
 mod delegates_killed;
 mod delegates_more;
 mod deliveries;

@@ -199,20 +199,14 @@ pub fn live_children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, Stor
     tx.all(&RunRow::select(sql), params![parent])
 }
 
-/// The first of the runs that one step of a run has started and that wait for another of them to end.
-pub fn next_held(
-    tx: &mut Tx<'_>,
-    parent: RunId,
-    step: u64,
-    held: Timestamp,
-) -> Result<Option<RunRow>, StoreError> {
-    // The moment is written out, because only so the index `run_held` is used.
-    let sql = format!(
-        "WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = {}
-          ORDER BY rank, id LIMIT 1",
-        held.as_millis()
-    );
-    tx.optional(&RunRow::select(&sql), params![parent, step])
+/// True if there is a run with the id that has not ended.
+pub fn is_live(tx: &mut Tx<'_>, id: RunId) -> Result<bool, StoreError> {
+    tx.exists("SELECT 1 FROM run WHERE id = ?1 AND phase <> 'done'", params![id])
+}
+
+/// True if there is a run with the id.
+pub fn is_known(tx: &mut Tx<'_>, id: RunId) -> Result<bool, StoreError> {
+    tx.exists("SELECT 1 FROM run WHERE id = ?1", params![id])
 }
 
 /// How many runs that the runs of a session have started have not ended.
@@ -419,16 +413,17 @@ pub fn misjudged_sessions(
     )
 }
 
-/// Runs that wait for their time without a timer that would tell them.
+/// Runs that wait for their time without a timer that would tell them; those whose time is `held` wait for something else.
 pub fn without_timer(
     tx: &mut Tx<'_>,
     kind: &str,
+    held: Timestamp,
     limit: u64,
 ) -> Result<Vec<(RunId, Timestamp)>, StoreError> {
     tx.all(
-        "SELECT id, not_before FROM run WHERE phase = 'queued' AND ready = 0 AND not_before > ?1
+        "SELECT id, not_before FROM run WHERE phase = 'queued' AND ready = 0 AND not_before > ?1 AND not_before <> ?4
             AND NOT EXISTS (SELECT 1 FROM timer t WHERE t.kind = ?2 AND t.ref = run.id) LIMIT ?3",
-        params![tx.now(), kind, limit],
+        params![tx.now(), kind, limit, held],
     )
 }
 

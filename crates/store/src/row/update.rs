@@ -72,7 +72,9 @@ updatable! {
     ];
     ScheduleRow in "schedule" by ["namespace", "id"] but [];
     SessionRow in "session" by ["namespace", "id"] but [];
-    TaskRow in "task" by ["id"] but ["namespace", "session_id", "parent_task_id", "created"];
+    TaskRow in "task" by ["id"] but [
+        "namespace", "session_id", "parent_task_id", "agent", "priority", "label", "spawned_by", "created"
+    ];
     WebhookRow in "webhook" by ["id"] but ["namespace"];
     WebhookPostRow in "webhook_post" by ["id"] but ["webhook_id", "namespace"];
 }

@@ -1,0 +1,101 @@
+//! Agents that use agents, where the one above is given up: what it started goes with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_agent::{Agent, Delegate};
+use provost_core::work::QueueMode;
+use provost_core::{Env, RunId};
+use provost_engine::{InputRequest, Lease};
+use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
+use provost_store::row::run::{self, RunRow};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::children::{hold_tool, replay_all};
+use crate::delegates::last_words;
+use crate::stage::{Stage, options, text};
+
+/// A stage whose agent has a sub-agent and one that goes on without it; everybody has a tool that waits at a gate that stays
+/// closed.
+async fn crew(lead: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static) -> Stage {
+    let (lead, gate) = (Arc::new(lead), Arc::new(Semaphore::new(0)));
+    let agents = move |_: &provost_engine::AgentProfile, _: &Lease| {
+        let lead = Arc::clone(&lead);
+        let above = ScriptedModel::answering(move |request, _| lead(request));
+        let below = || ScriptedModel::answering(|_, _| call("hold", json!({})));
+        let child = Agent::builder("child", below()).tools([hold_tool(&gate)]).build().unwrap();
+        let loose = Agent::builder("loose", below()).tools([hold_tool(&gate)]).build().unwrap();
+        let agent = Agent::builder("default", above)
+            .subagent(&child, Delegate::new("Does one thing"))
+            .subagent(&loose, Delegate::new("Goes on by itself").detached())
+            .tools([hold_tool(&gate)]);
+        Ok(agent.build().unwrap())
+    };
+    Stage::of(options(), Env::system(), agents).await
+}
+
+/// Waits until so many children of a run are at work.
+async fn working_children(stage: &Stage, parent: RunId, number: usize) -> Vec<RunRow> {
+    let looking = async {
+        loop {
+            let read = stage.engine.store().read(move |tx| run::live_children(tx, parent));
+            let children = read.await.unwrap();
+            if children.iter().filter(|row| row.phase == "leased").count() == number {
+                return children;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), looking).await.expect("they begin")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupt_of_a_parent_at_work_ends_the_children_of_its_call_and_no_others() {
+    let stage = crew(|request| match last_words(request).as_str() {
+        "go" => calls([
+            ("loose", json!({"task": "a", "background": true})),
+            ("child", json!({"task": "b"})),
+            ("hold", json!({})),
+        ]),
+        other => says(format!("re: {other}")),
+    });
+    let stage = stage.await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "go").await;
+    let children = working_children(&stage, accepted.run, 2).await;
+    let parent = stage.engine.run(&stage.namespace, accepted.run).await.unwrap();
+    assert_eq!(parent.phase, "leased", "one of its calls is at work");
+    let stop = InputRequest::text("stop").mode(QueueMode::Interrupt);
+    stage.engine.input(&stage.namespace, accepted.task, stop).await.unwrap();
+    let ended = stage.wait(accepted.run).await;
+    assert_eq!((ended.status.as_str(), text(&ended).as_str()), ("ok", "re: stop"), "{ended:?}");
+    for child in children {
+        if child.spawn.as_deref().is_some_and(|spawn| spawn.contains("detached")) {
+            let left = stage.engine.run(&stage.namespace, child.id).await.unwrap();
+            assert_eq!(left.phase, "leased", "it does not belong to the call");
+        } else {
+            let ended = stage.wait(child.id).await;
+            assert_eq!(ended.outcome_code.as_deref(), Some("cancelled_by_parent"));
+        }
+    }
+    replay_all(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_task_takes_with_it_what_would_have_outlived_its_run() {
+    let stage = crew(|request| match last_words(request).as_str() {
+        "go" => call("loose", json!({"task": "a", "background": true})),
+        _ => call("hold", json!({})),
+    });
+    let stage = stage.await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "go").await;
+    let child = working_children(&stage, accepted.run, 1).await.remove(0);
+    stage.engine.cancel_task(&stage.namespace, accepted.task).await.unwrap();
+    assert_eq!(stage.wait(accepted.run).await.status, "cancelled");
+    let ended = stage.wait(child.id).await;
+    assert_eq!(ended.outcome_code.as_deref(), Some("cancelled_by_parent"));
+    let task = stage.engine.task(&stage.namespace, child.task_id).await.unwrap();
+    assert_eq!(task.state, "cancelled");
+}
