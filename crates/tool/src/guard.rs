@@ -5,6 +5,8 @@
 use std::any::TypeId;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use provost_core::ToolCall;
 use provost_core::limits::TOOL_ARGUMENTS_BYTES_MAX;
@@ -152,7 +154,7 @@ impl Guard {
         let ended = tokio::select! {
             biased;
             ended = &mut task.0 => Some(ended),
-            () = watched.asking().worked_for(timeout) => None,
+            () = late(&watched, timeout) => None,
         };
         let result = match ended {
             Some(Ok(result)) => result,
@@ -167,6 +169,22 @@ impl Guard {
         };
         result.map(ToolOutput::bounded).map_err(ToolError::bounded)
     }
+}
+
+/// Ready once a tool has had its time. Most tools are done as soon as it is their turn, and need no timer: it is set when that
+/// has passed.
+async fn late(cx: &ToolCx, timeout: Duration) {
+    let mut turns = 0;
+    std::future::poll_fn(|task| {
+        turns += 1;
+        if turns > 1 {
+            return Poll::Ready(());
+        }
+        task.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    cx.asking().worked_for(timeout).await;
 }
 
 /// Stops the task when it goes: a call that nobody waits for must not go on.
