@@ -41,7 +41,7 @@ pub(crate) struct EventQueue {
 /// The way up from a run below.
 pub(crate) struct Upward {
     pub(crate) queue: Arc<EventQueue>,
-    pub(crate) call_id: String,
+    pub(crate) call_id: Arc<str>,
 }
 
 #[derive(Default)]
@@ -123,7 +123,7 @@ impl EventQueue {
         if let Some(Upward { queue, call_id }) = &self.upward {
             // Locked until it is passed on: what several tasks put here arrives above in the order of its numbers.
             let agent = Arc::clone(&event.agent);
-            let kind = EventKind::Child { call_id: call_id.clone(), event: Box::new(event) };
+            let kind = EventKind::Child { call_id: call_id.to_string(), event: Box::new(event) };
             return queue.put(kind, Some(agent));
         }
         waiting.events.push_back(event);
