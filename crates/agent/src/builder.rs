@@ -137,7 +137,8 @@ impl<O: Send + 'static> AgentBuilder<O> {
     /// Lets the model use another agent as a tool. It sees only the task it is given, and its answer is the result.
     pub fn subagent(mut self, agent: impl Into<AgentRef>, terms: Delegate) -> Self {
         let agent = agent.into();
-        let first = self.core.family.delegates.is_empty();
+        let may = |(_, terms): &(AgentRef, Delegate)| terms.background;
+        let first = terms.background && !self.core.family.delegates.iter().any(may);
         let tools = if first { task_tools::tools() } else { Ok(Vec::new()) };
         match tools.and_then(|more| Ok((terms.tool(&agent)?, more))) {
             Ok((tool, more)) => {

@@ -2,11 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake;
 
 use provost_core::limits::INBOX_MESSAGES_MAX;
 use provost_core::{ApprovalDecision, ApprovalId, Document, Image, Part, RunId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use crate::arrival::Arrival;
 
 /// Why a live run did not take something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -125,6 +128,18 @@ pub(crate) struct Control {
     inbox: Mutex<Inbox>,
     changed: Notify,
     pub(crate) cancel: CancellationToken,
+    pub(crate) arrival: Arrival,
+}
+
+/// As a waker it wakes the driver for something that is no piece of an answer.
+impl Wake for Control {
+    fn wake(self: Arc<Self>) {
+        self.arrival.call();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.arrival.call();
+    }
 }
 
 #[derive(Default)]

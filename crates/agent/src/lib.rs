@@ -6,6 +6,7 @@
 
 mod agent;
 mod approval;
+mod arrival;
 mod builder;
 pub mod child;
 pub mod context;

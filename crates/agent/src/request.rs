@@ -88,17 +88,27 @@ pub(crate) struct RunOptions {
 /// The call a child run is started in.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent {
-    pub(crate) agent: String,
+    pub(crate) agent: Arc<str>,
     pub(crate) depth: u32,
     pub(crate) depth_max: Option<u32>,
+    /// The name of a child and its path, put together once for many.
+    pub(crate) child: Option<(Arc<str>, Arc<str>)>,
+}
+
+impl Parent {
+    /// A child's name with the agents above it.
+    pub(crate) fn path(&self, name: &str) -> Arc<str> {
+        format!("{}/{name}", self.agent).into()
+    }
 }
 
 impl RunOptions {
     /// The agent with the agents above it.
     pub(crate) fn path(&self, name: &Arc<str>) -> Arc<str> {
-        match &self.parent {
-            Some(parent) => format!("{}/{name}", parent.agent).into(),
-            None => Arc::clone(name),
+        let Some(parent) = &self.parent else { return Arc::clone(name) };
+        match &parent.child {
+            Some((child, path)) if Arc::ptr_eq(child, name) => Arc::clone(path),
+            _ => parent.path(name),
         }
     }
 }
@@ -236,9 +246,10 @@ impl<O: Send + 'static> RunBuilder<O> {
     pub fn within(mut self, cx: &ToolCx) -> Self {
         self.options.cancel = Some(cx.cancelled().clone());
         self.options.parent = Some(Parent {
-            agent: cx.agent().to_owned(),
+            agent: cx.agent().into(),
             depth: cx.depth(),
             depth_max: cx.depth_max(),
+            child: None,
         });
         self
     }
@@ -252,7 +263,8 @@ impl<O: Send + 'static> RunBuilder<O> {
     /// Makes the run one below the agent of this path, so many agents deep, for programs that keep runs themselves.
     pub fn under(mut self, agent: impl Into<String>, depth: u32, depth_max: Option<u32>) -> Self {
         let depth = depth.saturating_sub(1);
-        self.options.parent = Some(Parent { agent: agent.into(), depth, depth_max });
+        let agent = agent.into().into();
+        self.options.parent = Some(Parent { agent, depth, depth_max, child: None });
         self
     }
 
@@ -313,20 +325,24 @@ impl<O: Send + 'static> RunBuilder<O> {
     }
 
     /// Boxed, because it is large and goes through many hands.
-    fn prepare(self, reader: Reader) -> Box<Prepared> {
+    fn prepare(mut self, reader: Reader) -> Box<Prepared> {
         let env = self.agent.core.env.clone();
         let (run_id, next_seq): (RunId, u64) = match &self.begin {
             Begin::Resume(suspended) => (suspended.run_id(), suspended.next_seq),
             Begin::Restore(restored) => (restored.run.id(), 0),
             _ => (self.options.run_id.unwrap_or_else(|| env.id()), 0),
         };
-        let cancel =
-            self.options.cancel.as_ref().map(CancellationToken::child_token).unwrap_or_default();
+        let cancel = match (self.options.cancel.take(), &self.options.above) {
+            // Made for this run alone.
+            (Some(cancel), Some(_)) => cancel,
+            (Some(cancel), None) => cancel.child_token(),
+            (None, _) => CancellationToken::new(),
+        };
         let control = Arc::new(Control::new(cancel));
         let path = self.options.path(&self.agent.core.name);
         let queue = Arc::new(match (&self.options.above, reader) {
             (Some(above), _) => {
-                let (queue, call_id) = (Arc::clone(&above.queue), above.call_id.clone());
+                let (queue, call_id) = (Arc::clone(&above.queue), Arc::clone(&above.call_id));
                 EventQueue::new(run_id, path, env, next_seq).below(Upward { queue, call_id })
             }
             (None, Reader::Stream) => EventQueue::new(run_id, path, env, next_seq),

@@ -41,7 +41,7 @@ pub(crate) struct EventQueue {
 /// The way up from a run below.
 pub(crate) struct Upward {
     pub(crate) queue: Arc<EventQueue>,
-    pub(crate) call_id: String,
+    pub(crate) call_id: Arc<str>,
 }
 
 #[derive(Default)]
@@ -123,7 +123,7 @@ impl EventQueue {
         if let Some(Upward { queue, call_id }) = &self.upward {
             // Locked until it is passed on: what several tasks put here arrives above in the order of its numbers.
             let agent = Arc::clone(&event.agent);
-            let kind = EventKind::Child { call_id: call_id.clone(), event: Box::new(event) };
+            let kind = EventKind::Child { call_id: call_id.to_string(), event: Box::new(event) };
             return queue.put(kind, Some(agent));
         }
         waiting.events.push_back(event);
@@ -225,6 +225,8 @@ pub struct RunStream<O: Send + 'static = String> {
     control: Arc<Control>,
     outcome: Option<Result<Outcome<O>, Error>>,
     started: bool,
+    /// As the queue says it; it is asked for every piece of an answer.
+    is_unread: bool,
 }
 
 impl<O: Send + 'static> RunStream<O> {
@@ -235,8 +237,8 @@ impl<O: Send + 'static> RunStream<O> {
         control: Arc<Control>,
     ) -> Self {
         let waker = Waker::from(Arc::clone(&queue));
-        let driving = Some(driving);
-        Self { driving, decode, queue, waker, control, outcome: None, started: false }
+        let (driving, is_unread) = (Some(driving), queue.is_unread());
+        Self { driving, decode, queue, waker, control, outcome: None, started: false, is_unread }
     }
 
     /// A way to steer the run.
@@ -264,8 +266,11 @@ impl<O: Send + 'static> RunStream<O> {
     }
 
     pub(crate) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Outcome<O>, Error>> {
-        if self.queue.is_unread() {
+        if self.is_unread {
             // Without a reader the queue has no part in this: whoever awaits the run is woken directly.
+            if self.started {
+                ready!(self.control.arrival.poll_pieces(cx));
+            }
             ready!(self.poll_driving(cx));
         } else {
             while ready!(self.poll_next_unpin(cx)).is_some() {}

@@ -9,6 +9,8 @@ use std::any::TypeId;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::task::Poll;
+use std::time::Duration;
 
 use provost_core::ToolCall;
 use provost_core::contract::{OPERATION_INVOKE, ToolCode, ToolFault};
@@ -297,7 +299,7 @@ impl Guard {
         let ended = tokio::select! {
             biased;
             ended = &mut task.0 => Some(ended),
-            () = watched.asking().worked_for(timeout) => None,
+            () = late(&watched, timeout) => None,
         };
         match ended {
             Some(Ok(result)) => result,
@@ -311,6 +313,22 @@ impl Guard {
             ))),
         }
     }
+}
+
+/// Ready once a tool has had its time. Most tools are done as soon as it is their turn, and need no timer: it is set when that
+/// has passed.
+async fn late(cx: &ToolCx, timeout: Duration) {
+    let mut turns = 0;
+    std::future::poll_fn(|task| {
+        turns += 1;
+        if turns > 1 {
+            return Poll::Ready(());
+        }
+        task.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+    cx.asking().worked_for(timeout).await;
 }
 
 /// Stops the task when it goes: a call that nobody waits for must not go on.

@@ -1,13 +1,13 @@
 //! One agent on many tasks at once.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::work::EffectClass;
 use provost_tool::{SpecError, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::agent_ref::AgentRef;
 use super::delegate::CHILD_CALL_TIMEOUT;
@@ -113,7 +113,7 @@ impl FanOut {
         let started = host.start(cx, asks, self.at_once).await?;
         let runs = started.iter().map(|child| child.run).collect();
         let ended = host.wait(cx, runs, Until::default()).await?;
-        Ok(ToolOutput::text(fitted(&tasks, &ended)))
+        Ok(ToolOutput::text(fitted(&tasks, &ended)?))
     }
 }
 
@@ -125,57 +125,108 @@ struct Tasks {
 }
 
 /// What the model is told, as JSON that is whole: a result that is too long for a tool is cut within its entries, never across.
-fn fitted(tasks: &[String], ended: &[ChildReport]) -> String {
-    let whole = shown(tasks, ended).to_string();
-    if whole.len() <= TOOL_OUTPUT_BYTES_MAX {
-        return whole;
-    }
+fn fitted(tasks: &[String], ended: &[ChildReport]) -> Result<String, ToolError> {
+    let mut told = serde_json::to_string(&Shown::whole(tasks, ended))?;
+    // First without the tasks, which the model knows, then with ever less of each result.
     let mut share = TOOL_OUTPUT_BYTES_MAX / ended.len().max(1);
-    loop {
-        let cut = cut_to(share, ended).to_string();
-        if cut.len() <= TOOL_OUTPUT_BYTES_MAX || share == 0 {
-            return cut;
+    while told.len() > TOOL_OUTPUT_BYTES_MAX {
+        told = serde_json::to_string(&Shown::cut_to(share, ended))?;
+        if share == 0 {
+            break;
         }
         share /= 2;
     }
+    Ok(told)
 }
 
 /// One entry for each task, in their order; a failure is the item's, never the call's.
-fn shown(tasks: &[String], ended: &[ChildReport]) -> Value {
-    let each = tasks.iter().zip(ended).enumerate();
-    let results = each.map(|(index, (task, report))| item(index, Some(task), report, usize::MAX));
-    let results: Vec<Value> = results.collect();
-    let (completed, failed) = counts(ended);
-    json!({ "results": results, "completed": completed, "failed": failed })
+#[derive(Serialize)]
+struct Shown<'a> {
+    results: Vec<Item<'a>>,
+    /// Those that gave their answer.
+    completed: usize,
+    /// Those that stopped at a limit, with a part of their answer.
+    #[serde(skip_serializing_if = "is_zero")]
+    partial: usize,
+    failed: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
-/// The same without the tasks, which the model knows, and with at most so many bytes of each result.
-fn cut_to(share: usize, ended: &[ChildReport]) -> Value {
-    let results = ended.iter().enumerate().map(|(index, report)| item(index, None, report, share));
-    let (completed, failed) = counts(ended);
-    json!({
-        "results": results.collect::<Vec<_>>(), "completed": completed, "failed": failed,
-        "note": format!("all results together were too long: each was cut to {share} bytes; give fewer tasks at once to see more"),
-    })
+/// What came of one task.
+#[derive(Serialize)]
+struct Item<'a> {
+    item: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<&'a str>,
+    status: ItemStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Cow<'a, str>>,
 }
 
-fn item(index: usize, task: Option<&String>, report: &ChildReport, share: usize) -> Value {
-    let mut item = json!({ "item": index + 1 });
-    if let Some(task) = task {
-        item["task"] = task.as_str().into();
+/// How a task ended.
+#[derive(Clone, Copy, PartialEq, Serialize)]
+#[serde(untagged)]
+enum ItemStatus {
+    /// As its run did.
+    Of(ChildStatus),
+    /// Its run stopped at a limit.
+    Partial(&'static str),
+}
+
+impl<'a> Shown<'a> {
+    fn whole(tasks: &'a [String], ended: &'a [ChildReport]) -> Self {
+        let each = tasks.iter().zip(ended).enumerate();
+        let item = |(index, (task, report)): (usize, (&'a String, &'a ChildReport))| {
+            Item::of(index, Some(task.as_str()), report, usize::MAX)
+        };
+        Self::of(each.map(item).collect())
     }
-    item["status"] = json!(report.status);
-    let (name, mut text) = match report.status {
-        ChildStatus::Completed => ("result", report.told()),
-        _ => ("error", report.problem()),
-    };
-    text.truncate(text.floor_char_boundary(share));
-    item[name] = text.into();
-    item
+
+    /// The same without the tasks and with at most so many bytes of each result.
+    fn cut_to(share: usize, ended: &'a [ChildReport]) -> Self {
+        let each = ended.iter().enumerate();
+        let shown =
+            Self::of(each.map(|(index, report)| Item::of(index, None, report, share)).collect());
+        let note = format!(
+            "all results together were too long: each was cut to {share} bytes; give fewer tasks at once to see more"
+        );
+        Self { note: Some(note), ..shown }
+    }
+
+    fn of(results: Vec<Item<'a>>) -> Self {
+        let count = |status| results.iter().filter(|item| item.status == status).count();
+        let completed = count(ItemStatus::Of(ChildStatus::Completed));
+        let partial = count(PARTIAL);
+        let failed = results.len() - completed - partial;
+        Self { results, completed, partial, failed, note: None }
+    }
 }
 
-/// How many gave their answer, and how many did not.
-fn counts(ended: &[ChildReport]) -> (usize, usize) {
-    let completed = ended.iter().filter(|report| report.status == ChildStatus::Completed).count();
-    (completed, ended.len() - completed)
+impl<'a> Item<'a> {
+    fn of(index: usize, task: Option<&'a str>, report: &'a ChildReport, share: usize) -> Self {
+        let is_answer = report.status == ChildStatus::Completed;
+        let (status, text) = match &report.limit {
+            None if is_answer => (ItemStatus::Of(report.status), Cow::Borrowed(&*report.text)),
+            Some(_) if is_answer => (PARTIAL, Cow::Owned(report.told())),
+            _ => (ItemStatus::Of(report.status), Cow::Owned(report.problem())),
+        };
+        let text = match text {
+            Cow::Borrowed(text) => Cow::Borrowed(&text[..text.floor_char_boundary(share)]),
+            Cow::Owned(mut text) => {
+                text.truncate(text.floor_char_boundary(share));
+                Cow::Owned(text)
+            }
+        };
+        let (result, error) = if is_answer { (Some(text), None) } else { (None, Some(text)) };
+        Self { item: index + 1, task, status, result, error }
+    }
+}
+
+const PARTIAL: ItemStatus = ItemStatus::Partial("partial");
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }

@@ -47,27 +47,27 @@ impl ChildHost {
         runs: Vec<RunId>,
         until: Until,
     ) -> Result<Vec<ChildReport>, ToolError> {
-        let reports = self.children.wait(cx, runs, until).await?;
-        self.note(&reports);
+        let mut reports = self.children.wait(cx, runs, until).await?;
+        self.note(&mut reports);
         Ok(reports)
     }
 
     pub(crate) async fn labelled(&self, cx: &ToolCx) -> Result<Vec<ChildReport>, ToolError> {
-        let reports = self.children.labelled(cx).await?;
-        self.note(&reports);
+        let mut reports = self.children.labelled(cx).await?;
+        self.note(&mut reports);
         Ok(reports)
     }
 
     pub(crate) async fn stop(&self, cx: &ToolCx, run: RunId) -> Result<ChildReport, ToolError> {
-        let report = self.children.stop(cx, run).await?;
-        self.note(std::slice::from_ref(&report));
+        let mut report = self.children.stop(cx, run).await?;
+        self.note(std::slice::from_mut(&mut report));
         Ok(report)
     }
 
-    /// Notes what those that are over used.
-    pub(crate) fn note(&self, reports: &[ChildReport]) {
-        let over = reports.iter().filter(|report| report.status.is_over());
-        let used = over.map(|report| (report.run, report.used.clone()));
+    /// Takes what those that are over used out of their reports, for the run's own counts.
+    pub(crate) fn note(&self, reports: &mut [ChildReport]) {
+        let over = reports.iter_mut().filter(|report| report.status.is_over());
+        let used = over.map(|report| (report.run, std::mem::take(&mut report.used)));
         self.used.lock().unwrap_or_else(PoisonError::into_inner).extend(used);
     }
 

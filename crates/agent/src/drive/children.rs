@@ -38,7 +38,7 @@ impl Driver {
     /// Ends what the run has started and nobody asked for, and counts it.
     pub(super) async fn close_children(&mut self) -> Result<(), Error> {
         if let (Some(local), Some(host)) = (&self.cx.local, &self.cx.children) {
-            host.note(&local.close().await);
+            host.note(&mut local.close().await);
         }
         self.count_children()
     }

@@ -62,8 +62,13 @@ impl Cx {
         let Some((agent, terms)) = self.core.family.hand_offs.iter().find(of_tool) else {
             return Ok(());
         };
-        if agent.core().is_none() {
+        let Some(core) = agent.core() else {
             return Err(format!("agent `{}` was promised and never given", agent.name()));
+        };
+        let mut needs = core.tools.iter().flat_map(|tool| &tool.spec().deps);
+        if let Some(dep) = needs.find(|dep| !self.deps.has(dep)) {
+            let (agent, dep) = (agent.name(), dep.name());
+            return Err(format!("agent `{agent}` needs a `{dep}`, which this run does not have"));
         }
         let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
         let hand_off = HandOff {

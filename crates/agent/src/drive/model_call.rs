@@ -22,18 +22,18 @@ use crate::run::{Fed, Feed, OutputPlan};
 
 impl Driver {
     pub(super) async fn call_model(&mut self, turn: u32, without_tools: bool) -> Result<(), Error> {
-        let mut request = self.assemble(turn, without_tools).await?;
+        let request = self.assemble(turn, without_tools).await?;
         let started = Instant::now();
         let mut announced = HashSet::new();
         self.begin_model_call(turn, &request).await?;
-        let mut outcome = self.ask_in_span(&request, &mut announced).await;
+        // Only hooks can have made it what it would not be again.
+        let mut kept = (!self.cx.hooks.is_empty()).then(|| request.clone());
+        let mut outcome = self.ask_in_span(*request, &mut announced).await;
         if let Err(error) = &outcome
             && error.class == ModelErrorClass::ContextLength
-            && self.fit(&request.tools, /*too_long*/ true).await?
         {
-            request.messages = self.run.context().to_vec();
-            self.begin_model_call(turn, &request).await?;
-            outcome = self.ask_in_span(&request, &mut announced).await;
+            let again = Box::pin(self.ask_shorter(turn, &mut kept, &mut announced));
+            outcome = again.await?.unwrap_or(outcome);
         }
         let used = |answer: &ModelResponse| answer.usage_known.then_some(answer.usage);
         self.unseen = outcome.as_ref().ok().map(used);
@@ -41,7 +41,7 @@ impl Driver {
         seen.map_err(hook_error("post_model_call"))?;
         let response = match outcome {
             Ok(response) => response,
-            Err(error) => Box::pin(self.rescue(&request, error)).await?,
+            Err(error) => Box::pin(self.rescue(kept.as_deref(), error)).await?,
         };
         self.unseen = None;
         self.accept(turn, response, &announced)
@@ -115,13 +115,39 @@ impl Driver {
         Ok(())
     }
 
+    /// Asks again with less, after the provider said that it was too much; nothing, if there is nothing to leave out.
+    async fn ask_shorter(
+        &mut self,
+        turn: u32,
+        kept: &mut Option<Box<ChatRequest>>,
+        announced: &mut HashSet<String>,
+    ) -> Result<Option<Result<ModelResponse, ModelError>>, Error> {
+        let tools = || self.toolbox.defs(&self.cx, &self.run);
+        let tools = kept.as_ref().map_or_else(tools, |kept| kept.tools.clone());
+        if !self.fit(&tools, /*too_long*/ true).await? {
+            return Ok(None);
+        }
+        let request = match kept {
+            Some(kept) => {
+                kept.messages = self.run.context().to_vec();
+                ChatRequest::clone(kept)
+            }
+            None => self.request(tools),
+        };
+        self.begin_model_call(turn, &request).await?;
+        Ok(Some(self.ask_in_span(request, announced).await))
+    }
+
     async fn ask_in_span(
         &mut self,
-        request: &ChatRequest,
+        request: ChatRequest,
         announced: &mut HashSet<String>,
     ) -> Result<ModelResponse, ModelError> {
-        let span = span::chat(&self.cx, self.session.as_ref(), request);
-        let answer = span.in_scope(|| self.cx.model.stream(request.clone()));
+        let span = span::chat(&self.cx, self.session.as_ref(), &request);
+        let answer = span.in_scope(|| self.cx.model.stream(request));
+        if span.is_disabled() && self.cx.queue.is_unread() {
+            return self.cx.control.arrival.begin(answer).whole().await?.finish();
+        }
         let mut reading = pin!(self.read(answer, announced).instrument(span));
         let outcome = reading.as_mut().await;
         span::close_chat(reading.span(), &outcome);
@@ -160,9 +186,10 @@ impl Driver {
     /// Hooks may answer in the place of a model that failed.
     async fn rescue(
         &self,
-        request: &ChatRequest,
+        request: Option<&ChatRequest>,
         error: ModelError,
     ) -> Result<ModelResponse, Error> {
+        let Some(request) = request else { return Err(Error::Model(error)) };
         match self.cx.hooks.on_model_error(request, &error).await {
             Ok(Some(rescue)) => Ok(rescue),
             Ok(None) | Err(_) => Err(Error::Model(error)),

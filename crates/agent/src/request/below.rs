@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use provost_core::{Limits, RunId};
-use provost_tool::ToolCx;
 use tokio_util::sync::CancellationToken;
 
-use super::{Begin, Reader, RunBuilder, RunOptions};
+use super::{Begin, Parent, Reader, RunBuilder, RunOptions};
 use crate::agent::{Agent, AgentCore};
 use crate::child::HooksFor;
 use crate::child::local::approval_below;
@@ -30,14 +29,17 @@ pub(crate) struct Above {
     pub(crate) asks: Arc<Control>,
     pub(crate) queue: Arc<EventQueue>,
     /// The call that started it.
-    pub(crate) call_id: String,
+    pub(crate) call_id: Arc<str>,
     /// What the model above calls it.
     pub(crate) label: Option<Arc<str>>,
 }
 
 /// What is said of one run below.
-pub(crate) struct Below<'a> {
-    pub(crate) cx: &'a ToolCx,
+pub(crate) struct Below {
+    /// The call that starts it.
+    pub(crate) call_id: Arc<str>,
+    /// The agent of that call.
+    pub(crate) parent: Parent,
     pub(crate) run: RunId,
     pub(crate) hooks: HooksFor,
     pub(crate) cancel: CancellationToken,
@@ -54,10 +56,10 @@ impl RunBuilder {
     pub(crate) fn below(
         parent: &Arc<Cx>,
         core: Arc<AgentCore>,
-        (task, waiting): (String, Option<Suspended>),
-        below: Below<'_>,
+        (task, waiting): (String, Option<Box<Suspended>>),
+        below: Below,
     ) -> Self {
-        let Below { cx, run, hooks, cancel, label, max_turns, may_suspend, seat } = below;
+        let Below { call_id, run, hooks, cancel, label, max_turns, may_suspend, seat, .. } = below;
         let agent = Agent { core, decode: |text| Ok(text.to_owned()) };
         let begin = match waiting {
             Some(suspended) => Begin::Resume(Box::new(suspended.approve_all())),
@@ -70,8 +72,7 @@ impl RunBuilder {
             HooksFor::Inherit => parent.hooks.all().to_vec(),
             HooksFor::Own | HooksFor::None => Vec::new(),
         };
-        let mut builder = Self::new(&agent, begin);
-        builder.options = RunOptions {
+        let options = RunOptions {
             deps: parent.deps.clone(),
             pot: Some(Arc::new(Pot::new(limits.clone(), Some(Arc::clone(&parent.pot))))),
             limits: Some(limits),
@@ -82,15 +83,15 @@ impl RunBuilder {
                 own_hooks: hooks != HooksFor::None,
                 asks: Arc::clone(&parent.asks),
                 queue: Arc::clone(&parent.queue),
-                call_id: cx.call_id().to_owned(),
+                call_id,
                 label: label.map(Into::into),
             }),
             seat,
+            parent: Some(below.parent),
+            cancel: Some(cancel),
             ..RunOptions::default()
         };
-        builder = builder.within(cx);
-        builder.options.cancel = Some(cancel);
-        builder
+        Self { agent, begin, options }
     }
 
     /// What a run below uses, while it runs.

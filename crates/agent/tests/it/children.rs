@@ -156,6 +156,26 @@ async fn s135_the_tools_for_tasks_are_offered_exactly_with_sub_agents() {
 }
 
 #[tokio::test]
+async fn without_background_work_there_is_nothing_to_look_after() {
+    let model = ScriptedModel::new().turn(text("hi"));
+    let (one, two) = (child(&ScriptedModel::new()), child(&ScriptedModel::new()));
+    let waits = |tool: &str| Delegate::new("Thinks").named(tool).background(false);
+    let builder = Agent::builder("lead", model.clone());
+    builder.subagent(&one, waits("one")).build().unwrap().run("hi").await.unwrap();
+    let builder = Agent::builder("lead", model.clone().turn(text("hi")));
+    let both = builder
+        .subagent(&one, waits("one"))
+        .subagent(&two, Delegate::new("Thinks").named("two"))
+        .build();
+    both.unwrap().run("hi").await.unwrap();
+    let names = |request: usize| -> Vec<String> {
+        model.request(request).tools.iter().map(|tool| tool.name.clone()).collect()
+    };
+    assert_eq!(names(0), ["one"]);
+    assert_eq!(names(1), ["one", "two", "get_task_result", "stop_task", "list_tasks"]);
+}
+
+#[tokio::test]
 async fn s234_the_use_of_children_is_in_the_parents_totals_and_told_by_agent() {
     let below = ScriptedModel::new().turn(text("forty-two").usage(Usage::new(7, 3)));
     let above = ScriptedModel::new()

@@ -7,6 +7,7 @@
 )]
 
 mod approvals;
+mod arriving;
 mod children;
 mod contexts;
 mod continuing;

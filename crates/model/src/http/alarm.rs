@@ -14,6 +14,8 @@ pub(super) struct Alarm {
     sleep: Option<Pin<Box<Sleep>>>,
     /// Who is woken when it fires.
     waker: Option<Waker>,
+    /// The moment that was asked for when others were given their turn first.
+    yielded: Option<Instant>,
 }
 
 impl Alarm {
@@ -23,6 +25,12 @@ impl Alarm {
         let is_late = sleep.deadline() > moment;
         let is_mine = self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
         if is_mine && !is_late && !sleep.is_elapsed() {
+            return Poll::Pending;
+        }
+        if is_late && self.yielded != Some(moment) {
+            // The moment comes closer when an answer is whole, and then what ends it is nearly always on its way.
+            self.yielded = Some(moment);
+            cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         self.waker = Some(cx.waker().clone());

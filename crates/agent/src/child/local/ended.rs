@@ -19,20 +19,22 @@ pub(super) struct Ended {
 }
 
 impl Ended {
+    fn new(status: ChildStatus, error: Option<String>, used: Vec<AgentUsed>) -> Self {
+        let (text, limit, suspended, stop) = (String::new(), None, None, None);
+        Self { status, text, error, limit, used, suspended, stop }
+    }
+
+    /// One that came to nothing.
+    pub(super) fn failed(error: String) -> Self {
+        Self::new(ChildStatus::Failed, Some(error), Vec::new())
+    }
+
     pub(super) fn of(
         outcome: Result<Outcome, Error>,
         spent: impl FnOnce() -> Vec<AgentUsed>,
         path: &str,
     ) -> Self {
-        let ended = |status, error: Option<String>, used| Self {
-            status,
-            text: String::new(),
-            error,
-            limit: None,
-            used,
-            suspended: None,
-            stop: None,
-        };
+        let ended = Self::new;
         match outcome {
             Ok(Outcome::Done(result)) => {
                 let used = used_by(&result.summary, path);

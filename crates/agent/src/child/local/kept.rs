@@ -21,6 +21,9 @@ impl LocalChildren {
         cx: &ToolCx,
         asks: &[ChildAsk],
     ) -> Result<HashMap<u32, Kept>, ToolError> {
+        if cx.state().is_empty() {
+            return Ok(HashMap::new());
+        }
         let name = |ask: &ChildAsk| note_name(&(cx.effect_key().clone(), ask.index));
         let mut kept = HashMap::new();
         let mut questions = Vec::new();
@@ -51,9 +54,19 @@ impl LocalChildren {
 
     /// Children that wait for a person make their call wait, and the run with it. What the others gave is kept with the run.
     pub(super) async fn hand_up(&self, cx: &ToolCx, runs: &[RunId]) -> Result<(), ToolError> {
+        let questions = self.keep(cx, runs)?;
+        if questions.is_empty() { Ok(()) } else { ask_all(cx, &questions).await }
+    }
+
+    /// Keeps these children with the run, if one of them waits for a person.
+    fn keep(&self, cx: &ToolCx, runs: &[RunId]) -> Result<Vec<Question>, ToolError> {
         let mut questions = Vec::new();
-        let mut kept = Vec::new();
-        for child in self.lock().iter_mut().filter(|child| runs.contains(&child.report.run)) {
+        let mut known = self.lock();
+        let waits = |run: &RunId| known.of_run(*run).is_some_and(|child| child.suspended.is_some());
+        if !runs.iter().any(waits) {
+            return Ok(questions);
+        }
+        for child in known.iter_mut().filter(|child| runs.contains(&child.report.run)) {
             let keep = match child.suspended.take() {
                 Some(suspended) => {
                     child.is_kept = true;
@@ -62,15 +75,9 @@ impl LocalChildren {
                 }
                 None => Kept::Done(child.report.clone()),
             };
-            kept.push((note_name(&child.key), keep));
+            cx.state().set(note_name(&child.key), keep)?;
         }
-        if questions.is_empty() {
-            return Ok(());
-        }
-        for (name, keep) in kept {
-            cx.state().set(name, keep)?;
-        }
-        ask_all(cx, &questions).await
+        Ok(questions)
     }
 }
 

@@ -1,24 +1,43 @@
 //! The children of a run that are known, found by the call that asked for them and by their run.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use provost_core::RunId;
 use provost_core::work::EffectKey;
+use provost_tool::ToolError;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::Child;
+use super::carry::{Line, Waiting};
+use super::kept::Kept;
+use crate::child::{ChildAsk, ChildLife, ChildReport, LABEL_PREFIX};
+use crate::outcome::Suspended;
 
 /// Children in the order in which they were started.
 #[derive(Default)]
 pub(super) struct Known {
     children: Vec<Child>,
-    by_key: HashMap<(EffectKey, u32), usize>,
+    /// Those of each call, by their place there.
+    by_call: HashMap<EffectKey, HashMap<u32, usize>>,
     by_run: HashMap<RunId, usize>,
+    /// How many have a label.
+    labels: usize,
+    /// Somebody waits for the end of all of them.
+    pub(super) is_closing: bool,
 }
 
 impl Known {
     pub(super) fn push(&mut self, child: Child) {
         let place = self.children.len();
-        self.by_key.insert(child.key.clone(), place);
+        self.labels += usize::from(child.report.label.is_some());
+        let (call, index) = &child.key;
+        match self.by_call.get_mut(call) {
+            Some(places) => drop(places.insert(*index, place)),
+            None => drop(self.by_call.insert(call.clone(), HashMap::from([(*index, place)]))),
+        }
         self.by_run.insert(child.report.run, place);
         self.children.push(child);
     }
@@ -27,22 +46,99 @@ impl Known {
         children.into_iter().for_each(|child| self.push(child));
     }
 
+    /// Makes room for so many more.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.children.reserve(more);
+        self.by_run.reserve(more);
+    }
+
+    /// Puts a child in line, unless it is known.
+    pub(super) fn add(
+        &mut self,
+        line: &mut Line,
+        ask: ChildAsk,
+        kept: Option<Kept>,
+    ) -> Result<ChildReport, ToolError> {
+        let key = (line.cx.effect_key().clone(), ask.index);
+        if let Some(child) = self.of_key(&key) {
+            return Ok(child.report.clone());
+        }
+        let found = line.parent.core.below(&ask.place).map_err(ToolError::Failed)?;
+        let cancel = match ask.life {
+            ChildLife::Call => line.cx.cancelled().child_token(),
+            ChildLife::Run => line.parent.control.cancel.child_token(),
+            ChildLife::Detached => CancellationToken::new(),
+        };
+        let suspended = match kept {
+            Some(Kept::Done(report)) => {
+                self.push(Child::new(key, ask.life, cancel, report.clone()));
+                return Ok(report);
+            }
+            Some(Kept::Waits(suspended)) => Some(Box::new(suspended)),
+            None => None,
+        };
+        let member = ask.member().map(str::to_owned);
+        // A member is called by its name.
+        let labelled = ask.life != ChildLife::Call && member.is_none();
+        let label = labelled.then(|| format!("{LABEL_PREFIX}{}", self.labels + 1));
+        let run = suspended.as_deref().map_or_else(|| line.parent.env.id(), Suspended::run_id);
+        let report = ChildReport::begun(run, label.clone(), found.core.name.to_string());
+        self.push(Child::new(key, ask.life, cancel.clone(), report.clone()));
+        let ChildAsk { task, life, max_turns, timeout, .. } = ask;
+        line.push(Waiting {
+            place: self.children.len() - 1,
+            run,
+            found,
+            task,
+            suspended,
+            cancel,
+            life,
+            label,
+            max_turns,
+            timeout,
+            member,
+        });
+        Ok(report)
+    }
+
     /// The one that a call asked for at a place.
-    pub(super) fn of_key(&self, key: &(EffectKey, u32)) -> Option<&Child> {
-        self.children.get(*self.by_key.get(key)?)
+    fn of_key(&self, (call, index): &(EffectKey, u32)) -> Option<&Child> {
+        self.children.get(*self.by_call.get(call)?.get(index)?)
     }
 
     pub(super) fn of_run(&self, run: RunId) -> Option<&Child> {
         self.children.get(*self.by_run.get(&run)?)
     }
 
+    pub(super) fn at_mut(&mut self, place: usize) -> Option<&mut Child> {
+        self.children.get_mut(place)
+    }
+
     pub(super) fn of_run_mut(&mut self, run: RunId) -> Option<&mut Child> {
         self.children.get_mut(*self.by_run.get(&run)?)
     }
 
-    /// How many have a label.
-    pub(super) fn labels(&self) -> usize {
-        self.iter().filter(|child| child.report.label.is_some()).count()
+    /// Watches children until all of them are settled or, if one is enough, one of them. Nothing, if there is nothing to wait
+    /// for.
+    pub(super) fn watch(&mut self, runs: &[RunId], any: bool) -> Option<Arc<Watch>> {
+        let is_over =
+            |run: &RunId| self.of_run(*run).is_none_or(|child| child.report.status.is_over());
+        if any && runs.iter().any(is_over) {
+            return None;
+        }
+        let is_open = |run: &&RunId| self.of_run(**run).is_some_and(|child| !child.is_settled());
+        let open: Vec<RunId> = runs.iter().filter(is_open).copied().collect();
+        if open.is_empty() {
+            return None;
+        }
+        let watch = Arc::new(Watch::new(if any { 1 } else { open.len() }));
+        for run in open {
+            if let Some(child) = self.of_run_mut(run) {
+                child.watches.retain(|watch| watch.strong_count() > 0);
+                child.watches.push(Arc::downgrade(&watch));
+            }
+        }
+        Some(watch)
     }
 
     pub(super) fn iter(&self) -> std::slice::Iter<'_, Child> {
@@ -51,5 +147,31 @@ impl Known {
 
     pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Child> {
         self.children.iter_mut()
+    }
+}
+
+/// Somebody who waits for children. To be woken by the end of each of many would cost as much as the children.
+pub(super) struct Watch {
+    left: AtomicUsize,
+    done: Notify,
+}
+
+impl Watch {
+    fn new(left: usize) -> Self {
+        Self { left: AtomicUsize::new(left), done: Notify::new() }
+    }
+
+    /// One of the children is settled.
+    pub(super) fn settled(watch: &Weak<Self>) {
+        let Some(watch) = watch.upgrade() else { return };
+        // Only ever called with the children locked, so nobody counts at the same time.
+        if watch.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            watch.done.notify_one();
+        }
+    }
+
+    /// Waits until enough of them are.
+    pub(super) async fn done(&self) {
+        self.done.notified().await;
     }
 }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use provost_agent::{Agent, FanOut};
+use provost_agent::{Agent, FanOut, Outcome};
+use provost_core::Limits;
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
 use provost_tool::{ToolError, tool_fn};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{child, told};
 use crate::support::{Say, events, final_text};
@@ -62,6 +65,40 @@ async fn s139_one_task_that_fails_is_that_tasks_failure() {
     assert_eq!(told["results"][1]["status"], "failed");
     assert!(told["results"][1]["error"].as_str().unwrap().contains("not this one"));
     assert_eq!(told["results"][2]["result"], "did three");
+}
+
+#[tokio::test]
+async fn a_task_that_stopped_at_a_limit_is_no_finished_one() {
+    let below = ScriptedModel::answering(|request, _| {
+        match request.messages.first().unwrap().text().as_str() {
+            "long" => call("missing", json!({})),
+            other => text(format!("did {other}")),
+        }
+    });
+    let worker = Agent::builder("worker", below).limits(Limits::default().turns(1)).build();
+    let above = asking(&["short", "long"]);
+    splitter(&above, &worker.unwrap(), each()).run("go").await.unwrap();
+    let told: Value = serde_json::from_str(&told(&above, 1)).unwrap();
+    assert_eq!((&told["completed"], &told["partial"]), (&json!(1), &json!(1)));
+    assert_eq!(told["failed"], 0);
+    assert_eq!(told["results"][1]["status"], "partial");
+    assert!(told["results"][1]["result"].as_str().unwrap().contains("unfinished"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fan_out_that_is_cancelled_ends_those_that_wait_for_their_turn_too() {
+    let below = ScriptedModel::answering(|_, _| text("late").delay(Duration::from_secs(60)));
+    let above = asking(&["1", "2", "3", "4", "5"]);
+    let agent = splitter(&above, &child(&below), each().concurrency(2));
+    let stop = CancellationToken::new();
+    let run = agent.run("go").cancelled_by(stop.clone()).outcome();
+    let cancel = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stop.cancel();
+    };
+    let (outcome, ()) = tokio::join!(run, cancel);
+    assert!(matches!(outcome, Ok(Outcome::Cancelled(_))), "{outcome:?}");
+    assert!(below.call_count() <= 2, "{}", below.call_count());
 }
 
 #[tokio::test]

@@ -6,10 +6,11 @@ use provost_agent::hook::Gate;
 use provost_agent::{Agent, AgentSlot, HandOffTo, HistoryPolicy};
 use provost_core::{EventKind, Message, Role};
 use provost_model::{ScriptedModel, call, calls, text};
+use provost_tool::{DepType, ToolError, tool_fn};
 use serde_json::json;
 
 use super::told;
-use crate::support::{events, final_text};
+use crate::support::{Say, events, final_text};
 
 fn transfer(agent: &str) -> provost_model::Turn {
     call(format!("transfer_to_{agent}"), json!({}))
@@ -29,6 +30,23 @@ fn front(model: &ScriptedModel, to: &Agent, terms: HandOffTo) -> Agent {
 
 fn money() -> HandOffTo {
     HandOffTo::new("Money questions")
+}
+
+#[tokio::test]
+async fn an_agent_that_lacks_something_is_not_given_the_conversation() {
+    struct Ledger;
+    let book = tool_fn("book", "Books", |_cx, _args: Say| async { Ok::<_, ToolError>("booked") });
+    let book = book.unwrap().with_spec(|spec| spec.needs(DepType::of::<Ledger>()));
+    let billing_model = ScriptedModel::new().turn(text("you owe nothing"));
+    let billing = Agent::builder("billing", billing_model.clone()).tool(book).build().unwrap();
+    let model = ScriptedModel::new().turn(transfer("billing")).turn(text("I cannot say"));
+    let result = front(&model, &billing, money()).run("what do I owe?").await.unwrap();
+    assert_eq!(result.output, "I cannot say");
+    let result = model.request(1).last_tool_result().unwrap().clone();
+    assert!(result.is_error && told(&model, 1).contains("Ledger"), "{result:?}");
+    let model = ScriptedModel::new().turn(transfer("billing"));
+    let run = front(&model, &billing, money()).run("what do I owe?").dep(Ledger);
+    assert_eq!(run.await.unwrap().output, "you owe nothing");
 }
 
 #[tokio::test]

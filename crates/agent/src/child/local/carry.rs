@@ -1,0 +1,195 @@
+//! The way of children to their ends: those of one call wait in a line, and as many go at once as may.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use provost_core::{EventKind, RunId, StopReason};
+use provost_tool::ToolCx;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::LocalChildren;
+use super::ended::Ended;
+use crate::child::place::Found;
+use crate::child::{ChildLife, ChildStatus};
+use crate::drive::Cx;
+use crate::hook::SubagentInfo;
+use crate::outcome::Suspended;
+use crate::request::{Below, Parent, RunBuilder};
+
+/// The children of one call that have not begun.
+///
+/// What a run needs is made when it is a child's turn, so that many that wait cost little more than their tasks.
+pub(super) struct Line {
+    children: Arc<LocalChildren>,
+    pub(super) parent: Arc<Cx>,
+    pub(super) cx: ToolCx,
+    call_id: Arc<str>,
+    /// The agent of the call.
+    above: Parent,
+    waiting: Mutex<VecDeque<Waiting>>,
+}
+
+/// A child that has not begun.
+pub(super) struct Waiting {
+    /// Its place among the children that are known.
+    pub(super) place: usize,
+    pub(super) run: RunId,
+    pub(super) found: Found,
+    pub(super) task: String,
+    /// How far it had come when it had to wait for a person.
+    pub(super) suspended: Option<Box<Suspended>>,
+    pub(super) cancel: CancellationToken,
+    pub(super) life: ChildLife,
+    pub(super) label: Option<String>,
+    pub(super) max_turns: Option<u32>,
+    pub(super) timeout: Option<Duration>,
+    /// Its name in the team of the run above.
+    pub(super) member: Option<String>,
+}
+
+impl Waiting {
+    /// What hooks are told of one that has a label.
+    fn info(&self) -> Option<SubagentInfo> {
+        let label = self.label.as_ref()?;
+        Some(SubagentInfo {
+            task_id: label.clone(),
+            agent: self.found.core.name.to_string(),
+            task: self.task.clone(),
+            result: None,
+            duration: Duration::ZERO,
+        })
+    }
+}
+
+impl Line {
+    pub(super) fn new(cx: &ToolCx, children: Arc<LocalChildren>, parent: Arc<Cx>) -> Self {
+        let (depth, depth_max) = (cx.depth(), cx.depth_max());
+        let above = Parent { agent: cx.agent().into(), depth, depth_max, child: None };
+        let call_id = cx.call_id().into();
+        Self { children, parent, cx: cx.clone(), call_id, above, waiting: Mutex::default() }
+    }
+
+    pub(super) fn push(&mut self, child: Waiting) {
+        let name = &child.found.core.name;
+        if self.above.child.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, name)) {
+            self.above.child = Some((Arc::clone(name), self.above.path(name)));
+        }
+        self.waiting.get_mut().unwrap_or_else(PoisonError::into_inner).push_back(child);
+    }
+
+    /// Lets all of them go, so many at once.
+    pub(super) fn start(mut self, at_once: Option<usize>) {
+        let count = self.waiting.get_mut().unwrap_or_else(PoisonError::into_inner).len();
+        let lanes = at_once.map_or(count, |at_once| at_once.max(1).min(count));
+        let line = Arc::new(self);
+        for _ in 0..lanes {
+            let line = Arc::clone(&line);
+            tokio::spawn(async move { line.walk().await }.in_current_span());
+        }
+    }
+
+    /// Carries one child after the other.
+    async fn walk(&self) {
+        while let Some(child) = self.next() {
+            let place = child.place;
+            if AssertUnwindSafe(self.carry(child)).catch_unwind().await.is_err() {
+                // Those who wait for it would wait for ever.
+                self.children.note(place, Ended::failed("it panicked".to_owned()));
+            }
+            // Children that never wait for anything must not keep others from the thread.
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    fn next(&self) -> Option<Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Carries a child to its end.
+    async fn carry(&self, child: Waiting) {
+        let parent = &self.parent;
+        let info = child.info();
+        if let Some(info) = &info {
+            let told = pin!(unharmed(parent, info, parent.hooks.on_subagent_start(info)));
+            // A hook that hangs must not keep a child that is to end.
+            futures::future::select(told, pin!(child.cancel.cancelled())).await;
+        }
+        let started = Instant::now();
+        let Waiting { place, timeout, .. } = child;
+        let member = child.member.clone();
+        let deadline = timeout.map(|timeout| cancel_after(timeout, child.cancel.clone()));
+        let builder = self.builder(child);
+        let pot = builder.pot();
+        let path = builder.path();
+        let outcome = builder.outcome_below().await;
+        drop(deadline);
+        let mut ended = Ended::of(outcome, || vec![pot.used_as(&path)], &path);
+        if ended.stop == Some(StopReason::Limit) && ended.limit.is_none() {
+            ended.limit = pot.spent_above();
+        }
+        if ended.status == ChildStatus::Cancelled
+            && let Some(timeout) = timeout.filter(|timeout| started.elapsed() >= *timeout)
+        {
+            ended.error = Some(format!("its time of {}s was over", timeout.as_secs_f64()));
+        }
+        if let Some(name) = member {
+            parent.member_over(&name, ended.of_member(), started.elapsed()).await;
+        }
+        if let Some(info) = info {
+            let result = match ended.status {
+                ChildStatus::Completed => Ok(ended.text.clone()),
+                _ => Err(ended.error.clone().unwrap_or_else(|| "it was stopped".to_owned())),
+            };
+            let duration = started.elapsed();
+            let info = SubagentInfo { result: Some(result), duration, ..info };
+            unharmed(parent, &info, parent.hooks.on_subagent_stop(&info)).await;
+        }
+        self.children.note(place, ended);
+    }
+
+    fn builder(&self, child: Waiting) -> RunBuilder {
+        let Waiting { run, found, task, suspended, cancel, life, label, max_turns, member, .. } =
+            child;
+        let seat = self.parent.seat.as_ref().zip(member);
+        let below = Below {
+            call_id: Arc::clone(&self.call_id),
+            parent: self.above.clone(),
+            run,
+            hooks: found.hooks,
+            cancel,
+            label,
+            max_turns,
+            may_suspend: life == ChildLife::Call,
+            seat: seat.map(|(seat, name)| seat.beside(&name)),
+        };
+        RunBuilder::below(&self.parent, found.core, (task, suspended), below)
+    }
+}
+
+/// Tells hooks of a child. One that panics is nobody's end: those who wait for the child would wait for ever.
+async fn unharmed(parent: &Cx, info: &SubagentInfo, told: impl Future<Output = ()>) {
+    if AssertUnwindSafe(told).catch_unwind().await.is_err() {
+        let message = format!("a hook panicked when it was told of {}", info.task_id);
+        parent.queue.emit(EventKind::Warning { message });
+    }
+}
+
+/// Cancels after a time, unless it is dropped before.
+fn cancel_after(timeout: Duration, cancel: CancellationToken) -> impl Drop {
+    struct Abort(tokio::task::JoinHandle<()>);
+    impl Drop for Abort {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    Abort(tokio::spawn(async move {
+        tokio::time::sleep(timeout).await;
+        cancel.cancel();
+    }))
+}
