@@ -1,0 +1,261 @@
+//! The words of A2A 1.0, as far as a caller needs them: requests out, tasks and messages back.
+
+use provost_core::contract::ToolFault;
+use provost_core::{Document, Image, ResultPart, Source};
+use provost_tool::ToolOutput;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::fault;
+use crate::limits::PARTS_MAX;
+
+/// The version that is spoken.
+pub(crate) const VERSION: &str = "1.0";
+
+/// The card of an agent, as far as it is used.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Card {
+    #[serde(default)]
+    pub(crate) supported_interfaces: Vec<Interface>,
+}
+
+/// One way to reach an agent.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+pub(crate) struct Interface {
+    pub(crate) url: String,
+    pub(crate) protocol_binding: String,
+    pub(crate) protocol_version: String,
+    pub(crate) tenant: String,
+}
+
+/// What is left of a call that the other agent made into a task.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+pub(crate) struct Task {
+    pub(crate) id: String,
+    pub(crate) context_id: String,
+    pub(crate) status: Status,
+    pub(crate) artifacts: Vec<Artifact>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Status {
+    pub(crate) state: String,
+    pub(crate) message: Option<Message>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Artifact {
+    pub(crate) parts: Vec<Value>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Message {
+    pub(crate) parts: Vec<Value>,
+    pub(crate) context_id: String,
+}
+
+/// What the other agent sent back.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Sent {
+    /// It works on it.
+    Task(Task),
+    /// It answered at once.
+    Message(Message),
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Working,
+    Completed,
+    Failed,
+    Canceled,
+    Rejected,
+    InputRequired,
+    AuthRequired,
+    /// A state that is none of the protocol's.
+    Other,
+}
+
+impl State {
+    pub(crate) fn of(word: &str) -> Self {
+        match word {
+            "TASK_STATE_SUBMITTED" | "TASK_STATE_WORKING" => Self::Working,
+            "TASK_STATE_COMPLETED" => Self::Completed,
+            "TASK_STATE_FAILED" => Self::Failed,
+            "TASK_STATE_CANCELED" => Self::Canceled,
+            "TASK_STATE_REJECTED" => Self::Rejected,
+            "TASK_STATE_INPUT_REQUIRED" => Self::InputRequired,
+            "TASK_STATE_AUTH_REQUIRED" => Self::AuthRequired,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A request of JSON-RPC.
+pub(crate) fn call(id: &str, method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+/// The result of an answer of JSON-RPC, if it answers this request.
+pub(crate) fn result(body: &[u8], id: &str) -> Result<Value, ToolFault> {
+    let malformed = |problem: &str| {
+        ToolFault::final_failure(format!("the agent does not keep to JSON-RPC: {problem}"))
+    };
+    let mut answer: Map<String, Value> = serde_json::from_slice(body)
+        .map_err(|error| malformed(&fault::shown(&error.to_string())))?;
+    if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
+        let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
+        let said = error.get("message").and_then(Value::as_str).unwrap_or_default();
+        let message = format!("the agent answered with error {code}: {}", fault::shown(said));
+        let fault = match code {
+            // Something went wrong over there, or is not so now.
+            INTERNAL_ERROR => {
+                ToolFault::new(provost_core::contract::ToolCode::ExecutionFailed, message)
+            }
+            _ => ToolFault::final_failure(message),
+        };
+        return Err(fault.detail("rpc_code", code.to_string()));
+    }
+    if answer.get("id").and_then(Value::as_str) != Some(id) {
+        return Err(malformed("the answer belongs to another request"));
+    }
+    answer.remove("result").ok_or_else(|| malformed("the answer has neither result nor error"))
+}
+
+/// JSON-RPC's word for a failure inside.
+const INTERNAL_ERROR: i64 = -32603;
+
+/// What is sent for the arguments of a call: `message` as text and everything else as data.
+pub(crate) fn parts(arguments: &Value) -> Vec<Value> {
+    let Value::Object(members) = arguments else {
+        return vec![json!({ "text": arguments.to_string() })];
+    };
+    let mut rest = members.clone();
+    let text = match rest.remove("message") {
+        Some(Value::String(text)) => text,
+        // An agent that reads only text still sees everything.
+        _ => return vec![json!({ "text": arguments.to_string() })],
+    };
+    let mut parts = vec![json!({ "text": text })];
+    if !rest.is_empty() {
+        parts.push(json!({ "data": rest, "mediaType": "application/json" }));
+    }
+    parts
+}
+
+/// The parts of an answer in the words of models.
+pub(crate) fn output<'a>(parts: impl Iterator<Item = &'a Value>) -> ToolOutput {
+    let mut output = ToolOutput::default();
+    for (count, part) in parts.enumerate() {
+        if count == PARTS_MAX {
+            output.parts.push(text("[further parts were left out]"));
+            break;
+        }
+        output.parts.push(one(part));
+    }
+    if output.parts.is_empty() {
+        output.parts.push(text("done"));
+    }
+    output
+}
+
+/// The text of a message, for errors.
+pub(crate) fn said(message: Option<&Message>) -> String {
+    let parts = message.map(|message| message.parts.as_slice()).unwrap_or_default();
+    let texts = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
+    fault::shown(&texts.collect::<Vec<_>>().join(" "))
+}
+
+fn text(text: impl Into<String>) -> ResultPart {
+    ResultPart::Text { text: text.into() }
+}
+
+fn one(part: &Value) -> ResultPart {
+    let string = |key: &str| part.get(key).and_then(Value::as_str);
+    if let Some(said) = string("text") {
+        return text(said);
+    }
+    if let Some(data) = part.get("data") {
+        return text(data.to_string());
+    }
+    let media_type = string("mediaType").unwrap_or("application/octet-stream").to_owned();
+    let name = string("filename").map(str::to_owned);
+    let source = match (string("raw"), string("url")) {
+        (Some(raw), _) => {
+            let source = Source::Base64 { media_type: media_type.clone(), data: raw.to_owned() };
+            if source.decode().is_none() {
+                return text(format!(
+                    "[a {} was left out: it is not valid base 64]",
+                    fault::shown(&media_type)
+                ));
+            }
+            source
+        }
+        // Whether it is fetched is for somebody else to decide.
+        (None, Some(url)) => {
+            return text(format!("[file {}: {}]", fault::shown(url), fault::shown(&media_type)));
+        }
+        (None, None) => return text(fault::shown(&part.to_string())),
+    };
+    match media_type.starts_with("image/") {
+        true => ResultPart::Image(Image { source, detail: None }),
+        false => ResultPart::File(Document { source, name }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_become_parts() {
+        assert_eq!(parts(&json!({"message": "hi"})), [json!({"text": "hi"})]);
+        let both = parts(&json!({"message": "hi", "n": 1}));
+        assert_eq!(both[1], json!({"data": {"n": 1}, "mediaType": "application/json"}));
+        assert_eq!(parts(&json!({"n": 1})), [json!({"text": "{\"n\":1}"})]);
+    }
+
+    #[test]
+    fn parts_become_output() {
+        let parts = [
+            json!({"text": "a"}),
+            json!({"data": {"b": 1}}),
+            json!({"raw": "aGk=", "mediaType": "image/png"}),
+            json!({"raw": "aGk=", "mediaType": "text/csv", "filename": "x.csv"}),
+            json!({"raw": "%%%"}),
+            json!({"url": "https://x/y"}),
+            json!({"odd": true}),
+        ];
+        let output = output(parts.iter());
+        assert!(matches!(output.parts[2], ResultPart::Image(_)));
+        assert!(
+            matches!(&output.parts[3], ResultPart::File(file) if file.name.as_deref() == Some("x.csv"))
+        );
+        assert!(matches!(&output.parts[4], ResultPart::Text { text } if text.contains("left out")));
+        assert!(output.to_text().starts_with("a\n{\"b\":1}\n"));
+    }
+
+    #[test]
+    fn an_answer_must_be_ours() {
+        assert!(result(br#"{"jsonrpc":"2.0","id":"1","result":{}}"#, "1").is_ok());
+        assert!(result(br#"{"jsonrpc":"2.0","id":"2","result":{}}"#, "1").is_err());
+        assert!(result(br#"{"jsonrpc":"2.0","id":"1"}"#, "1").is_err());
+        assert!(result(b"[]", "1").is_err());
+        let fault =
+            result(br#"{"id":null,"error":{"code":-32603,"message":"oh"}}"#, "1").unwrap_err();
+        assert!(fault.retryable && fault.details["rpc_code"] == "-32603");
+        let fault =
+            result(br#"{"id":"1","error":{"code":-32602,"message":"no"}}"#, "1").unwrap_err();
+        assert!(!fault.retryable);
+    }
+}

@@ -1,0 +1,64 @@
+//! Single expectations of an answer.
+
+use provost_core::contract::{CONTRACT_VERSION, ToolCode, ToolRequest, ToolResponse, ToolStatus};
+
+/// What an answer must be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    pub(crate) code: ToolCode,
+    pub(crate) retryable: bool,
+}
+
+pub(crate) const fn code(code: ToolCode) -> Expected {
+    Expected { code, retryable: code.retryable() }
+}
+
+/// A failed execution that a repeat does not mend.
+pub(crate) const FINAL: Expected = Expected { code: ToolCode::ExecutionFailed, retryable: false };
+
+/// What every answer must be, whatever it says.
+pub(crate) fn envelope(request: &ToolRequest, response: &ToolResponse) -> Result<(), String> {
+    let sound = [
+        ("the version is not v1", response.tool_contract_version == CONTRACT_VERSION),
+        ("the request id is not ours", response.request_id == request.request_id),
+        ("the attempt is 0", response.usage.attempt > 0),
+        ("the trace is not ours", response.trace == request.trace),
+        (
+            "an error is there if and only if the status is not ok",
+            (response.status == ToolStatus::Ok) == response.error.is_none(),
+        ),
+    ];
+    if let Some((problem, _)) = sound.iter().find(|(_, holds)| !holds) {
+        return Err((*problem).to_owned());
+    }
+    if let Some(error) = &response.error
+        && (error.code.is_empty() || error.reason.is_empty() || error.message.is_empty())
+    {
+        return Err("the error lacks its code, reason or message".to_owned());
+    }
+    Ok(())
+}
+
+/// It worked, and the text is in it.
+pub(crate) fn succeeded(response: &ToolResponse, text: &str) -> Result<(), String> {
+    match response.status {
+        ToolStatus::Ok if response.output.result.contains(text) => Ok(()),
+        ToolStatus::Ok => Err(format!("`{}` has no `{text}`", response.output.result)),
+        _ => Err(format!("{:?}", response.error)),
+    }
+}
+
+/// It failed like this.
+pub(crate) fn failed(response: &ToolResponse, expected: Expected) -> Result<(), String> {
+    let Some(error) = &response.error else {
+        return Err("it worked".to_owned());
+    };
+    let is = (error.code.as_str(), error.reason.as_str(), error.retryable, response.status);
+    let reason = expected.code.reason();
+    let should =
+        (expected.code.as_str(), reason.as_str(), expected.retryable, expected.code.status());
+    if is == should {
+        return Ok(());
+    }
+    Err(format!("{is:?} instead of {should:?}: {}", error.message))
+}

@@ -1,0 +1,203 @@
+//! What a status or a lost connection means in the words of the contract.
+//!
+//! Nothing is read out of a text: codes come from statuses and types alone.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, StatusCode, header};
+use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::resource::{AuthProfile, ToolResource};
+
+use crate::limits::{FAILURE_CHARS_MAX, RETRY_AFTER_MAX};
+
+/// The fact that tells how long to wait before the next attempt, in milliseconds.
+pub const DETAIL_RETRY_AFTER: &str = "retry_after_ms";
+/// The fact that tells the status of an HTTP answer.
+pub const DETAIL_STATUS: &str = "http_status";
+/// The fact that says `unknown` if the call may have happened although it failed.
+pub const DETAIL_OUTCOME: &str = "outcome";
+
+/// The word for a call that may have happened.
+pub(crate) const OUTCOME_UNKNOWN: &str = "unknown";
+
+/// What an HTTP status that is no success means.
+pub(crate) fn of_status(
+    tool: &ToolResource,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> ToolFault {
+    let said = shown(&String::from_utf8_lossy(body));
+    let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+    let message = format!("the service answered {}{said}", status.as_u16());
+    let fault = match status {
+        StatusCode::UNAUTHORIZED => ToolFault::new(unauthorised(tool, headers), message),
+        StatusCode::FORBIDDEN => ToolFault::new(ToolCode::AuthForbidden, message),
+        StatusCode::TOO_MANY_REQUESTS => ToolFault::new(ToolCode::ExecutionFailed, message),
+        status if status.is_server_error() => ToolFault::new(ToolCode::ExecutionFailed, message),
+        status if status.is_redirection() => ToolFault::final_failure(format!(
+            "the service answered {} and sends elsewhere: put the right address into the tool's endpoint",
+            status.as_u16()
+        )),
+        _ => ToolFault::final_failure(message),
+    };
+    let fault = fault.detail(DETAIL_STATUS, status.as_u16().to_string());
+    match retry_after(headers) {
+        Some(wait) if fault.retryable => {
+            fault.detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string())
+        }
+        _ => fault,
+    }
+}
+
+/// A token that was fetched for this tool and is refused as a token has run out; anything else was never valid.
+fn unauthorised(tool: &ToolResource, headers: &HeaderMap) -> ToolCode {
+    let fetched =
+        tool.auth.as_ref().is_some_and(|auth| auth.profile == AuthProfile::Oauth2ClientCredentials);
+    let refused_token = headers
+        .get_all(header::WWW_AUTHENTICATE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split([',', ' ']))
+        .any(|part| matches!(part.trim(), "error=\"invalid_token\"" | "error=invalid_token"));
+    if fetched && refused_token { ToolCode::AuthExpired } else { ToolCode::AuthInvalid }
+}
+
+/// How long the service asks to wait.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => httpdate::parse_http_date(text)
+            .ok()?
+            .duration_since(SystemTime::now())
+            .unwrap_or(Duration::ZERO),
+    };
+    Some(wait.min(RETRY_AFTER_MAX))
+}
+
+/// Foreign text that is short enough for an error and stays on one line.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let mut left = FAILURE_CHARS_MAX;
+    // An endless run of blanks has no end either.
+    for word in words.by_ref().take(FAILURE_CHARS_MAX * 4).filter(|word| !word.is_empty()) {
+        if !shown.is_empty() {
+            if left == 0 {
+                break;
+            }
+            shown.push(' ');
+            left -= 1;
+        }
+        let size = word.chars().count();
+        shown.extend(word.chars().take(left));
+        if size > left {
+            left = 0;
+            break;
+        }
+        left -= size;
+    }
+    if left == 0 {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The definition of the tool is wrong.
+pub(crate) fn definition(message: impl Into<String>) -> ToolFault {
+    ToolFault::new(ToolCode::RuntimePolicyInvalid, message)
+}
+
+/// The arguments are wrong.
+pub(crate) fn input(message: impl Into<String>) -> ToolFault {
+    ToolFault::new(ToolCode::InvalidInput, message)
+}
+
+/// Its time is over.
+pub(crate) fn timeout() -> ToolFault {
+    ToolFault::new(ToolCode::Timeout, "the tool did not answer in time")
+        .detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN)
+}
+
+/// Somebody asked to stop.
+pub(crate) fn canceled() -> ToolFault {
+    ToolFault::new(ToolCode::Canceled, "the call was stopped")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use provost_core::contract::ToolReason;
+    use provost_core::resource::{ToolAuth, ToolType};
+
+    use super::*;
+
+    fn of(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> ToolFault {
+        let tool = ToolResource::new("t", ToolType::Http, "https://example.com");
+        let headers = map(headers);
+        of_status(&tool, StatusCode::from_u16(status).unwrap(), &headers, body.as_bytes())
+    }
+
+    fn map(headers: &[(&'static str, &'static str)]) -> HeaderMap {
+        headers
+            .iter()
+            .map(|(name, value)| {
+                (http::HeaderName::from_static(name), HeaderValue::from_static(value))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn statuses_become_codes() {
+        for (status, code, retryable) in [
+            (400, ToolCode::ExecutionFailed, false),
+            (401, ToolCode::AuthInvalid, false),
+            (403, ToolCode::AuthForbidden, false),
+            (404, ToolCode::ExecutionFailed, false),
+            (302, ToolCode::ExecutionFailed, false),
+            (429, ToolCode::ExecutionFailed, true),
+            (500, ToolCode::ExecutionFailed, true),
+            (503, ToolCode::ExecutionFailed, true),
+        ] {
+            let fault = of(status, &[], "no");
+            assert_eq!((fault.code, fault.retryable), (code, retryable), "{status}");
+            assert_eq!(fault.reason, code.reason());
+            assert_eq!(fault.details[DETAIL_STATUS], status.to_string());
+        }
+        assert_eq!(of(404, &[], "").reason, ToolReason::BackendFailure);
+    }
+
+    #[test]
+    fn a_wait_that_is_asked_for_is_a_fact() {
+        assert_eq!(of(429, &[("retry-after", "7")], "").details[DETAIL_RETRY_AFTER], "7000");
+        assert_eq!(
+            of(503, &[("retry-after", "999999")], "").details[DETAIL_RETRY_AFTER],
+            "3600000"
+        );
+        let past = of(503, &[("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT")], "");
+        assert_eq!(past.details[DETAIL_RETRY_AFTER], "0");
+        assert!(!of(503, &[("retry-after", "soon")], "").details.contains_key(DETAIL_RETRY_AFTER));
+        assert!(!of(404, &[("retry-after", "7")], "").details.contains_key(DETAIL_RETRY_AFTER));
+    }
+
+    #[test]
+    fn a_fetched_token_that_is_refused_has_expired() {
+        let mut tool = ToolResource::new("t", ToolType::Http, "https://example.com");
+        let said = map(&[("www-authenticate", "Bearer realm=\"x\", error=\"invalid_token\"")]);
+        let code = |tool: &ToolResource| of_status(tool, StatusCode::UNAUTHORIZED, &said, b"").code;
+        assert_eq!(code(&tool), ToolCode::AuthInvalid);
+        tool.auth =
+            Some(ToolAuth { profile: AuthProfile::Oauth2ClientCredentials, ..ToolAuth::default() });
+        assert_eq!(code(&tool), ToolCode::AuthExpired);
+    }
+
+    #[test]
+    fn what_a_service_says_is_cut() {
+        let fault = of(404, &[], &"ä".repeat(5000));
+        assert!(fault.message.chars().count() < FAILURE_CHARS_MAX + 40, "{}", fault.message);
+        assert!(fault.message.ends_with('…'));
+        assert_eq!(of(404, &[], "a\r\n\tb\u{7}").message, "the service answered 404: a b");
+        assert_eq!(shown(&" ".repeat(1 << 20)), "");
+    }
+}

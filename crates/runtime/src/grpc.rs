@@ -1,0 +1,207 @@
+//! Tools behind a gRPC server that speaks the contract: one unary method, the envelope as protobuf or as JSON.
+//!
+//! Invariants: TLS unless the tool's definition says otherwise; addresses are checked when they are dialled; connections are
+//! shared by all calls to a place.
+
+mod channel;
+mod codec;
+mod message;
+mod status;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::uri::PathAndQuery;
+use http::{HeaderValue, header};
+use provost_core::contract::{CONTRACT_VERSION, ToolFault, ToolRequest, ToolResponse};
+use provost_core::resource::{GrpcEncoding, GrpcSpec, ToolResource, ToolType};
+use provost_tool::{Attempt, ToolOutput, ToolRuntime};
+use rustls::ClientConfig;
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::codec::Codec;
+use tonic::metadata::MetadataMap;
+use tonic::transport::Channel;
+use tower::ServiceExt as _;
+use url::Url;
+
+pub use codec::{JsonCodec, ProtobufCodec};
+pub use message::{
+    Auth, ExecuteRequest, ExecuteResponse, Failure, Output, Runtime, Tool, Trace, Usage,
+};
+
+use crate::external::bounded;
+use crate::fault;
+use crate::limits::{ANSWER_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::outbound::{ATTEMPT_HEADER, Call, Outbound, REQUEST_ID_HEADER, traceparent};
+use channel::{Channels, Place};
+
+/// The method that is called unless the endpoint names another service.
+pub const EXECUTE_PATH: &str = "/provost.tool.v1.ToolService/Execute";
+/// The method of a service that the endpoint names.
+const METHOD: &str = "Execute";
+/// The port of an endpoint that names none.
+const PORT_DEFAULT: u16 = 443;
+const PORT_PLAINTEXT_DEFAULT: u16 = 80;
+/// A scheme without a port of its own, so that every port that is written stays.
+const STAND_IN: &str = "grpc";
+
+/// Tools of type `grpc`.
+///
+/// An endpoint is `host:port`, with or without `grpcs://` before it. A path names another service of the same shape, such as
+/// `grpcs://tools.example:443/acme.tool.v1.ToolService`.
+#[derive(Clone)]
+pub struct GrpcRuntime {
+    outbound: Outbound,
+    channels: Channels,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl GrpcRuntime {
+    /// Over these addresses; whom it trusts is what the clients trust.
+    pub fn new(outbound: Outbound) -> Self {
+        let tls = outbound.tls();
+        Self { outbound, channels: Channels::default(), tls }
+    }
+}
+
+impl ToolRuntime for GrpcRuntime {
+    fn kind(&self) -> ToolType {
+        ToolType::Grpc
+    }
+
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+        target(tool).map(|_target| ())
+    }
+
+    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+        let runtime = self.clone();
+        let call = Call::of(&attempt);
+        async move { call.within(runtime.exchange(&call)).await }.boxed()
+    }
+}
+
+impl GrpcRuntime {
+    async fn exchange(&self, call: &Call) -> Result<ToolOutput, ToolFault> {
+        let (place, path) = target(&call.tool)?;
+        let dialer = self.outbound.dialer(place.allow_private);
+        let channel = self.channels.get(&place, &dialer, self.tls.as_ref())?;
+        let mut envelope = call.request.clone();
+        ToolType::Grpc.as_str().clone_into(&mut envelope.runtime.mode);
+        let response = match spec(&call.tool).encoding {
+            GrpcEncoding::Protobuf => {
+                let codec = ProtobufCodec::<ExecuteRequest, ExecuteResponse>::default();
+                let answer = unary(call, channel, path, (codec, envelope.into(), None)).await?;
+                ToolResponse::try_from(answer)?
+            }
+            GrpcEncoding::Json => {
+                let codec = JsonCodec::<ToolRequest, ToolResponse>::default();
+                let kind = HeaderValue::from_static("application/grpc+json");
+                unary(call, channel, path, (codec, envelope, Some(kind))).await?
+            }
+        };
+        response.outcome(&call.request).map(ToolOutput::text).map_err(bounded)
+    }
+}
+
+/// One call. `kind` is the content type, if it is not the usual one.
+async fn unary<C>(
+    call: &Call,
+    channel: Channel,
+    path: PathAndQuery,
+    (codec, message, kind): (C, C::Encode, Option<HeaderValue>),
+) -> Result<C::Decode, ToolFault>
+where
+    C: Codec,
+    C::Encode: Send + Sync + 'static,
+    C::Decode: Send + Sync + 'static,
+{
+    let service = channel.map_request(move |mut request: http::Request<Body>| {
+        if let Some(kind) = &kind {
+            request.headers_mut().insert(header::CONTENT_TYPE, kind.clone());
+        }
+        request
+    });
+    let mut client = Grpc::new(service)
+        .max_decoding_message_size(ANSWER_BYTES_MAX)
+        .max_encoding_message_size(REQUEST_BYTES_MAX);
+    let mut request = tonic::Request::new(message);
+    *request.metadata_mut() = metadata(call)?;
+    request.set_timeout(call.deadline.saturating_duration_since(Instant::now()));
+    let ready = client.ready().await;
+    ready.map_err(|error| status::of(call, &tonic::Status::from_error(Box::new(error))))?;
+    match client.unary(request, path, codec).await {
+        Ok(answer) => Ok(answer.into_inner()),
+        Err(status) => Err(status::of(call, &status)),
+    }
+}
+
+/// Credentials and what helps to follow a call, as metadata.
+fn metadata(call: &Call) -> Result<MetadataMap, ToolFault> {
+    let mut headers = http::HeaderMap::new();
+    let known = [
+        (REQUEST_ID_HEADER, Some(call.request.request_id.clone())),
+        (ATTEMPT_HEADER, Some(call.request.attempt.to_string())),
+        ("traceparent", traceparent(&call.request)),
+        ("x-tool-contract-version", Some(CONTRACT_VERSION.to_owned())),
+    ];
+    for (name, text) in known {
+        if let Some(Ok(value)) = text.map(HeaderValue::try_from) {
+            headers.insert(http::HeaderName::from_static(name), value);
+        }
+    }
+    call.authenticate(&mut headers)?;
+    Ok(MetadataMap::from_headers(headers))
+}
+
+fn spec(tool: &ToolResource) -> GrpcSpec {
+    tool.grpc.clone().unwrap_or_default()
+}
+
+/// The place and the method of a tool.
+fn target(tool: &ToolResource) -> Result<(Place, PathAndQuery), ToolFault> {
+    let refused = |problem: &str| {
+        let message = format!("the endpoint of tool `{}` {problem}", tool.name);
+        fault::definition(message).detail("field", "endpoint")
+    };
+    let plaintext = spec(tool).plaintext;
+    let text = match tool.endpoint.split_once("://") {
+        Some(("grpcs" | "https", _)) if plaintext => {
+            return Err(refused("asks for TLS and `grpc.plaintext` for none: choose one"));
+        }
+        Some(("grpc" | "http", _)) if !plaintext => {
+            return Err(refused("asks for no TLS: set `grpc.plaintext` too, or write grpcs://"));
+        }
+        Some(("grpcs" | "https" | "grpc" | "http", rest)) => rest,
+        Some(_) => return Err(refused("must be `host:port` or begin with grpcs://")),
+        None => tool.endpoint.as_str(),
+    };
+    let url = Url::parse(&format!("{STAND_IN}://{text}"))
+        .map_err(|error| refused(&format!("is none: {error}")))?;
+    if url.host_str().is_none_or(str::is_empty) || url.query().is_some() {
+        return Err(refused("must be `host:port`, with no more than a path after it"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refused("holds a password: name a secret under `auth`"));
+    }
+    let default = if plaintext { PORT_PLAINTEXT_DEFAULT } else { PORT_DEFAULT };
+    let port = url.port().unwrap_or(default);
+    let place = Place {
+        host: url.host_str().unwrap_or_default().to_owned(),
+        port,
+        plaintext,
+        allow_private: tool.allow_private,
+    };
+    let path = match url.path().trim_matches('/') {
+        "" => EXECUTE_PATH.to_owned(),
+        full if full.contains('/') => format!("/{full}"),
+        service => format!("/{service}/{METHOD}"),
+    };
+    let path = path.parse().map_err(|error| refused(&format!("names no method: {error}")))?;
+    Ok((place, path))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! What a gRPC status means in the words of the contract.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use provost_core::contract::{ToolCode, ToolFault};
+use provost_net::NetError;
+use tonic::{Code, Status};
+
+use crate::fault::{self, DETAIL_RETRY_AFTER};
+use crate::limits::RETRY_AFTER_MAX;
+use crate::outbound::Call;
+
+/// How much before the deadline the other side may see it pass.
+const DEADLINE_SLACK: Duration = Duration::from_millis(50);
+/// The metadata with which a server says how long to wait.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
+/// What a status that is no success means.
+pub(crate) fn of(call: &Call, status: &Status) -> ToolFault {
+    if let Some(error) = wire(status) {
+        return call.lost(error);
+    }
+    let message =
+        format!("the service answered {:?}: {}", status.code(), fault::shown(status.message()));
+    let fault = match status.code() {
+        Code::Unauthenticated => ToolFault::new(ToolCode::AuthInvalid, message),
+        Code::PermissionDenied => ToolFault::new(ToolCode::AuthForbidden, message),
+        Code::DeadlineExceeded => fault::timeout(),
+        // Both sides watch the same deadline, and some say of it only that they stopped.
+        Code::Cancelled if Instant::now() + DEADLINE_SLACK >= call.deadline => fault::timeout(),
+        Code::Ok
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::FailedPrecondition
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::DataLoss => ToolFault::final_failure(message),
+        Code::Cancelled
+        | Code::Unknown
+        | Code::ResourceExhausted
+        | Code::Aborted
+        | Code::Internal
+        | Code::Unavailable => ToolFault::new(ToolCode::ExecutionFailed, message),
+    };
+    let fault = fault.detail("grpc_code", format!("{:?}", status.code()));
+    match pushback(status).filter(|_| fault.retryable) {
+        Some(wait) => fault.detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string()),
+        None => fault,
+    }
+}
+
+/// The failure of the wire behind a status, if there is one: what was refused when it was dialled is no service's fault.
+fn wire(status: &Status) -> Option<&NetError> {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<NetError>() {
+            return Some(error);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+fn pushback(status: &Status) -> Option<Duration> {
+    let text = status.metadata().get(PUSHBACK)?.to_str().ok()?;
+    Some(Duration::from_millis(text.parse().ok()?).min(RETRY_AFTER_MAX))
+}

@@ -1,0 +1,284 @@
+//! Tools behind one HTTP request, made of templates over the arguments.
+//!
+//! Invariants: no argument changes the host, leaves its path segment or adds a header; an answer is an envelope of the contract
+//! only if the tool's definition says so.
+
+mod answer;
+mod template;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{HeaderName, HeaderValue, Method, header};
+use provost_core::contract::{CONTRACT_VERSION, ToolFault};
+use provost_core::resource::{HttpMethod, HttpSpec, ToolResource, ToolType};
+use provost_net::NetRequest;
+use provost_tool::{Attempt, ToolOutput, ToolRuntime};
+use serde_json::Value;
+use url::Url;
+
+use crate::external::read_envelope;
+use crate::outbound::{self, Call, Outbound};
+use crate::{fault, limits};
+use template::Place;
+
+/// Headers that belong to the connection, or to whoever makes the request.
+const RESERVED_HEADERS: [&str; 7] =
+    ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
+
+/// Tools of type `http`.
+#[derive(Clone)]
+pub struct HttpRuntime {
+    outbound: Outbound,
+}
+
+impl HttpRuntime {
+    /// Over these clients.
+    pub fn new(outbound: Outbound) -> Self {
+        Self { outbound }
+    }
+}
+
+impl ToolRuntime for HttpRuntime {
+    fn kind(&self) -> ToolType {
+        ToolType::Http
+    }
+
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+        Origin::of(tool)?;
+        template::check(Place::Url, "endpoint", &tool.endpoint)?;
+        let Some(spec) = &tool.http else { return Ok(()) };
+        for (name, text) in &spec.headers {
+            header_name(name)?;
+            template::check(Place::Text, &format!("http.headers.{name}"), text)?;
+        }
+        for (name, text) in &spec.query {
+            template::check(Place::Text, &format!("http.query.{name}"), text)?;
+        }
+        if let Some(name) = &spec.idempotency_header {
+            header_name(name)?;
+        }
+        match &spec.body {
+            Some(body) => template::check(place(spec), "http.body", body),
+            None => Ok(()),
+        }
+    }
+
+    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+        let outbound = self.outbound.clone();
+        let call = Call::of(&attempt);
+        async move {
+            let request = request(&call, &attempt.arguments, &attempt.effect_key)?;
+            call.within(exchange(&outbound, &call, request)).await
+        }
+        .boxed()
+    }
+}
+
+async fn exchange(
+    outbound: &Outbound,
+    call: &Call,
+    request: NetRequest,
+) -> Result<ToolOutput, ToolFault> {
+    let url = request.url.clone();
+    let is_head = request.method == Method::HEAD;
+    let answer = outbound.send(call, request).await?;
+    if !outbound::succeeded(answer.status) {
+        return Err(call.failure(answer).await);
+    }
+    let headers = answer.headers.clone();
+    if is_head {
+        return Ok(answer::head(&headers));
+    }
+    let body = call.body(answer).await?;
+    if call.tool.http.as_ref().is_some_and(|spec| spec.envelope) {
+        return read_envelope(&body, &call.request);
+    }
+    Ok(answer::output(&headers, &url, &body))
+}
+
+/// The request that a call makes.
+fn request(call: &Call, arguments: &Value, effect_key: &str) -> Result<NetRequest, ToolFault> {
+    let default = HttpSpec::default();
+    let spec = call.tool.http.as_ref().unwrap_or(&default);
+    let url = url(&call.tool, spec, arguments)?;
+    let body = body(spec, arguments)?;
+    let has_body = !body.is_empty();
+    let mut request = call.request(method(spec.method), url, body)?;
+    // A redirect of anything else would be another request than the one that was permitted.
+    if matches!(spec.method, HttpMethod::Get | HttpMethod::Head) {
+        request.redirects_max = limits::REDIRECTS_MAX;
+    }
+    let credentials = request.headers.clone();
+    let headers = &mut request.headers;
+    if has_body {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+    if spec.envelope {
+        headers.insert(outbound::contract_header(), HeaderValue::from_static(CONTRACT_VERSION));
+    }
+    for (name, text) in &spec.headers {
+        let field = format!("http.headers.{name}");
+        let filled = template::fill(Place::Text, &field, text, arguments)?;
+        let name = header_name(name)?;
+        if filled.is_empty() {
+            headers.remove(&name);
+        } else {
+            headers.insert(name, header_value(&field, &filled)?);
+        }
+    }
+    if let Some(name) = &spec.idempotency_header {
+        headers.insert(header_name(name)?, header_value("the effect key", effect_key)?);
+    }
+    // A template is no way around the declared credentials.
+    for (name, _) in &call.credentials.headers {
+        if let Ok(name) = HeaderName::try_from(name.as_str())
+            && let Some(value) = credentials.get(&name)
+        {
+            headers.insert(name, value.clone());
+        }
+    }
+    Ok(request)
+}
+
+fn header_name(name: &str) -> Result<HeaderName, ToolFault> {
+    let refused = |problem: &str| {
+        let message = format!("header `{}` {problem}", fault::shown(name));
+        fault::definition(message).detail("field", "http.headers")
+    };
+    let parsed = HeaderName::try_from(name).ok().ok_or_else(|| refused("is no header name"))?;
+    if RESERVED_HEADERS.contains(&parsed.as_str()) {
+        return Err(refused("belongs to the connection: remove it"));
+    }
+    Ok(parsed)
+}
+
+fn header_value(field: &str, text: &str) -> Result<HeaderValue, ToolFault> {
+    HeaderValue::try_from(text).map_err(|error| {
+        fault::input(format!(
+            "`{field}` cannot be sent in a header, which is one line of text: {error}"
+        ))
+        .detail("field", field.to_owned())
+    })
+}
+
+fn method(method: HttpMethod) -> Method {
+    match method {
+        HttpMethod::Get => Method::GET,
+        HttpMethod::Post => Method::POST,
+        HttpMethod::Put => Method::PUT,
+        HttpMethod::Patch => Method::PATCH,
+        HttpMethod::Delete => Method::DELETE,
+        HttpMethod::Head => Method::HEAD,
+    }
+}
+
+fn has_body(method: HttpMethod) -> bool {
+    matches!(method, HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch)
+}
+
+/// Where the body stands, by the content type that the definition gives it.
+fn place(spec: &HttpSpec) -> Place {
+    let kind = spec.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let kind = kind.map_or("application/json", |(_, kind)| kind.as_str());
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match kind.as_str() {
+        "application/x-www-form-urlencoded" => Place::Url,
+        kind if kind == "application/json" || kind.ends_with("+json") => Place::Json,
+        _ => Place::Text,
+    }
+}
+
+fn body(spec: &HttpSpec, arguments: &Value) -> Result<Bytes, ToolFault> {
+    let Some(text) = &spec.body else {
+        return Ok(match has_body(spec.method) {
+            true => arguments.to_string().into(),
+            false => Bytes::new(),
+        });
+    };
+    let place = place(spec);
+    let filled = template::fill(place, "http.body", text, arguments)?;
+    if place == Place::Json && !filled.trim().is_empty() {
+        serde_json::from_str::<serde::de::IgnoredAny>(&filled).map_err(|error| {
+            let fix = "values bring their own quotes: write `{\"name\": {{ name }}}`";
+            fault::definition(format!("the template `http.body` gives no JSON ({error}): {fix}"))
+                .detail("field", "http.body")
+        })?;
+    }
+    Ok(if filled.trim().is_empty() { Bytes::new() } else { filled.into() })
+}
+
+/// The part of an endpoint that no template may touch: scheme, host and port.
+struct Origin<'a> {
+    text: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Origin<'a> {
+    fn of(tool: &'a ToolResource) -> Result<Self, ToolFault> {
+        let text = tool.endpoint.as_str();
+        let start = text.find("://").map_or(0, |at| at + 3);
+        let end = text[start..].find(['/', '?', '#', '\\']).map_or(text.len(), |at| start + at);
+        let (origin, rest) = text.split_at(end);
+        if template::is_template(origin) {
+            let message = format!(
+                "the endpoint of tool `{}` has a template in its scheme, host or port: write them out",
+                tool.name
+            );
+            return Err(fault::definition(message).detail("field", "endpoint"));
+        }
+        let plain = ToolResource::new(tool.name.as_str(), tool.kind, origin);
+        outbound::endpoint(&plain)?;
+        Ok(Self { text: origin, rest })
+    }
+}
+
+fn url(tool: &ToolResource, spec: &HttpSpec, arguments: &Value) -> Result<Url, ToolFault> {
+    let origin = Origin::of(tool)?;
+    let rest = template::fill(Place::Url, "endpoint", origin.rest, arguments)?;
+    let path = rest.split(['?', '#']).next().unwrap_or_default();
+    // Percent-encoded dots count as dots when a URL is read, so no encoding keeps them in their place.
+    if let Some(segment) = path.split(['/', '\\']).find(|segment| is_dots(segment)) {
+        let message =
+            format!("an argument makes the path segment `{segment}`, which leaves its place");
+        return Err(fault::input(message).detail("field", "endpoint"));
+    }
+    let text = format!("{}{}", origin.text, rest.trim_end_matches(['?', '&']));
+    let invalid = |error: url::ParseError| fault::input(format!("the endpoint is no URL: {error}"));
+    let mut url = Url::parse(&text).map_err(invalid)?;
+    let fixed = Url::parse(origin.text).map_err(invalid)?;
+    if url.origin() != fixed.origin() || !url.username().is_empty() || url.password().is_some() {
+        return Err(fault::input("an argument changes the host of the endpoint"));
+    }
+    add_query(&mut url, &spec.query, arguments)?;
+    if url.as_str().len() > limits::REQUEST_BYTES_MAX {
+        return Err(fault::input("the URL is too long"));
+    }
+    Ok(url)
+}
+
+fn is_dots(segment: &str) -> bool {
+    let plain = segment.replace("%2e", ".").replace("%2E", ".");
+    matches!(plain.as_str(), "." | "..")
+}
+
+fn add_query(
+    url: &mut Url,
+    query: &BTreeMap<String, String>,
+    arguments: &Value,
+) -> Result<(), ToolFault> {
+    for (name, text) in query {
+        let field = format!("http.query.{name}");
+        let value = template::fill(Place::Text, &field, text, arguments)?;
+        if !value.is_empty() {
+            url.query_pairs_mut().append_pair(name, &value);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

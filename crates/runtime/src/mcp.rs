@@ -1,0 +1,179 @@
+//! Tools at MCP servers: the pool's connections behind the seam of runtimes.
+//!
+//! Invariant: no program is started that the operator did not allow by its path; without a list nothing is.
+
+mod allow;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::resource::{McpRef, ToolResource, ToolType};
+use provost_core::work::{EffectClass, EffectKey};
+use provost_core::{ApprovalDecision, Env, RunId};
+use provost_mcp::{Error, McpPool, McpServer, McpTools, TraceContext};
+use provost_tool::{
+    Attempt, Confirm, Deps, State, ToolCx, ToolCxParts, ToolError, ToolOutput, ToolRuntime,
+};
+use serde_json::Value;
+
+pub use allow::{CommandAllowList, Program};
+
+use crate::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
+use crate::outbound::{Call, traceparent};
+
+/// Tools of type `mcp`.
+#[derive(Clone, Default)]
+pub struct McpRuntime {
+    pool: McpPool,
+    allowed: CommandAllowList,
+    servers: HashMap<String, McpTools>,
+}
+
+impl McpRuntime {
+    /// Over this pool. Only programs of the list are ever started.
+    pub fn new(pool: McpPool, allowed: CommandAllowList) -> Self {
+        Self { pool, allowed, servers: HashMap::new() }
+    }
+
+    /// Makes a program known under a name. It is started when it is first called.
+    pub fn add_program(&mut self, name: &str, program: Program) -> Result<(), ToolFault> {
+        self.allowed.check(&program.command)?;
+        self.add(name, program.server(name))
+    }
+
+    /// Makes an address that speaks streamable HTTP known under its name. `configure` adds headers and times.
+    pub fn add_address(
+        &mut self,
+        name: &str,
+        url: &str,
+        configure: impl FnOnce(McpServer) -> McpServer,
+    ) -> Result<(), ToolFault> {
+        self.add(name, configure(McpServer::http(name, url)))
+    }
+
+    fn add(&mut self, name: &str, server: McpServer) -> Result<(), ToolFault> {
+        let tools =
+            self.pool.toolset(server).map_err(|error| fault::definition(error.to_string()))?;
+        self.servers.insert(name.to_owned(), tools);
+        Ok(())
+    }
+
+    fn server(&self, tool: &ToolResource) -> Result<(McpTools, McpRef), ToolFault> {
+        let named = tool.mcp.clone().ok_or_else(|| {
+            fault::definition(format!("tool `{}` names no MCP server", tool.name))
+        })?;
+        let tools = self.servers.get(&named.server).cloned().ok_or_else(|| {
+            let server = fault::shown(&named.server);
+            ToolFault::new(
+                ToolCode::UnsupportedTool,
+                format!("there is no MCP server `{server}`: declare it, or use another name"),
+            )
+        })?;
+        Ok((tools, named))
+    }
+}
+
+impl ToolRuntime for McpRuntime {
+    fn kind(&self) -> ToolType {
+        ToolType::Mcp
+    }
+
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+        self.server(tool).map(|_found| ())
+    }
+
+    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+        let found = self.server(&attempt.tool);
+        let call = Call::of(&attempt);
+        async move {
+            let (tools, named) = found?;
+            let Value::Object(arguments) = attempt.arguments.clone() else {
+                return Err(fault::input("the arguments of an MCP tool must be an object"));
+            };
+            let cx = context(&call, &attempt);
+            let asked = async {
+                let answer = tools.invoke(&named.tool, arguments, cx).await;
+                answer.map_err(|error| failed(&call.tool, &error)).and_then(outcome)
+            };
+            call.within(asked).await
+        }
+        .boxed()
+    }
+}
+
+/// A result in which the tool says that it failed is no result.
+fn outcome(output: ToolOutput) -> Result<ToolOutput, ToolFault> {
+    if !output.is_error {
+        return Ok(output);
+    }
+    Err(ToolFault::final_failure(format!("the tool failed: {}", fault::shown(&output.to_text()))))
+}
+
+fn failed(tool: &ToolResource, error: &Error) -> ToolFault {
+    let message = fault::shown(&error.to_string());
+    match error {
+        Error::Definition { .. } => fault::definition(message),
+        Error::Connect { .. } | Error::Resting { .. } => {
+            ToolFault::new(ToolCode::ExecutionFailed, message)
+        }
+        Error::Timeout { .. } => ToolFault::new(ToolCode::Timeout, message),
+        Error::Unknown { .. } => {
+            let fault = ToolFault::new(ToolCode::ExecutionFailed, message)
+                .detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN);
+            ToolFault { retryable: tool.effect != EffectClass::Opaque, ..fault }
+        }
+        Error::Refused { code: INVALID_PARAMS, .. } => fault::input(message),
+        Error::Refused { .. } | Error::Malformed { .. } => ToolFault::final_failure(message),
+        Error::Stopped { .. } => fault::canceled(),
+        Error::Closed => ToolFault::final_failure(message),
+        Error::Unauthorized { .. } => ToolFault::new(ToolCode::AuthInvalid, message),
+    }
+}
+
+/// JSON-RPC's word for wrong arguments.
+const INVALID_PARAMS: i32 = -32602;
+
+/// What the pool needs to know of a call: whom to tell how far it is, and when to stop.
+fn context(call: &Call, attempt: &Attempt) -> ToolCx {
+    let run_id: RunId = Env::system().id();
+    let mut deps = Deps::default();
+    if let Some(parent) = traceparent(&call.request) {
+        deps = deps.with(TraceContext::new(parent));
+    }
+    ToolCx::new(ToolCxParts {
+        run_id,
+        agent: call.request.agent.as_str().into(),
+        depth: 0,
+        depth_max: None,
+        call_id: call.request.request_id.clone(),
+        tool: call.tool.name.clone(),
+        effect_key: EffectKey::new(run_id, 0, 0),
+        retries_left: 0,
+        cancel: call.cancel.clone(),
+        deps,
+        state: State::default(),
+        outside: Arc::new(Watcher(Arc::clone(&attempt.progress))),
+    })
+}
+
+struct Watcher(Arc<dyn Fn(String) + Send + Sync>);
+
+impl Confirm for Watcher {
+    fn confirm<'a>(
+        &'a self,
+        _cx: &'a ToolCx,
+        _hint: String,
+        _payload: Option<Value>,
+    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
+        // Whoever may be asked was asked before the call was permitted.
+        let reason = "nobody can be asked in the middle of a call".to_owned();
+        async { Ok(ApprovalDecision::Deny { reason }) }.boxed()
+    }
+
+    fn progress(&self, _cx: &ToolCx, message: String) {
+        (self.0)(message);
+    }
+}

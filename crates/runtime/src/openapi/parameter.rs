@@ -1,0 +1,136 @@
+//! The parameters of an operation: where each goes, as a template.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use super::Reading;
+use super::operation::Operation;
+
+/// Headers that the document may list and that are not the caller's to set.
+const IGNORED_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
+
+/// Where a parameter goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum In {
+    Path,
+    Query,
+    Header,
+}
+
+/// One parameter.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) place: In,
+    pub(crate) required: bool,
+    pub(crate) schema: Value,
+    style: String,
+    explode: bool,
+    /// True if its value travels as JSON text.
+    json: bool,
+}
+
+/// The parameters of an operation: those of its path, replaced by its own of the same name and place.
+pub(crate) fn all(
+    reading: &Reading<'_>,
+    operation: &Operation<'_>,
+) -> Result<Vec<Parameter>, String> {
+    let mut found: Vec<Parameter> = Vec::new();
+    for list in [operation.item.get("parameters"), operation.described.get("parameters")] {
+        for described in list.and_then(Value::as_array).into_iter().flatten() {
+            let described = reading.resolver.follow(described)?;
+            let Some(parameter) = read(reading, described)? else { continue };
+            found.retain(|old| (&old.name, old.place) != (&parameter.name, parameter.place));
+            found.push(parameter);
+        }
+    }
+    Ok(found)
+}
+
+fn read<'a>(reading: &Reading<'a>, described: &'a Value) -> Result<Option<Parameter>, String> {
+    let text = |key: &str| described.get(key).and_then(Value::as_str).unwrap_or_default();
+    let name = text("name").to_owned();
+    let required = described.get("required").and_then(Value::as_bool).unwrap_or(false);
+    let place = match text("in") {
+        "path" => In::Path,
+        "query" => In::Query,
+        "header" if IGNORED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) => {
+            return Ok(None);
+        }
+        "header" => In::Header,
+        "cookie" if !required => return Ok(None),
+        other => {
+            let other = crate::fault::shown(other);
+            return Err(format!("parameter `{}` is in `{other}`", crate::fault::shown(&name)));
+        }
+    };
+    if name.is_empty() {
+        return Err("a parameter has no name".to_owned());
+    }
+    let content = described.get("content").and_then(Value::as_object);
+    let content = content.and_then(|content| content.values().next());
+    let schema = content.unwrap_or(described).get("schema");
+    let mut schema = match schema {
+        Some(schema) => reading.resolver.inline(schema)?,
+        None => serde_json::json!({}),
+    };
+    if let (Value::Object(map), Some(text)) = (&mut schema, described.get("description")) {
+        map.insert("description".to_owned(), text.clone());
+    }
+    let default_style = if place == In::Query { "form" } else { "simple" };
+    let style = if text("style").is_empty() { default_style } else { text("style") }.to_owned();
+    let explode = described.get("explode").and_then(Value::as_bool);
+    let explode = explode.unwrap_or(style == "form");
+    let required = required || place == In::Path;
+    Ok(Some(Parameter { name, place, required, schema, style, explode, json: content.is_some() }))
+}
+
+impl Parameter {
+    fn is(&self, kind: &str) -> bool {
+        match self.schema.get("type") {
+            Some(Value::String(text)) => text == kind,
+            Some(Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
+            _ => false,
+        }
+    }
+
+    /// The template of its value as one text. `argument` is the template's name for the argument.
+    pub(crate) fn value(&self, argument: &str) -> String {
+        if self.is("array") && !self.json {
+            let between = match self.style.as_str() {
+                "pipeDelimited" => "|",
+                "spaceDelimited" => " ",
+                _ => ",",
+            };
+            return format!("{{{{ {argument}|default([])|join({between:?}) }}}}");
+        }
+        match self.required {
+            true => format!("{{{{ {argument} }}}}"),
+            false => format!("{{{{ {argument}|default(\"\") }}}}"),
+        }
+    }
+
+    /// What it adds to the query of the endpoint, if its values are several pairs there.
+    pub(crate) fn pairs(&self, argument: &str) -> Option<String> {
+        if self.place != In::Query || self.json {
+            return None;
+        }
+        let name = utf8_percent_encode(&self.name, NON_ALPHANUMERIC);
+        if self.is("array") && self.style == "form" && self.explode {
+            return Some(format!(
+                "{{% for value in {argument}|default([]) %}}{name}={{{{ value }}}}&{{% endfor %}}"
+            ));
+        }
+        if !self.is("object") {
+            return None;
+        }
+        let key = match (self.style.as_str(), self.explode) {
+            ("deepObject", _) => format!("{name}%5B{{{{ key }}}}%5D"),
+            ("form", true) => "{{ key }}".to_owned(),
+            _ => return None,
+        };
+        Some(format!(
+            "{{% for key in {argument}|default({{}}) %}}{key}={{{{ {argument}[key] }}}}&{{% endfor %}}"
+        ))
+    }
+}

@@ -1,0 +1,180 @@
+//! References inside a document, filled in within bounds; schemas of OpenAPI 3.0 as JSON Schemas.
+
+use std::cell::Cell;
+
+use serde_json::{Map, Value, json};
+
+use crate::limits::{REFERENCE_DEPTH_MAX, SCHEMA_NODES_MAX};
+
+/// Words of OpenAPI that mean nothing to a JSON Schema.
+const DROPPED: [&str; 7] =
+    ["discriminator", "xml", "externalDocs", "example", "nullable", "deprecated", "readOnly"];
+/// Words whose value is data and no schema.
+const DATA: [&str; 4] = ["enum", "const", "default", "examples"];
+
+/// Follows references of one document.
+pub(crate) struct Resolver<'a> {
+    document: &'a Value,
+    /// True for 3.0, whose schemas are not quite JSON Schemas.
+    old: bool,
+}
+
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(document: &'a Value, version: &str) -> Self {
+        Self { document, old: version.starts_with("3.0") }
+    }
+
+    /// What a value stands for, if it is a reference; else the value.
+    pub(crate) fn follow(&self, value: &'a Value) -> Result<&'a Value, String> {
+        let mut value = value;
+        for _ in 0..REFERENCE_DEPTH_MAX {
+            match value.get("$ref").and_then(Value::as_str) {
+                None => return Ok(value),
+                Some(reference) => value = self.target(reference)?,
+            }
+        }
+        Err("a reference leads in a circle".to_owned())
+    }
+
+    fn target(&self, reference: &str) -> Result<&'a Value, String> {
+        let shown = || crate::fault::shown(reference);
+        let Some(pointer) = reference.strip_prefix('#') else {
+            return Err(format!("`{}` is in another document, which is not fetched", shown()));
+        };
+        let pointer = percent_encoding::percent_decode_str(pointer).decode_utf8_lossy();
+        self.document
+            .pointer(&pointer)
+            .ok_or_else(|| format!("`{}` is nowhere in the document", shown()))
+    }
+
+    /// A schema with everything that it refers to in its place. Where it refers to itself, anything goes.
+    pub(crate) fn inline(&self, schema: &'a Value) -> Result<Value, String> {
+        let walk = Walk { resolver: self, nodes: Cell::new(0) };
+        walk.schema(schema, &mut Vec::new(), 0)
+    }
+}
+
+struct Walk<'r, 'a> {
+    resolver: &'r Resolver<'a>,
+    nodes: Cell<usize>,
+}
+
+impl<'a> Walk<'_, 'a> {
+    fn count(&self) -> Result<(), String> {
+        self.nodes.set(self.nodes.get() + 1);
+        if self.nodes.get() > SCHEMA_NODES_MAX {
+            return Err(format!("its schema has more than {SCHEMA_NODES_MAX} values"));
+        }
+        Ok(())
+    }
+
+    fn schema(
+        &self,
+        schema: &'a Value,
+        path: &mut Vec<&'a str>,
+        depth: usize,
+    ) -> Result<Value, String> {
+        self.count()?;
+        if depth > 4 * REFERENCE_DEPTH_MAX {
+            return Err("its schema is too deep".to_owned());
+        }
+        let Value::Object(map) = schema else {
+            return Ok(schema.clone());
+        };
+        if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+            if path.contains(&reference) || path.len() >= REFERENCE_DEPTH_MAX {
+                return Ok(json!({}));
+            }
+            let target = self.resolver.target(reference)?;
+            path.push(reference);
+            let filled = self.schema(target, path, depth + 1);
+            path.pop();
+            return filled.map(|filled| described(filled, map));
+        }
+        let mut filled = Map::new();
+        for (word, value) in map {
+            if DROPPED.contains(&word.as_str()) || word.starts_with("x-") {
+                continue;
+            }
+            let value = match (word.as_str(), value) {
+                (
+                    "properties" | "patternProperties" | "$defs" | "definitions",
+                    Value::Object(members),
+                ) => self.members(members, path, depth)?,
+                (word, value) if DATA.contains(&word) => self.data(value)?,
+                (_, Value::Array(items)) => {
+                    let items = items.iter().map(|item| self.schema(item, path, depth + 1));
+                    Value::Array(items.collect::<Result<_, _>>()?)
+                }
+                (_, value) => self.schema(value, path, depth + 1)?,
+            };
+            filled.insert(word.clone(), value);
+        }
+        if self.resolver.old {
+            modernise(&mut filled, map);
+        }
+        Ok(Value::Object(filled))
+    }
+
+    /// Members of an object; what only the service writes is not for whoever calls.
+    fn members(
+        &self,
+        members: &'a Map<String, Value>,
+        path: &mut Vec<&'a str>,
+        depth: usize,
+    ) -> Result<Value, String> {
+        let mut filled = Map::new();
+        for (name, member) in members {
+            if member.get("readOnly").and_then(Value::as_bool) != Some(true) {
+                filled.insert(name.clone(), self.schema(member, path, depth + 1)?);
+            }
+        }
+        Ok(Value::Object(filled))
+    }
+
+    fn data(&self, value: &Value) -> Result<Value, String> {
+        self.count()?;
+        if let Value::Array(items) = value {
+            self.nodes.set(self.nodes.get() + items.len());
+            self.count()?;
+        }
+        Ok(value.clone())
+    }
+}
+
+/// A reference may be described where it stands.
+fn described(mut filled: Value, reference: &Map<String, Value>) -> Value {
+    if let (Value::Object(filled), Some(text)) = (&mut filled, reference.get("description")) {
+        filled.insert("description".to_owned(), text.clone());
+    }
+    filled
+}
+
+/// Says in JSON Schema what 3.0 says in its own words.
+fn modernise(filled: &mut Map<String, Value>, given: &Map<String, Value>) {
+    for (flag, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        match given.get(flag) {
+            Some(Value::Bool(true)) => {
+                if let Some(value) = filled.remove(bound) {
+                    filled.insert(flag.to_owned(), value);
+                }
+            }
+            Some(Value::Bool(false)) => {
+                filled.remove(flag);
+            }
+            _ => {}
+        }
+    }
+    if given.get("nullable").and_then(Value::as_bool) != Some(true) {
+        return;
+    }
+    if let Some(Value::String(kind)) = filled.get("type") {
+        let kinds = json!([kind, "null"]);
+        filled.insert("type".to_owned(), kinds);
+    }
+    if let Some(Value::Array(words)) = filled.get_mut("enum")
+        && !words.contains(&Value::Null)
+    {
+        words.push(Value::Null);
+    }
+}

@@ -1,0 +1,241 @@
+//! The way out: one attempt over the one outbound client, within its time, stopped when nobody wants it any more.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use provost_core::contract::{CONTRACT_HEADER, CONTRACT_VERSION, ToolCode, ToolFault, ToolRequest};
+use provost_core::resource::ToolResource;
+use provost_core::work::EffectClass;
+use provost_net::{NetClient, NetError, NetOptions, NetPolicy, NetRequest, NetResponse};
+use provost_tool::{Attempt, Credentials};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
+use crate::limits::{ANSWER_BYTES_MAX, FAILURE_BYTES_MAX};
+
+/// The header that names a request to a server before it reads the body.
+pub const REQUEST_ID_HEADER: &str = "x-request-id";
+/// The header that counts attempts.
+pub const ATTEMPT_HEADER: &str = "x-tool-attempt";
+
+/// Clients for the outside: one for tools that may be in the private network, one for all others. Cheap to clone.
+#[derive(Clone)]
+pub struct Outbound {
+    public: NetClient,
+    private: NetClient,
+    #[cfg_attr(not(feature = "grpc"), expect(dead_code, reason = "only gRPC dials by itself"))]
+    options: NetOptions,
+}
+
+impl Outbound {
+    /// The usual way. The policy is the operator's; a tool can only open the private network, and only for itself.
+    pub fn new(policy: NetPolicy) -> Self {
+        Self::open(NetOptions::new(policy))
+    }
+
+    /// With all options of the clients.
+    pub fn open(options: NetOptions) -> Self {
+        let policy = NetPolicy { allow_private: true, ..options.policy };
+        Self {
+            public: NetClient::open(options.clone()),
+            private: NetClient::open(NetOptions { policy, ..options.clone() }),
+            options,
+        }
+    }
+
+    /// Makes connections for tools that do not speak HTTP/1. `allow_private` is the tool's own wish.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn dialer(&self, allow_private: bool) -> provost_net::Dialer {
+        let allow_private = allow_private || self.options.policy.allow_private;
+        let policy = NetPolicy { allow_private, ..self.options.policy };
+        provost_net::Dialer::new(policy, Arc::clone(&self.options.lookup))
+    }
+
+    /// Whom the clients trust, if it is not what the whole process trusts.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn tls(&self) -> Option<Arc<rustls::ClientConfig>> {
+        self.options.tls.clone()
+    }
+
+    fn client(&self, tool: &ToolResource) -> &NetClient {
+        if tool.allow_private { &self.private } else { &self.public }
+    }
+
+    /// Sends and waits for the head of the answer.
+    pub(crate) async fn send(
+        &self,
+        call: &Call,
+        request: NetRequest,
+    ) -> Result<NetResponse, ToolFault> {
+        self.client(&call.tool).send(request).await.map_err(|error| call.lost(&error))
+    }
+}
+
+/// What stays the same for everything that one attempt sends.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) tool: Arc<ToolResource>,
+    pub(crate) request: ToolRequest,
+    pub(crate) credentials: Credentials,
+    pub(crate) deadline: Instant,
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Call {
+    pub(crate) fn of(attempt: &Attempt) -> Self {
+        Self {
+            tool: Arc::clone(&attempt.tool),
+            request: attempt.request.clone(),
+            credentials: attempt.credentials.clone(),
+            deadline: attempt.deadline,
+            cancel: attempt.cancel.clone(),
+        }
+    }
+
+    /// Waits for work until the deadline or until somebody asks to stop.
+    pub(crate) async fn within<T>(
+        &self,
+        work: impl Future<Output = Result<T, ToolFault>>,
+    ) -> Result<T, ToolFault> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(fault::canceled()),
+            done = work => done,
+            () = tokio::time::sleep_until(self.deadline.into()) => Err(fault::timeout()),
+        }
+    }
+
+    /// A request with the headers that every one of ours has.
+    pub(crate) fn request(
+        &self,
+        method: Method,
+        url: Url,
+        body: Bytes,
+    ) -> Result<NetRequest, ToolFault> {
+        let mut headers = HeaderMap::new();
+        let mut set = |name: &'static str, value: &str| {
+            // What is no header value is left out: these only help people to follow a call.
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        };
+        set(REQUEST_ID_HEADER, &self.request.request_id);
+        set(ATTEMPT_HEADER, &self.request.attempt.to_string());
+        if let Some(parent) = traceparent(&self.request) {
+            set("traceparent", &parent);
+        }
+        self.authenticate(&mut headers)?;
+        Ok(NetRequest { method, url, headers, body, deadline: self.deadline, redirects_max: 0 })
+    }
+
+    /// A request with an envelope in it.
+    pub(crate) fn envelope(&self, url: Url, mode: &str) -> Result<NetRequest, ToolFault> {
+        let mut envelope = self.request.clone();
+        mode.clone_into(&mut envelope.runtime.mode);
+        let body = serde_json::to_vec(&envelope)
+            .map_err(|error| fault::input(format!("the request has no JSON form: {error}")))?;
+        let mut request = self.request(Method::POST, url, body.into())?;
+        let headers = &mut request.headers;
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(contract_header(), HeaderValue::from_static(CONTRACT_VERSION));
+        Ok(request)
+    }
+
+    /// Adds what proves who calls. Nothing that prints headers shows it.
+    pub(crate) fn authenticate(&self, headers: &mut HeaderMap) -> Result<(), ToolFault> {
+        for (name, value) in &self.credentials.headers {
+            let parsed = HeaderName::try_from(name.as_str()).ok();
+            let value = HeaderValue::try_from(value.expose().as_str()).ok();
+            let (Some(name), Some(mut value)) = (parsed, value) else {
+                return Err(ToolFault::new(
+                    ToolCode::SecretResolutionFailed,
+                    format!(
+                        "the secret for header `{}` cannot be sent in a header",
+                        fault::shown(name)
+                    ),
+                ));
+            };
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(())
+    }
+
+    /// What a failure of the wire means. A call that may have happened and must not happen twice is not tried again.
+    pub(crate) fn lost(&self, error: &NetError) -> ToolFault {
+        let message = fault::shown(&error.to_string());
+        let failed = match error {
+            NetError::Refused { .. } => return ToolFault::new(ToolCode::PermissionDenied, message),
+            NetError::Url { .. } => return fault::definition(message),
+            NetError::Timeout { .. } => return fault::timeout(),
+            NetError::TooLarge { .. } => ToolFault::final_failure(message),
+            other => ToolFault {
+                retryable: other.retryable(),
+                ..ToolFault::new(ToolCode::ExecutionFailed, message)
+            },
+        };
+        if !error.sent() {
+            return failed;
+        }
+        let repeatable = self.tool.effect != EffectClass::Opaque;
+        let failed = failed.detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN);
+        ToolFault { retryable: failed.retryable && repeatable, ..failed }
+    }
+
+    /// The whole body of an answer.
+    pub(crate) async fn body(&self, answer: NetResponse) -> Result<Bytes, ToolFault> {
+        answer.bytes(ANSWER_BYTES_MAX).await.map_err(|error| self.lost(&error))
+    }
+
+    /// The fault of an answer that is no success.
+    pub(crate) async fn failure(&self, answer: NetResponse) -> ToolFault {
+        let (status, headers) = (answer.status, answer.headers.clone());
+        // The status says what happened; a body that cannot be read only explains it.
+        let (body, _cut) = answer.prefix(FAILURE_BYTES_MAX).await.unwrap_or_default();
+        fault::of_status(&self.tool, status, &headers, &body)
+    }
+}
+
+/// The endpoint of a tool as a URL with a host.
+pub(crate) fn endpoint(tool: &ToolResource) -> Result<Url, ToolFault> {
+    let refused = |problem: &str| {
+        fault::definition(format!("the endpoint of tool `{}` {problem}", tool.name))
+            .detail("field", "endpoint")
+    };
+    let url = Url::parse(&tool.endpoint)
+        .map_err(|error| refused(&format!("is no URL ({error}): write `https://host/path`")))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(refused("must begin with https:// or http:// and name a host"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refused("holds a password: name a secret under `auth`"));
+    }
+    Ok(url)
+}
+
+/// True if the whole of it came and was understood.
+pub(crate) fn succeeded(status: StatusCode) -> bool {
+    status.is_success()
+}
+
+pub(crate) fn contract_header() -> HeaderName {
+    // The name is written for people; on the wire case does not count.
+    HeaderName::try_from(CONTRACT_HEADER)
+        .unwrap_or(HeaderName::from_static("x-tool-contract-version"))
+}
+
+/// The W3C header for the trace of a request, if its ids are such.
+pub(crate) fn traceparent(request: &ToolRequest) -> Option<String> {
+    let hex = |text: &str, size: usize| {
+        text.len() == size
+            && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+            && text.bytes().any(|byte| byte != b'0')
+    };
+    let (trace, span) = (&request.trace.trace_id, &request.trace.span_id);
+    (hex(trace, 32) && hex(span, 16)).then(|| format!("00-{trace}-{span}-01"))
+}

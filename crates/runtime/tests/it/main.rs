@@ -1,0 +1,20 @@
+//! Runtimes against running servers: ours, hostile ones, and real ones.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, also in what tests share"
+)]
+
+mod a2a;
+mod backend;
+mod conformance;
+mod grpc;
+mod hostile;
+mod mcp;
+mod oauth;
+mod openapi;
+mod schemas;
+mod stage;
+mod webhook;
