@@ -23,6 +23,7 @@ mod measure;
 mod ours;
 mod recall;
 mod recover;
+mod redact;
 mod rounds;
 mod server;
 mod side;
@@ -45,7 +46,7 @@ const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] 
   --quick          fewer repetitions: a look, not a verdict
   --strict         exit with 1 if a limit is missed or could not be measured
   --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many,
-                   together, recall, mcp, api
+                   together, recall, mcp, redact, api
   --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
 
 /// How much to measure.
@@ -75,7 +76,7 @@ enum Measure {
     Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 14] = [
+const SECTIONS: [Section; 15] = [
     Section { name: "rounds", measure: Measure::Served(rounds::measure) },
     Section { name: "crowd", measure: Measure::Served(crowd::measure) },
     Section { name: "stream", measure: Measure::Served(stream::measure) },
@@ -89,6 +90,7 @@ const SECTIONS: [Section; 14] = [
     Section { name: "together", measure: Measure::Stored(together::measure) },
     Section { name: "recall", measure: Measure::Stored(recall::measure) },
     Section { name: "mcp", measure: Measure::Alone(mcp::measure) },
+    Section { name: "redact", measure: Measure::Alone(redact::measure) },
     Section { name: "api", measure: Measure::Stored(api::measure) },
 ];
 

@@ -16,6 +16,7 @@ mod openapi;
 mod run;
 mod runs;
 mod schedule;
+mod secret;
 mod serve;
 mod server;
 mod session;
@@ -106,6 +107,8 @@ enum Command {
     Webhook(webhook::Args),
     /// Make and take back tokens
     Token(token::Args),
+    /// Keep values that tools need, sealed
+    Secret(secret::Args),
     /// Look how a server is
     Server(server::Args),
     /// Watch everything live
@@ -143,6 +146,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
         Command::Delivery(args) => delivery::run(&args, data, output),
         Command::Webhook(args) => webhook::run(&args, data, output),
         Command::Token(args) => token::run(&args, data, output),
+        Command::Secret(args) => secret::run(&args, data, output),
         Command::Server(args) => server::run(&args, data, output),
         Command::Top(args) => top::run(&args, data, output),
         Command::Openapi(args) => openapi::run(&args, output),

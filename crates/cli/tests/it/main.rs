@@ -17,6 +17,7 @@ mod reconnect;
 mod remote;
 #[cfg(unix)]
 mod screen;
+mod secrets;
 #[cfg(unix)]
 mod served_tools;
 #[cfg(unix)]
@@ -106,6 +107,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("chat", &[]),
     ("run", &[]),
     ("db", &[]),
+    ("secret", &["set", "list", "rotate", "delete"]),
     ("doctor", &[]),
     ("completions", &[]),
     ("serve", &[]),

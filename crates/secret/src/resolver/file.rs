@@ -1,0 +1,86 @@
+//! Values in files, as orchestrators mount them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use futures::future::BoxFuture;
+use provost_core::{ErrorKind, Secret};
+use provost_redact::VALUE_BYTES_MAX;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::{Resolved, SecretResolver, Shared, filled};
+use crate::{SecretError, SecretRef};
+
+/// Finds values in files: `DIRECTORY/namespace/name/key`. One line end at the end of a file is not part of the value.
+#[derive(Debug, Clone)]
+pub struct FileResolver {
+    dir: PathBuf,
+    shared: Shared,
+}
+
+impl FileResolver {
+    /// Reads files in a directory, which must be there.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), shared: Shared::default() }
+    }
+
+    /// Lets everybody read a namespace.
+    #[must_use]
+    pub fn share(mut self, namespace: impl Into<String>) -> Self {
+        self.shared.add(namespace);
+        self
+    }
+}
+
+impl SecretResolver for FileResolver {
+    fn resolve<'a>(
+        &'a self,
+        namespace: &'a str,
+        reference: &'a SecretRef,
+    ) -> BoxFuture<'a, Resolved> {
+        Box::pin(async move {
+            let namespace = self.shared.place(namespace, reference)?;
+            // The names were checked: none of them leads out of the directory.
+            let space =
+                SecretRef { namespace: None, name: namespace.to_owned(), key: "x".to_owned() };
+            space.check()?;
+            let path = self.dir.join(namespace).join(&reference.name).join(&reference.key);
+            let (dir, file) = (self.dir.clone(), path.clone());
+            let read = tokio::task::spawn_blocking(move || read(&dir, &file)).await;
+            let read = read.map_err(io::Error::other).and_then(|read| read);
+            match read {
+                Ok(Some(value)) => filled(value, reference, || path.display().to_string()),
+                Ok(None) => Ok(None),
+                Err(error) => {
+                    let kind = match error.kind() {
+                        io::ErrorKind::InvalidData => ErrorKind::Invalid,
+                        _ => ErrorKind::Unavailable,
+                    };
+                    Err(SecretError::unreadable(path.display().to_string(), kind, error))
+                }
+            }
+        })
+    }
+}
+
+fn read(dir: &Path, path: &Path) -> io::Result<Option<Secret<String>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        // Without its directory nobody knows what would be in it: a mount that is gone is no missing secret.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Zeroizing::new(Vec::new());
+    file.take(VALUE_BYTES_MAX as u64 + 2).read_to_end(&mut bytes)?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    if text.len() > VALUE_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large for a secret"));
+    }
+    let value = Secret::from(text);
+    bytes.zeroize();
+    Ok(Some(value))
+}
