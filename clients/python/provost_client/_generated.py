@@ -593,6 +593,7 @@ ApprovalRequest = TypedDict('ApprovalRequest', {
     'call': "ToolCall",
     'hint': NotRequired[Union[str, None]],
     'payload': NotRequired[Any],
+    'policy_revision': NotRequired[Union[str, None]],
 })
 
 Fallback: TypeAlias = Literal['deny', 'allowlist', 'full']

@@ -611,6 +611,7 @@ export type ApprovalRequest = {
   "call": ToolCall;
   "hint"?: string | null;
   "payload"?: unknown;
+  "policy_revision"?: string | null;
 };
 
 export type Fallback = "deny" | "allowlist" | "full";
