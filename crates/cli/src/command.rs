@@ -181,6 +181,12 @@ pub(crate) struct AgentArgs {
     /// Offer no tools to the model
     #[arg(long)]
     pub(crate) no_tools: bool,
+    /// A directory whose files the agent may read, list and search; nothing outside of it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Let the agent also write and edit files there, asking first
+    #[arg(long, requires = "workspace")]
+    pub(crate) write: bool,
     /// Where the tool save_note writes
     #[arg(long, value_name = "DIR", default_value = NOTES_DIR_DEFAULT)]
     pub(crate) notes_dir: PathBuf,

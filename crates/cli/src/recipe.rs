@@ -21,7 +21,7 @@ use crate::boot::{choose, open_model};
 use crate::command::AgentArgs;
 use crate::discover::{Choice, Provider, Wanted};
 use crate::problem::Problem;
-use crate::tool;
+use crate::tool::{self, Files};
 
 /// The name under which agents speak in events.
 pub(crate) const AGENT: &str = "provost";
@@ -67,6 +67,9 @@ pub(crate) struct Recipe {
     children: bool,
     /// Where notes are written.
     notes_dir: PathBuf,
+    /// The files that it may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    files: Option<Files>,
     /// Rounds of tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_turns: Option<u32>,
@@ -96,6 +99,7 @@ impl Recipe {
             ask_user: false,
             children: false,
             notes_dir,
+            files: Files::new(args.workspace.as_ref(), args.write)?,
             max_turns: args.max_turns,
             timeout_ms: args.timeout.map(millis),
         };
@@ -170,6 +174,9 @@ impl Recipe {
         let mut tools = tool::all(&Env::system(), self.notes_dir.clone())?;
         let defect =
             |error: &dyn std::fmt::Display| Problem::new(ErrorKind::Bug, error.to_string());
+        if let Some(files) = &self.files {
+            tools.extend(files.tools()?);
+        }
         if self.ask_user {
             tools.push(Arc::new(ask_user().map_err(|error| defect(&error))?));
         }
@@ -208,6 +215,7 @@ impl Recipe {
 struct House {
     wanted: Wanted,
     notes_dir: PathBuf,
+    files: Option<Files>,
 }
 
 /// What somebody may say about an agent beside its model and its instructions.
@@ -218,13 +226,32 @@ struct Described {
     /// Where nothing is said, it may ask if there is somebody to ask.
     ask_user: Option<bool>,
     children: bool,
+    /// What it may do with the files of the house: nothing unless it says so.
+    files: FilesUse,
     max_turns: Option<u32>,
     timeout_ms: Option<u64>,
 }
 
+/// What an agent may do with the files of the house; never more than the house allows.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum FilesUse {
+    #[default]
+    None,
+    Ro,
+    Rw,
+}
+
 impl Default for Described {
     fn default() -> Self {
-        Self { tools: true, ask_user: None, children: false, max_turns: None, timeout_ms: None }
+        Self {
+            tools: true,
+            ask_user: None,
+            children: false,
+            files: FilesUse::None,
+            max_turns: None,
+            timeout_ms: None,
+        }
     }
 }
 
@@ -241,7 +268,8 @@ impl House {
                      it: `provost run --resume` goes on there"
                     .to_owned());
             }
-            return Ok(Recipe { notes_dir: self.notes_dir.clone(), ..recipe });
+            // A terminal's directory is not the house's.
+            return Ok(Recipe { notes_dir: self.notes_dir.clone(), files: None, ..recipe });
         }
         let more = serde_json::Value::Object(config.more.clone());
         let described = Described::deserialize(more).map_err(|error| error.to_string())?;
@@ -262,9 +290,17 @@ impl House {
             ask_user: described.ask_user.or(config.policy.interactive).unwrap_or(false),
             children: described.children,
             notes_dir: self.notes_dir.clone(),
+            files: self.files_for(described.files),
             max_turns: described.max_turns,
             timeout_ms: described.timeout_ms,
         })
+    }
+}
+
+impl House {
+    fn files_for(&self, wanted: FilesUse) -> Option<Files> {
+        let files = self.files.clone().filter(|_| wanted != FilesUse::None)?;
+        Some(Files { write: files.write && wanted == FilesUse::Rw, ..files })
     }
 }
 
@@ -282,8 +318,8 @@ impl Kitchen {
     }
 
     /// One that also makes agents which others have described. This model is theirs unless they name one.
-    pub(crate) fn of_house(wanted: Wanted, notes_dir: PathBuf) -> Self {
-        let house = Some(House { wanted, notes_dir });
+    pub(crate) fn of_house(wanted: Wanted, notes_dir: PathBuf, files: Option<Files>) -> Self {
+        let house = Some(House { wanted, notes_dir, files });
         Self { pace: Duration::ZERO, models: Mutex::default(), house }
     }
 

@@ -167,7 +167,7 @@ fn here(data: Option<&Path>, missing: Missing, namespace: Namespace) -> Result<R
         capacity: CAPACITY,
         ..EngineOptions::default()
     };
-    let kitchen = Arc::new(Kitchen::of_house(Wanted::default(), dir.join("notes")));
+    let kitchen = Arc::new(Kitchen::of_house(Wanted::default(), dir.join("notes"), None));
     let engine = boot::engine(&dir, &kitchen, options)?;
     let transport = LocalTransport::new(App::new(engine.clone(), AppOptions::default()));
     let client = Client::new(transport, namespace);

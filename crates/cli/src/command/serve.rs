@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use crate::problem::Problem;
 use crate::recipe::Kitchen;
 use crate::remote::ensure_agent;
 use crate::show::{Format, Show, line};
+use crate::tool::Files;
 
 /// How long runs may take to come to a boundary when the server is told to end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
@@ -76,6 +77,12 @@ pub(crate) struct Args {
     /// The environment variable that holds the key
     #[arg(long, value_name = "NAME", help_heading = "Agents")]
     api_key_env: Option<String>,
+    /// A directory that agents with files=ro or files=rw may read, list and search
+    #[arg(long, value_name = "DIR", help_heading = "Agents")]
+    workspace: Option<PathBuf>,
+    /// Let agents with files=rw also write and edit there, asking first
+    #[arg(long, requires = "workspace", help_heading = "Agents")]
+    write: bool,
 }
 
 /// Serves until it is told to end.
@@ -123,7 +130,8 @@ async fn serve(args: &Args, dir: &Path, wanted: Wanted, output: &Output) -> Resu
         boot_guard: Some(BootGuard::default()),
         ..EngineOptions::default()
     };
-    let kitchen = Arc::new(Kitchen::of_house(wanted, dir.join("notes")));
+    let files = Files::new(args.workspace.as_ref(), args.write)?;
+    let kitchen = Arc::new(Kitchen::of_house(wanted, dir.join("notes"), files));
     let engine = boot::engine(dir, &kitchen, options)?;
     let key = MasterKey::open(&dir.join(KEY_FILE))
         .map_err(|error| Problem::io("the key of webhooks", &error))?;
