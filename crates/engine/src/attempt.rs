@@ -14,7 +14,7 @@ use provost_core::StopReason;
 use provost_core::work::OutcomeCode;
 use provost_failpoint::failpoint;
 use provost_store::row::{run, session_entry};
-use provost_tool::Deps;
+use provost_tool::{Deps, Origin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -248,6 +248,12 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
             Family::new(shared, lease, &journal),
             birth.as_ref(),
         )))
+        .origin(Origin {
+            namespace: lease.namespace.clone(),
+            task: lease.task.to_string(),
+            worker: lease.worker.to_string(),
+            ..Origin::default()
+        })
         .on_approval(OnApproval::Suspend);
     let span = Birth::span(birth.as_ref(), lease.run);
     let member = team::membership(shared, birth.as_ref()).await?;

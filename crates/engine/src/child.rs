@@ -29,6 +29,7 @@ pub(crate) use self::wait::{
 use crate::cancel;
 use crate::engine::Shared;
 use crate::error::EngineError;
+use crate::input;
 use crate::journal::RunJournal;
 use crate::lease::Lease;
 use crate::state::{outcome, run_state, word};
@@ -174,8 +175,10 @@ pub(crate) fn cancel_below(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineEr
     for parent in run::of_task(tx, task)? {
         for child in run::children(tx, parent.id)? {
             let below = child.task_id;
-            if !run_state(&child)?.is_terminal() {
-                cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
+            // Also what waits in the child's task and the runs that began with it, which have no parent of their own.
+            input::withdraw_all(tx, below)?;
+            for run in run::live_of_task(tx, below)? {
+                cancel::cancel(tx, run, OutcomeCode::CancelledByParent)?;
             }
             cancel_below(tx, below)?;
         }

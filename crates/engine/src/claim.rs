@@ -19,7 +19,7 @@ use crate::focus::Focus;
 use crate::lease::Lease;
 use crate::load::{self, Loaded};
 use crate::state::{move_run, move_task, word};
-use crate::{budget, class, event, queue};
+use crate::{budget, child, class, event, queue};
 
 /// The format of steps that this build writes and reads.
 pub const BUILD: u64 = 1;
@@ -195,7 +195,10 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
 /// What a claim means for what was said to a run: the first one begins with it, and each one takes up what interrupted the
 /// attempt before. The time that a run has counts from its start, and anew from each new beginning.
 fn begin(tx: &mut Tx<'_>, run: &mut RunRow, task: Option<&TaskRow>) -> Result<(), EngineError> {
-    run.interrupt_requested = None;
+    // A worker that was lost after the interruption has not given up the call that it was in.
+    if run.interrupt_requested.take().is_some() {
+        child::cancel_children_of_calls(tx, run)?;
+    }
     // A fork has begun before: what is said to it comes behind what it shares.
     if run.attempt_no == 0 && run.forked_from.is_none() {
         input::begin_with(tx, run.id)?;

@@ -48,9 +48,11 @@ fn who_we_are(context: &Value) -> OAuth {
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     match (word("client_id"), word("client_secret")) {
         (Some(id), Some(secret)) if scenario.contains("client-credentials") => {
-            OAuth::program(id, secret)
+            OAuth::program(id, secret).trust_server()
         }
-        (Some(id), secret) => OAuth::person(Clicks).registered(id, secret.map(Secret::new)),
+        (Some(id), secret) => {
+            OAuth::person(Clicks).registered(id, secret.map(Secret::new)).trust_server()
+        }
         (None, _) => OAuth::person(Clicks).document(DOCUMENT),
     }
 }

@@ -90,6 +90,8 @@ pub struct OAuth {
     pub(crate) person: Option<Arc<dyn Authorize>>,
     pub(crate) tokens: Arc<dyn TokenStore>,
     pub(crate) allow_private: bool,
+    pub(crate) issuer: Option<String>,
+    pub(crate) trust_server: bool,
 }
 
 impl OAuth {
@@ -102,6 +104,8 @@ impl OAuth {
             person,
             tokens: Arc::new(MemoryTokens::default()),
             allow_private: false,
+            issuer: None,
+            trust_server: false,
         }
     }
 
@@ -150,6 +154,20 @@ impl OAuth {
         self
     }
 
+    /// The authorization server that our secret is for. Without one it is sent only to the origin of the MCP server itself.
+    #[must_use]
+    pub fn issuer(mut self, url: impl Into<String>) -> Self {
+        self.issuer = Some(url.into());
+        self
+    }
+
+    /// Lets the MCP server say which authorization server gets our secret: it can say any.
+    #[must_use]
+    pub fn trust_server(mut self) -> Self {
+        self.trust_server = true;
+        self
+    }
+
     /// Lets the authorization server be in the private network.
     #[must_use]
     pub fn allow_private(mut self) -> Self {
@@ -173,6 +191,8 @@ impl PartialEq for OAuth {
             && self.redirect == other.redirect
             && self.scopes == other.scopes
             && self.allow_private == other.allow_private
+            && self.issuer == other.issuer
+            && self.trust_server == other.trust_server
     }
 }
 

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use url::Url;
 
-use crate::fault;
+use crate::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
 use crate::limits::{
     CARD_BYTES_MAX, CARD_TTL, CARDS_MAX, TAKE_BACK_TIMEOUT, TASK_POLL_DEFAULT, TASK_POLL_MAX,
 };
@@ -183,7 +183,9 @@ async fn follow(peer: Peer, mut task: Task, attempt: &Attempt) -> Result<ToolOut
         pause = (pause * POLL_GROWTH_PERCENT / 100).min(TASK_POLL_MAX.max(first));
         let mut params = json!({ "id": task.id });
         live.peer.name_tenant(&mut params);
-        let looked = live.peer.call("GetTask", params).await?;
+        // It has begun: whatever goes wrong while we look, it may happen.
+        let looked = live.peer.call("GetTask", params).await;
+        let looked = looked.map_err(|fault| fault.detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN))?;
         let looked: Task = serde_json::from_value(looked).map_err(|error| malformed(&error))?;
         if looked.id != task.id {
             return Err(malformed(&"it answers with another task"));
@@ -223,6 +225,7 @@ fn ended(task: &Task) -> Option<Result<ToolOutput, ToolFault>> {
             ToolCode::AuthInvalid,
             format!("the agent needs another authorisation: {says}"),
         )
+        .detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN)
         .detail("asks", says),
         State::Other => {
             let word = fault::shown(word);

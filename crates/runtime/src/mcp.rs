@@ -14,6 +14,7 @@ use provost_core::resource::{McpRef, ToolResource, ToolType};
 use provost_core::work::{EffectClass, EffectKey};
 use provost_core::{ApprovalDecision, Env, RunId};
 use provost_mcp::{Error, McpPool, McpServer, McpTools, TraceContext};
+use provost_net::NetPolicy;
 use provost_tool::{
     Attempt, Confirm, Deps, State, ToolCx, ToolCxParts, ToolError, ToolOutput, ToolRuntime,
 };
@@ -29,7 +30,8 @@ use crate::outbound::{Call, traceparent};
 pub struct McpRuntime {
     pool: McpPool,
     allowed: CommandAllowList,
-    servers: HashMap<String, McpTools>,
+    /// By namespace and name: one namespace's connection, environment and tokens are not another's.
+    servers: HashMap<(String, String), McpTools>,
 }
 
 impl McpRuntime {
@@ -38,34 +40,51 @@ impl McpRuntime {
         Self { pool, allowed, servers: HashMap::new() }
     }
 
-    /// Makes a program known under a name. It is started when it is first called.
-    pub fn add_program(&mut self, name: &str, program: Program) -> Result<(), ToolFault> {
+    /// Makes a program known under a name in a namespace. It is started when it is first called.
+    pub fn add_program(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        program: Program,
+    ) -> Result<(), ToolFault> {
         self.allowed.check(&program.command)?;
-        self.add(name, program.server(name))
+        self.add(namespace, name, program.server(name))
     }
 
-    /// Makes an address that speaks streamable HTTP known under its name. `configure` adds headers and times.
+    /// Makes an address that speaks streamable HTTP known under its name in a namespace. `configure` adds headers and times.
     pub fn add_address(
         &mut self,
+        namespace: &str,
         name: &str,
         url: &str,
         configure: impl FnOnce(McpServer) -> McpServer,
     ) -> Result<(), ToolFault> {
-        self.add(name, configure(McpServer::http(name, url)))
+        // What is declared reaches only what is outside, unless `configure` opens more.
+        let server = McpServer::http(name, url).network(NetPolicy::default());
+        self.add(namespace, name, configure(server))
     }
 
-    fn add(&mut self, name: &str, server: McpServer) -> Result<(), ToolFault> {
+    fn add(&mut self, namespace: &str, name: &str, server: McpServer) -> Result<(), ToolFault> {
         let tools =
             self.pool.toolset(server).map_err(|error| fault::definition(error.to_string()))?;
-        self.servers.insert(name.to_owned(), tools);
+        self.servers.insert((namespace.to_owned(), name.to_owned()), tools);
         Ok(())
     }
 
-    fn server(&self, tool: &ToolResource) -> Result<(McpTools, McpRef), ToolFault> {
-        let named = tool.mcp.clone().ok_or_else(|| {
-            fault::definition(format!("tool `{}` names no MCP server", tool.name))
-        })?;
-        let tools = self.servers.get(&named.server).cloned().ok_or_else(|| {
+    fn named(tool: &ToolResource) -> Result<McpRef, ToolFault> {
+        tool.mcp
+            .clone()
+            .ok_or_else(|| fault::definition(format!("tool `{}` names no MCP server", tool.name)))
+    }
+
+    fn server(
+        &self,
+        tool: &ToolResource,
+        namespace: &str,
+    ) -> Result<(McpTools, McpRef), ToolFault> {
+        let named = Self::named(tool)?;
+        let key = (namespace.to_owned(), named.server.clone());
+        let tools = self.servers.get(&key).cloned().ok_or_else(|| {
             let server = fault::shown(&named.server);
             ToolFault::new(
                 ToolCode::UnsupportedTool,
@@ -82,11 +101,11 @@ impl ToolRuntime for McpRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
-        self.server(tool).map(|_found| ())
+        Self::named(tool).map(drop)
     }
 
     fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
-        let found = self.server(&attempt.tool);
+        let found = self.server(&attempt.tool, &attempt.request.namespace);
         let call = Call::of(&attempt);
         async move {
             let (tools, named) = found?;

@@ -17,7 +17,7 @@ use url::Url;
 pub use desk::{CALLBACK_KEY_BYTES, Callback, CallbackDesk, CallbackError};
 
 use crate::external::{bounded, read_envelope};
-use crate::fault;
+use crate::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
 use crate::limits::{POLL_DEFAULT, POLL_FAILURES_MAX, POLL_MAX};
 use crate::outbound::{self, Call, Outbound};
 
@@ -134,10 +134,10 @@ impl WebhookRuntime {
             match looked {
                 Look::Answer(outcome) => return outcome,
                 Look::NotYet => polling.failures = 0,
-                Look::Failed(fault, wait) => polling.failed(fault, wait)?,
+                Look::Failed(fault, wait) => polling.failed(fault, wait).map_err(begun)?,
                 // A server that calls back need not be one that can be asked.
                 Look::Never(_) if callback.is_some() => polling.goes_on = false,
-                Look::Never(fault) => return Err(fault),
+                Look::Never(fault) => return Err(begun(fault)),
             }
         }
     }
@@ -160,7 +160,7 @@ impl WebhookRuntime {
             Err(fault) if fault.code == ToolCode::ExecutionFailed => {
                 return Look::Failed(ToolFault { retryable: true, ..fault }, None);
             }
-            Err(fault) => return Look::Answer(Err(fault)),
+            Err(fault) => return Look::Answer(Err(begun(fault))),
         };
         match answer.status {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
@@ -178,11 +178,16 @@ impl WebhookRuntime {
                 let wait = fault::retry_after(&answer.headers);
                 match call.failure(answer).await {
                     fault if fault.retryable => Look::Failed(fault, wait),
-                    fault => Look::Answer(Err(fault)),
+                    fault => Look::Answer(Err(begun(fault))),
                 }
             }
         }
     }
+}
+
+/// The call was taken in: whatever goes wrong while we look, it may have happened.
+fn begun(fault: ToolFault) -> ToolFault {
+    fault.detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN)
 }
 
 /// What a look at a call found.

@@ -132,7 +132,7 @@ impl GovernedTool {
 
     fn begin(&self, permit: Permit, cx: ToolCx) -> Result<GovernedCall, ToolFault> {
         let origin = permit.origin().cloned().unwrap_or_default();
-        if !origin.namespace.is_empty() && *origin.namespace != *self.namespace {
+        if permit.origin().is_some() && *origin.namespace != *self.namespace {
             let message = format!(
                 "tool `{}` belongs to namespace `{}`, the run to `{}`",
                 self.resource.name, self.namespace, origin.namespace

@@ -16,7 +16,7 @@ use provost_core::policy::{Decision, Governance, ToolFacts};
 const GOVERNOR_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where calls come from.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// Where the run belongs.
     pub namespace: String,
@@ -32,6 +32,21 @@ pub struct Origin {
     pub worker: String,
     /// Who started it.
     pub principal: String,
+}
+
+impl Default for Origin {
+    /// The namespace that everything belongs to for which nobody names another.
+    fn default() -> Self {
+        Self {
+            namespace: "default".to_owned(),
+            agent: String::new(),
+            run: None,
+            task: String::new(),
+            system: String::new(),
+            worker: String::new(),
+            principal: String::new(),
+        }
+    }
 }
 
 /// Why governance could not be read.

@@ -167,6 +167,19 @@ impl Guard {
         self.seat.as_ref().and_then(|seat| seat.revision())
     }
 
+    /// This guard below another one: the rules of both count, and what has no oversight of its own is under that of the other.
+    #[must_use]
+    pub fn within(&self, above: &Self) -> Self {
+        if above.rules.is_empty() && !above.is_governed() {
+            return self.clone();
+        }
+        Self {
+            rules: above.rules.iter().chain(&self.rules).cloned().collect(),
+            oversight: self.oversight.clone().or_else(|| above.oversight.clone()),
+            seat: self.seat.clone().or_else(|| above.seat.clone()),
+        }
+    }
+
     /// True if more than the tools themselves and rules in code decide about calls.
     pub fn is_governed(&self) -> bool {
         self.oversight.is_some() || self.seat.is_some()

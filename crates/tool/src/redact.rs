@@ -73,7 +73,7 @@ pub(crate) fn redact_output(redact: &dyn Redact, output: &mut ToolOutput) {
     }
 }
 
-/// A file may be a text with a secret in it; what is no text cannot be searched as one.
+/// A file may hold a secret, whether it is a text or not.
 fn redact_source(redact: &dyn Redact, source: &mut Source, label: &mut Option<String>) {
     if let Some(label) = label {
         redact.redact_string(label);
@@ -82,12 +82,14 @@ fn redact_source(redact: &dyn Redact, source: &mut Source, label: &mut Option<St
         redact.redact_string(url);
         return;
     }
-    let Some(mut text) = source.decode().and_then(|bytes| String::from_utf8(bytes).ok()) else {
-        return;
-    };
+    let Some(bytes) = source.decode() else { return };
+    let mut chunks = redact.stream();
+    let mut clean = chunks.push(&bytes);
+    clean.extend(chunks.finish());
     let Source::Base64 { media_type, .. } = source else { return };
-    if redact.redact_string(&mut text) {
-        *source = Source::bytes(std::mem::take(media_type), text.as_bytes());
+    redact.redact_string(media_type);
+    if clean != bytes {
+        *source = Source::bytes(std::mem::take(media_type), &clean);
     }
 }
 
@@ -105,9 +107,12 @@ pub(crate) fn redact_error(redact: &dyn Redact, error: &mut ToolError) {
         }
         ToolError::Fault(fault) => {
             redact.redact_string(&mut fault.message);
-            for detail in fault.details.values_mut() {
-                redact.redact_string(detail);
-            }
+            let details = std::mem::take(&mut fault.details).into_iter();
+            let clean = |mut text: String| {
+                redact.redact_string(&mut text);
+                text
+            };
+            fault.details = details.map(|(key, value)| (clean(key), clean(value))).collect();
         }
         ToolError::Fatal(error) => {
             redact.redact_string(&mut error.message);

@@ -29,7 +29,7 @@ impl Cx {
             class: tool.spec().effect,
             unsure: false,
             policy_revision: permit.revision().map(Box::from),
-            approvals: answered_by_people(&before.answers),
+            approvals: answered_by_people(&before.answers, permit.revision()),
         };
         loop {
             let begun = match journal.begin(Effect::Tool(Box::new(effect.clone()))).await {
@@ -68,8 +68,13 @@ impl Cx {
 }
 
 /// The questions that people have answered; that children have ended is nobody's word.
-fn answered_by_people(answers: &[Answer]) -> Vec<ApprovalId> {
-    let by_people = |answer: &&Answer| answer.request.hint.as_deref() != Some(WAIT_HINT);
+/// What was answered under a policy that no longer counts was asked again.
+fn answered_by_people(answers: &[Answer], revision: Option<&str>) -> Vec<ApprovalId> {
+    let by_people = |answer: &&Answer| {
+        let asked_by = answer.request.policy_revision.as_deref();
+        answer.request.hint.as_deref() != Some(WAIT_HINT)
+            && (asked_by.is_none() || asked_by == revision)
+    };
     answers.iter().filter(by_people).map(|answer| answer.request.id).collect()
 }
 

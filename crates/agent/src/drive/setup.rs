@@ -48,6 +48,8 @@ pub(crate) struct Cx {
     /// The agent's tools and those of this run.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) hooks: Hooks,
+    /// What the agent, the run's own agent and the agents above it ask for.
+    pub(crate) shared_guard: Guard,
     guard: OnceCell<Guard>,
     pub(crate) on_approval: OnApproval,
     pub(crate) deps: Deps,
@@ -103,9 +105,14 @@ pub(crate) fn input_text(begin: &Begin) -> String {
 }
 
 impl Cx {
+    /// Where the run comes from; a run below comes from where the one above does.
+    pub(crate) fn origin(&self) -> &Origin {
+        self.options.above.as_ref().map_or(&self.options.origin, |above| &above.origin)
+    }
+
     /// The guard of this run: what counts for it is read once, before its first call.
     pub(crate) async fn guard(&self) -> &Guard {
-        let shared = &self.core.guard;
+        let shared = &self.shared_guard;
         if !shared.is_governed() {
             return shared;
         }
@@ -114,7 +121,7 @@ impl Cx {
                 shared.for_run(Origin {
                     agent: self.core.name.to_string(),
                     run: Some(self.run_id),
-                    ..self.options.origin.clone()
+                    ..self.origin().clone()
                 })
             })
             .await

@@ -14,6 +14,7 @@ use super::ask::Outside;
 use super::setup::Cx;
 use super::span;
 use super::toolbox::Toolbox;
+use crate::approval::OnApproval;
 use crate::hook::{Gate, ToolFailure};
 use crate::journal::JournalError;
 use crate::run::{Answer, CallTicket, answer_to};
@@ -117,6 +118,7 @@ impl Cx {
         // What was approved under another policy is asked again.
         let approved = answers.iter().any(|Answer { request, decision }| {
             *decision == ApprovalDecision::Approve
+                && request.call == *call
                 && request.hint.is_none()
                 && request.payload.is_none()
                 && request.policy_revision.as_deref() == guard.revision()
@@ -131,6 +133,13 @@ impl Cx {
                     "it needs {} approvals of people whom a policy names, and they cannot be asked here",
                     asked.needed.required
                 ))
+            }
+            Verdict::Ask(asked)
+                if asked.revision.is_some() && matches!(self.on_approval, OnApproval::Approve) =>
+            {
+                Cleared::Refused(
+                    "a policy wants a person to approve it, and nobody is asked here".to_owned(),
+                )
             }
             Verdict::Ask(asked) => {
                 match Box::pin(self.ask_person(call, None, None, asked.revision)).await {

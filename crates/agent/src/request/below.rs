@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::{Limits, RunId};
+use provost_tool::{Guard, Origin};
 use tokio_util::sync::CancellationToken;
 
 use super::{Begin, Parent, Reader, RunBuilder, RunOptions};
@@ -32,6 +33,10 @@ pub(crate) struct Above {
     pub(crate) call_id: Arc<str>,
     /// What the model above calls it.
     pub(crate) label: Option<Arc<str>>,
+    /// What governs the run above.
+    pub(crate) guard: Guard,
+    /// Where the run above comes from.
+    pub(crate) origin: Origin,
 }
 
 /// What is said of one run below.
@@ -85,6 +90,8 @@ impl RunBuilder {
                 queue: Arc::clone(&parent.queue),
                 call_id,
                 label: label.map(Into::into),
+                guard: parent.shared_guard.clone(),
+                origin: parent.origin().clone(),
             }),
             seat,
             parent: Some(below.parent),

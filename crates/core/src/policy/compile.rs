@@ -89,14 +89,25 @@ impl Governance {
             models: Vec::new(),
             tokens_max: None,
         };
-        for permission in permissions.into_iter().filter(|one| ours(&one.namespace)) {
-            governance.add_rule(permission.normalised()?);
+        for permission in permissions {
+            // Without a namespace it belongs to the usual one, and must not vanish.
+            if permission.namespace.trim().is_empty() || ours(&permission.namespace) {
+                let permission = permission.normalised()?;
+                if ours(&permission.namespace) {
+                    governance.add_rule(permission);
+                }
+            }
         }
         for rules in governance.rules.values_mut().flat_map(HashMap::values_mut) {
             rules.sort_by(|one, two| one.name.cmp(&two.name));
         }
-        for policy in policies.into_iter().filter(|policy| ours(&policy.namespace)) {
-            governance.add_policy(policy.normalised()?);
+        for policy in policies {
+            if policy.namespace.trim().is_empty() || ours(&policy.namespace) {
+                let policy = policy.normalised()?;
+                if ours(&policy.namespace) {
+                    governance.add_policy(policy);
+                }
+            }
         }
         Ok(governance)
     }

@@ -176,7 +176,7 @@ pub struct ToolResource {
     /// Labels for policies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// What it does to the world; by its risk if nothing is said.
+    /// What it does to the world; if nothing is said it writes, unless it is pure and of little risk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operation_classes: Vec<OperationClass>,
     /// How much harm it can do.
@@ -381,14 +381,15 @@ impl ToolResource {
         }
     }
 
-    /// What it does to the world: as declared, else by its risk.
+    /// What it does to the world: as declared, else by its risk and by what repeating it does.
     pub fn operations(&self) -> Vec<OperationClass> {
         if !self.operation_classes.is_empty() {
             return self.operation_classes.clone();
         }
-        match self.risk_level {
-            RiskLevel::High | RiskLevel::Critical => vec![OperationClass::Write],
-            RiskLevel::Low | RiskLevel::Medium => vec![OperationClass::Read],
+        // A tool of which nothing is known is one that writes: only then does silence deny it.
+        match (self.risk_level, self.effect) {
+            (RiskLevel::Low | RiskLevel::Medium, EffectClass::Pure) => vec![OperationClass::Read],
+            _ => vec![OperationClass::Write],
         }
     }
 

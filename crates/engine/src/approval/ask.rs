@@ -140,6 +140,8 @@ fn store(
     question: Question,
 ) -> Result<(), EngineError> {
     let Question { kind, plan, step, fallback, asked } = question;
+    // Where a policy asks, silence is no.
+    let fallback = if request.policy_revision.is_some() { Fallback::Deny } else { fallback };
     let now = tx.now();
     let expires = now.after(kind.expiry(policy(run)?.interactive, asked));
     let row = ApprovalRow {

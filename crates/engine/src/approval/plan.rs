@@ -47,6 +47,8 @@ pub(super) fn call_key(run: &RunRow, request: &ApprovalRequest) -> String {
     plan_hash(&json!({
         "agent": run.agent, "tool": request.call.name, "arguments": arguments(&request.call),
         "hint": request.hint, "payload": request.payload,
+        // A yes does not outlive the policy that asked for it.
+        "policy_revision": request.policy_revision,
     }))
 }
 

@@ -154,14 +154,27 @@ impl Births {
         for ask in &self.asks {
             let (id, _) = child_ids_of_call(self.lease.run, &self.key, ask.index);
             let Some(row) = run::get(tx, id)? else { return Ok(None) };
+            self.check_ours(&row)?;
             rows.push(row);
         }
         Ok(Some(rows))
     }
 
+    /// A caller may choose the id of a run: what has the id of a child and another parent is none.
+    fn check_ours(&self, row: &RunRow) -> Result<(), EngineError> {
+        if row.parent_run_id == Some(self.lease.run) {
+            return Ok(());
+        }
+        Err(EngineError::not_found("run", row.id))
+    }
+
     /// Makes those that were not made before.
     pub(super) fn create(&self, tx: &mut Tx<'_>) -> Result<Vec<RunRow>, EngineError> {
         let mut parent = held(tx, &self.lease)?;
+        if parent.cancel_requested.is_some() {
+            let problem = "the run is being cancelled";
+            return Err(WorkError::invalid("run", problem, "start nothing more").into());
+        }
         if let Some(max) = self.depth_max
             && self.depth >= max
         {
@@ -176,7 +189,9 @@ impl Births {
         for (place, ask) in self.asks.iter().enumerate() {
             let (id, task) = child_ids_of_call(self.lease.run, &self.key, ask.index);
             if run::is_known(tx, id)? {
-                rows.extend(run::get(tx, id)?);
+                let row = run::get(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
+                self.check_ours(&row)?;
+                rows.push(row);
                 continue;
             }
             let birth = Some(self.birth(ask, &mut labels));

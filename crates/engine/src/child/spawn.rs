@@ -114,6 +114,10 @@ impl Spawning {
     fn create(&self, tx: &mut Tx<'_>) -> Result<Child, EngineError> {
         let id = child_run_id(self.lease.run, self.step);
         if let Some(known) = run::get(tx, id)? {
+            // A caller may choose the id of a run: what has another parent is no child of ours.
+            if known.parent_run_id != Some(self.lease.run) {
+                return Err(EngineError::not_found("run", id));
+            }
             return Ok(Child { run: id, task: known.task_id, session: known.session_id });
         }
         let parent = run::get(tx, self.lease.run)?;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use provost_core::Secret;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession,
-    ClientCredentialsConfig, CredentialStore, ScopeUpgradeConfig, StoredCredentials,
-    WWWAuthenticateParams,
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest,
+    AuthorizationSession, ClientCredentialsConfig, CredentialStore, ScopeUpgradeConfig,
+    StoredCredentials, WWWAuthenticateParams,
 };
 use tokio::sync::Mutex;
 
@@ -63,6 +63,7 @@ impl OAuthSession {
             .resolve_metadata_from_challenge(Some(challenge))
             .await
             .map_err(|error| told(&error))?;
+        self.check_issuer(&resolution.metadata)?;
         manager.set_metadata(resolution.metadata);
         if let Identity::Program { id, secret } = &self.oauth.identity {
             return self.as_program(manager, id, secret).await;
@@ -124,6 +125,26 @@ impl OAuthSession {
             *held = Some(manager);
         }
         held.as_mut().ok_or_else(|| "the authorization is not ready".to_owned())
+    }
+
+    /// Our secret goes to whom it is for, and not to whomever a server names.
+    fn check_issuer(&self, metadata: &AuthorizationMetadata) -> Result<(), String> {
+        let has_secret = match &self.oauth.identity {
+            Identity::Program { .. } => true,
+            Identity::Registered { secret, .. } => secret.is_some(),
+            Identity::Dynamic => false,
+        };
+        if !has_secret || self.oauth.trust_server {
+            return Ok(());
+        }
+        let origin = |text: &str| provost_net::Url::parse(text).ok().map(|url| url.origin());
+        let wanted = self.oauth.issuer.as_deref();
+        let named = wanted.is_none_or(|wanted| metadata.issuer.as_deref() == Some(wanted));
+        let token_origin = origin(&metadata.token_endpoint);
+        if named && token_origin.is_some() && token_origin == origin(wanted.unwrap_or(&self.url)) {
+            return Ok(());
+        }
+        Err("the server names an authorization server that our secret is not for: give its address with `.issuer(..)`".to_owned())
     }
 
     fn request(&self) -> AuthorizationRequest {

@@ -111,6 +111,18 @@ async fn a_server_that_refuses_every_token_is_not_asked_for_ever() {
 }
 
 #[tokio::test]
+async fn a_secret_goes_to_nobody_but_whom_it_is_for() {
+    let (url, seen) = serve().await;
+    let pool = McpPool::new();
+    let oauth = OAuth::program("reports", "its secret").issuer("https://login.example.com");
+    let server = McpServer::http("vault", url).oauth(oauth);
+    let refused = pool.toolset(server).unwrap().connect().await.unwrap_err();
+    assert!(refused.to_string().contains("not for"), "{refused}");
+    assert_eq!(seen.tokens.load(Ordering::SeqCst), 0);
+    pool.close().await;
+}
+
+#[tokio::test]
 async fn a_header_and_oauth_do_not_go_together() {
     let server = McpServer::http("vault", "https://example.com/mcp")
         .header("authorization", "Bearer 1")

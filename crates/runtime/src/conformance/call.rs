@@ -19,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 use super::check::{self, Expected};
 use super::{Scene, Stage};
 
+/// Where the tools of the suite belong.
+const NAMESPACE: &str = "default";
+
 /// How long one attempt may take where nothing else is said.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 /// How long is waited for what must happen soon.
@@ -51,6 +54,7 @@ impl<'a> Play<'a> {
         let request = ToolRequest {
             request_id: format!("conformance-{}-{scene:?}", stage.name()),
             tool: RequestTool { name: tool.name.clone(), ..Default::default() },
+            namespace: NAMESPACE.to_owned(),
             agent: "conformance".to_owned(),
             input_raw: stage.arguments(scene, "grüezi").to_string(),
             trace: TraceIds {
@@ -91,7 +95,8 @@ impl<'a> Play<'a> {
             authenticator: self.authenticator,
             env: Env::system(),
         };
-        let tool = GovernedTool::new(self.tool, "", host).map_err(|error| error.to_string())?;
+        let tool =
+            GovernedTool::new(self.tool, NAMESPACE, host).map_err(|error| error.to_string())?;
         let tools = [Arc::new(tool) as Arc<dyn Tool>];
         let executor = ContractExecutor::new(self.guard, tools, Env::system());
         let response = executor.execute(self.request.clone(), self.cancel).await;

@@ -57,7 +57,7 @@ fn tool(name: &str) -> ToolResource {
 fn runtime(program: Program) -> McpRuntime {
     let allowed = CommandAllowList::of([program.command.clone()]);
     let mut runtime = McpRuntime::new(McpPool::new(), allowed);
-    runtime.add_program("server", program).unwrap();
+    runtime.add_program("default", "server", program).unwrap();
     runtime
 }
 
@@ -112,13 +112,15 @@ pub(crate) fn everything() -> Option<McpStage> {
 #[test]
 fn no_program_is_started_that_was_not_allowed() {
     let mut runtime = McpRuntime::new(McpPool::new(), CommandAllowList::default());
-    let fault = runtime.add_program("server", Program::new("/bin/sh")).unwrap_err();
+    let fault = runtime.add_program("default", "server", Program::new("/bin/sh")).unwrap_err();
     assert_eq!(fault.code, ToolCode::PermissionDenied);
     let mut runtime = McpRuntime::new(McpPool::new(), CommandAllowList::of(["/usr/bin/node"]));
     for command in ["node", "/usr/bin/../bin/node", "/usr/bin/node ", "/usr/bin/node;sh", ""] {
-        assert!(runtime.add_program("server", Program::new(command)).is_err(), "{command}");
+        assert!(
+            runtime.add_program("default", "server", Program::new(command)).is_err(),
+            "{command}"
+        );
     }
-    assert_eq!(runtime.check(&tool("echo")).unwrap_err().code, ToolCode::UnsupportedTool);
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ pub(crate) fn attempt(tool: &ToolResource, arguments: Value, timeout: Duration) 
             trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
             span_id: "b7ad6b7169203331".to_owned(),
         },
+        namespace: "default".to_owned(),
         ..ToolRequest::default()
     };
     Attempt {

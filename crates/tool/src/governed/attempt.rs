@@ -55,18 +55,19 @@ impl GovernedCall {
 
     async fn after(&self, fault: &ToolFault, attempt: u32, evicted: &mut bool) -> Next {
         let refused = matches!(fault.code, ToolCode::AuthInvalid | ToolCode::AuthExpired);
-        if let (true, false, Some(auth)) = (refused, *evicted, &self.resource.auth) {
-            *evicted = self.host.authenticator.evict(&self.namespace, auth).await;
-            // The other side looked at the credential and did nothing, so this is no repetition.
-            return if *evicted { Next::Again(Duration::ZERO) } else { Next::Stop };
-        }
-        let retry = &self.resource.runtime.retry;
-        let attempts_max = retry.max_attempts.saturating_add(u32::from(*evicted));
         let unknown = fault.details.get(OUTCOME_DETAIL).is_some_and(|word| word == OUTCOME_UNKNOWN);
         let repeatable = matches!(
             self.resource.effect,
             EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed
         );
+        if let (true, false, Some(auth)) = (refused, *evicted, &self.resource.auth) {
+            *evicted = self.host.authenticator.evict(&self.namespace, auth).await;
+            // Who looked at the credential and did nothing can be asked again. Who had begun cannot, unless repeating is harmless.
+            let again = *evicted && (!unknown || repeatable);
+            return if again { Next::Again(Duration::ZERO) } else { Next::Stop };
+        }
+        let retry = &self.resource.runtime.retry;
+        let attempts_max = retry.max_attempts.saturating_add(u32::from(*evicted));
         if !fault.retryable || attempt >= attempts_max || (unknown && !repeatable) {
             return Next::Stop;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::contract::{ToolCode, ToolFault, ToolRequest, ToolResponse};
+use provost_core::contract::{OPERATION_INVOKE, ToolCode, ToolFault, ToolRequest, ToolResponse};
 use provost_core::work::{EffectKey, sha256_hex};
 use provost_core::{ApprovalDecision, Env, RunId, ToolCall};
 use serde_json::Value;
@@ -80,6 +80,11 @@ impl ContractExecutor {
             let message = format!("there is no tool `{}`", request.tool.name);
             ToolFault::new(ToolCode::UnsupportedTool, message)
         })?;
+        // Rules are about what a tool does when it is invoked; another word must not lead around them.
+        if request.tool.operation != OPERATION_INVOKE {
+            let message = format!("tool `{}` has no operation but `invoke`", request.tool.name);
+            return Err(ToolFault::new(ToolCode::InvalidInput, message));
+        }
         let run: RunId = self.env.id();
         let guard = self.guard.for_run(origin(request, run)).await;
         let call = ToolCall {

@@ -172,7 +172,8 @@ async fn the_same_rules_count_and_a_denial_is_a_status() {
     let mut preview = request("echo", "x");
     preview.tool.operation = " Preview ".to_owned();
     let response = executor.execute(preview, CancellationToken::new()).await;
-    assert_eq!(response.status, ToolStatus::Ok, "the action chooses the rules");
+    let code = response.error.unwrap().code;
+    assert_eq!(code, "invalid_input", "another word must not lead around the rules");
     let stranger = ToolRequest { agent: "boss".to_owned(), ..request("echo", "x") };
     let response = executor.execute(stranger, CancellationToken::new()).await;
     assert!(response.error.unwrap().message.contains("governance could not be read"));

@@ -108,6 +108,14 @@ impl Parts {
             deps: deps.clone(),
             state: state.clone(),
         };
+        // Nobody gets rid of what governs a run by handing it over or starting another one.
+        let mut guard = core.guard.clone();
+        if !is_root {
+            guard = guard.within(&root.guard);
+        }
+        if let Some(above) = &options.above {
+            guard = guard.within(&above.guard);
+        }
         // What the run gives in place of its agent's is not meant for other agents.
         let model = options.model.clone().filter(|_| is_root);
         let settings = options.settings.clone().filter(|_| is_root);
@@ -122,6 +130,7 @@ impl Parts {
             settings: settings.unwrap_or_else(|| core.settings.clone()),
             tools: core.tools.iter().chain(&options.tools).cloned().collect(),
             hooks: Hooks::new(hooks, hook_cx, root.env.clone()),
+            shared_guard: guard,
             guard: OnceCell::new(),
             on_approval: match on_approval.unwrap_or_default() {
                 // Nobody reads the events of this run, so nobody can answer them.

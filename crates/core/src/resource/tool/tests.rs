@@ -15,8 +15,10 @@ fn what_is_not_said_gets_its_default() {
     assert_eq!(tool.runtime.timeout.0, Duration::from_secs(30));
     assert_eq!(tool.runtime.retry.max_attempts, 1);
     assert_eq!(tool.isolation(), IsolationMode::None);
-    assert_eq!(tool.operations(), [OperationClass::Read]);
+    assert_eq!(tool.operations(), [OperationClass::Write]);
     assert_eq!(tool.effect, EffectClass::Opaque);
+    let pure = read(json!({"name": "x", "endpoint": "e", "effect": "pure"})).unwrap();
+    assert_eq!(pure.operations(), [OperationClass::Read]);
     let risky = read(json!({"name": "x", "endpoint": "e", "risk_level": "high"})).unwrap();
     assert_eq!(risky.isolation(), IsolationMode::Sandboxed);
     assert_eq!(risky.operations(), [OperationClass::Write]);
