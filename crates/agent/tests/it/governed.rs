@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::future::BoxFuture;
-use provost_agent::{Agent, OnApproval, Outcome};
+use provost_agent::{Agent, HandOffTo, OnApproval, Outcome};
 use provost_core::policy::{Governance, GovernanceParts, Subject};
 use provost_core::resource::ToolPermission;
 use provost_core::{ApprovalDecision, Env};
@@ -98,5 +98,27 @@ async fn an_approval_is_good_for_the_policy_that_asked() {
         assert_eq!(paid.load(Ordering::SeqCst), times, "revision {revision}");
         let asked_again = matches!(resumed.unwrap(), Outcome::Suspended(_));
         assert_eq!(asked_again, revision == "2");
+    }
+}
+
+#[tokio::test]
+async fn handing_over_does_not_get_rid_of_a_policy() {
+    for (rule, times) in [("deny", 0), ("allow", 1)] {
+        let paid = Arc::new(AtomicU32::new(0));
+        let clerk_model = ScriptedModel::new().turn(call("pay", json!({}))).turn(text("done"));
+        // Nobody governs this one by itself.
+        let clerk = Agent::builder("cashier", clerk_model).tool(pay(&paid)).build().unwrap();
+        let hands_over = ScriptedModel::new().turn(call("transfer_to_cashier", json!({})));
+        let oversight = Oversight {
+            governor: Some(Arc::new(House { revision: "1", rule: Some(rule) })),
+            ..Oversight::default()
+        };
+        let lead = Agent::builder("lead", hands_over)
+            .hand_off(&clerk, HandOffTo::new("pays"))
+            .oversight(oversight)
+            .build()
+            .unwrap();
+        let _ended = lead.run("pay").await;
+        assert_eq!(paid.load(Ordering::SeqCst), times, "{rule}");
     }
 }

@@ -247,3 +247,27 @@ fn a_run_that_is_killed_at_any_place_is_taken_up_and_its_note_is_there_once() {
         assert_eq!(check.code, 0, "{place} {check:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_reads_the_files_of_its_workspace_and_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("milk.txt"), "two litres").unwrap();
+    let replies = [
+        Reply::call("c1", "read", &json!({ "path": "milk.txt" })),
+        Reply::call("c2", "read", &json!({ "path": "../../etc/passwd" })),
+        Reply::call("c3", "write", &json!({ "path": "milk.txt", "content": "none" })),
+        Reply::text("Read."),
+    ];
+    let stage = Stage::new(replies).await;
+    let ran = stage
+        .run(&["run", "read", "--yes", "--workspace", &dir.path().display().to_string()])
+        .await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let said = stage.asked().last().unwrap().to_string();
+    assert!(said.contains("two litres") && !said.contains("root:"), "{said}");
+    // Without `--write` there is no such tool.
+    let kept = std::fs::read_to_string(dir.path().join("milk.txt")).unwrap();
+    assert_eq!(kept, "two litres");
+    let missing = stage.run(&["run", "hi", "--workspace", "/nowhere/at/all"]).await;
+    assert!(missing.code != 0 && missing.err.contains("--workspace"), "{missing:?}");
+}
