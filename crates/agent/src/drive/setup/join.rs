@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use provost_core::RunId;
-use provost_tool::State;
+use provost_tool::{Guard, State};
 use tokio::sync::OnceCell;
 
 use super::Cx;
@@ -75,7 +75,7 @@ impl Parts {
 
     fn joined(self, children: Option<ChildHost>) -> Cx {
         let is_root = Arc::ptr_eq(&self.root, &self.core);
-        let hooks = self.hooks();
+        let (hooks, guard) = (self.hooks(), self.guard());
         let Self {
             root,
             core,
@@ -108,14 +108,6 @@ impl Parts {
             deps: deps.clone(),
             state: state.clone(),
         };
-        // Nobody gets rid of what governs a run by handing it over or starting another one.
-        let mut guard = core.guard.clone();
-        if !is_root {
-            guard = guard.within(&root.guard);
-        }
-        if let Some(above) = &options.above {
-            guard = guard.within(&above.guard);
-        }
         // What the run gives in place of its agent's is not meant for other agents.
         let model = options.model.clone().filter(|_| is_root);
         let settings = options.settings.clone().filter(|_| is_root);
@@ -164,6 +156,19 @@ impl Parts {
             team.open(self.run_id, family.mailbox.as_ref(), &self.state, &self.root.env)
         };
         given.or_else(|| family.team.as_ref().map(open))
+    }
+
+    /// What the agent asks of calls, and everybody above it: nobody gets rid of what governs a run by handing it over or
+    /// starting another one.
+    fn guard(&self) -> Guard {
+        let mut guard = self.core.guard.clone();
+        if !Arc::ptr_eq(&self.root, &self.core) {
+            guard = guard.within(&self.root.guard);
+        }
+        match &self.options.above {
+            Some(above) => guard.within(&above.guard),
+            None => guard,
+        }
     }
 
     /// The hooks of the run, in the order they are asked.
