@@ -207,6 +207,9 @@ impl Attendant {
             }
             ("retry_scheduled" | "worker_lost" | "interrupted" | "parked", _) => {
                 self.end_line()?;
+                // The turn is told from its beginning: what was said of it stands in another line.
+                self.said.clear();
+                self.heard.clear();
                 self.show.output.dim(&format!("· {}", summary(event)));
             }
             _ => {}
