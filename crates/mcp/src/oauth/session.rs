@@ -18,7 +18,7 @@ use super::{Identity, OAuth, TokenStore};
 /// How long a person may take.
 const PERSON_TIMEOUT: Duration = Duration::from_secs(300);
 /// How often a connection may ask for more scopes.
-const UPGRADES_MAX: u32 = 2;
+const UPGRADES_MAX: u32 = 1;
 
 /// Who we are to one server. Callers share it; whoever comes while another is at it waits and takes what came of it.
 pub(crate) struct OAuthSession {
