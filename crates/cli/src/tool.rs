@@ -1,13 +1,11 @@
 //! The tools of the terminal's agent: small, useful without any set-up, and one that needs a person's consent.
 
-mod calculator;
-mod clock;
 mod note;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use provost_builtin::{Access, Workspace, workspace_tools};
+use provost_builtin::{Access, Workspace, calculator, clock_of, workspace_tools};
 use provost_core::{Env, ErrorKind};
 use provost_tool::{SpecError, Tool};
 use serde::{Deserialize, Serialize};
@@ -21,8 +19,8 @@ pub(crate) const NOTES_DIR_DEFAULT: &str = "notes";
 pub(crate) fn all(env: &Env, notes_dir: PathBuf) -> Result<Vec<Arc<dyn Tool>>, Problem> {
     let build = || -> Result<Vec<Arc<dyn Tool>>, SpecError> {
         Ok(vec![
-            Arc::new(clock::tool(env.clone())?),
-            Arc::new(calculator::tool()?),
+            Arc::new(clock_of(env.clone())?),
+            Arc::new(calculator()?),
             Arc::new(note::tool(notes_dir)?),
         ])
     };

@@ -14,4 +14,3 @@ mod attack;
 mod leave;
 mod peer;
 mod pool;
-mod speed;
