@@ -170,6 +170,14 @@ id_type!(
     ApprovalId, "appr"
 );
 id_type!(
+    /// A record of who did what.
+    AuditId, "aud"
+);
+id_type!(
+    /// A record of what was used.
+    MeterId, "met"
+);
+id_type!(
     /// A message on its way into a task: a follow-up, a steering word, an answer.
     InputId, "inp"
 );

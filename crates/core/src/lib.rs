@@ -33,7 +33,7 @@ pub use event::{
     HandOff, LimitKind, LimitReached, RunSummary, TeamMessage, Teammate,
 };
 pub use id::{
-    ApprovalId, DeliveryId, ExecutionId, IdError, InputId, MemoryId, MessageId, RunId, SessionId,
+    ApprovalId, AuditId, DeliveryId, ExecutionId, IdError, InputId, MemoryId, MessageId, MeterId, RunId, SessionId,
     TaskId, TokenId, TypedId, WebhookId, WebhookPostId, WorkerId,
 };
 pub use limits::Limits;

@@ -2,14 +2,20 @@
 //!
 //! A manifest is read strictly: an unknown field is an error with its place, and what is not said gets its default here.
 
+mod agent;
 mod agent_policy;
+mod manifest;
+mod mcp_server;
 mod permission;
 mod role;
 mod span;
 mod text;
 mod tool;
 
+pub use agent::{AgentResource, EVERY_TOOL};
 pub use agent_policy::AgentPolicy;
+pub use manifest::{API_VERSION, DeclaredTool, Resource};
+pub use mcp_server::{McpFilter, McpServerResource, McpTransport, McpVariable};
 pub use permission::{
     ApplyMode, Approvers, MatchMode, OperationMatch, OperationRule, OperationVerdict,
     ToolPermission,

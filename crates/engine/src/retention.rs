@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use provost_core::{MessageId, TaskId, Timestamp};
 use provost_failpoint::failpoint;
-use provost_store::row::{boot, idem, message as message_row, retention, run, task};
+use provost_store::row::{audit, boot, idem, meter, message as message_row, retention, run, task};
 use provost_store::{Body, Tx};
 
 use crate::engine::{Engine, Shared};
@@ -28,11 +28,18 @@ pub struct Retention {
     pub events: Option<Duration>,
     /// Questions, after they were settled and their run has ended.
     pub approvals: Option<Duration>,
+    /// Records of who did what and of what was used.
+    pub records: Option<Duration>,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { runs: Some(90 * DAY), events: Some(30 * DAY), approvals: Some(30 * DAY) }
+        Self {
+            runs: Some(90 * DAY),
+            events: Some(30 * DAY),
+            approvals: Some(30 * DAY),
+            records: Some(90 * DAY),
+        }
     }
 }
 
@@ -45,6 +52,8 @@ pub struct Removed {
     pub events: u64,
     /// Questions.
     pub approvals: u64,
+    /// Records of who did what and of what was used.
+    pub records: u64,
     /// Answers under callers' keys.
     pub keys: u64,
     /// Messages that nothing named any more.
@@ -67,7 +76,7 @@ pub(crate) async fn keep_up(shared: &Shared) -> Result<(), EngineError> {
 }
 
 async fn remove_old(shared: &Shared) -> Result<Removed, EngineError> {
-    let Retention { runs, events, approvals } = shared.options.retention;
+    let Retention { runs, events, approvals, records } = shared.options.retention;
     let mut removed = Removed::default();
     if let Some(kept) = runs {
         removed.tasks = remove_tasks(shared, kept).await?;
@@ -80,6 +89,12 @@ async fn remove_old(shared: &Shared) -> Result<Removed, EngineError> {
             Ok(retention::remove_approvals(tx, before, BATCH)?)
         };
         removed.approvals = in_batches(shared, kept, batch).await?;
+    }
+    if let Some(kept) = records {
+        let audited = |tx: &mut Tx<'_>, before| Ok(audit::remove_before(tx, before, BATCH)?);
+        let metered = |tx: &mut Tx<'_>, before| Ok(meter::remove_before(tx, before, BATCH)?);
+        removed.records = in_batches(shared, kept, audited).await?;
+        removed.records += in_batches(shared, kept, metered).await?;
     }
     let expired = |tx: &mut Tx<'_>, _: Timestamp| Ok(idem::expire(tx, BATCH)?);
     removed.keys = in_batches(shared, Duration::ZERO, expired).await?;

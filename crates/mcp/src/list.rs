@@ -211,6 +211,9 @@ fn loose_page(server: &str, mut result: Value) -> Result<Page, Error> {
 /// Those that models can be offered.
 fn usable(link: &Arc<Link>, offered: Vec<Offered>) -> Vec<Arc<Offer>> {
     let server = &link.server.name;
+    let only = &link.server.only;
+    let wanted = |tool: &Offered| only.is_empty() || only.iter().any(|name| *name == tool.name);
+    let offered: Vec<Offered> = offered.into_iter().filter(wanted).collect();
     let raw: Vec<&str> = offered.iter().map(|tool| tool.name.as_ref()).collect();
     let names = public_names(server, &raw);
     let mut offers = Vec::with_capacity(offered.len());

@@ -61,6 +61,8 @@ pub struct McpServer {
     pub(crate) trust_annotations: bool,
     pub(crate) era: Era,
     pub(crate) elicitation: Elicitation,
+    /// The tools that are offered, by their names at the server; nothing named means all.
+    pub(crate) only: Vec<String>,
 }
 
 /// How a server is reached.
@@ -126,7 +128,15 @@ impl McpServer {
             trust_annotations: false,
             era: Era::Auto,
             elicitation: Elicitation::Decline,
+            only: Vec::new(),
         }
+    }
+
+    /// Offers these of its tools and no others; none named means all of them.
+    #[must_use]
+    pub fn only<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
+        self.only = tools.into_iter().map(Into::into).collect();
+        self
     }
 
     /// Adds an argument of the program. Means nothing for HTTP.

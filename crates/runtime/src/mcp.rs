@@ -47,8 +47,19 @@ impl McpRuntime {
         name: &str,
         program: Program,
     ) -> Result<(), ToolFault> {
+        self.add_program_with(namespace, name, program, |server| server)
+    }
+
+    /// The same; `configure` adds times and names the tools that are offered.
+    pub fn add_program_with(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        program: Program,
+        configure: impl FnOnce(McpServer) -> McpServer,
+    ) -> Result<(), ToolFault> {
         self.allowed.check(&program.command)?;
-        self.add(namespace, name, program.server(name))
+        self.add(namespace, name, configure(program.server(name)))
     }
 
     /// Makes an address that speaks streamable HTTP known under its name in a namespace. `configure` adds headers and times.
@@ -69,6 +80,11 @@ impl McpRuntime {
             self.pool.toolset(server).map_err(|error| fault::definition(error.to_string()))?;
         self.servers.insert((namespace.to_owned(), name.to_owned()), tools);
         Ok(())
+    }
+
+    /// The tools of a server, for agents that get all of them.
+    pub fn tools(&self, namespace: &str, name: &str) -> Option<McpTools> {
+        self.servers.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
     fn named(tool: &ToolResource) -> Result<McpRef, ToolFault> {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::ops::ControlFlow;
 
 use provost_core::{
-    ApprovalId, DeliveryId, ExecutionId, InputId, MessageId, RunId, TaskId, Timestamp, TokenId,
+    ApprovalId, AuditId, DeliveryId, ExecutionId, InputId, MessageId, MeterId, RunId, TaskId, Timestamp, TokenId,
     WebhookId, WebhookPostId, WorkerId,
 };
 
@@ -261,7 +261,9 @@ text_columns!(
     ApprovalId,
     DeliveryId,
     ExecutionId,
+    AuditId,
     InputId,
+    MeterId,
     MessageId,
     RunId,
     TaskId,

@@ -461,7 +461,7 @@ impl ToolResource {
 }
 
 impl ToolAuth {
-    fn normalised(mut self) -> Result<Self, ResourceError> {
+    pub(super) fn normalised(mut self) -> Result<Self, ResourceError> {
         self.secret_ref = self.secret_ref.trim().to_owned();
         self.scopes = self
             .scopes

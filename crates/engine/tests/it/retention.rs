@@ -103,7 +103,7 @@ async fn events_and_questions_go_before_their_runs_but_the_end_stays() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_keeps_everything_keeps_everything() {
     let house = House::new(vec![scripted::text("hello")]).await;
-    let retention = Retention { runs: None, events: None, approvals: None };
+    let retention = Retention { runs: None, events: None, approvals: None, records: None };
     let node = house.node(EngineOptions { retention, ..quick() });
     let _worker = node.start().await.unwrap();
     let accepted = house.say("chat", "go").await;

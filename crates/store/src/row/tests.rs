@@ -63,10 +63,12 @@ macro_rules! sample_ids {
 }
 sample_ids!(
     ApprovalId,
+    AuditId,
     DeliveryId,
     ExecutionId,
     InputId,
     MessageId,
+    MeterId,
     RunId,
     TaskId,
     TokenId,
@@ -135,9 +137,9 @@ fn every_table_has_a_struct_that_fits() {
         tx.execute("PRAGMA defer_foreign_keys = ON", params![])?;
         check_all!(tx:
             agent::AgentRow, approval::ApprovalRow,
-            approval_grant::ApprovalGrantRow, attempt::AttemptRow, blob::BlobRow, boot::BootRow,
+            approval_grant::ApprovalGrantRow, attempt::AttemptRow, audit::AuditRow, blob::BlobRow, boot::BootRow,
             budget::BudgetRow, ceiling::CeilingRow, delivery::DeliveryRow, exec_class::ExecClassRow,
-            idem::IdemRow, input::InputRow, message::MessageRow, meta::MetaRow, outbox::OutboxRow,
+            idem::IdemRow, input::InputRow, message::MessageRow, meta::MetaRow, meter::MeterRow, outbox::OutboxRow,
             run::RunRow, run_event::RunEventRow, run_snapshot::RunSnapshotRow, run_step::RunStepRow,
             schedule::ScheduleRow, secret::SecretRow, session::SessionRow, session_entry::SessionEntryRow, task::TaskRow,
             team::TeamRow, timer::TimerRow, token::TokenRow, webhook::WebhookRow, webhook_post::WebhookPostRow,

@@ -1,0 +1,290 @@
+//! The envelope of a resource: version, kind, metadata, spec.
+//!
+//! Names may be written as `snake_case` or as `camelCase`. Whatever is not known is an error with its place: a rule that was
+//! mistyped must not be a rule that is missing.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::text::{named, namespace, refusal};
+use super::{
+    AgentPolicy, AgentResource, AgentRole, McpServerResource, ResourceError, ToolPermission,
+    ToolResource,
+};
+
+/// The version that manifests are written in.
+pub const API_VERSION: &str = "provost.dev/v1";
+/// Versions of other systems whose manifests mean the same.
+const API_VERSIONS_READ: [&str; 2] = [API_VERSION, "orloj.dev/v1"];
+
+/// Blocks of a spec whose own keys may be camelCase; what is inside others belongs to somebody else.
+const BLOCKS: [&str; 9] = [
+    "runtime",
+    "retry",
+    "operation_rules",
+    "approvers",
+    "tool_filter",
+    "http",
+    "grpc",
+    "a2a",
+    "mcp",
+];
+
+/// A tool in its namespace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeclaredTool {
+    /// Where it counts, and nowhere else.
+    pub namespace: String,
+    /// The tool.
+    pub tool: ToolResource,
+}
+
+/// Something that an operator declares, in its normal form.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Resource {
+    /// An agent.
+    Agent(AgentResource),
+    /// Bounds around agents.
+    AgentPolicy(AgentPolicy),
+    /// A name for permissions.
+    AgentRole(AgentRole),
+    /// An MCP server.
+    McpServer(McpServerResource),
+    /// A tool.
+    Tool(Box<DeclaredTool>),
+    /// A rule about a tool.
+    ToolPermission(ToolPermission),
+}
+
+/// The kinds that are read.
+const KINDS: [&str; 6] =
+    ["Agent", "AgentPolicy", "AgentRole", "McpServer", "Tool", "ToolPermission"];
+
+impl Resource {
+    /// Reads a manifest.
+    pub fn read(manifest: Value) -> Result<Self, ResourceError> {
+        let Value::Object(mut manifest) = manifest else {
+            return Err(refusal(
+                "",
+                "it is no mapping",
+                "write `kind`, `metadata` and `spec`",
+            ));
+        };
+        version(manifest.remove("apiVersion").or_else(|| manifest.remove("api_version")))?;
+        let kind = kind(manifest.remove("kind"))?;
+        let (name, namespace) = metadata(manifest.remove("metadata"))?;
+        let spec = match manifest.remove("spec") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(spec)) => spec,
+            Some(_) => return Err(refusal("spec", "it is no mapping", "write its fields below it")),
+        };
+        // What a system says about a resource is not what an operator says.
+        manifest.remove("status");
+        if let Some(unknown) = manifest.keys().next() {
+            let fix = "use `apiVersion`, `kind`, `metadata` and `spec`";
+            return Err(refusal(unknown, "there is no such field", fix));
+        }
+        for own in ["name", "namespace"] {
+            if spec.contains_key(own) {
+                let problem = "it belongs to the metadata";
+                return Err(refusal(&format!("spec.{own}"), problem, "move it there"));
+            }
+        }
+        let mut spec = snake(spec);
+        spec.insert("name".to_owned(), Value::String(name));
+        Self::of(kind, spec, namespace).map_err(|error| placed(error, &["name", "namespace"]))
+    }
+
+    fn of(
+        kind: &str,
+        mut spec: Map<String, Value>,
+        namespace: String,
+    ) -> Result<Self, ResourceError> {
+        if kind == "Tool" {
+            let tool: ToolResource = parse(mcp_reference(spec))?;
+            let tool = tool.normalised()?;
+            return Ok(Self::Tool(Box::new(DeclaredTool { namespace, tool })));
+        }
+        spec.insert("namespace".to_owned(), Value::String(namespace));
+        Ok(match kind {
+            "Agent" => {
+                if let Some(model) = spec.remove("model_ref") {
+                    spec.entry("model").or_insert(model);
+                }
+                Self::Agent(parse::<AgentResource>(spec)?.normalised()?)
+            }
+            "AgentPolicy" => Self::AgentPolicy(parse::<AgentPolicy>(spec)?.normalised()?),
+            "AgentRole" => Self::AgentRole(parse::<AgentRole>(spec)?.normalised()?),
+            "McpServer" => Self::McpServer(parse::<McpServerResource>(spec)?.normalised()?),
+            _ => Self::ToolPermission(parse::<ToolPermission>(spec)?.normalised()?),
+        })
+    }
+
+    /// Its kind.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Agent(_) => "Agent",
+            Self::AgentPolicy(_) => "AgentPolicy",
+            Self::AgentRole(_) => "AgentRole",
+            Self::McpServer(_) => "McpServer",
+            Self::Tool(_) => "Tool",
+            Self::ToolPermission(_) => "ToolPermission",
+        }
+    }
+
+    /// Where it counts.
+    pub fn namespace(&self) -> &str {
+        match self {
+            Self::Agent(agent) => &agent.namespace,
+            Self::AgentPolicy(policy) => &policy.namespace,
+            Self::AgentRole(role) => &role.namespace,
+            Self::McpServer(server) => &server.namespace,
+            Self::Tool(declared) => &declared.namespace,
+            Self::ToolPermission(permission) => &permission.namespace,
+        }
+    }
+
+    /// Its name, one of its kind in its namespace.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Agent(agent) => &agent.name,
+            Self::AgentPolicy(policy) => &policy.name,
+            Self::AgentRole(role) => &role.name,
+            Self::McpServer(server) => &server.name,
+            Self::Tool(declared) => &declared.tool.name,
+            Self::ToolPermission(permission) => &permission.name,
+        }
+    }
+}
+
+fn version(given: Option<Value>) -> Result<(), ResourceError> {
+    match given {
+        None => Ok(()),
+        Some(Value::String(text)) if API_VERSIONS_READ.contains(&text.as_str()) => Ok(()),
+        Some(other) => Err(refusal(
+            "apiVersion",
+            format!("{other} is not known here"),
+            format!("use `{API_VERSION}`"),
+        )),
+    }
+}
+
+fn kind(given: Option<Value>) -> Result<&'static str, ResourceError> {
+    let fix = || format!("use one of {}", KINDS.join(", "));
+    let Some(Value::String(text)) = given else {
+        return Err(refusal("kind", "it is missing", fix()));
+    };
+    let found = KINDS.into_iter().find(|kind| kind.eq_ignore_ascii_case(text.trim()));
+    found.ok_or_else(|| refusal("kind", format!("there is no kind `{text}`"), fix()))
+}
+
+fn metadata(given: Option<Value>) -> Result<(String, String), ResourceError> {
+    let Some(Value::Object(mut given)) = given else {
+        return Err(refusal("metadata", "it is missing", "write `name` below it"));
+    };
+    let mut text = |key: &str| match given.remove(key) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text),
+        Some(_) => Err(refusal(&format!("metadata.{key}"), "it is no text", "write it in quotes")),
+    };
+    let (name, space) = (text("name")?, text("namespace")?);
+    let name = named(&name, "give it a name").map_err(|error| under("metadata", error))?;
+    for key in ["labels", "annotations"] {
+        let texts = |value: &Value| {
+            value.as_object().is_some_and(|map| map.values().all(Value::is_string))
+        };
+        if given.remove(key).is_some_and(|value| !value.is_null() && !texts(&value)) {
+            let path = format!("metadata.{key}");
+            return Err(refusal(&path, "it is no mapping of texts", "write `key: \"value\"`"));
+        }
+    }
+    // What a system counts is not what an operator says.
+    for key in ["resourceVersion", "generation", "createdAt"] {
+        given.remove(key);
+    }
+    if let Some(unknown) = given.keys().next() {
+        let fix = "use `name`, `namespace`, `labels` and `annotations`";
+        return Err(refusal(&format!("metadata.{unknown}"), "there is no such field", fix));
+    }
+    Ok((name, namespace(&space)))
+}
+
+fn parse<T: DeserializeOwned>(spec: Map<String, Value>) -> Result<T, ResourceError> {
+    serde_path_to_error::deserialize(Value::Object(spec)).map_err(|error| {
+        let path = match error.path().to_string() {
+            path if path == "." => String::new(),
+            path => path,
+        };
+        refusal(&path, error.inner().to_string(), "correct it")
+    })
+}
+
+/// Where it is in the manifest: a spec's own fields are below `spec`, its name is in the metadata.
+fn placed(error: ResourceError, of_metadata: &[&str]) -> ResourceError {
+    let block = if of_metadata.contains(&error.path.as_str()) { "metadata" } else { "spec" };
+    under(block, error)
+}
+
+fn under(block: &str, error: ResourceError) -> ResourceError {
+    let path = match error.path.as_str() {
+        "" => block.to_owned(),
+        path => format!("{block}.{path}"),
+    };
+    ResourceError { path, ..error }
+}
+
+/// `serverRef` and `toolName` beside the rest, as some write them, are the block `mcp`.
+fn mcp_reference(mut spec: Map<String, Value>) -> Map<String, Value> {
+    let server = spec.remove("mcp_server_ref");
+    let tool = spec.remove("mcp_tool_name");
+    if server.is_none() && tool.is_none() {
+        return spec;
+    }
+    if let Value::Object(block) =
+        spec.entry("mcp").or_insert_with(|| Value::Object(Map::new()))
+    {
+        for (key, value) in [("server", server), ("tool", tool)] {
+            if let Some(value) = value {
+                block.entry(key).or_insert(value);
+            }
+        }
+    }
+    spec
+}
+
+/// The keys of a spec and of its known blocks in snake_case.
+fn snake(block: Map<String, Value>) -> Map<String, Value> {
+    let of_block = |value: Value| match value {
+        Value::Object(inner) => Value::Object(snake(inner)),
+        Value::Array(items) => Value::Array(
+            items
+                .into_iter()
+                .map(|item| match item {
+                    Value::Object(inner) => Value::Object(snake(inner)),
+                    other => other,
+                })
+                .collect(),
+        ),
+        other => other,
+    };
+    let renamed = block.into_iter().map(|(key, value)| {
+        let key = snake_case(&key);
+        let value = if BLOCKS.contains(&key.as_str()) { of_block(value) } else { value };
+        (key, value)
+    });
+    renamed.collect()
+}
+
+fn snake_case(key: &str) -> String {
+    let mut text = String::with_capacity(key.len() + 4);
+    for letter in key.chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() && !text.ends_with('_') {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! An MCP server whose tools agents may get.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::text::{distinct, named, namespace, namespace_default, refusal};
+use super::{ResourceError, ToolAuth};
+use crate::work::word::words;
+
+words! {
+    /// How an MCP server is reached.
+    McpTransport, "an MCP transport" {
+        /// A program of this machine, over pipes.
+        Stdio = "stdio",
+        /// An address, over streamable HTTP.
+        Http = "http",
+    }
+}
+
+/// A variable of a server's environment: a text, or a secret.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct McpVariable {
+    /// Its name.
+    pub name: String,
+    /// Its value, which is no secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The secret that is its value.
+    #[serde(rename = "secretRef", alias = "secret_ref", skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<String>,
+}
+
+/// Which of a server's tools are used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct McpFilter {
+    /// Their names at the server; nothing named means all.
+    pub include: Vec<String>,
+}
+
+/// An MCP server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct McpServerResource {
+    /// Its name.
+    pub name: String,
+    /// Where it counts, and nowhere else.
+    #[serde(default = "namespace_default")]
+    pub namespace: String,
+    /// How it is reached.
+    pub transport: McpTransport,
+    /// The program of `stdio`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Its environment, all of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<McpVariable>,
+    /// The address of `http`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub endpoint: String,
+    /// How requests to the address are authenticated: `bearer`, `basic` or `api_key_header`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<ToolAuth>,
+    /// Which of its tools are used.
+    #[serde(default)]
+    pub tool_filter: McpFilter,
+    /// May the address be in the private network? Only if the operator opened that.
+    #[serde(default)]
+    pub allow_private: bool,
+}
+
+impl McpServerResource {
+    /// The normal form: trimmed, with what its transport needs and nothing that belongs to another.
+    pub fn normalised(mut self) -> Result<Self, ResourceError> {
+        self.name = named(&self.name, "give the server a name")?;
+        self.namespace = namespace(&self.namespace);
+        self.command = self.command.trim().to_owned();
+        self.endpoint = self.endpoint.trim().to_owned();
+        self.tool_filter.include = distinct(&self.tool_filter.include);
+        self.auth = self.auth.take().map(ToolAuth::normalised).transpose()?;
+        match self.transport {
+            McpTransport::Stdio if self.command.is_empty() => {
+                Err(refusal("command", "it is missing", "name the program to start"))
+            }
+            McpTransport::Http if self.endpoint.is_empty() => {
+                Err(refusal("endpoint", "it is missing", "say where the server is"))
+            }
+            McpTransport::Stdio if !self.endpoint.is_empty() || self.auth.is_some() => Err(refusal(
+                "transport",
+                "a program has no endpoint and no auth",
+                "use `transport: http`, or give secrets to the program under `env`",
+            )),
+            McpTransport::Http if !self.command.is_empty() || !self.env.is_empty() => Err(refusal(
+                "transport",
+                "an address has no command and no env",
+                "use `transport: stdio`, or remove them",
+            )),
+            McpTransport::Stdio | McpTransport::Http => self.with_variables(),
+        }
+    }
+
+    fn with_variables(self) -> Result<Self, ResourceError> {
+        for (place, variable) in self.env.iter().enumerate() {
+            let path = format!("env[{place}]");
+            let is_name = !variable.name.is_empty()
+                && !variable.name.contains(['=', '\0'])
+                && variable.name.trim() == variable.name;
+            if !is_name {
+                return Err(refusal(&path, "it has no usable name", "use letters, digits and `_`"));
+            }
+            if variable.value.is_some() == variable.secret_ref.is_some() {
+                let problem = "it needs exactly one of `value` and `secretRef`";
+                return Err(refusal(&path, problem, "keep the one you mean"));
+            }
+        }
+        Ok(self)
+    }
+}

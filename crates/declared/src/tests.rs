@@ -1,0 +1,232 @@
+use std::fs;
+use std::sync::Arc;
+
+use provost_core::policy::{Decision, Subject, ToolFacts};
+use provost_core::resource::OperationClass;
+use provost_core::Env;
+use provost_net::NetPolicy;
+use provost_redact::Redactor;
+use provost_runtime::CommandAllowList;
+use provost_secret::{ChainResolver, EnvResolver, Secrets};
+use provost_store::{Store, StoreOptions};
+use provost_tool::{AuditEvent, AuditOutcome, Governor as _, Origin, Sink as _};
+
+use super::*;
+
+const HOUSE: &str = "\
+kind: Tool
+metadata: {name: search}
+spec: {endpoint: 'https://example.com/search', effect: pure}
+---
+kind: Tool
+metadata: {name: pay}
+spec: {endpoint: 'https://example.com/pay'}
+---
+kind: AgentRole
+metadata: {name: payer}
+spec: {permissions: ['pay:invoke']}
+---
+kind: ToolPermission
+metadata: {name: pay}
+spec:
+  required_permissions: ['pay:invoke']
+  operation_rules:
+  - {operation_class: write, verdict: approval_required}
+---
+kind: Agent
+metadata: {name: clerk}
+spec: {tools: ['*'], roles: [payer]}
+---
+kind: Agent
+metadata: {name: guest}
+spec: {tools: [search]}
+";
+
+fn options(network: NetPolicy) -> WorkshopOptions {
+    let secrets = Secrets::new(Arc::new(ChainResolver::new()), Redactor::new());
+    WorkshopOptions {
+        network,
+        commands: CommandAllowList::default(),
+        desk: None,
+        secrets,
+        env: Env::system(),
+    }
+}
+
+fn refused(text: &str) -> String {
+    Declared::parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    let tool = "kind: Tool\nmetadata: {name: a}\nspec: {endpoint: 'https://x.example'}\n";
+    let cases = [
+        (refused("kind: Tool\n  bad: [\n"), "line "),
+        (refused("kind: Tool\nkind: Tool\n"), "duplicate"),
+        (refused(&format!("{tool}---\n{}", tool.replace(" a}", " A}"))), "line 5: Tool `default/A` is declared already at line 1"),
+        (
+            refused("kind: Agent\nmetadata: {name: a}\nspec: {tools: [serach]}\n"),
+            "line 1: agent `a` names the tool `serach`, which is not declared in namespace `default`",
+        ),
+        (
+            refused("kind: Agent\nmetadata: {name: a}\nspec: {roles: [boss]}\n"),
+            "names the role `boss`",
+        ),
+        (
+            refused("kind: Tool\nmetadata: {name: t}\nspec: {type: mcp, mcp: {server: s, tool: t}}\n"),
+            "tool `t` names the MCP server `s`",
+        ),
+        (
+            refused(&format!("{tool}---\nkind: Tool\nmetadata: {{name: b}}\nspec:\n  endpoint: https://y.example\n  runtime:\n    timeout: soon\n")),
+            "line 10: spec.runtime.timeout: ",
+        ),
+        (refused("[]\n---\n- 3\n"), "it is no mapping"),
+    ];
+    for (said, expected) in cases {
+        assert!(said.contains(expected), "`{said}` does not say `{expected}`");
+    }
+    // What is another namespace's does not count.
+    let apart = "kind: Agent\nmetadata: {name: a, namespace: other}\nspec: {tools: [a]}\n";
+    assert!(refused(&format!("{tool}---\n{apart}")).contains("in namespace `other`"));
+}
+
+#[test]
+fn files_are_read_in_order_and_hidden_ones_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let role = |name: &str| format!("kind: AgentRole\nmetadata: {{name: {name}}}\n");
+    write("b/roles.yml", &role("two"));
+    write("a.yaml", &role("one"));
+    write("c.json", r#"[{"kind": "AgentRole", "metadata": {"name": "three"}}]"#);
+    write(".git/x.yaml", "kind: nonsense");
+    write("notes.txt", "kind: nonsense");
+    Declared::read(dir.path()).unwrap();
+    write("z.yaml", &role("ONE"));
+    let said = Declared::read(dir.path()).unwrap_err().to_string();
+    assert!(said.contains("z.yaml:1") && said.contains("a.yaml:1"), "{said}");
+    let said = Declared::read(&dir.path().join("nowhere")).unwrap_err().to_string();
+    assert!(said.contains("nowhere"), "{said}");
+    let file = fs::File::create(dir.path().join("big.yaml")).unwrap();
+    file.set_len(FILE_BYTES_MAX + 1).unwrap();
+    let said = Declared::read(&dir.path().join("big.yaml")).unwrap_err().to_string();
+    assert!(said.contains("split it"), "{said}");
+}
+
+#[test]
+fn a_flood_of_aliases_is_refused() {
+    let mut text = "a: &a [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for (now, before) in "bcdefghij".chars().zip("abcdefghi".chars()) {
+        let many = vec![format!("*{before}"); 10].join(", ");
+        text.push_str(&format!("{now}: &{now} [{many}]\n"));
+    }
+    assert!(Declared::parse(&text).is_err());
+}
+
+#[tokio::test]
+async fn roles_come_from_the_declaration_and_from_nowhere_else() {
+    let governor = DeclaredGovernor::new(Arc::new(Declared::parse(HOUSE).unwrap()));
+    let decide = async |agent: &str| {
+        let origin = Origin { agent: agent.to_owned(), ..Origin::default() };
+        let governance = governor.governance(&origin).await.unwrap();
+        governance.decide(&ToolFacts::new("pay", &[OperationClass::Write]), "invoke")
+    };
+    assert!(matches!(decide("clerk").await, Decision::Approval { .. }));
+    assert!(matches!(decide("guest").await, Decision::Deny { .. }));
+    assert!(matches!(decide("stranger").await, Decision::Deny { .. }));
+    let declared = Declared::parse(HOUSE).unwrap();
+    let revision = |text: &str, roles: &[&str]| {
+        let mut subject = Subject::new("default", "clerk");
+        subject.roles = roles.iter().map(ToString::to_string).collect();
+        Declared::parse(text).unwrap().governance(subject).unwrap().revision().to_owned()
+    };
+    assert_eq!(declared.loose_rules(), Vec::<String>::new());
+    assert_eq!(revision(HOUSE, &["payer"]), revision(HOUSE, &["payer"]));
+    assert_ne!(revision(HOUSE, &["payer"]), revision(HOUSE, &[]));
+    let changed = HOUSE.replace("approval_required", "allow");
+    assert_ne!(revision(HOUSE, &["payer"]), revision(&changed, &["payer"]));
+    let renamed = HOUSE.replace("metadata: {name: pay}\nspec:\n", "metadata: {name: pya}\nspec:\n");
+    assert_eq!(Declared::parse(&renamed).unwrap().loose_rules().len(), 1);
+}
+
+#[tokio::test]
+async fn agents_get_the_tools_that_they_name() {
+    let declared = Arc::new(Declared::parse(HOUSE).unwrap());
+    let workshop = Workshop::open(Arc::clone(&declared), options(NetPolicy::default())).await;
+    let workshop = workshop.unwrap();
+    let names = |agent: &str| -> Vec<String> {
+        let tools = workshop.tools_of(declared.agent("default", agent).unwrap());
+        tools.iter().map(|tool| tool.spec().name().to_owned()).collect()
+    };
+    assert_eq!(names("clerk"), ["pay", "search"]);
+    assert_eq!(names("guest"), ["search"]);
+    assert!(workshop.tool("other", "pay").is_none());
+    workshop.close().await;
+}
+
+#[tokio::test]
+async fn programs_start_only_if_the_operator_allows_them_and_secrets_must_be_there() {
+    let text = "kind: McpServer\nmetadata: {name: time}\nspec: {transport: stdio, command: /bin/time-server}\n";
+    let declared = Arc::new(Declared::parse(text).unwrap());
+    let opened = Workshop::open(Arc::clone(&declared), options(NetPolicy::default())).await;
+    let said = opened.err().unwrap().to_string();
+    assert!(said.contains("line 1: MCP server `time`") && said.contains("may not be started"), "{said}");
+    let mut allowed = options(NetPolicy::default());
+    allowed.commands = CommandAllowList::of(["/bin/time-server"]);
+    Workshop::open(declared, allowed).await.unwrap();
+
+    let text = text.replace("command:", "env: [{name: KEY, secretRef: mail}], command:");
+    let declared = Arc::new(Declared::parse(&text).unwrap());
+    let with = |variables: Vec<(&'static str, &'static str)>| {
+        let redactor = Redactor::new();
+        let found = move |name: &str| {
+            let found = variables.iter().find(|(other, _)| *other == name);
+            found.map(|(_, value)| (*value).to_owned()).ok_or(std::env::VarError::NotPresent)
+        };
+        let resolver = ChainResolver::new().then(EnvResolver::reading(found));
+        let mut options = options(NetPolicy::default());
+        options.commands = CommandAllowList::of(["/bin/time-server"]);
+        options.secrets = Secrets::new(Arc::new(resolver), redactor.clone());
+        (options, redactor)
+    };
+    let (none, _) = with(Vec::new());
+    let said = Workshop::open(Arc::clone(&declared), none).await.err().unwrap().to_string();
+    assert!(said.contains("mail"), "{said}");
+    let (some, redactor) = with(vec![("PROVOST_SECRET_MAIL", "hunter2hunter2")]);
+    Workshop::open(declared, some).await.unwrap();
+    assert_eq!(redactor.redact("it is hunter2hunter2"), "it is [REDACTED]");
+}
+
+#[tokio::test]
+async fn records_are_in_the_database_when_the_sink_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
+    let records = Records::new(store.clone(), Env::system());
+    let run: provost_core::RunId = Env::system().id();
+    let event = |outcome| AuditEvent {
+        timestamp: Env::system().now(),
+        component: String::new(),
+        action: "tool.call".to_owned(),
+        outcome,
+        namespace: "default".to_owned(),
+        resource_kind: "Tool".to_owned(),
+        resource_name: "pay".to_owned(),
+        principal: "clerk".to_owned(),
+        message: String::new(),
+        metadata: [("run".to_owned(), run.to_string())].into(),
+    };
+    records.record(event(AuditOutcome::Allowed)).await.unwrap();
+    records.record(event(AuditOutcome::Failed)).await.unwrap();
+    let filter = provost_store::row::audit::AuditFilter { run: Some(run), ..Default::default() };
+    let rows = store
+        .read(move |tx| provost_store::row::audit::list(tx, "default", &filter, 10))
+        .await
+        .unwrap();
+    let outcomes: Vec<&str> = rows.iter().map(|row| row.outcome.as_str()).collect();
+    assert_eq!(outcomes, ["failed", "allowed"]);
+    assert!(rows[0].body.contains("\"resource_name\":\"pay\""));
+    store.close().await;
+}
