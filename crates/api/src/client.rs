@@ -14,6 +14,7 @@ mod stream;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod tools;
 mod wait;
 mod webhooks;
 

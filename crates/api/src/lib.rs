@@ -25,6 +25,7 @@ mod session;
 mod task;
 mod time;
 mod token;
+mod tool;
 mod webhook;
 
 pub use agent::{Agent, AgentChange, AgentConfig, NewAgent};
@@ -53,4 +54,5 @@ pub use session::{Session, SessionList, SessionMessage};
 pub use task::{Accepted, NewTask, Started, Task, TaskList};
 pub use time::Time;
 pub use token::{NewToken, Token, TokenCreated};
+pub use tool::{AuditList, AuditRecord, Capabilities, Capability, DeclaredTool, UsageRecord};
 pub use webhook::{NewWebhook, Webhook, WebhookCreated, WebhookPost};

@@ -46,7 +46,7 @@ pub use edit::{EditTool, edit};
 pub use error::{Error, Result};
 pub use fetch::{fetch, fetch_keeping};
 pub use list::list;
-pub use read::read;
+pub use read::{read, read_output};
 pub use search::search;
 pub use workspace::{Access, Workspace};
 pub use write::write;

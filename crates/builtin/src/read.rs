@@ -24,6 +24,9 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const DESCRIPTION: &str = "Reads a text file of the workspace. Shows up to 2000 lines or 50 KiB; the last \
      line of a shortened answer says with which offset to go on.";
 
+const OUTPUT_DESCRIPTION: &str = "Reads an output of a tool that was too long to be shown whole, by the path that \
+     stood below it. Shows up to 2000 lines or 50 KiB; the last line of a shortened answer says with which offset to go on.";
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -44,8 +47,21 @@ fn one() -> u64 {
 
 /// The tool `read`.
 pub fn read(workspace: &Workspace) -> std::result::Result<FnTool, SpecError> {
+    reader(workspace, "read", DESCRIPTION)
+}
+
+/// The tool `read_output`: the same for the place where outputs are kept that were too long to be shown.
+pub fn read_output(kept: &Workspace) -> std::result::Result<FnTool, SpecError> {
+    reader(kept, "read_output", OUTPUT_DESCRIPTION)
+}
+
+fn reader(
+    workspace: &Workspace,
+    name: &str,
+    description: &str,
+) -> std::result::Result<FnTool, SpecError> {
     let workspace = workspace.clone();
-    let tool = tool_fn("read", DESCRIPTION, move |_cx, arguments: Arguments| {
+    let tool = tool_fn(name, description, move |_cx, arguments: Arguments| {
         let workspace = workspace.clone();
         async move {
             let text = blocking::run(move |stop| page_of(&workspace, &arguments, stop)).await?;

@@ -8,6 +8,7 @@ use provost_agent::session::SESSION_ID_BYTES_MAX;
 use provost_core::Env;
 use provost_engine::{AgentProfile, Engine, EngineOptions, Focus, Lease, Worker};
 use provost_model::{Anthropic, ChatModel, OpenAi, openai_compatible};
+use provost_redact::Redactor;
 
 use crate::command::AgentArgs;
 use crate::data::{self, engine_problem};
@@ -16,6 +17,7 @@ use crate::discover::{self, Choice, Provider, Wanted, World};
 use crate::problem::Problem;
 use crate::recipe::{Kitchen, Recipe};
 use crate::talk::Talk;
+use crate::toolroom::{Site, Toolroom, ToolroomArgs};
 
 /// How long it may take to reach a local server.
 pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(150);
@@ -31,6 +33,8 @@ pub(crate) struct Plan {
     kitchen: Arc<Kitchen>,
     dir: PathBuf,
     name: Option<String>,
+    toolroom: ToolroomArgs,
+    roles: Vec<String>,
 }
 
 /// Everything a command needs to talk.
@@ -53,6 +57,7 @@ pub(crate) struct Boot {
 pub(crate) struct Works {
     engine: Engine,
     worker: Worker,
+    room: Arc<Toolroom>,
 }
 
 impl Plan {
@@ -69,7 +74,8 @@ impl Plan {
         kitchen.open(&recipe, &choice)?;
         let name = args.session.as_deref().map(session_name).transpose()?;
         let dir = data::real_dir(data)?;
-        Ok(Self { choice, recipe, kitchen, dir, name })
+        let (toolroom, roles) = (args.toolroom.clone(), args.role.clone());
+        Ok(Self { choice, recipe, kitchen, dir, name, toolroom, roles })
     }
 
     /// Uses the session with this name unless another is asked for.
@@ -81,7 +87,7 @@ impl Plan {
 
     /// Opens the database and starts to work: what a dead terminal left in the session is taken up at once.
     pub(crate) async fn open(self) -> Result<Boot, Problem> {
-        let Self { choice, recipe, kitchen, dir, name } = self;
+        let Self { choice, recipe, kitchen, dir, name, toolroom, roles } = self;
         let focus = Focus::default();
         let options = EngineOptions {
             focus: Some(focus.clone()),
@@ -89,16 +95,21 @@ impl Plan {
             ..EngineOptions::default()
         };
         let engine = engine(&dir, &kitchen, options)?;
+        let redactor = Redactor::new();
+        let site =
+            Site { dir: &dir, store: engine.store(), redactor: &redactor, callbacks: None, roles };
+        let room = Arc::new(Toolroom::open(&toolroom, site).await?);
+        kitchen.equip(Arc::clone(&room));
         let mut talk = Talk::open(&engine, &kitchen, &focus, name.as_deref()).await?;
         let described = recipe.tools()?.into_iter().map(|tool| {
             let def = tool.spec().def();
             (def.name.clone(), def.description.clone())
         });
-        let tools = described.collect();
+        let tools = described.chain(room.described()).collect();
         let (stored, worker) = tokio::join!(talk.use_recipe(&recipe), engine.start());
         stored?;
         let worker = worker.map_err(|error| engine_problem(&error))?;
-        let works = Works { engine, worker };
+        let works = Works { engine, worker, room };
         Ok(Boot { talk, choice, recipe, kitchen, tools, works })
     }
 }
@@ -108,6 +119,7 @@ impl Works {
     /// whoever opens the session next goes on with it.
     pub(crate) async fn close(self, patience: Duration) {
         self.worker.stop(patience).await;
+        self.room.close().await;
         self.engine.store().close().await;
     }
 }
@@ -120,7 +132,8 @@ pub(crate) fn engine(
 ) -> Result<Engine, Problem> {
     let store = data::open(dir)?;
     let kitchen = Arc::clone(kitchen);
-    let build = move |profile: &AgentProfile, _: &Lease| kitchen.build(profile);
+    let build =
+        move |profile: &AgentProfile, lease: &Lease| kitchen.build(profile, &lease.namespace);
     Ok(Engine::new(store, build, options, Env::system()))
 }
 

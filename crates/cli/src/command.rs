@@ -2,6 +2,7 @@
 
 mod agent;
 mod approve;
+mod audit;
 mod budget;
 mod chat;
 mod class;
@@ -22,6 +23,7 @@ mod server;
 mod session;
 mod task;
 mod token;
+mod tool;
 mod top;
 mod webhook;
 
@@ -37,6 +39,7 @@ use crate::discover::Wanted;
 use crate::output::{Color, Output};
 use crate::problem::Problem;
 use crate::tool::NOTES_DIR_DEFAULT;
+use crate::toolroom::ToolroomArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,6 +48,7 @@ Examples:
   provost run --json \"what time is it?\"           the same as JSON events, one per line
   provost db backup backup.db                     a copy of everything that is kept
   provost doctor                                  what is set up, and what to do next
+  provost tool list                               what agents can use; `provost tool call` uses it
   provost serve                                   durable runs over HTTP, on this machine
   provost task submit \"what is 6 * 7?\" --wait    hand in work that nothing can lose
   provost explain run_01…                         why something waits or failed
@@ -109,6 +113,10 @@ enum Command {
     Token(token::Args),
     /// Keep values that tools need, sealed
     Secret(secret::Args),
+    /// List, describe, call and test tools
+    Tool(Box<tool::Args>),
+    /// See who did what with which tool
+    Audit(audit::Args),
     /// Look how a server is
     Server(server::Args),
     /// Watch everything live
@@ -147,6 +155,8 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
         Command::Webhook(args) => webhook::run(&args, data, output),
         Command::Token(args) => token::run(&args, data, output),
         Command::Secret(args) => secret::run(&args, data, output),
+        Command::Tool(args) => tool::run(&args, data, output),
+        Command::Audit(args) => audit::run(&args, data, output),
         Command::Server(args) => server::run(&args, data, output),
         Command::Top(args) => top::run(&args, data, output),
         Command::Openapi(args) => openapi::run(&args, output),
@@ -190,6 +200,11 @@ pub(crate) struct AgentArgs {
     /// Where the tool save_note writes
     #[arg(long, value_name = "DIR", default_value = NOTES_DIR_DEFAULT)]
     pub(crate) notes_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) toolroom: ToolroomArgs,
+    /// A role of the agent, of those that are declared; can be repeated
+    #[arg(long, value_name = "ROLE", requires = "resources", help_heading = "Declared tools")]
+    pub(crate) role: Vec<String>,
     /// The name of the conversation: it is kept under it, and goes on next time
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,

@@ -9,6 +9,7 @@ mod data;
 mod demo;
 mod discover;
 mod interrupt;
+mod log;
 mod output;
 mod plain;
 mod problem;
@@ -21,6 +22,7 @@ mod talk;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod tool;
+mod toolroom;
 mod tui;
 mod turn;
 mod view;

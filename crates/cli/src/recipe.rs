@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use provost_agent::context::Truncate;
@@ -22,6 +22,7 @@ use crate::command::AgentArgs;
 use crate::discover::{Choice, Provider, Wanted};
 use crate::problem::Problem;
 use crate::tool::{self, Files};
+use crate::toolroom::{DECLARED, Toolroom, Wish};
 
 /// The name under which agents speak in events.
 pub(crate) const AGENT: &str = "provost";
@@ -70,6 +71,12 @@ pub(crate) struct Recipe {
     /// The files that it may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<Files>,
+    /// Where the tools, the rules and the roles are declared that it was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resources: Option<PathBuf>,
+    /// The declared tools that it asks for; a terminal's agent gets all.
+    #[serde(skip)]
+    declared: Option<Vec<String>>,
     /// Rounds of tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_turns: Option<u32>,
@@ -88,6 +95,8 @@ impl Recipe {
         // Another process that goes on with a run may be somewhere else.
         let notes_dir = std::path::absolute(&args.notes_dir)
             .map_err(|error| Problem::io("the notes directory", &error))?;
+        let resources = args.toolroom.resources.as_ref().map(std::path::absolute).transpose();
+        let resources = resources.map_err(|error| Problem::io("the resources", &error))?;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let recipe = Self {
             model: String::new(),
@@ -100,6 +109,8 @@ impl Recipe {
             children: false,
             notes_dir,
             files: Files::new(args.workspace.as_ref(), args.write)?,
+            resources,
+            declared: None,
             max_turns: args.max_turns,
             timeout_ms: args.timeout.map(millis),
         };
@@ -186,7 +197,12 @@ impl Recipe {
         Ok(tools)
     }
 
-    fn agent(&self, model: Arc<dyn ChatModel>) -> Result<Agent, Problem> {
+    fn agent(
+        &self,
+        model: Arc<dyn ChatModel>,
+        (namespace, name): (&str, &str),
+        room: Option<&Toolroom>,
+    ) -> Result<Agent, Problem> {
         let mut limits = Limits::default();
         if let Some(turns) = self.max_turns {
             limits = limits.turns(turns);
@@ -195,7 +211,7 @@ impl Recipe {
             limits = limits.wall(Duration::from_millis(timeout));
         }
         let system = self.system.clone();
-        Agent::builder(AGENT, model)
+        let mut builder = Agent::builder(name, model)
             .tools(self.tools()?)
             .limits(limits)
             .context(Truncate::new())
@@ -203,9 +219,28 @@ impl Recipe {
             .instructions_from(move |_| {
                 let system = system.clone();
                 async move { Ok(system) }
-            })
-            .build()
-            .map_err(|error: BuildError| Problem::invalid(error.to_string()))
+            });
+        if let Some(room) = room {
+            let wish = match (&self.declared, self.tools) {
+                (None, true) => Wish::All,
+                (None, false) => Wish::Named(&[]),
+                (Some(names), _) => Wish::Named(names),
+            };
+            builder = room.outfit(builder, (namespace, name), &wish)?;
+        }
+        builder.build().map_err(|error: BuildError| Problem::invalid(error.to_string()))
+    }
+
+    /// An agent that was made with rules must not go on without them.
+    fn check_rules(&self, room: Option<&Toolroom>) -> Result<(), String> {
+        let here = room.and_then(|room| room.shop.as_ref()).map(|shop| &shop.path);
+        match &self.resources {
+            Some(path) if here != Some(path) => Err(format!(
+                "it was made with the tools and rules of {}: go on with --resources {0}",
+                path.display()
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -228,6 +263,8 @@ struct Described {
     children: bool,
     /// What it may do with the files of the house: nothing unless it says so.
     files: FilesUse,
+    /// The declared tools that it uses: none unless it says so.
+    declared_tools: Vec<String>,
     max_turns: Option<u32>,
     timeout_ms: Option<u64>,
 }
@@ -249,6 +286,7 @@ impl Default for Described {
             ask_user: None,
             children: false,
             files: FilesUse::None,
+            declared_tools: Vec::new(),
             max_turns: None,
             timeout_ms: None,
         }
@@ -268,8 +306,9 @@ impl House {
                      it: `provost run --resume` goes on there"
                     .to_owned());
             }
-            // A terminal's directory is not the house's.
-            return Ok(Recipe { notes_dir: self.notes_dir.clone(), files: None, ..recipe });
+            // A terminal's directory is not the house's, and neither are its tools.
+            let own = Recipe { notes_dir: self.notes_dir.clone(), files: None, ..recipe };
+            return Ok(Recipe { declared: Some(Vec::new()), ..own });
         }
         let more = serde_json::Value::Object(config.more.clone());
         let described = Described::deserialize(more).map_err(|error| error.to_string())?;
@@ -291,6 +330,8 @@ impl House {
             children: described.children,
             notes_dir: self.notes_dir.clone(),
             files: self.files_for(described.files),
+            resources: None,
+            declared: Some(described.declared_tools),
             max_turns: described.max_turns,
             timeout_ms: described.timeout_ms,
         })
@@ -309,18 +350,24 @@ pub(crate) struct Kitchen {
     pace: Duration,
     models: Mutex<HashMap<Wanted, Arc<dyn ChatModel>>>,
     house: Option<House>,
+    room: OnceLock<Arc<Toolroom>>,
 }
 
 impl Kitchen {
     /// One whose demo model waits this long before each word.
     pub(crate) fn new(pace: Duration) -> Self {
-        Self { pace, models: Mutex::default(), house: None }
+        Self { pace, models: Mutex::default(), house: None, room: OnceLock::new() }
     }
 
     /// One that also makes agents which others have described. This model is theirs unless they name one.
     pub(crate) fn of_house(wanted: Wanted, notes_dir: PathBuf, files: Option<Files>) -> Self {
         let house = Some(House { wanted, notes_dir, files });
-        Self { pace: Duration::ZERO, models: Mutex::default(), house }
+        Self { pace: Duration::ZERO, models: Mutex::default(), house, room: OnceLock::new() }
+    }
+
+    /// Puts every agent that is made from now on under what stands around tools. Only the first counts.
+    pub(crate) fn equip(&self, room: Arc<Toolroom>) {
+        self.room.set(room).ok();
     }
 
     fn read(&self, profile: &AgentProfile) -> Result<Recipe, String> {
@@ -344,11 +391,25 @@ impl Kitchen {
     }
 
     /// The agent of a run.
-    pub(crate) fn build(&self, profile: &AgentProfile) -> Result<Agent, EngineError> {
+    pub(crate) fn build(
+        &self,
+        profile: &AgentProfile,
+        namespace: &str,
+    ) -> Result<Agent, EngineError> {
         let refused = |problem: String| EngineError::Agent { agent: profile.name.clone(), problem };
         let recipe = self.read(profile).map_err(refused)?;
         let model = self.model(&recipe).map_err(|problem| refused(problem.what))?;
-        recipe.agent(model).map_err(|problem| refused(problem.what))
+        let room = self.room.get().map(Arc::as_ref);
+        recipe.check_rules(room).map_err(refused)?;
+        let is_declared = profile.config.more.contains_key(DECLARED);
+        if is_declared && !room.is_some_and(|room| room.declares(namespace, &profile.name)) {
+            let problem =
+                "it was declared in files that are not used here: start with --resources PATH";
+            return Err(refused(problem.to_owned()));
+        }
+        // What a terminal made has a name that only says how it was made.
+        let name = if profile.config.more.contains_key(MORE) { AGENT } else { &profile.name };
+        recipe.agent(model, (namespace, name), room).map_err(|problem| refused(problem.what))
     }
 
     fn model(&self, recipe: &Recipe) -> Result<Arc<dyn ChatModel>, Problem> {

@@ -52,7 +52,9 @@ pub enum DeclareError {
         error: ResourceError,
     },
     /// Two resources have one name.
-    #[error("{second}: {kind} `{namespace}/{name}` is declared already at {first}; rename or remove one")]
+    #[error(
+        "{second}: {kind} `{namespace}/{name}` is declared already at {first}; rename or remove one"
+    )]
     Duplicate {
         /// The kind of both.
         kind: &'static str,
@@ -66,7 +68,9 @@ pub enum DeclareError {
         second: Place,
     },
     /// A resource names another that is not there.
-    #[error("{place}: {what} names the {kind} `{name}`, which is not declared in namespace `{namespace}`")]
+    #[error(
+        "{place}: {what} names the {kind} `{name}`, which is not declared in namespace `{namespace}`"
+    )]
     Missing {
         /// Where.
         place: Place,

@@ -111,10 +111,8 @@ impl Declared {
         }
         for namespace in self.namespaces() {
             let subject = Subject::new(namespace, "");
-            self.governance(subject).map_err(|error| DeclareError::Resource {
-                place: Place::default(),
-                error,
-            })?;
+            self.governance(subject)
+                .map_err(|error| DeclareError::Resource { place: Place::default(), error })?;
         }
         Ok(())
     }
@@ -175,8 +173,7 @@ impl Declared {
 
     /// True if a policy of the namespace is for tasks or systems that it names.
     pub(crate) fn has_scoped_policies(&self, namespace: &str) -> bool {
-        of_namespace(&self.policies, namespace)
-            .any(|policy| policy.apply_mode == ApplyMode::Scoped)
+        of_namespace(&self.policies, namespace).any(|policy| policy.apply_mode == ApplyMode::Scoped)
     }
 
     /// Changes when anything changes that decides about the subject.
@@ -204,7 +201,10 @@ impl Declared {
                 tool => tool,
             };
             (!self.tools.contains_key(&key(namespace, tool)) && tool != EVERY_TOOL).then(|| {
-                format!("{}: rule `{}` is about `{tool}`, which is not declared", at.place, at.what.name)
+                format!(
+                    "{}: rule `{}` is about `{tool}`, which is not declared",
+                    at.place, at.what.name
+                )
             })
         };
         self.permissions.iter().filter_map(missing).collect()

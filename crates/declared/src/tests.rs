@@ -1,9 +1,9 @@
 use std::fs;
 use std::sync::Arc;
 
+use provost_core::Env;
 use provost_core::policy::{Decision, Subject, ToolFacts};
 use provost_core::resource::OperationClass;
-use provost_core::Env;
 use provost_net::NetPolicy;
 use provost_redact::Redactor;
 use provost_runtime::CommandAllowList;
@@ -63,7 +63,10 @@ fn what_is_wrong_is_told_with_its_line() {
     let cases = [
         (refused("kind: Tool\n  bad: [\n"), "line "),
         (refused("kind: Tool\nkind: Tool\n"), "duplicate"),
-        (refused(&format!("{tool}---\n{}", tool.replace(" a}", " A}"))), "line 5: Tool `default/A` is declared already at line 1"),
+        (
+            refused(&format!("{tool}---\n{}", tool.replace(" a}", " A}"))),
+            "line 5: Tool `default/A` is declared already at line 1",
+        ),
         (
             refused("kind: Agent\nmetadata: {name: a}\nspec: {tools: [serach]}\n"),
             "line 1: agent `a` names the tool `serach`, which is not declared in namespace `default`",
@@ -73,11 +76,15 @@ fn what_is_wrong_is_told_with_its_line() {
             "names the role `boss`",
         ),
         (
-            refused("kind: Tool\nmetadata: {name: t}\nspec: {type: mcp, mcp: {server: s, tool: t}}\n"),
+            refused(
+                "kind: Tool\nmetadata: {name: t}\nspec: {type: mcp, mcp: {server: s, tool: t}}\n",
+            ),
             "tool `t` names the MCP server `s`",
         ),
         (
-            refused(&format!("{tool}---\nkind: Tool\nmetadata: {{name: b}}\nspec:\n  endpoint: https://y.example\n  runtime:\n    timeout: soon\n")),
+            refused(&format!(
+                "{tool}---\nkind: Tool\nmetadata: {{name: b}}\nspec:\n  endpoint: https://y.example\n  runtime:\n    timeout: soon\n"
+            )),
             "line 10: spec.runtime.timeout: ",
         ),
         (refused("[]\n---\n- 3\n"), "it is no mapping"),
@@ -173,7 +180,10 @@ async fn programs_start_only_if_the_operator_allows_them_and_secrets_must_be_the
     let declared = Arc::new(Declared::parse(text).unwrap());
     let opened = Workshop::open(Arc::clone(&declared), options(NetPolicy::default())).await;
     let said = opened.err().unwrap().to_string();
-    assert!(said.contains("line 1: MCP server `time`") && said.contains("may not be started"), "{said}");
+    assert!(
+        said.contains("line 1: MCP server `time`") && said.contains("may not be started"),
+        "{said}"
+    );
     let mut allowed = options(NetPolicy::default());
     allowed.commands = CommandAllowList::of(["/bin/time-server"]);
     Workshop::open(declared, allowed).await.unwrap();

@@ -177,11 +177,10 @@ impl Setting<'_> {
                 for variable in &server.env {
                     let value = match (&variable.value, &variable.secret_ref) {
                         (Some(value), _) => value.clone().into(),
-                        (None, reference) => {
-                            self.secret(namespace, reference.as_deref().unwrap_or_default())
-                                .await
-                                .map_err(|problem| DeclareError::unusable(place, what(), problem))?
-                        }
+                        (None, reference) => self
+                            .secret(namespace, reference.as_deref().unwrap_or_default())
+                            .await
+                            .map_err(|problem| DeclareError::unusable(place, what(), problem))?,
                     };
                     program.env.push((variable.name.clone(), value));
                 }
@@ -202,7 +201,8 @@ impl Setting<'_> {
                             }
                             AuthProfile::ApiKeyHeader => (auth.header_name.clone(), value.clone()),
                             AuthProfile::Basic | AuthProfile::Oauth2ClientCredentials => {
-                                let problem = "it can be authenticated by `bearer` and by `api_key_header`";
+                                let problem =
+                                    "it can be authenticated by `bearer` and by `api_key_header`";
                                 return Err(DeclareError::unusable(place, what(), problem));
                             }
                         })

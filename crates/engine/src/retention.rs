@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use provost_core::{MessageId, TaskId, Timestamp};
 use provost_failpoint::failpoint;
-use provost_store::row::{audit, boot, idem, meter, message as message_row, retention, run, task};
+use provost_store::row::{audit, boot, idem, message as message_row, meter, retention, run, task};
 use provost_store::{Body, Tx};
 
 use crate::engine::{Engine, Shared};

@@ -9,6 +9,7 @@ use provost_engine::{AgentProfile, EngineError, Lease, child_tools};
 use provost_model::{HttpModel, RetryPolicy, openai_compatible};
 use serde_json::Value;
 
+use crate::governed::Governed;
 use crate::ledger::Ledger;
 use crate::tool;
 
@@ -17,6 +18,7 @@ use crate::tool;
 pub(crate) fn agents(
     model_url: &str,
     ledger_url: &str,
+    governed: Option<Governed>,
 ) -> impl Fn(&AgentProfile, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
     let (model, ledger) = (model(model_url).map(Arc::new), Ledger::at(ledger_url));
     move |profile, _lease| {
@@ -25,9 +27,13 @@ pub(crate) fn agents(
         let model = model.clone().map_err(refused)?;
         let mut builder =
             Agent::builder(&profile.name, Arc::clone(&model)).limits(Limits::unlimited());
-        for tool in tool::all(&ledger).map_err(|error| refused(error.to_string()))? {
-            builder = builder.tools([Arc::from(tool)]);
-        }
+        builder = match &governed {
+            Some(governed) => governed.outfit(builder),
+            None => {
+                let tools = tool::all(&ledger).map_err(|error| refused(error.to_string()))?;
+                builder.tools(tools.into_iter().map(Arc::from))
+            }
+        };
         builder = builder.tools(child_tools()?);
         if let Some(parallel) = number("parallel_tools") {
             builder = builder.parallel_tools(usize::try_from(parallel).unwrap_or(1));

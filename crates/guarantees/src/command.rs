@@ -8,6 +8,7 @@ use provost_engine::Engine;
 use provost_store::Store;
 use serde_json::json;
 
+use crate::governed::Governed;
 use crate::options::{Command, Options};
 use crate::{agent, say, work};
 
@@ -17,7 +18,11 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 /// Opens the database and does what the options say.
 pub(crate) async fn run(options: Options) -> Result<(), Failure> {
     let store = Store::open(options.store())?;
-    let agents = agent::agents(&options.model_url, &options.ledger_url);
+    let governed = match options.governed {
+        true => Some(Governed::open(&options.ledger_url, &store).await?),
+        false => None,
+    };
+    let agents = agent::agents(&options.model_url, &options.ledger_url, governed);
     let engine = Engine::new(store.clone(), agents, options.engine(), options.env());
     let namespace = Namespace::default();
     match options.command {

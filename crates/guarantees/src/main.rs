@@ -6,6 +6,7 @@
 
 mod agent;
 mod command;
+mod governed;
 mod ledger;
 mod options;
 mod tool;

@@ -48,6 +48,9 @@ pub(crate) struct Options {
     /// How far the clock of the database is ahead: the same for all who use it.
     #[arg(long, default_value_t = 0)]
     database_clock_ms: i64,
+    /// The tools are declared ones, behind rules, credentials and records.
+    #[arg(long)]
+    pub(crate) governed: bool,
     /// As long as this file is there, the disk is full.
     #[arg(long)]
     full_while: Option<PathBuf>,

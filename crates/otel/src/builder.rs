@@ -15,7 +15,7 @@ use opentelemetry_sdk::trace::{
 };
 use provost_core::Secret;
 
-use crate::export::{Gate, Health};
+use crate::export::{Gate, Health, Redact, Redacting};
 use crate::send::Sender;
 use crate::{Error, Telemetry};
 
@@ -42,6 +42,7 @@ pub struct Builder {
     interval: Option<Duration>,
     metrics: bool,
     content: bool,
+    redact: Redact,
     env: Lookup,
 }
 
@@ -57,6 +58,7 @@ impl Default for Builder {
             interval: None,
             metrics: true,
             content: false,
+            redact: None,
             env: Box::new(|name| std::env::var(name).ok()),
         }
     }
@@ -67,6 +69,13 @@ impl Builder {
     #[must_use]
     pub fn otlp_http(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoint = Some(endpoint.into());
+        self
+    }
+
+    /// Passes every text of a span through a function before it leaves the process, to take out secrets.
+    #[must_use]
+    pub fn redact(mut self, redact: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.redact = Some(Arc::new(redact));
         self
     }
 
@@ -171,8 +180,12 @@ impl Builder {
             .with_timeout(TIMEOUT)
             .with_endpoint(url)
             .build()?;
-        let exporter =
-            Gate { exporter, health: Arc::clone(health), old_names: !self.wants_latest() };
+        let exporter = Gate {
+            exporter,
+            health: Arc::clone(health),
+            old_names: !self.wants_latest(),
+            redact: Redacting(self.redact.clone()),
+        };
         let mut batch = BatchConfigBuilder::default();
         if let Some(queue_max) = self.queue_max {
             batch = batch.with_max_queue_size(queue_max.max(1));
@@ -205,7 +218,12 @@ impl Builder {
             .with_timeout(TIMEOUT)
             .with_endpoint(url)
             .build()?;
-        let exporter = Gate { exporter, health: Arc::clone(health), old_names: false };
+        let exporter = Gate {
+            exporter,
+            health: Arc::clone(health),
+            old_names: false,
+            redact: Redacting::default(),
+        };
         let mut reader = PeriodicReader::builder(exporter);
         if let Some(interval) = self.interval {
             reader = reader.with_interval(interval);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use opentelemetry::trace::Status;
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -35,6 +36,48 @@ impl Health {
     }
 }
 
+/// Takes secrets out of a text.
+pub(crate) type Redact = Option<Arc<dyn Fn(&str) -> String + Send + Sync>>;
+
+/// What texts of spans pass before they leave.
+#[derive(Clone, Default)]
+pub(crate) struct Redacting(pub(crate) Redact);
+
+impl std::fmt::Debug for Redacting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redacting({})", self.0.is_some())
+    }
+}
+
+impl Redacting {
+    fn span(&self, span: &mut SpanData) {
+        let Some(redact) = &self.0 else { return };
+        attributes(&mut span.attributes, redact.as_ref());
+        for event in &mut span.events.events {
+            event.name = redact(&event.name).into();
+            attributes(&mut event.attributes, redact.as_ref());
+        }
+        span.name = redact(&span.name).into();
+        if let Status::Error { description } = &mut span.status {
+            *description = redact(description).into();
+        }
+    }
+}
+
+fn attributes(attributes: &mut [KeyValue], redact: &dyn Fn(&str) -> String) {
+    for attribute in attributes {
+        match &mut attribute.value {
+            Value::String(text) => *text = redact(text.as_str()).into(),
+            Value::Array(Array::String(texts)) => {
+                for text in texts {
+                    *text = redact(text.as_str()).into();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// An exporter of spans or metrics behind its gate.
 #[derive(Debug)]
 pub(crate) struct Gate<E> {
@@ -42,12 +85,14 @@ pub(crate) struct Gate<E> {
     pub(crate) health: Arc<Health>,
     /// True adds what attributes were called before they were renamed.
     pub(crate) old_names: bool,
+    pub(crate) redact: Redacting,
 }
 
 impl<E: SpanExporter> SpanExporter for Gate<E> {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         for span in &mut batch {
             finish(&mut span.attributes, self.old_names);
+            self.redact.span(span);
         }
         self.health.note(self.exporter.export(batch).await)
     }

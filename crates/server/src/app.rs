@@ -12,10 +12,11 @@ use crate::hub::Hub;
 use crate::limit::{BodyBudget, Limits, Rates};
 use crate::metrics::Metrics;
 use crate::routes;
+use crate::tools::ToolHouse;
 use crate::webhook::MasterKey;
 
 /// How the server behaves.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AppOptions {
     /// Bytes of a request body at most.
     pub body_bytes_max: usize,
@@ -29,6 +30,8 @@ pub struct AppOptions {
     pub master_key: Option<MasterKey>,
     /// True if webhooks may lead into this machine's network, and without TLS: for tests.
     pub allow_private_webhooks: bool,
+    /// What is known of tools.
+    pub tools: Option<Arc<dyn ToolHouse>>,
 }
 
 impl Default for AppOptions {
@@ -40,6 +43,7 @@ impl Default for AppOptions {
             env: Env::system(),
             master_key: None,
             allow_private_webhooks: false,
+            tools: None,
         }
     }
 }
@@ -93,6 +97,10 @@ impl App {
     /// How many streams are open and how many calls wait for the end of a run.
     pub fn viewers(&self) -> usize {
         self.shared.hub.viewers()
+    }
+
+    pub(crate) fn tools(&self) -> Option<&dyn ToolHouse> {
+        self.shared.options.tools.as_deref()
     }
 
     pub(crate) fn engine(&self) -> &Engine {

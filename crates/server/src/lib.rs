@@ -22,6 +22,7 @@ mod router;
 mod routes;
 mod serve;
 mod stream;
+mod tools;
 mod webhook;
 mod wire;
 
@@ -30,6 +31,7 @@ pub use limit::Limits;
 pub use local::LocalTransport;
 pub use router::router;
 pub use serve::serve;
+pub use tools::{ToolHouse, Undelivered};
 pub use webhook::{MasterKey, SenderError, WebhookSender};
 
 /// The OpenAPI document of everything that is served.

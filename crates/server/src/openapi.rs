@@ -20,7 +20,7 @@ use crate::output::OutputDoc;
 use crate::routes;
 
 /// What the first words of paths are about.
-const TAGS: [(&str, &str); 15] = [
+const TAGS: [(&str, &str); 18] = [
     ("tasks", "Pieces of work: hand them in, look at them, end them"),
     ("runs", "What answers for a task: watch it, say something to it, fork it"),
     ("agents", "Who does the work"),
@@ -33,6 +33,9 @@ const TAGS: [(&str, &str); 15] = [
     ("schedules", "Work that is asked for by the clock"),
     ("classes", "Runs that share a budget of concurrency"),
     ("budgets", "Money that may be spent"),
+    ("tools", "Declared tools"),
+    ("audit", "Who did what"),
+    ("usage", "What was used"),
     ("explain", "Why something waits or failed"),
     ("tokens", "Who may call"),
     ("server", "How the server is"),

@@ -14,6 +14,7 @@ mod sessions;
 mod streams;
 mod tasks;
 mod tokens;
+mod tools;
 mod webhooks;
 
 use provost_api::{InputReceipt, NewInput, Page, Paging, PendingInput, Problem, Task};
@@ -39,6 +40,7 @@ pub(crate) fn table() -> Vec<Operation> {
         schedules::operations(),
         explain::operations(),
         tokens::operations(),
+        tools::operations(),
         server::operations(),
         streams::operations(),
         logs::operations(),

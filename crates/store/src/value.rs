@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 use std::ops::ControlFlow;
 
 use provost_core::{
-    ApprovalId, AuditId, DeliveryId, ExecutionId, InputId, MessageId, MeterId, RunId, TaskId, Timestamp, TokenId,
-    WebhookId, WebhookPostId, WorkerId,
+    ApprovalId, AuditId, DeliveryId, ExecutionId, InputId, MessageId, MeterId, RunId, TaskId,
+    Timestamp, TokenId, WebhookId, WebhookPostId, WorkerId,
 };
 
 use crate::StoreError;

@@ -10,6 +10,8 @@ use provost_api::Client;
 use provost_core::ErrorKind;
 use provost_core::work::Namespace;
 use provost_engine::{BootGuard, Engine, EngineOptions, Worker};
+use provost_net::Url;
+use provost_redact::Redactor;
 use provost_server::{App, AppOptions, LocalTransport, MasterKey};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -19,12 +21,15 @@ use crate::boot;
 use crate::data::{self, engine_problem};
 use crate::discover::Wanted;
 use crate::interrupt::Interrupt;
+#[cfg(not(feature = "otel"))]
+use crate::log::Log;
 use crate::output::Output;
 use crate::problem::Problem;
 use crate::recipe::Kitchen;
 use crate::remote::ensure_agent;
 use crate::show::{Format, Show, line};
 use crate::tool::Files;
+use crate::toolroom::{Site, Toolroom, ToolroomArgs};
 
 /// How long runs may take to come to a boundary when the server is told to end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
@@ -37,6 +42,7 @@ Examples:
   provost serve --listen 127.0.0.1:0 --json      a free port, told as JSON
   provost serve --model ollama/llama3.2          the model of agents that name none
   provost serve --no-worker                      only take work in; others carry it out
+  provost serve --resources house/               agents, tools and rules declared in files
   curl -H \"Authorization: Bearer $PROVOST_TOKEN\" http://127.0.0.1:7077/v1/whoami
 
 The first start shows a token that may do everything, this once; `provost token create` on this machine makes others.
@@ -83,6 +89,11 @@ pub(crate) struct Args {
     /// Let agents with files=rw also write and edit there, asking first
     #[arg(long, requires = "workspace", help_heading = "Agents")]
     write: bool,
+    #[command(flatten)]
+    toolroom: ToolroomArgs,
+    /// Where tools reach this server with answers that come later, if it is not where it listens
+    #[arg(long, value_name = "URL", requires = "resources", help_heading = "Declared tools")]
+    callback_url: Option<Url>,
 }
 
 /// Serves until it is told to end.
@@ -102,11 +113,12 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
         boot::choose(&wanted)?;
     }
     let dir = data::real_dir(data)?;
+    let redactor = Redactor::new();
     #[cfg(feature = "otel")]
-    let telemetry = crate::telemetry::install(args.log, output)?;
+    let telemetry = crate::telemetry::install(args.log, output, &redactor)?;
     #[cfg(not(feature = "otel"))]
     tracing_subscriber::fmt()
-        .with_writer(io::stderr)
+        .with_writer(Log(redactor.clone()))
         .with_ansi(output.stderr_color)
         .with_max_level(args.log)
         .try_init()
@@ -115,14 +127,19 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
         .enable_all()
         .build()
         .map_err(|error| Problem::new(ErrorKind::Unavailable, format!("no runtime: {error}")))?;
-    let code = runtime.block_on(serve(args, &dir, wanted, output));
+    let code = runtime.block_on(serve(args, (&dir, &redactor), wanted, output));
     #[cfg(feature = "otel")]
     runtime.block_on(crate::telemetry::close(&telemetry));
     runtime.shutdown_background();
     code
 }
 
-async fn serve(args: &Args, dir: &Path, wanted: Wanted, output: &Output) -> Result<u8, Problem> {
+async fn serve(
+    args: &Args,
+    (dir, redactor): (&Path, &Redactor),
+    wanted: Wanted,
+    output: &Output,
+) -> Result<u8, Problem> {
     let mut signals = listen_to_signals()?;
     let listener = bind(args.listen).await?;
     let options = EngineOptions {
@@ -133,16 +150,22 @@ async fn serve(args: &Args, dir: &Path, wanted: Wanted, output: &Output) -> Resu
     let files = Files::new(args.workspace.as_ref(), args.write)?;
     let kitchen = Arc::new(Kitchen::of_house(wanted, dir.join("notes"), files));
     let engine = boot::engine(dir, &kitchen, options)?;
+    let callbacks = callback_url(args, &listener)?;
+    let site = Site { dir, store: engine.store(), redactor, callbacks, roles: Vec::new() };
+    let room = Arc::new(Toolroom::open(&args.toolroom, site).await?);
+    kitchen.equip(Arc::clone(&room));
     let key = MasterKey::open(&dir.join(KEY_FILE))
         .map_err(|error| Problem::io("the key of webhooks", &error))?;
     let options = AppOptions {
         open_metrics: args.open_metrics,
         master_key: Some(key),
+        tools: Some(Arc::clone(&room) as _),
         ..AppOptions::default()
     };
     let app = App::new(engine.clone(), options);
     let client = Client::new(LocalTransport::new(app.clone()), Namespace::default());
     ensure_agent(&client).await?;
+    room.ensure_agents(&app).await?;
     let worker = match args.no_worker {
         true => None,
         false => Some(engine.start().await.map_err(|error| engine_problem(&error))?),
@@ -156,12 +179,28 @@ async fn serve(args: &Args, dir: &Path, wanted: Wanted, output: &Output) -> Resu
         let stopped = async { drop(told.wait_for(|count| *count >= 1).await) };
         provost_server::serve(app, listener, stopped).await;
         close(worker, &engine).await;
+        room.close().await;
     };
     tokio::select! {
         () = working => Ok(0),
         // Whoever asks twice does not want to wait.
         _ = signals.wait_for(|count| *count >= 2) => Ok(ErrorKind::Cancelled.exit_code()),
     }
+}
+
+/// Where tools hand in answers that come later.
+fn callback_url(args: &Args, listener: &TcpListener) -> Result<Option<Url>, Problem> {
+    if args.toolroom.resources.is_none() {
+        return Ok(None);
+    }
+    let address = listener.local_addr().map_err(|error| Problem::io("the address", &error))?;
+    let base = match &args.callback_url {
+        Some(url) => url.clone(),
+        None => Url::parse(&format!("http://{address}"))
+            .map_err(|error| Problem::new(ErrorKind::Bug, error.to_string()))?,
+    };
+    let joined = base.join("v1/tool-callbacks");
+    joined.map(Some).map_err(|error| Problem::invalid(format!("--callback-url: {error}")))
 }
 
 /// Counts how often the program was told to end.

@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test whose world is broken cannot go on")]
 
+#[cfg(unix)]
+mod canary;
 mod db;
 #[cfg(unix)]
 mod durable;
+#[cfg(unix)]
+mod governed;
 #[cfg(unix)]
 mod journey;
 #[cfg(unix)]
@@ -108,6 +112,8 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("run", &[]),
     ("db", &[]),
     ("secret", &["set", "list", "rotate", "delete"]),
+    ("tool", &["list", "describe", "call", "test"]),
+    ("audit", &[]),
     ("doctor", &[]),
     ("completions", &[]),
     ("serve", &[]),

@@ -64,11 +64,7 @@ impl Resource {
     /// Reads a manifest.
     pub fn read(manifest: Value) -> Result<Self, ResourceError> {
         let Value::Object(mut manifest) = manifest else {
-            return Err(refusal(
-                "",
-                "it is no mapping",
-                "write `kind`, `metadata` and `spec`",
-            ));
+            return Err(refusal("", "it is no mapping", "write `kind`, `metadata` and `spec`"));
         };
         version(manifest.remove("apiVersion").or_else(|| manifest.remove("api_version")))?;
         let kind = kind(manifest.remove("kind"))?;
@@ -76,7 +72,9 @@ impl Resource {
         let spec = match manifest.remove("spec") {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(spec)) => spec,
-            Some(_) => return Err(refusal("spec", "it is no mapping", "write its fields below it")),
+            Some(_) => {
+                return Err(refusal("spec", "it is no mapping", "write its fields below it"));
+            }
         };
         // What a system says about a resource is not what an operator says.
         manifest.remove("status");
@@ -190,9 +188,8 @@ fn metadata(given: Option<Value>) -> Result<(String, String), ResourceError> {
     let (name, space) = (text("name")?, text("namespace")?);
     let name = named(&name, "give it a name").map_err(|error| under("metadata", error))?;
     for key in ["labels", "annotations"] {
-        let texts = |value: &Value| {
-            value.as_object().is_some_and(|map| map.values().all(Value::is_string))
-        };
+        let texts =
+            |value: &Value| value.as_object().is_some_and(|map| map.values().all(Value::is_string));
         if given.remove(key).is_some_and(|value| !value.is_null() && !texts(&value)) {
             let path = format!("metadata.{key}");
             return Err(refusal(&path, "it is no mapping of texts", "write `key: \"value\"`"));
@@ -240,9 +237,7 @@ fn mcp_reference(mut spec: Map<String, Value>) -> Map<String, Value> {
     if server.is_none() && tool.is_none() {
         return spec;
     }
-    if let Value::Object(block) =
-        spec.entry("mcp").or_insert_with(|| Value::Object(Map::new()))
-    {
+    if let Value::Object(block) = spec.entry("mcp").or_insert_with(|| Value::Object(Map::new())) {
         for (key, value) in [("server", server), ("tool", tool)] {
             if let Some(value) = value {
                 block.entry(key).or_insert(value);

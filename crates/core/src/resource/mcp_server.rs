@@ -89,11 +89,13 @@ impl McpServerResource {
             McpTransport::Http if self.endpoint.is_empty() => {
                 Err(refusal("endpoint", "it is missing", "say where the server is"))
             }
-            McpTransport::Stdio if !self.endpoint.is_empty() || self.auth.is_some() => Err(refusal(
-                "transport",
-                "a program has no endpoint and no auth",
-                "use `transport: http`, or give secrets to the program under `env`",
-            )),
+            McpTransport::Stdio if !self.endpoint.is_empty() || self.auth.is_some() => {
+                Err(refusal(
+                    "transport",
+                    "a program has no endpoint and no auth",
+                    "use `transport: http`, or give secrets to the program under `env`",
+                ))
+            }
             McpTransport::Http if !self.command.is_empty() || !self.env.is_empty() => Err(refusal(
                 "transport",
                 "an address has no command and no env",

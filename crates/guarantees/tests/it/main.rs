@@ -15,6 +15,7 @@ mod compaction;
 mod disk;
 mod effect;
 mod event;
+mod governed;
 mod input;
 mod kill;
 mod lease;

@@ -114,7 +114,8 @@ fn what_is_not_known_is_refused_with_its_place() {
 
 #[test]
 fn a_policy_without_a_mode_is_for_those_it_names() {
-    let manifest = json!({"kind": "AgentPolicy", "metadata": {"name": "p"}, "spec": {"targetTasks": ["t"]}});
+    let manifest =
+        json!({"kind": "AgentPolicy", "metadata": {"name": "p"}, "spec": {"targetTasks": ["t"]}});
     let Resource::AgentPolicy(policy) = Resource::read(manifest).unwrap() else { unreachable!() };
     assert_eq!(policy.apply_mode, ApplyMode::Scoped);
 }

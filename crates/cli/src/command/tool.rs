@@ -1,0 +1,265 @@
+//! `provost tool`: the tools there are, what they are, calling one, and trying whether they can be called.
+
+mod call;
+mod check;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Subcommand;
+use provost_api::{DeclaredTool, Page};
+use provost_core::work::Namespace;
+use provost_core::{Env, ErrorKind, Timestamp};
+use provost_redact::Redactor;
+use provost_store::Store;
+use provost_tool::Tool;
+use serde_json::json;
+
+use self::call::CallArgs;
+use self::check::CheckArgs;
+use super::block_on;
+use crate::data;
+use crate::output::Output;
+use crate::problem::Problem;
+use crate::show::{Format, Show, Shown};
+use crate::table::{Cell, Column, rigid, text};
+use crate::tool::{self, Files, NOTES_DIR_DEFAULT};
+use crate::toolroom::{Site, Toolroom, ToolroomArgs, told};
+
+const EXAMPLES: &str = "\
+Examples:
+  provost tool list
+  provost tool call calculator '{\"expression\": \"2 + 3\"}'
+  provost tool list --resources house/
+  provost tool describe search --resources house/ --role reader
+  provost tool call search '{\"q\": \"pears\"}' --resources house/ --role reader
+  provost tool test --resources house/              can every declared tool be called?
+  provost tool test --resources house/ --fixtures calls.yaml
+
+A call here goes the way that calls of agents go: rules, secrets, deadline, retries, redaction, records.";
+
+/// What it takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    setting: Setting,
+}
+
+/// Which tools, and for whom.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Setting {
+    /// A file or a directory of declared tools, rules and MCP servers
+    #[arg(long, global = true, value_name = "PATH")]
+    resources: Option<PathBuf>,
+    /// Where declared tools may be
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHERE")]
+    tool_network: crate::toolroom::ToolNetwork,
+    /// A program that declared MCP servers may start; can be repeated
+    #[arg(long, global = true, value_name = "COMMAND")]
+    allow_command: Vec<String>,
+    /// A directory with secrets, a file for each
+    #[arg(long, global = true, value_name = "DIR")]
+    secrets_dir: Option<PathBuf>,
+    /// A directory for read, list and search
+    #[arg(long, global = true, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// Also write and edit there
+    #[arg(long, global = true)]
+    write: bool,
+    /// The agent that calls
+    #[arg(long, global = true, value_name = "NAME", default_value = crate::recipe::AGENT)]
+    agent: String,
+    /// A role of the agent, if the agent is not declared; can be repeated
+    #[arg(long, global = true, value_name = "ROLE")]
+    role: Vec<String>,
+    /// The namespace
+    #[arg(long, short, global = true, value_name = "NAME", default_value_t)]
+    namespace: Namespace,
+    /// In which form: table, json, jsonl, yaml, name
+    #[arg(long, short, global = true, value_enum, default_value_t, value_name = "FORM")]
+    output: Format,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List tools
+    #[command(visible_alias = "ls", after_help = "Examples:\n  provost tool list -o name")]
+    List,
+    /// Show what a tool is, and what the rules say about calling it
+    #[command(after_help = "Examples:\n  provost tool describe calculator -o yaml")]
+    Describe {
+        /// The tool
+        name: String,
+    },
+    /// Call a tool
+    #[command(
+        after_help = "Examples:\n  provost tool call calculator '{\"expression\": \"2 + 3\"}'\n  \
+                      echo '{\"expression\": \"1/3\"}' | provost tool call calculator"
+    )]
+    Call(CallArgs),
+    /// Try whether tools can be called: runtime, secret, address; with fixtures, also calls
+    #[command(after_help = "Examples:\n  provost tool test --resources house/\n  \
+                      provost tool test pay --resources house/ --fixtures calls.yaml\n\nA fixture file is a list:\n  \
+                      - tool: calculator\n    args: {expression: 2 + 3}\n    expect: {contains: \"5\"}\n  \
+                      - tool: pay\n    args: {}\n    expect: {code: permission_denied}")]
+    Test(CheckArgs),
+}
+
+/// The tools of this command, and what stands around them.
+pub(crate) struct Bench<'a> {
+    setting: &'a Setting,
+    room: Toolroom,
+    own: Vec<Arc<dyn Tool>>,
+    store: Store,
+    show: Show,
+}
+
+/// Does it.
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
+    let setting = &args.setting;
+    let show = Show { output: *output, format: setting.output };
+    let dir = data::real_dir(data)?;
+    block_on(async {
+        let bench = Bench::open(setting, &dir, show).await?;
+        let done = match &args.action {
+            Action::List => bench.list(),
+            Action::Describe { name } => bench.describe(name),
+            Action::Call(args) => Box::pin(bench.call(args)).await,
+            Action::Test(args) => Box::pin(bench.test(args)).await,
+        };
+        bench.room.close().await;
+        bench.store.close().await;
+        done
+    })?
+}
+
+impl<'a> Bench<'a> {
+    async fn open(setting: &'a Setting, dir: &Path, show: Show) -> Result<Self, Problem> {
+        let store = data::open(dir)?;
+        let redactor = Redactor::new();
+        let args = ToolroomArgs {
+            resources: setting.resources.clone(),
+            tool_network: setting.tool_network,
+            allow_command: setting.allow_command.clone(),
+            secrets_dir: setting.secrets_dir.clone(),
+        };
+        let site = Site {
+            dir,
+            store: &store,
+            redactor: &redactor,
+            callbacks: None,
+            roles: setting.role.clone(),
+        };
+        let room = Toolroom::open(&args, site).await?;
+        let mut own = tool::all(&Env::system(), PathBuf::from(NOTES_DIR_DEFAULT))?;
+        if let Some(files) = Files::new(setting.workspace.as_ref(), setting.write)? {
+            own.extend(files.tools()?);
+        }
+        own.extend(room.outputs()?);
+        Ok(Self { setting, room, own, store, show })
+    }
+
+    /// A tool by its name: one of ours, or one that was declared.
+    fn find(&self, name: &str) -> Result<Arc<dyn Tool>, Problem> {
+        let shop = self.room.shop.as_ref();
+        let declared = shop.and_then(|shop| shop.workshop.tool(self.namespace(), name));
+        let declared = declared.map(|tool| Arc::clone(tool) as Arc<dyn Tool>);
+        let own = || self.own.iter().find(|tool| tool.spec().name() == name).cloned();
+        declared.or_else(own).ok_or_else(|| {
+            let what = format!("there is no tool `{name}` in namespace `{}`", self.namespace());
+            Problem::new(ErrorKind::NotFound, what).help(
+                "`provost tool list` shows what there is; --resources PATH names what is declared",
+            )
+        })
+    }
+
+    fn namespace(&self) -> &str {
+        self.setting.namespace.as_str()
+    }
+
+    fn all(&self) -> Vec<DeclaredTool> {
+        let shop = self.room.shop.as_ref();
+        let declared = shop.map(|shop| shop.workshop.tools(self.namespace())).unwrap_or_default();
+        let own = self.own.iter().map(|tool| built_in(tool.as_ref()));
+        declared.iter().map(|tool| told(tool)).chain(own).collect()
+    }
+
+    fn list(&self) -> Result<u8, Problem> {
+        let items: Vec<Row> = self.all().into_iter().map(Row).collect();
+        self.show.list(&Page { items, next: None })?;
+        Ok(0)
+    }
+
+    fn describe(&self, name: &str) -> Result<u8, Problem> {
+        let tool = self.find(name)?;
+        let mut what = match self.room.shop.as_ref() {
+            Some(shop) if shop.workshop.tool(self.namespace(), name).is_some() => {
+                let declared = shop.workshop.tool(self.namespace(), name);
+                let resource = declared.map(|tool| json!(tool.resource()));
+                resource.unwrap_or_default()
+            }
+            _ => json!(built_in(tool.as_ref())),
+        };
+        if let Some(decision) = self.decision(tool.as_ref())? {
+            what["agent"] = json!(self.setting.agent);
+            what["decision"] = json!(decision.as_str());
+            what["because"] = json!(decision.why());
+        }
+        self.show.one(&what, name)?;
+        Ok(0)
+    }
+}
+
+/// A tool of the program itself.
+fn built_in(tool: &dyn Tool) -> DeclaredTool {
+    let spec = tool.spec();
+    let facts = spec.tool_facts();
+    DeclaredTool {
+        name: spec.name().to_owned(),
+        kind: "builtin".to_owned(),
+        description: spec.def().description.clone(),
+        operations: facts.operations.iter().map(ToString::to_string).collect(),
+        risk: facts.risk.to_string(),
+        effect: spec.effect.to_string(),
+        isolation: "none".to_owned(),
+        problem: None,
+        input_schema: spec.def().input_schema.clone(),
+    }
+}
+
+/// A tool in a list.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+struct Row(DeclaredTool);
+
+impl Shown for Row {
+    const COLUMNS: &'static [Column] = &[
+        rigid("NAME"),
+        rigid("TYPE"),
+        text("DOES"),
+        text("RISK"),
+        text("EFFECT"),
+        text("STATE"),
+        text("DESCRIPTION"),
+    ];
+
+    fn cells(&self, _: Timestamp) -> Vec<Cell> {
+        let tool = &self.0;
+        vec![
+            Cell::from(&tool.name),
+            Cell::from(&tool.kind),
+            Cell::from(tool.operations.join(",")),
+            Cell::from(&tool.risk),
+            Cell::from(&tool.effect),
+            Cell::from(tool.problem.as_deref().unwrap_or("ready")),
+            Cell::from(&tool.description),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.0.name.clone()
+    }
+}

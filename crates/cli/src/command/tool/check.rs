@@ -1,0 +1,207 @@
+//! Whether tools can be called: definition, runtime, secret, address; and calls of which the outcome is known.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use provost_api::Page;
+use provost_core::Timestamp;
+use provost_core::contract::ToolCode;
+use provost_core::resource::ToolResource;
+use provost_net::{Dialer, SystemLookup, Url};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::problem::Problem;
+use crate::show::Shown;
+use crate::table::{Cell, Column, rigid, text};
+
+/// How long a connection may take.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of a file of fixtures.
+const FIXTURE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// What to try.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// The tools; all that are declared if nothing is said
+    names: Vec<String>,
+    /// A file of calls and what must come of them
+    #[arg(long, value_name = "FILE")]
+    fixtures: Option<PathBuf>,
+    /// Try no connection
+    #[arg(long)]
+    offline: bool,
+}
+
+/// A call and what must come of it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fixture {
+    tool: String,
+    #[serde(default = "no_arguments")]
+    args: Value,
+    #[serde(default)]
+    expect: Expect,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Expect {
+    /// The code of the fault; without one it must work.
+    code: Option<ToolCode>,
+    /// What must be in the answer.
+    contains: Option<String>,
+}
+
+fn no_arguments() -> Value {
+    json!({})
+}
+
+/// What came of one try.
+#[derive(Serialize)]
+struct Tried {
+    tool: String,
+    check: String,
+    ok: bool,
+    found: String,
+}
+
+impl Shown for Tried {
+    const COLUMNS: &'static [Column] =
+        &[rigid("TOOL"), rigid("CHECK"), rigid("RESULT"), text("FOUND")];
+
+    fn cells(&self, _: Timestamp) -> Vec<Cell> {
+        let state = if self.ok { "ok" } else { "failed" };
+        vec![
+            Cell::from(&self.tool),
+            Cell::from(&self.check),
+            Cell::state(state),
+            Cell::from(&self.found),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.tool.clone()
+    }
+}
+
+impl Bench<'_> {
+    /// Tries every tool, and says what stands in the way.
+    pub(super) async fn test(&self, args: &CheckArgs) -> Result<u8, Problem> {
+        let mut items = Vec::new();
+        let wanted = |name: &str| {
+            args.names.is_empty() || args.names.iter().any(|other| other.eq_ignore_ascii_case(name))
+        };
+        for name in &args.names {
+            self.find(name)?;
+        }
+        if let Some(shop) = &self.room.shop {
+            for rule in shop.workshop.declared().loose_rules() {
+                self.show.output.dim(&rule);
+            }
+            for tool in shop.workshop.tools(self.namespace()) {
+                if wanted(&tool.resource().name) {
+                    self.try_tool(&tool, args.offline, &mut items).await;
+                }
+            }
+            if args.names.is_empty() && !args.offline {
+                self.try_servers(&mut items).await;
+            }
+        }
+        if let Some(path) = &args.fixtures {
+            for fixture in fixtures(path)? {
+                if wanted(&fixture.tool) {
+                    items.push(self.play(&fixture).await?);
+                }
+            }
+        }
+        let failed = items.iter().filter(|tried| !tried.ok).count();
+        self.show.list(&Page { items, next: None })?;
+        Ok(u8::from(failed > 0))
+    }
+
+    async fn try_tool(
+        &self,
+        tool: &provost_tool::GovernedTool,
+        offline: bool,
+        items: &mut Vec<Tried>,
+    ) {
+        let resource = tool.resource();
+        let mut tell = |check: &str, outcome: Result<String, String>| {
+            let (ok, found) = match outcome {
+                Ok(found) => (true, found),
+                Err(found) => (false, found),
+            };
+            items.push(Tried { tool: resource.name.clone(), check: check.to_owned(), ok, found });
+        };
+        let runtime =
+            tool.verify().map(|()| format!("{}, {}", resource.kind, resource.isolation()));
+        tell("runtime", runtime.map_err(|fault| fault.message));
+        if let (Some(auth), Some(shop)) = (&resource.auth, &self.room.shop) {
+            let got = shop.workshop.authenticator().credentials(self.namespace(), auth).await;
+            let found = got.map(|_| format!("{} by {}", auth.secret_ref, auth.profile));
+            tell("secret", found.map_err(|fault| fault.message));
+        }
+        if !offline && let Ok(url) = Url::parse(&resource.endpoint) {
+            tell("address", self.try_address(resource, &url).await);
+        }
+    }
+
+    /// Connects and says nothing.
+    async fn try_address(&self, resource: &ToolResource, url: &Url) -> Result<String, String> {
+        let policy = self.setting.tool_network.for_tool(resource.allow_private);
+        policy.check_url(url).map_err(|error| error.to_string())?;
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port_or_known_default().unwrap_or_default();
+        let dialer = Dialer::new(policy, Arc::new(SystemLookup));
+        let dialled = dialer.connect(host, port, Instant::now() + CONNECT_PATIENCE).await;
+        dialled.map(|_| format!("{host} answers")).map_err(|error| error.to_string())
+    }
+
+    async fn try_servers(&self, items: &mut Vec<Tried>) {
+        let Some(shop) = &self.room.shop else { return };
+        for server in shop.workshop.declared().servers(self.namespace()) {
+            let Some(tools) = shop.workshop.server(self.namespace(), &server.name) else {
+                continue;
+            };
+            let (ok, found) = match tools.connect().await {
+                Ok(count) => (true, format!("{count} tools")),
+                Err(error) => (false, error.to_string()),
+            };
+            items.push(Tried { tool: server.name.clone(), check: "server".to_owned(), ok, found });
+        }
+    }
+
+    async fn play(&self, fixture: &Fixture) -> Result<Tried, Problem> {
+        let tool = self.find(&fixture.tool)?;
+        let called = self.perform(&tool, &fixture.args, /*yes*/ true).await?;
+        let (code, text) = match &called.came {
+            Ok(text) => (None, text.as_str()),
+            Err(fault) => (Some(fault.code), fault.message.as_str()),
+        };
+        let as_wanted = code == fixture.expect.code
+            && fixture.expect.contains.as_ref().is_none_or(|part| text.contains(part.as_str()));
+        let found = match code {
+            None => text.to_owned(),
+            Some(code) => format!("{code}: {text}"),
+        };
+        Ok(Tried { tool: fixture.tool.clone(), check: "call".to_owned(), ok: as_wanted, found })
+    }
+}
+
+fn fixtures(path: &Path) -> Result<Vec<Fixture>, Problem> {
+    let shown = path.display();
+    let failed = |error: std::io::Error| Problem::io(format!("the fixtures {shown}"), &error);
+    let size = std::fs::metadata(path).map_err(failed)?.len();
+    if size > FIXTURE_BYTES_MAX {
+        let what = format!("{shown} has {size} bytes, {FIXTURE_BYTES_MAX} are read");
+        return Err(Problem::invalid(what).help("split it"));
+    }
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    serde_yaml_ng::from_str(&text).map_err(|error| {
+        Problem::invalid(format!("{shown}: {error}"))
+            .help("write a list of `tool`, `args` and `expect`; `provost tool test --help` has one")
+    })
+}

@@ -1,0 +1,276 @@
+//! What stands around the tools of this program: what was declared, secrets, records, and where long outputs go.
+
+mod house;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use provost_agent::AgentBuilder;
+use provost_builtin::{Access, Workspace, read_output};
+use provost_core::work::Namespace;
+use provost_core::{Env, ErrorKind};
+use provost_declared::{
+    DeclareError, Declared, DeclaredGovernor, Records, Workshop, WorkshopOptions,
+};
+use provost_net::{NetPolicy, Url};
+use provost_redact::Redactor;
+use provost_runtime::{CallbackDesk, CommandAllowList};
+use provost_secret::{
+    ChainResolver, EnvResolver, FileResolver, KeySource, SecretError, Secrets, StoreResolver, Vault,
+};
+use provost_store::Store;
+use provost_tool::{FileSpill, Oversight, Tool};
+
+pub(crate) use self::house::{DECLARED, told};
+
+use crate::problem::Problem;
+
+/// The directory of whole outputs in the data directory, and the one in it that agents know.
+const ARTIFACTS: &str = "artifacts";
+const OUTPUTS: &str = "outputs";
+
+/// Where declared tools may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum ToolNetwork {
+    /// On the public internet, over TLS
+    #[default]
+    Public,
+    /// Also in the private network, and without TLS
+    Private,
+    /// Also on this machine
+    Local,
+}
+
+impl ToolNetwork {
+    /// What counts for a tool that wants to be in the private network, or does not.
+    pub(crate) fn for_tool(self, _allow_private: bool) -> NetPolicy {
+        self.policy()
+    }
+
+    fn policy(self) -> NetPolicy {
+        match self {
+            Self::Public => NetPolicy::default(),
+            Self::Private => NetPolicy { allow_loopback: false, ..NetPolicy::open() },
+            Self::Local => NetPolicy::open(),
+        }
+    }
+}
+
+/// What the command line says about declared tools.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Declared tools")]
+pub(crate) struct ToolroomArgs {
+    /// A file or a directory of agents, tools, roles, rules and MCP servers, in YAML or JSON
+    #[arg(long, value_name = "PATH")]
+    pub(crate) resources: Option<PathBuf>,
+    /// Where declared tools may be
+    #[arg(long, value_enum, default_value_t, value_name = "WHERE")]
+    pub(crate) tool_network: ToolNetwork,
+    /// A program that declared MCP servers may start, written as it is there; can be repeated
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) allow_command: Vec<String>,
+    /// A directory with secrets, a file for each, looked at after the database and the environment
+    #[arg(long, value_name = "DIR")]
+    pub(crate) secrets_dir: Option<PathBuf>,
+}
+
+/// What a toolroom belongs to.
+pub(crate) struct Site<'a> {
+    /// The data directory.
+    pub(crate) dir: &'a Path,
+    /// The database in it.
+    pub(crate) store: &'a Store,
+    /// What is never shown.
+    pub(crate) redactor: &'a Redactor,
+    /// Where tools hand in answers that come later.
+    pub(crate) callbacks: Option<Url>,
+    /// Roles of agents that are not declared.
+    pub(crate) roles: Vec<String>,
+}
+
+/// What stands around the tools of this program.
+pub(crate) struct Toolroom {
+    /// What was declared, and where; nothing if no path was given.
+    pub(crate) shop: Option<Shop>,
+    oversight: Oversight,
+    artifacts: PathBuf,
+}
+
+/// What was declared.
+pub(crate) struct Shop {
+    /// From where.
+    pub(crate) path: PathBuf,
+    /// The tools.
+    pub(crate) workshop: Workshop,
+    /// Who decides about calls.
+    pub(crate) governor: Arc<DeclaredGovernor>,
+    /// Where answers that come later are handed in.
+    pub(crate) desk: Option<CallbackDesk>,
+}
+
+/// Which of the declared tools an agent gets that is not declared itself.
+pub(crate) enum Wish<'a> {
+    /// All of its namespace.
+    All,
+    /// Those with these names.
+    Named(&'a [String]),
+}
+
+impl Toolroom {
+    /// Reads what was declared and sets it up. What is wrong with it is said now and not by the first call.
+    pub(crate) async fn open(args: &ToolroomArgs, site: Site<'_>) -> Result<Self, Problem> {
+        let artifacts = site.dir.join(ARTIFACTS);
+        let mut oversight =
+            Oversight { redact: Some(Arc::new(site.redactor.clone())), ..Oversight::default() };
+        let Some(path) = &args.resources else {
+            return Ok(Self { shop: None, oversight, artifacts });
+        };
+        let path =
+            std::path::absolute(path).map_err(|error| Problem::io("the resources", &error))?;
+        let declared = Arc::new(Declared::read(&path).map_err(|error| refused(&error))?);
+        for rule in declared.loose_rules() {
+            tracing::warn!("{rule}");
+        }
+        let desk = match &site.callbacks {
+            None => None,
+            Some(base) => Some(
+                CallbackDesk::with_random_key(base.clone())
+                    .map_err(|fault| Problem::new(ErrorKind::Unavailable, fault.message))?,
+            ),
+        };
+        let options = WorkshopOptions {
+            network: args.tool_network.policy(),
+            commands: CommandAllowList::of(args.allow_command.iter().cloned()),
+            desk: desk.clone(),
+            secrets: secrets(args, &site).await?,
+            env: Env::system(),
+        };
+        let workshop = Workshop::open(Arc::clone(&declared), options);
+        let workshop = workshop.await.map_err(|error| refused(&error))?;
+        let governor = Arc::new(DeclaredGovernor::new(declared).roles(site.roles));
+        crate::data::make(&artifacts)?;
+        let spill = FileSpill::new(artifacts.join(OUTPUTS), OUTPUTS);
+        oversight.spill = Some(Arc::new(spill));
+        let records = Arc::new(Records::new(site.store.clone(), Env::system()));
+        oversight.governor = Some(Arc::clone(&governor) as _);
+        oversight.audit = Some(Arc::clone(&records) as _);
+        oversight.meter = Some(records);
+        Ok(Self { shop: Some(Shop { path, workshop, governor, desk }), oversight, artifacts })
+    }
+
+    /// The same for every call.
+    pub(crate) fn oversight(&self) -> Oversight {
+        self.oversight.clone()
+    }
+
+    /// Gives an agent what it may use, and puts all its calls under what was declared.
+    pub(crate) fn outfit(
+        &self,
+        mut builder: AgentBuilder,
+        (namespace, name): (&str, &str),
+        wish: &Wish<'_>,
+    ) -> Result<AgentBuilder, Problem> {
+        builder = builder.oversight(self.oversight());
+        let Some(shop) = &self.shop else { return Ok(builder) };
+        let workshop = &shop.workshop;
+        if let Some(agent) = workshop.declared().agent(namespace, name) {
+            let tools = workshop.tools_of(agent);
+            if !tools.is_empty() || !agent.mcp_servers.is_empty() {
+                builder = builder.tools(self.outputs()?);
+            }
+            builder = builder.tools(tools);
+            for name in &agent.mcp_servers {
+                if let Some(tools) = workshop.server(namespace, name) {
+                    builder = builder.toolset(tools);
+                }
+            }
+            return Ok(builder);
+        }
+        let all = workshop.tools(namespace).into_iter().map(|tool| tool as Arc<dyn Tool>);
+        Ok(match wish {
+            Wish::All => {
+                builder = builder.tools(self.outputs()?).tools(all);
+                for server in workshop.declared().servers(namespace) {
+                    if let Some(tools) = workshop.server(namespace, &server.name) {
+                        builder = builder.toolset(tools);
+                    }
+                }
+                builder
+            }
+            Wish::Named(names) => {
+                let named = |tool: &Arc<dyn Tool>| {
+                    names.iter().any(|name| name.eq_ignore_ascii_case(tool.spec().name()))
+                };
+                let tools: Vec<_> = all.filter(named).collect();
+                if !tools.is_empty() {
+                    builder = builder.tools(self.outputs()?);
+                }
+                builder.tools(tools)
+            }
+        })
+    }
+
+    /// True if an agent is declared here.
+    pub(crate) fn declares(&self, namespace: &str, name: &str) -> bool {
+        let shop = self.shop.as_ref();
+        shop.is_some_and(|shop| shop.workshop.declared().agent(namespace, name).is_some())
+    }
+
+    /// Names and descriptions of what an agent of the terminal gets.
+    pub(crate) fn described(&self) -> Vec<(String, String)> {
+        let Some(shop) = &self.shop else { return Vec::new() };
+        let namespace = Namespace::default();
+        let tools = shop.workshop.declared().tools(namespace.as_str());
+        tools.map(|tool| (tool.name.clone(), tool.description.clone())).collect()
+    }
+
+    /// What reads outputs that were kept whole.
+    pub(crate) fn outputs(&self) -> Result<Option<Arc<dyn Tool>>, Problem> {
+        if self.shop.is_none() {
+            return Ok(None);
+        }
+        let place = Workspace::open(&self.artifacts, Access::ReadOnly)
+            .map_err(|error| Problem::new(error.kind(), error.to_string()))?;
+        let tool =
+            read_output(&place).map_err(|error| Problem::new(ErrorKind::Bug, error.to_string()))?;
+        Ok(Some(Arc::new(tool)))
+    }
+
+    /// Ends connections and programs.
+    pub(crate) async fn close(&self) {
+        if let Some(shop) = &self.shop {
+            shop.workshop.close().await;
+        }
+    }
+}
+
+fn refused(error: &DeclareError) -> Problem {
+    Problem::invalid(error.to_string())
+        .help("`provost tool test --resources PATH` checks what is declared")
+}
+
+/// The places where secrets are: the database, then the environment, then files.
+async fn secrets(args: &ToolroomArgs, site: &Site<'_>) -> Result<Secrets, Problem> {
+    let refused = |error: SecretError| Problem::new(error.kind(), error.to_string());
+    let env = |name: &str| std::env::var(name).ok();
+    let mut chain = ChainResolver::new();
+    let source = KeySource::find(site.dir, env).map_err(refused)?;
+    match source.load(env).map_err(refused)? {
+        Some(keys) => chain = chain.then(StoreResolver::new(Arc::new(site.store.clone()), keys)),
+        None => {
+            let facts = Vault::facts(site.store, None).await.map_err(refused)?;
+            // Without the key they would only seem not to be there, and others would be used in their place.
+            if !facts.is_empty() {
+                let what = format!("{} secrets are sealed and their key is not here", facts.len());
+                return Err(Problem::new(ErrorKind::Unavailable, what).help(
+                    "set PROVOST_MASTER_KEY or PROVOST_MASTER_KEY_FILE, or put `secrets.key` back",
+                ));
+            }
+        }
+    }
+    chain = chain.then(EnvResolver::new());
+    if let Some(dir) = &args.secrets_dir {
+        chain = chain.then(FileResolver::new(dir));
+    }
+    Ok(Secrets::new(Arc::new(chain), site.redactor.clone()))
+}

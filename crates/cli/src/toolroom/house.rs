@@ -1,0 +1,131 @@
+//! What callers of the API see of the tools, and the agents that were declared.
+
+use provost_api::{
+    AgentChange, AgentConfig, Capabilities, Capability, Client, DeclaredTool, NewAgent, Time,
+};
+use provost_core::contract::ToolResponse;
+use provost_core::resource::AgentResource;
+use provost_core::work::Namespace;
+use provost_core::{Env, ErrorKind};
+use provost_runtime::CallbackError;
+use provost_server::{App, LocalTransport, ToolHouse, Undelivered};
+use provost_tool::{CapabilitySnapshot, GovernedTool};
+use serde_json::{Map, Value, json};
+
+use super::Toolroom;
+use crate::problem::Problem;
+
+/// What a stored agent says that was declared: without its declaration it must not run.
+pub(crate) const DECLARED: &str = "declared";
+
+impl ToolHouse for Toolroom {
+    fn tools(&self, namespace: &str) -> Vec<DeclaredTool> {
+        let Some(shop) = &self.shop else { return Vec::new() };
+        shop.workshop.tools(namespace).iter().map(|tool| told(tool)).collect()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let env = Env::system();
+        let Some(shop) = &self.shop else {
+            return Capabilities { generated_at: Time(env.now()), capabilities: Vec::new() };
+        };
+        let snapshot = CapabilitySnapshot::collect(&env, &[shop.workshop.runtimes()]);
+        let tell = |one: provost_tool::Capability| Capability {
+            id: one.id,
+            enabled: one.enabled,
+            description: one.description,
+            source: one.source,
+        };
+        Capabilities {
+            generated_at: Time(snapshot.generated_at),
+            capabilities: snapshot.capabilities.into_iter().map(tell).collect(),
+        }
+    }
+
+    fn deliver(
+        &self,
+        request: &str,
+        token: &str,
+        response: ToolResponse,
+    ) -> Result<(), Undelivered> {
+        let desk = self.shop.as_ref().and_then(|shop| shop.desk.as_ref());
+        let desk = desk.ok_or(Undelivered::Unknown)?;
+        desk.deliver(request, token, response).map_err(|error| match error {
+            CallbackError::Unknown => Undelivered::Unknown,
+            CallbackError::Token => Undelivered::Token,
+            CallbackError::Mismatch => Undelivered::Mismatch,
+        })
+    }
+}
+
+/// A declared tool as people and programs see it.
+pub(crate) fn told(tool: &GovernedTool) -> DeclaredTool {
+    let resource = tool.resource();
+    DeclaredTool {
+        name: resource.name.clone(),
+        kind: resource.kind.to_string(),
+        description: resource.description.clone(),
+        operations: resource.operations().iter().map(ToString::to_string).collect(),
+        risk: resource.risk_level.to_string(),
+        effect: resource.effect.to_string(),
+        isolation: resource.isolation().to_string(),
+        problem: tool.verify().err().map(|fault| fault.message),
+        input_schema: resource.input_schema.clone(),
+    }
+}
+
+impl Toolroom {
+    /// Makes the agents that were declared, and changes those that were declared otherwise before.
+    pub(crate) async fn ensure_agents(&self, app: &App) -> Result<(), Problem> {
+        let Some(shop) = &self.shop else { return Ok(()) };
+        for agent in shop.workshop.declared().agents() {
+            let namespace: Namespace = agent
+                .namespace
+                .parse()
+                .map_err(|error| Problem::invalid(format!("agent `{}`: {error}", agent.name)))?;
+            ensure(&Client::new(LocalTransport::new(app.clone()), namespace), agent).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn ensure(client: &Client, agent: &AgentResource) -> Result<(), Problem> {
+    let wanted = config(agent);
+    let title = Some(agent.title.clone()).filter(|title| !title.is_empty());
+    match client.agent(&agent.name).await {
+        Ok(found) => {
+            let now = json!(found.config);
+            let change: Map<String, Value> =
+                wanted.into_iter().filter(|(key, value)| now[key.as_str()] != *value).collect();
+            if change.is_empty() && found.title == title {
+                return Ok(());
+            }
+            let change = AgentChange { title: Some(agent.title.clone()), config: change };
+            client.update_agent(&agent.name, &change, None).await.map(drop).map_err(Problem::from)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let said = wanted.into_iter().filter(|(_, value)| !value.is_null()).collect();
+            let config: AgentConfig = serde_json::from_value(Value::Object(said))
+                .map_err(|error| Problem::new(ErrorKind::Bug, error.to_string()))?;
+            let new = NewAgent { name: agent.name.clone(), title, config };
+            client.create_agent(&new).await.map(drop).map_err(Problem::from)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What a declaration says about how an agent is configured. `null` takes away what another one said before.
+fn config(agent: &AgentResource) -> Map<String, Value> {
+    let timeout = agent.timeout.map(|timeout| timeout.0.as_millis().min(u128::from(u64::MAX)));
+    let timeout = timeout.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX));
+    [
+        ("model", json!(agent.model)),
+        ("system_prompt", json!(agent.prompt)),
+        ("max_turns", json!(agent.max_turns)),
+        ("timeout_ms", json!(timeout)),
+        (DECLARED, json!(true)),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value))
+    .collect()
+}

@@ -1,0 +1,110 @@
+//! Declared tools, killed at every stage of a guarded call: the table of effect classes holds behind rules, credentials and
+//! records as it does without them.
+
+use provost_testkit::EffectPath;
+
+use crate::stage::Stage;
+
+/// The worker uses the declared tools.
+const GOVERNED: [&str; 1] = ["--governed"];
+
+/// Where a worker dies, in the order of a call.
+const STAGES: [Dies; 6] = [
+    Dies::At("tool.before_begin"),
+    Dies::At("tool.begun"),
+    Dies::InTheCall,
+    Dies::At("tool.finished"),
+    Dies::With("step.before=kill@5"),
+    Dies::With("step.after=kill@5"),
+];
+
+#[derive(Clone, Copy)]
+enum Dies {
+    /// At a place.
+    At(&'static str),
+    /// By a rule.
+    With(&'static str),
+    /// After the effect and before the answer.
+    InTheCall,
+}
+
+impl Dies {
+    fn name(self) -> &'static str {
+        match self {
+            Self::At(place) | Self::With(place) => place,
+            Self::InTheCall => "in the call",
+        }
+    }
+}
+
+/// Calls and effects that the ledger may have seen: a repeat of what is harmless, and never a second effect. A declared tool
+/// has nothing that can prove what it did, so a provable one is treated as an opaque one.
+fn allowed(class: &str, stage: Dies) -> (&'static [usize], u64) {
+    let before = matches!(stage, Dies::At("tool.before_begin"));
+    let unknown = matches!(stage, Dies::At("tool.begun"));
+    let after = matches!(stage, Dies::With("step.after=kill@5"));
+    let effects = u64::from(class != "pure");
+    match class {
+        // What was written down as begun is not made if nobody can tell whether it was.
+        "provable" | "opaque" if unknown => (&[0], 0),
+        "provable" | "opaque" => (&[1], 1),
+        _ if before || unknown || after => (&[1], effects),
+        _ => (&[2], effects),
+    }
+}
+
+#[tokio::test]
+async fn g15_declared_tools_killed_at_every_stage_have_one_effect() {
+    let mut table = String::from("class       stage                calls effects\n");
+    for class in ["pure", "idempotent", "keyed", "provable", "opaque"] {
+        for dies in STAGES {
+            let stage = Stage::new().await;
+            let run = stage.say(&format!("do {class}:a; say done")).await;
+            match dies {
+                Dies::At(place) => {
+                    stage.worker_dies_with(&GOVERNED, &format!("{place}=kill")).await;
+                }
+                Dies::With(rule) => stage.worker_dies_with(&GOVERNED, rule).await,
+                Dies::InTheCall => {
+                    stage.ledger.hold(path(class));
+                    let worker = stage.worker_with(&GOVERNED, "").await;
+                    stage.ledger.wait_for_calls(1).await;
+                    worker.kill().await.unwrap();
+                    stage.ledger.release();
+                }
+            }
+            let _worker = stage.worker_with(&GOVERNED, "").await;
+            assert_eq!(stage.answer(run).await, "done", "{class} {}", dies.name());
+            let seen = (stage.ledger.calls("a"), stage.ledger.effects("a"));
+            table.push_str(&format!("{class:11} {:20} {:5} {:7}\n", dies.name(), seen.0, seen.1));
+            let (calls, effects) = allowed(class, dies);
+            assert!(calls.contains(&seen.0) && seen.1 == effects, "{table}");
+            let keys: Vec<_> =
+                stage.ledger.log().into_iter().map(|call| call.idempotency_key).collect();
+            assert!(keys.windows(2).all(|pair| pair[0] == pair[1]), "one effect key: {keys:?}");
+            let permitted = stage.rows("audit WHERE outcome = 'allowed'").await;
+            assert!(permitted as usize >= seen.0, "no call without a record of its permit");
+        }
+    }
+    println!("{table}");
+}
+
+#[tokio::test]
+async fn g16_a_finished_call_of_a_declared_tool_is_not_made_again() {
+    let stage = Stage::new().await;
+    let run = stage.say("do opaque:a; say done").await;
+    stage.worker_dies_with(&GOVERNED, "model.begun=kill@2").await;
+    let _worker = stage.worker_with(&GOVERNED, "").await;
+    assert_eq!(stage.answer(run).await, "done");
+    assert_eq!((stage.ledger.calls("a"), stage.ledger.effects("a")), (1, 1));
+}
+
+fn path(class: &str) -> EffectPath {
+    match class {
+        "pure" => EffectPath::Pure,
+        "idempotent" => EffectPath::Idempotent,
+        "keyed" => EffectPath::Keyed,
+        "provable" => EffectPath::Provable,
+        _ => EffectPath::Opaque,
+    }
+}
