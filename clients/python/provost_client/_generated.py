@@ -583,6 +583,7 @@ Approval = TypedDict('Approval', {
     'expires': "Time",
     'fallback': "Fallback",
     'created': "Time",
+    'tally': NotRequired[Union["Tally", None]],
 })
 
 ApprovalKind: TypeAlias = Literal['start', 'tool', 'effect_unknown', 'question', 'budget_raise', 'plan']
@@ -594,19 +595,44 @@ ApprovalRequest = TypedDict('ApprovalRequest', {
     'hint': NotRequired[Union[str, None]],
     'payload': NotRequired[Any],
     'policy_revision': NotRequired[Union[str, None]],
+    'approvers': NotRequired[Union["Approvers", None]],
+})
+
+# Whose approval a call needs: `required` of those in `of`, or of anybody if it names nobody.
+Approvers = TypedDict('Approvers', {
+    'required': NotRequired[int],
+    'of': NotRequired[list[str]],
+    'not_requester': NotRequired[bool],
 })
 
 Fallback: TypeAlias = Literal['deny', 'allowlist', 'full']
 
-# An answer to a question. The first one counts.
+# How far several people, or certain ones, are with a question.
+Tally = TypedDict('Tally', {
+    'needed': int,
+    'have': int,
+    'of': NotRequired[list[str]],
+    'not': NotRequired[list[str]],
+    'awaited': NotRequired[list[str]],
+    'votes': NotRequired[list["Vote"]],
+})
+
+# What one person said to a question that several decide.
+Vote = TypedDict('Vote', {
+    'by': str,
+    'decision': "Decision",
+    'at': "Time",
+})
+
+# Yes or no.
+Decision: TypeAlias = Literal['approve', 'deny', 'answer']
+
+# An answer to a question. The first one counts; where several people decide, the first one of each.
 Answer = TypedDict('Answer', {
     'decision': "Decision",
     'text': NotRequired[Union[str, None]],
     'grant': NotRequired[Union["Grant", None]],
 })
-
-# Yes or no.
-Decision: TypeAlias = Literal['approve', 'deny', 'answer']
 
 Grant: TypeAlias = Literal['once', 'run', 'session', 'always']
 

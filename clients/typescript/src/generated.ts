@@ -601,6 +601,7 @@ export type Approval = {
   "expires": Time;
   "fallback": Fallback;
   "created": Time;
+  "tally"?: Tally | null;
 };
 
 export type ApprovalKind = "start" | "tool" | "effect_unknown" | "question" | "budget_raise" | "plan";
@@ -612,19 +613,44 @@ export type ApprovalRequest = {
   "hint"?: string | null;
   "payload"?: unknown;
   "policy_revision"?: string | null;
+  "approvers"?: Approvers | null;
+};
+
+/** Whose approval a call needs: `required` of those in `of`, or of anybody if it names nobody. */
+export type Approvers = {
+  "required"?: number;
+  "of"?: Array<string>;
+  "not_requester"?: boolean;
 };
 
 export type Fallback = "deny" | "allowlist" | "full";
 
-/** An answer to a question. The first one counts. */
+/** How far several people, or certain ones, are with a question. */
+export type Tally = {
+  "needed": number;
+  "have": number;
+  "of"?: Array<string>;
+  "not"?: Array<string>;
+  "awaited"?: Array<string>;
+  "votes"?: Array<Vote>;
+};
+
+/** What one person said to a question that several decide. */
+export type Vote = {
+  "by": string;
+  "decision": Decision;
+  "at": Time;
+};
+
+/** Yes or no. */
+export type Decision = "approve" | "deny" | "answer";
+
+/** An answer to a question. The first one counts; where several people decide, the first one of each. */
 export type Answer = {
   "decision": Decision;
   "text"?: string | null;
   "grant"?: Grant | null;
 };
-
-/** Yes or no. */
-export type Decision = "approve" | "deny" | "answer";
 
 export type Grant = "once" | "run" | "session" | "always";
 

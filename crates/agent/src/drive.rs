@@ -5,6 +5,7 @@
 
 mod ask;
 mod children;
+mod clear;
 mod ending;
 mod feed;
 mod fit;

@@ -43,6 +43,53 @@ pub struct Approval {
     pub fallback: Fallback,
     /// When it was asked.
     pub created: Time,
+    /// How far several people are with it; nothing where the first answer settles it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tally: Option<Tally>,
+}
+
+/// How far several people, or certain ones, are with a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tally {
+    /// How many must say yes; one no settles it.
+    pub needed: u32,
+    /// How many have said yes.
+    pub have: u32,
+    /// Who counts; nobody named means that everybody does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of: Vec<String>,
+    /// Who does not count, because they started the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not: Vec<String>,
+    /// Those of `of` who count and have said nothing yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaited: Vec<String>,
+    /// What was said, in order; the first word of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<Vote>,
+}
+
+/// What one person said to a question that several decide.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Vote {
+    /// Who: the name of the token.
+    pub by: String,
+    /// Yes or no.
+    pub decision: Decision,
+    /// When.
+    pub at: Time,
+}
+
+impl Tally {
+    /// What is missing, as people say it.
+    pub fn missing(&self) -> String {
+        let more = self.needed.saturating_sub(self.have);
+        match (more, self.awaited.as_slice()) {
+            (0, _) => "nobody is missing".to_owned(),
+            (more, []) => format!("{more} more must approve"),
+            (more, names) => format!("{more} more of {} must approve", names.join(", ")),
+        }
+    }
 }
 
 /// Which questions to list.
@@ -82,7 +129,7 @@ pub enum Decision {
     Answer,
 }
 
-/// An answer to a question. The first one counts.
+/// An answer to a question. The first one counts; where several people decide, the first one of each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
@@ -99,7 +146,7 @@ pub struct Answer {
 /// What an answer did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answered {
-    /// True if this answer counts; false if another one came first.
+    /// True if this answer counts; false if the question was settled before.
     pub counts: bool,
     /// The question as it stands now.
     pub approval: Approval,

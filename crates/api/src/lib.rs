@@ -29,7 +29,9 @@ mod tool;
 mod webhook;
 
 pub use agent::{Agent, AgentChange, AgentConfig, NewAgent};
-pub use approval::{Answer, Answered, Approval, ApprovalList, Decision, Grant, GrantKey};
+pub use approval::{
+    Answer, Answered, Approval, ApprovalList, Decision, Grant, GrantKey, Tally, Vote,
+};
 pub use client::{Answers, ApiError, Client, EventStream, Transport, TransportError, Watch};
 #[cfg(feature = "http")]
 pub use client::{HttpOptions, HttpTransport};

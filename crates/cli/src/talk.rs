@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::limits::COMMAND_TEXT_BYTES_MAX;
-use provost_core::work::{AgentCommand, Namespace, QueueMode, SessionName};
+use provost_core::work::{AgentCommand, LOCAL_PRINCIPAL, Namespace, QueueMode, SessionName};
 use provost_core::{Env, ErrorKind, InputId, Message, Part, RunId};
 use provost_engine::{Engine, Focus};
 
@@ -201,6 +201,7 @@ impl Talk {
             queue_mode: Some(QueueMode::Steer),
             // The agent has its own limit, which says more when it is reached.
             timeout_ms: Some(0),
+            requested_by: Some(LOCAL_PRINCIPAL.to_owned()),
             ..AgentCommand::default()
         })
     }

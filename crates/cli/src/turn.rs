@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use provost_core::work::{Namespace, RunPhase, RunStatus};
+use provost_core::work::{LOCAL_PRINCIPAL, Namespace, RunPhase, RunStatus};
 use provost_core::{
     ApprovalDecision, ApprovalId, EVENT_VERSION, Env, ErrorKind, Event, EventKind, RunId,
 };
@@ -27,9 +27,6 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// Events that wait to be shown; the rest stays where it is.
 const EVENTS_WAITING_MAX: usize = 256;
-
-/// Who answers, in the database.
-const ANSWERED_BY: &str = "terminal";
 
 /// A turn.
 pub(crate) struct Turn {
@@ -88,7 +85,7 @@ impl Turn {
         id: ApprovalId,
         decision: ApprovalDecision,
     ) -> Result<(), Problem> {
-        match self.engine.answer(&self.namespace, id, decision, ANSWERED_BY).await {
+        match self.engine.answer(&self.namespace, id, decision, LOCAL_PRINCIPAL).await {
             // Somebody was faster, or it has expired: what counts is told as an event.
             Err(error) if error.kind() != ErrorKind::Conflict => Err(engine_problem(&error)),
             _ => Ok(()),

@@ -3,13 +3,15 @@
 //! The stream is the one truth about a live run: a blocking call folds it, a terminal prints it, a server sends it on.
 //! Deltas may be lost on the way to a viewer; the events that end something carry the whole of it.
 
+mod approval;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+pub use self::approval::{ApprovalDecision, ApprovalRequest};
 use crate::time::millis;
 use crate::{
     ApprovalId, ErrorInfo, Message, Money, RunId, StopReason, Timestamp, ToolCall, ToolResult,
@@ -306,38 +308,6 @@ pub struct AgentUsed {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_none_unpriced(count: &u32) -> bool {
     *count == 0
-}
-
-/// A question to a person: may this exact call run?
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ApprovalRequest {
-    /// The question's own id.
-    pub id: ApprovalId,
-    /// The exact call, arguments included. A decision is good for this and nothing else.
-    pub call: ToolCall,
-    /// Why it asks, in the tool's words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-    /// What the tool wants to show with the question.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub payload: Option<Value>,
-    /// The revision of the policy that asks, if one does. A decision is good for no other.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy_revision: Option<String>,
-}
-
-/// The answer to an [`ApprovalRequest`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "answer", rename_all = "snake_case")]
-pub enum ApprovalDecision {
-    /// Run it.
-    Approve,
-    /// Do not run it; the model is told why.
-    Deny {
-        /// Why not.
-        #[serde(default)]
-        reason: String,
-    },
 }
 
 /// Which limit.

@@ -123,6 +123,27 @@ impl<'a> ToolFacts<'a> {
     }
 }
 
+/// Why a model may not be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.sentence())]
+pub struct ModelDenied {
+    /// The policy that does not allow it; nothing if what governs the run could not be read.
+    pub policy: Option<String>,
+    /// The model.
+    pub model: String,
+}
+
+impl ModelDenied {
+    fn sentence(&self) -> String {
+        match &self.policy {
+            Some(policy) => format!("policy `{policy}` does not allow model `{}`", self.model),
+            None => {
+                format!("governance could not be read, so model `{}` is not asked", self.model)
+            }
+        }
+    }
+}
+
 /// What is decided, with the rule that decided it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {

@@ -18,7 +18,7 @@ pub use manifest::{API_VERSION, DeclaredTool, Resource};
 pub use mcp_server::{McpFilter, McpServerResource, McpTransport, McpVariable};
 pub use permission::{
     ApplyMode, Approvers, MatchMode, OperationMatch, OperationRule, OperationVerdict,
-    ToolPermission,
+    ToolPermission, is_same_principal,
 };
 pub use role::AgentRole;
 pub use span::Span;

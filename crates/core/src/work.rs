@@ -8,6 +8,7 @@
 
 mod approval;
 mod attempt;
+mod ballot;
 mod class;
 mod command;
 mod delivery;
@@ -32,6 +33,7 @@ pub use approval::{
     ApprovalEvent, ApprovalKind, ApprovalState, Fallback, Grant, Resolution, check_plan, plan_hash,
 };
 pub use attempt::{AttemptEvent, AttemptStatus, Strategy};
+pub use ballot::{Ballot, CastVote, LOCAL_PRINCIPAL, Poll};
 pub use class::{Admission, Breaker, ClassKey, Health};
 pub use command::{AgentCommand, InputProvenance, ProvenanceKind, ReplyTarget, RoutingContext};
 pub use delivery::{Abilities, DeliveryEvent, DeliveryState, LostSend, give_up_at, next_send};

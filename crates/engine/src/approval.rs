@@ -8,6 +8,7 @@ mod decide;
 mod feed;
 mod grant;
 mod plan;
+mod vote;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ pub(crate) use self::ask::{ask_for_money, ask_start, asks_start, close_open, par
 pub(crate) use self::decide::{answer, answer_in_words, expire, wake};
 pub(crate) use self::feed::feed_parked;
 pub(crate) use self::plan::{Standing, standing};
+pub(crate) use self::vote::ballot_of;
 use crate::engine::Engine;
 use crate::error::EngineError;
 
@@ -31,7 +33,7 @@ pub(crate) const EXPIRY: &str = "approval_expiry";
 pub struct Answered {
     /// The question.
     pub id: ApprovalId,
-    /// How it stands now.
+    /// How it stands now: still open, if others must say yes, too.
     pub state: ApprovalState,
     /// False if it was settled before; then the rest is what was recorded.
     pub counted: bool,
@@ -73,7 +75,10 @@ pub(crate) enum Said {
 impl From<&ApprovalDecision> for Said {
     fn from(decision: &ApprovalDecision) -> Self {
         match decision {
-            ApprovalDecision::Approve => Self::Yes(Grant::Once),
+            // Who says it is whoever calls, not a name in what they say.
+            ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => {
+                Self::Yes(Grant::Once)
+            }
             ApprovalDecision::Deny { reason } => Self::No(reason.clone()),
         }
     }

@@ -49,11 +49,13 @@ pub struct ForkEdits {
     pub edit: ForkEdit,
     /// Makes a repeat harmless.
     pub idempotency_key: Option<String>,
+    /// Who forks, as far as that was proven: they started the new run.
+    pub by: Option<String>,
 }
 
 impl From<ForkEdit> for ForkEdits {
     fn from(edit: ForkEdit) -> Self {
-        Self { edit, idempotency_key: None }
+        Self { edit, ..Self::default() }
     }
 }
 
@@ -283,8 +285,16 @@ fn new_task(
     let missing = || EngineError::not_found("task", point.origin.task_id);
     let old = task::get(tx, point.origin.task_id)?.ok_or_else(missing)?;
     let now = tx.now();
+    let command = match &wanted.edits.by {
+        Some(by) => {
+            let command: AgentCommand = serde_json::from_str(&old.command)?;
+            serde_json::to_string(&AgentCommand { requested_by: Some(by.clone()), ..command })?
+        }
+        None => old.command.clone(),
+    };
     Ok(TaskRow {
         id: wanted.env.id(),
+        command,
         agent_revision: point.origin.agent_revision,
         session_id: session.id.clone(),
         parent_task_id: None,
@@ -324,6 +334,7 @@ fn start(
         let said = AgentCommand {
             message: parts.clone(),
             routing: command.routing.clone(),
+            requested_by: command.requested_by.clone(),
             ..Default::default()
         };
         let said = Said::new(&said, "fork", env);

@@ -74,6 +74,8 @@ pub struct InputRequest {
     pub provenance: InputProvenance,
     /// Where it came in and where the answer goes.
     pub routing: RoutingContext,
+    /// Who says it, as far as that was proven: over the API the name of the token.
+    pub by: Option<String>,
 }
 
 impl InputRequest {
@@ -108,6 +110,7 @@ impl InputRequest {
             routing: self.routing.clone(),
             input_provenance: Some(self.provenance.clone()),
             idempotency_key: self.idempotency_key.clone(),
+            requested_by: self.by.clone(),
             queue_mode: self.queue.mode,
             timeout_ms: task.timeout_ms,
             queue_timeout_ms: task.queue_timeout_ms,
@@ -253,6 +256,7 @@ impl<'a> Said<'a> {
             provenance: self.command.input_provenance.clone().unwrap_or_default(),
             routing: self.command.routing.clone(),
             extra_system_prompt: self.command.extra_system_prompt.clone(),
+            by: self.command.requested_by.clone(),
         }
     }
 }
@@ -267,6 +271,9 @@ pub(crate) struct Origin {
     /// What its command adds to the agent's instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) extra_system_prompt: Option<String>,
+    /// Who said it, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) by: Option<String>,
 }
 
 impl Origin {

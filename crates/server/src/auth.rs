@@ -13,7 +13,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use provost_api::{Page, Problem, Scope, TokenCreated};
-use provost_core::work::Namespace;
+use provost_core::work::{LOCAL_PRINCIPAL, Namespace};
 use provost_core::{ErrorKind, TokenId};
 use provost_engine::{NewToken, Token};
 
@@ -47,7 +47,7 @@ impl Principal {
     pub(crate) fn local() -> Self {
         Self {
             token: None,
-            name: "local".to_owned(),
+            name: LOCAL_PRINCIPAL.to_owned(),
             scopes: vec![Scope::Admin],
             namespaces: vec!["*".to_owned()],
         }

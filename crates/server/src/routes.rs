@@ -77,6 +77,7 @@ async fn say(
     said: NewInput,
 ) -> Result<Made<InputReceipt>, Problem> {
     let mut request = wire::input(said);
+    request.by = Some(cx.who.name.clone());
     request.idempotency_key = cx.idempotency_key(request.idempotency_key.take())?;
     let receipt = cx.app.engine().input(&cx.namespace, target, request).await;
     let receipt = receipt.map_err(of_engine)?;

@@ -185,7 +185,7 @@ impl ToolCx {
         let answer = self.0.parts.outside.confirm(self, hint, payload).await;
         drop(question);
         match answer? {
-            ApprovalDecision::Approve => Ok(()),
+            ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => Ok(()),
             ApprovalDecision::Deny { reason } => Err(ToolError::Rejected(reason)),
         }
     }

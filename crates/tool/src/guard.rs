@@ -2,6 +2,7 @@
 //!
 //! Invariant: a [`Permit`] is made in this file only, and a tool cannot be called without one.
 
+mod bounds;
 mod oversight;
 mod record;
 

@@ -123,7 +123,9 @@ impl AgentCore {
                 HooksFor::Own => core.hooks.clone(),
                 HooksFor::None => Vec::new(),
             };
-            here = Arc::new(Self { hooks, ..Self::clone(&core) });
+            // What governs an agent governs those below it, too.
+            let guard = core.guard.within(&here.guard);
+            here = Arc::new(Self { hooks, guard, ..Self::clone(&core) });
         }
         Ok(here)
     }

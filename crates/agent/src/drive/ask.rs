@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use provost_core::resource::Approvers;
 use provost_core::{ApprovalDecision, ApprovalRequest, EventKind, ToolCall};
 use provost_tool::{Confirm, ToolCx, ToolError};
 use serde_json::Value;
@@ -15,24 +16,24 @@ use crate::error::Error;
 use crate::run::{Answer, Feed, LimitDecision, LimitQuestion, answer_to};
 
 impl Cx {
-    /// A person's answer about this exact call; `Err` is the question, where the run must be suspended for it.
+    /// The question about this exact call with a person's answer; `Err` is the question alone, where the run must be suspended
+    /// for it.
     pub(crate) async fn ask_person(
         &self,
         call: &ToolCall,
-        hint: Option<String>,
-        payload: Option<Value>,
-        policy_revision: Option<String>,
-    ) -> Result<ApprovalDecision, ApprovalRequest> {
+        asking: Asking,
+    ) -> Result<(ApprovalRequest, ApprovalDecision), ApprovalRequest> {
+        let Asking { hint, payload, policy_revision, approvers } = asking;
+        let (id, call) = (self.env.id(), call.clone());
+        let request = ApprovalRequest { id, call, hint, payload, policy_revision, approvers };
         match &self.on_approval {
-            OnApproval::Approve => return Ok(ApprovalDecision::Approve),
+            OnApproval::Approve => return Ok((request, ApprovalDecision::Approve)),
             OnApproval::Deny => {
                 let reason = "it needs a person's approval and nobody can be asked".to_owned();
-                return Ok(ApprovalDecision::Deny { reason });
+                return Ok((request, ApprovalDecision::Deny { reason }));
             }
             OnApproval::Events | OnApproval::Ask(_) | OnApproval::Suspend => {}
         }
-        let id = self.env.id();
-        let request = ApprovalRequest { id, call: call.clone(), hint, payload, policy_revision };
         if matches!(self.on_approval, OnApproval::Events) {
             self.asks.expect_decision(request.id);
         }
@@ -47,8 +48,19 @@ impl Cx {
         };
         let id = request.id;
         self.queue.emit(EventKind::ApprovalDecided { id, decision: decision.clone() });
-        Ok(decision)
+        Ok((request, decision))
     }
+}
+
+/// What a question says besides the call.
+#[derive(Default)]
+pub(crate) struct Asking {
+    /// Why it asks, in the words of the tool; nothing if it is asked before the tool runs.
+    pub(crate) hint: Option<String>,
+    pub(crate) payload: Option<Value>,
+    pub(crate) policy_revision: Option<String>,
+    /// Whose approval counts, where anybody's one yes is not enough.
+    pub(crate) approvers: Option<Box<Approvers>>,
 }
 
 /// A running tool's way to people.
@@ -83,10 +95,14 @@ impl Confirm for Outside {
             if matches!(cx.on_approval, OnApproval::Suspend) {
                 return Err(ToolError::NeedsApproval { hint, payload });
             }
-            let answer = cx.ask_person(&self.call, Some(hint), payload, None).await;
-            Ok(answer.unwrap_or_else(|question| ApprovalDecision::Deny {
-                reason: format!("nobody could be asked about {}", question.call.name),
-            }))
+            let asking = Asking { hint: Some(hint), payload, ..Asking::default() };
+            let answer = cx.ask_person(&self.call, asking).await;
+            Ok(answer.map_or_else(
+                |question| ApprovalDecision::Deny {
+                    reason: format!("nobody could be asked about {}", question.call.name),
+                },
+                |(_, decision)| decision,
+            ))
         }
         .boxed()
     }

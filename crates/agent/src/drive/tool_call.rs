@@ -3,24 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::resource::Approvers;
 use provost_core::work::EffectKey;
 use provost_core::{ApprovalDecision, ApprovalRequest, ErrorInfo, EventKind, ToolCall, ToolResult};
-use provost_tool::{Permit, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict};
+use provost_tool::{Permit, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::ask::Outside;
+use super::ask::{Asking, Outside};
+use super::clear::Cleared;
 use super::setup::Cx;
 use super::span;
 use super::toolbox::Toolbox;
-use crate::approval::OnApproval;
 use crate::hook::{Gate, ToolFailure};
 use crate::journal::JournalError;
 use crate::run::{Answer, CallTicket, answer_to};
 
 /// Questions that one call may put to people.
-const QUESTIONS_PER_CALL_MAX: usize = 16;
+pub(super) const QUESTIONS_PER_CALL_MAX: usize = 16;
 
 /// What became of a call.
 pub(crate) struct CallOutcome {
@@ -55,16 +54,8 @@ pub(super) struct Before {
 struct Question {
     hint: String,
     payload: Option<serde_json::Value>,
-}
-
-/// Why a call may not run, or that it may.
-enum Cleared {
-    Run(Permit),
-    /// Refused: the model is told, no hook may rescue it.
-    Refused(String),
-    /// Wrong: the model is told, hooks may rescue it.
-    Wrong(String),
-    Suspend(ApprovalRequest),
+    /// The revision of the policy that let it run.
+    revision: Option<String>,
 }
 
 /// Ways that few calls take are boxed: the common call is a small future.
@@ -108,56 +99,6 @@ impl Cx {
         }
     }
 
-    /// The guard's word and, where it says so, a person's.
-    async fn clear(&self, tool: &Arc<dyn Tool>, call: &ToolCall, answers: &[Answer]) -> Cleared {
-        let decision = answer_to(answers, None, None);
-        if let Some(ApprovalDecision::Deny { reason }) = decision {
-            return Cleared::Refused(ToolError::Rejected(reason.clone()).to_string());
-        }
-        let guard = self.guard().await;
-        // What was approved under another policy is asked again.
-        let approved = answers.iter().any(|Answer { request, decision }| {
-            *decision == ApprovalDecision::Approve
-                && request.call == *call
-                && request.hint.is_none()
-                && request.payload.is_none()
-                && request.policy_revision.as_deref() == guard.revision()
-        });
-        match guard.admit(tool, call, approved).await {
-            Verdict::Allow(permit) => Cleared::Run(permit),
-            Verdict::Deny(fault) => Cleared::Refused(fault.message),
-            Verdict::Invalid(problem) => Cleared::Wrong(problem),
-            Verdict::Ask(asked) if asked.needed != Approvers::default() => {
-                // One yes must not stand for several, or for that of somebody else.
-                Cleared::Refused(format!(
-                    "it needs {} approvals of people whom a policy names, and they cannot be asked here",
-                    asked.needed.required
-                ))
-            }
-            Verdict::Ask(asked)
-                if asked.revision.is_some() && matches!(self.on_approval, OnApproval::Approve) =>
-            {
-                Cleared::Refused(
-                    "a policy wants a person to approve it, and nobody is asked here".to_owned(),
-                )
-            }
-            Verdict::Ask(asked) => {
-                match Box::pin(self.ask_person(call, None, None, asked.revision)).await {
-                    Ok(ApprovalDecision::Approve) => {
-                        match guard.admit(tool, call, /*approved*/ true).await {
-                            Verdict::Allow(permit) => Cleared::Run(permit),
-                            _ => Cleared::Refused("the call was not allowed".to_owned()),
-                        }
-                    }
-                    Ok(ApprovalDecision::Deny { reason }) => {
-                        Cleared::Refused(ToolError::Rejected(reason).to_string())
-                    }
-                    Err(request) => Cleared::Suspend(request),
-                }
-            }
-        }
-    }
-
     async fn run_permitted(
         self: &Arc<Self>,
         tool: &Arc<dyn Tool>,
@@ -172,6 +113,7 @@ impl Cx {
             }
         }
         let retries_left = before.retries_left(tool);
+        let revision = permit.revision().map(str::to_owned);
         let call = Arc::new(call);
         self.queue.emit_with(|| EventKind::ToolStarted {
             call_id: call.id.clone(),
@@ -209,7 +151,7 @@ impl Cx {
                 CallOutcome { effective: call, fault: false, end: CallEnd::Fatal(error) }
             }
             Err(ToolError::NeedsApproval { hint, payload }) => {
-                let question = Question { hint, payload };
+                let question = Question { hint, payload, revision };
                 Box::pin(self.ask_again(tool, call, question, before)).await
             }
             Err(ToolError::Retry(text)) => {
@@ -231,38 +173,34 @@ impl Cx {
         question: Question,
         before: &Before,
     ) -> CallOutcome {
-        let Question { hint, payload } = question;
+        let Question { hint, payload, revision } = question;
         let answered = answer_to(&before.answers, Some(&hint), payload.as_ref()).is_some();
         if answered || before.answers.len() >= QUESTIONS_PER_CALL_MAX {
             // It asks for what was already answered, or on and on: going round again would never end.
             return self.refused(call, ToolError::Rejected(String::new()).to_string());
         }
-        match self.ask_person(&call, Some(hint.clone()), payload.clone(), None).await {
+        let asking = Asking { hint: Some(hint), payload, ..Asking::default() };
+        let (request, decision) = match self.ask_person(&call, asking).await {
             Err(request) => {
+                return CallOutcome {
+                    effective: call,
+                    fault: false,
+                    end: CallEnd::NeedsApproval(request),
+                };
+            }
+            Ok(answered) => answered,
+        };
+        if let ApprovalDecision::Deny { reason } = decision {
+            return self.refused(call, ToolError::Rejected(reason).to_string());
+        }
+        let mut decided = before.clone();
+        decided.answers.push(Answer { request, decision });
+        match self.clear_again(tool, &call, revision.as_deref()).await {
+            Cleared::Run(permit) => self.run_permitted(tool, permit, call, &decided).await,
+            Cleared::Suspend(request) => {
                 CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
             }
-            Ok(ApprovalDecision::Deny { reason }) => {
-                self.refused(call, ToolError::Rejected(reason).to_string())
-            }
-            Ok(ApprovalDecision::Approve) => {
-                match self.guard().await.admit(tool, &call, /*approved*/ true).await {
-                    Verdict::Allow(permit) => {
-                        let mut decided = before.clone();
-                        let request = ApprovalRequest {
-                            id: self.env.id(),
-                            call: call.clone(),
-                            hint: Some(hint),
-                            payload,
-                            policy_revision: None,
-                        };
-                        decided
-                            .answers
-                            .push(Answer { request, decision: ApprovalDecision::Approve });
-                        self.run_permitted(tool, permit, call, &decided).await
-                    }
-                    _ => self.refused(call, "the call was not allowed".to_owned()),
-                }
-            }
+            Cleared::Refused(text) | Cleared::Wrong(text) => self.refused(call, text),
         }
     }
 

@@ -113,6 +113,7 @@ fn a_decision_is_good_for_one_question_once() {
         hint: None,
         payload: None,
         policy_revision: None,
+        approvers: None,
     };
     run.tool_prepared("a", tool_call("a")).unwrap();
     run.tool_needs_approval(request.clone()).unwrap();

@@ -1,16 +1,18 @@
 //! Agents under a policy: what it denies does not run, what it asks about waits, and what cannot be read opens nothing.
 
-use std::sync::Arc;
+mod people;
+
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use provost_agent::{Agent, HandOffTo, OnApproval, Outcome};
 use provost_core::policy::{Governance, GovernanceParts, Subject};
-use provost_core::resource::ToolPermission;
+use provost_core::resource::{AgentPolicy, ToolPermission};
 use provost_core::{ApprovalDecision, Env};
 use provost_model::{ScriptedModel, call, text};
 use provost_tool::{Governor, GovernorError, Origin, Oversight, Tool, tool_fn};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A policy in one revision; none cannot be read.
 struct House {
@@ -44,6 +46,95 @@ impl Governor for House {
                 .map_err(|error| GovernorError(error.to_string()))
         })
     }
+}
+
+/// What one read of a policy says: a rule about paying, and bounds around agents.
+#[derive(Debug, Clone)]
+struct Policy {
+    revision: String,
+    rule: Option<&'static str>,
+    approvers: Option<Value>,
+    models: Vec<String>,
+    tokens: Option<u64>,
+}
+
+impl Policy {
+    fn rule(rule: &'static str) -> Self {
+        let (revision, models) = ("1".to_owned(), Vec::new());
+        Self { revision, rule: Some(rule), approvers: None, models, tokens: None }
+    }
+
+    fn unreadable() -> Self {
+        Self { rule: None, ..Self::rule("") }
+    }
+
+    fn revision(self, revision: &str) -> Self {
+        Self { revision: revision.to_owned(), ..self }
+    }
+
+    fn governance(&self, origin: &Origin) -> Result<Arc<Governance>, String> {
+        let rule = self.rule.ok_or("the disk is gone")?;
+        let tools = ["helper", "transfer_to_cashier"];
+        let subject = Subject {
+            namespace: origin.namespace.clone(),
+            agent: origin.agent.clone(),
+            allowed_tools: tools.map(str::to_owned).to_vec(),
+            ..Subject::default()
+        };
+        let rule: ToolPermission = serde_json::from_value(json!({
+            "name": "pay", "namespace": origin.namespace, "approvers": self.approvers,
+            "operation_rules": [{"operation_class": "*", "verdict": rule}],
+        }))
+        .map_err(|error| error.to_string())?;
+        let mut parts = GovernanceParts::new(&self.revision, subject);
+        parts.permissions = vec![rule];
+        parts.policies = vec![AgentPolicy {
+            allowed_models: self.models.clone(),
+            max_tokens_per_run: self.tokens,
+            ..AgentPolicy::global(&origin.namespace, "p")
+        }];
+        Governance::compile(parts).map(Arc::new).map_err(|error| error.to_string())
+    }
+}
+
+/// A policy that is another one whenever it is read, until the last one stays.
+#[derive(Clone)]
+struct Shifting(Arc<Mutex<Vec<Policy>>>);
+
+impl Shifting {
+    fn new(policies: impl IntoIterator<Item = Policy>) -> Self {
+        let mut policies: Vec<_> = policies.into_iter().collect();
+        policies.reverse();
+        Self(Arc::new(Mutex::new(policies)))
+    }
+
+    fn oversight(&self) -> Oversight {
+        Oversight { governor: Some(Arc::new(self.clone())), ..Oversight::default() }
+    }
+
+    fn agent(&self, paid: &Arc<AtomicU32>, model: ScriptedModel) -> Agent {
+        let agent = Agent::builder("clerk", model).tool(pay(paid));
+        agent.oversight(self.oversight()).build().unwrap()
+    }
+}
+
+impl Governor for Shifting {
+    fn governance<'a>(
+        &'a self,
+        origin: &'a Origin,
+    ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>> {
+        let mut policies = self.0.lock().unwrap();
+        let policy = match policies.len() {
+            1 => policies[0].clone(),
+            _ => policies.pop().unwrap(),
+        };
+        drop(policies);
+        Box::pin(std::future::ready(policy.governance(origin).map_err(GovernorError)))
+    }
+}
+
+fn paid_so_often(paid: &Arc<AtomicU32>) -> u32 {
+    paid.load(Ordering::SeqCst)
 }
 
 fn pay(paid: &Arc<AtomicU32>) -> impl Tool {

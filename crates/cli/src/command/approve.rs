@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use provost_api::{Answer, Answered, ApprovalList, Decision};
-use provost_core::work::Grant;
+use provost_api::{Answer, Answered, Approval, ApprovalList, Decision, Tally};
+use provost_core::work::{ApprovalState, Grant};
 use provost_core::{ApprovalId, ErrorKind, RunId, TaskId};
 
 use super::block_on;
@@ -115,21 +115,32 @@ fn settle(
             (reach.client.answer(id, answer).await, reach.flags(), reach.is_local());
         reach.close().await;
         let Answered { counts, approval } = answered?;
-        let call = &approval.request.call.name;
-        let sentence = match counts {
-            true => format!("{id} {}: {call}", approval.state),
-            false => format!("{id} had been settled before: {}", approval.state),
-        };
+        let sentence = sentence(counts, &approval);
         show.done(&Answered { counts, approval: approval.clone() }, &id.to_string(), &sentence)?;
         if !counts {
             return Ok(ErrorKind::Conflict.exit_code());
         }
         let run = approval.run;
-        if is_local && show.format == crate::show::Format::Table {
+        let is_settled = approval.state != ApprovalState::Pending;
+        if is_settled && is_local && show.format == crate::show::Format::Table {
             output.dim(&format!("→ `provost runs wait {run}{flags}` goes on with it here"));
         }
         Ok(0)
     })?
+}
+
+/// What an answer did, in one line.
+fn sentence(counts: bool, approval: &Approval) -> String {
+    let Approval { id, state, request, tally, .. } = approval;
+    let call = &request.call.name;
+    match (counts, tally) {
+        (true, Some(tally)) if *state == ApprovalState::Pending => {
+            let Tally { have, needed, .. } = tally;
+            format!("{id} {have} of {needed}: {call}; {}", tally.missing())
+        }
+        (true, _) => format!("{id} {state}: {call}"),
+        (false, _) => format!("{id} had been settled before: {state}"),
+    }
 }
 
 /// Lists what waits.
@@ -154,4 +165,34 @@ pub(crate) fn list(
         reach.close().await;
         code
     })?
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_vote_that_does_not_decide_says_how_many_are_missing() {
+        let mut approval: Approval = serde_json::from_value(json!({
+            "id": "appr_01jd0000000000000000000000", "task": "task_01jd0000000000000000000000",
+            "run": "run_01jd0000000000000000000000", "kind": "tool", "state": "pending",
+            "request": {"id": "appr_01jd0000000000000000000000",
+                "call": {"id": "c", "name": "pay", "arguments": "{}"}},
+            "plan": {}, "fallback": "deny", "expires": "2026-01-01T00:00:00Z",
+            "created": "2026-01-01T00:00:00Z",
+            "tally": {"needed": 2, "have": 1, "of": ["ada", "bob", "eve"], "awaited": ["bob", "eve"]},
+        }))
+        .unwrap();
+        let id = approval.id;
+        let told = sentence(true, &approval);
+        assert_eq!(told, format!("{id} 1 of 2: pay; 1 more of bob, eve must approve"));
+        approval.state = ApprovalState::Approved;
+        assert_eq!(sentence(true, &approval), format!("{id} approved: pay"));
+        let settled = format!("{id} had been settled before: approved");
+        assert_eq!(sentence(false, &approval), settled);
+        (approval.state, approval.tally) = (ApprovalState::Denied, None);
+        assert_eq!(sentence(true, &approval), format!("{id} denied: pay"));
+    }
 }

@@ -202,7 +202,7 @@ impl Transcript {
     pub(crate) fn decided(&mut self, call_id: &str, decision: &ApprovalDecision) {
         self.change(call_id, |tool| {
             tool.state = match decision {
-                ApprovalDecision::Approve => ToolState::Ready,
+                ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => ToolState::Ready,
                 ApprovalDecision::Deny { .. } => ToolState::Denied,
             };
         });

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use super::word::in_namespace;
-use super::{GovernanceParts, Subject, canonical};
+use super::{GovernanceParts, ModelDenied, Subject, canonical};
 use crate::resource::{
     AgentPolicy, AgentRole, ApplyMode, Approvers, MatchMode, OperationClass, OperationMatch,
     OperationVerdict, ResourceError, ToolPermission,
@@ -184,13 +184,20 @@ impl Governance {
         self.tokens_max
     }
 
-    /// May this model be used? The error names the policy that says no.
-    pub fn check_model(&self, model: &str) -> Result<(), String> {
+    /// May this model of this provider be used? A policy names it alone or as `provider/model`. The error names the policy
+    /// that says no.
+    pub fn check_model(&self, provider: &str, model: &str) -> Result<(), ModelDenied> {
+        if self.models.is_empty() {
+            return Ok(());
+        }
         let name = model.trim().to_lowercase();
-        match self.models.iter().find(|models| !models.allowed.contains(&name)) {
+        let full = format!("{}/{name}", provider.trim().to_lowercase());
+        let denies =
+            |models: &&Models| !models.allowed.contains(&name) && !models.allowed.contains(&full);
+        match self.models.iter().filter(denies).map(|models| &models.policy).min() {
             None => Ok(()),
-            Some(models) => {
-                Err(format!("policy `{}` does not allow model `{}`", models.policy, model.trim()))
+            Some(policy) => {
+                Err(ModelDenied { policy: Some(policy.clone()), model: model.trim().to_owned() })
             }
         }
     }

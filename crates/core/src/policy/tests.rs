@@ -255,9 +255,14 @@ fn policies_bound_models_and_tokens_in_their_namespace() {
     parts.policies.push(policy("other", 1, &["z"]));
     let governance = Governance::compile(parts).unwrap();
     assert_eq!(governance.tokens_max(), Some(300));
-    assert!(governance.check_model(" b ").is_ok());
-    let no = governance.check_model("a").unwrap_err();
-    assert_eq!(no, "policy `p` does not allow model `a`");
+    assert!(governance.check_model("acme", " b ").is_ok());
+    let no = governance.check_model("acme", "a").unwrap_err();
+    assert_eq!(no.to_string(), "policy `p` does not allow model `a`");
+    let mut parts = clerk();
+    parts.policies.push(policy("default", 1, &["Acme/a"]));
+    let governance = Governance::compile(parts).unwrap();
+    assert!(governance.check_model("acme", "A").is_ok(), "with its provider");
+    assert!(governance.check_model("other", "a").is_err());
 }
 
 #[test]

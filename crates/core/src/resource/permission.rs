@@ -95,6 +95,38 @@ impl Default for Approvers {
     }
 }
 
+impl Approvers {
+    /// True if anybody's one yes is enough.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// True if a name is one of those that count.
+    pub fn names(&self, principal: &str) -> bool {
+        self.of.is_empty() || self.of.iter().any(|name| is_same_principal(name, principal))
+    }
+
+    /// True if enough different people among these count; those in `excluded` do not.
+    pub fn are_met_by(&self, people: &[String], excluded: &[String]) -> bool {
+        let mut counted: Vec<&String> = Vec::new();
+        for one in people {
+            let out = one.trim().is_empty()
+                || !self.names(one)
+                || excluded.iter().any(|other| is_same_principal(other, one))
+                || counted.iter().any(|other| is_same_principal(other, one));
+            if !out {
+                counted.push(one);
+            }
+        }
+        counted.len() >= self.required as usize
+    }
+}
+
+/// True if two names mean the same one: neither case nor space around them makes a second person.
+pub fn is_same_principal(one: &str, two: &str) -> bool {
+    one.trim().to_lowercase() == two.trim().to_lowercase()
+}
+
 /// A rule about one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -179,6 +179,9 @@ pub struct AgentCommand {
     /// Who spawned it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<String>,
+    /// Who hands it in, as far as that was proven: over the API the name of the token, never a word of the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_by: Option<String>,
     /// What to do if the session is busy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_mode: Option<QueueMode>,
@@ -238,9 +241,9 @@ impl AgentCommand {
         same_agent && !archived && !self.new_task && self.hook_id.is_none()
     }
 
-    /// What a repeat under the same idempotency key must have in common with this: everything but the key.
+    /// What a repeat under the same idempotency key must have in common with this: everything but the key and who sends it.
     pub fn body_hash(&self) -> Result<String, WorkError> {
-        let body = Self { idempotency_key: None, ..self.clone() };
+        let body = Self { idempotency_key: None, requested_by: None, ..self.clone() };
         body_hash(&body).map_err(|error| {
             WorkError::invalid("command", error.to_string(), "send what JSON can hold")
         })

@@ -134,6 +134,28 @@ pub enum WorkError {
     /// What would run is not what was approved.
     #[error("the plan changed after it was approved: ask for approval of the new one")]
     PlanChanged,
+    /// Only certain people decide this, and this is none of them.
+    #[error("`{by}` may not decide this: ask {}", if .of.is_empty() { "somebody with a name" } else { .of.as_str() })]
+    NotApprover {
+        /// Who wanted to.
+        by: String,
+        /// Who may.
+        of: String,
+    },
+    /// Whoever started the run may not decide this.
+    #[error("`{by}` started the run and may not decide this: somebody else must")]
+    OwnApproval {
+        /// Who wanted to.
+        by: String,
+    },
+    /// They have said something else before.
+    #[error("`{by}` has said {said} already: the first word counts")]
+    VoteConflict {
+        /// Who.
+        by: String,
+        /// What they said.
+        said: &'static str,
+    },
     /// The execution policy is wrong or cannot be honoured.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -158,6 +180,17 @@ impl WorkError {
         Self::Exists { what, id: quoted(&id.to_string()) }
     }
 
+    /// Somebody who is none of these wants to decide.
+    pub(crate) fn not_approver(by: &str, of: &[String]) -> Self {
+        let names: Vec<String> = of.iter().map(|name| format!("`{}`", quoted(name))).collect();
+        Self::NotApprover { by: quoted(by), of: names.join(", ") }
+    }
+
+    /// Whoever started the run wants to decide.
+    pub(crate) fn own_approval(by: &str) -> Self {
+        Self::OwnApproval { by: quoted(by) }
+    }
+
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
@@ -172,6 +205,9 @@ impl WorkError {
             Self::Fenced { .. } => "fenced",
             Self::Expired { .. } => "expired",
             Self::PlanChanged => "plan_changed",
+            Self::NotApprover { .. } => "not_an_approver",
+            Self::OwnApproval { .. } => "own_approval",
+            Self::VoteConflict { .. } => "vote_conflict",
             Self::Policy(error) => error.code(),
             Self::Illegal(Illegal { terminal: true, .. }) => "already_terminal",
             Self::Illegal(_) => "illegal_transition",
@@ -184,6 +220,7 @@ impl WorkError {
             Self::Invalid { .. } | Self::TooLarge { .. } | Self::Policy(_) => ErrorKind::Invalid,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Full { .. } => ErrorKind::Exhausted,
+            Self::NotApprover { .. } | Self::OwnApproval { .. } => ErrorKind::Denied,
             Self::Exists { .. }
             | Self::Stale { .. }
             | Self::IdempotencyMismatch { .. }
@@ -191,6 +228,7 @@ impl WorkError {
             | Self::Fenced { .. }
             | Self::Expired { .. }
             | Self::PlanChanged
+            | Self::VoteConflict { .. }
             | Self::Illegal(_) => ErrorKind::Conflict,
         }
     }

@@ -15,7 +15,7 @@ use provost_store::{Hint, Tx};
 use serde_json::{Value, json};
 
 use super::plan::plan_of;
-use super::{Asking, EXPIRY, Said, decide, grant};
+use super::{Asking, EXPIRY, Said, decide, grant, vote};
 use crate::agent::AgentConfig;
 use crate::child::{self, Waits};
 use crate::end::{self, Ending};
@@ -75,22 +75,27 @@ fn wait_for(tx: &mut Tx<'_>, run: &mut RunRow, why: ParkedFor) -> Result<(), Eng
     queue::refresh(tx, &run.namespace, &run.session_id)
 }
 
-/// What was granted before, and what nobody can answer, does not wait.
+/// What was granted before, and what nobody can answer or approve, does not wait.
 fn settle_at_once(
     tx: &mut Tx<'_>,
     run: &RunRow,
     requests: &[ApprovalRequest],
 ) -> Result<(), EngineError> {
     for request in requests {
-        let granted =
-            kind_of(request) == ApprovalKind::Tool && grant::is_granted(tx, run, request)?;
+        // What several people decide is decided by them, each time.
+        let granted = kind_of(request) == ApprovalKind::Tool
+            && request.approvers.is_none()
+            && grant::is_granted(tx, run, request)?;
         if granted && let Some(row) = approval::get(tx, request.id)? {
             decide::decide(tx, row, &Said::Yes(Default::default()), "grant")?;
         }
     }
     for row in approval::open_of_run(tx, run.id)? {
+        let hopeless = vote::ballot_of(&row)?.and_then(|ballot| ballot.hopeless());
         if row.expires <= tx.now() {
             decide::decide(tx, row, &Said::Nothing, "expiry")?;
+        } else if let Some(why) = hopeless {
+            decide::decide(tx, row, &Said::No(why), "policy")?;
         }
     }
     Ok(())
@@ -140,8 +145,10 @@ fn store(
     question: Question,
 ) -> Result<(), EngineError> {
     let Question { kind, plan, step, fallback, asked } = question;
-    // Where a policy asks, silence is no.
-    let fallback = if request.policy_revision.is_some() { Fallback::Deny } else { fallback };
+    let ballot = vote::new_ballot(tx, run, request)?;
+    // Where a policy asks, or certain people must say yes, silence is no.
+    let asks = request.policy_revision.is_some() || ballot.is_some();
+    let fallback = if asks { Fallback::Deny } else { fallback };
     let now = tx.now();
     let expires = now.after(kind.expiry(policy(run)?.interactive, asked));
     let row = ApprovalRow {
@@ -161,6 +168,7 @@ fn store(
         expires,
         fallback: kind.fallback(fallback).as_str().to_owned(),
         created: now,
+        ballot: ballot.as_ref().map(serde_json::to_string).transpose()?,
     };
     row.insert(tx)?;
     timer::set(tx, EXPIRY, &row.id.to_string(), expires)?;
@@ -176,7 +184,8 @@ fn engine_question(
     plan: &Value,
 ) -> ApprovalRequest {
     let call = ToolCall::new("", kind.as_str(), plan);
-    ApprovalRequest { id, call, hint: Some(hint), payload: None, policy_revision: None }
+    let (hint, payload, policy_revision, approvers) = (Some(hint), None, None, None);
+    ApprovalRequest { id, call, hint, payload, policy_revision, approvers }
 }
 
 /// The money of a run is spent. Somebody who is there may give more; else it ends.

@@ -15,7 +15,7 @@ use provost_store::{Hint, Tx};
 use serde_json::{Value, json};
 
 use super::ask::refuse_grant;
-use super::{Answered, EXPIRY, Said, feed_parked, grant};
+use super::{Answered, EXPIRY, Said, feed_parked, grant, vote};
 use crate::end::{self, Ending};
 use crate::error::EngineError;
 use crate::question;
@@ -53,7 +53,10 @@ pub(super) fn say(
     }
     let row = approval::find(tx, namespace.as_str(), id)?
         .ok_or_else(|| EngineError::not_found("approval", id))?;
-    decide(tx, row, said, by)
+    match row.ballot {
+        Some(_) => vote::vote(tx, row, said, by),
+        None => decide(tx, row, said, by),
+    }
 }
 
 fn check_size(path: &str, text: &str, max: usize) -> Result<(), EngineError> {
@@ -125,7 +128,11 @@ pub(super) fn decide(
 /// What an answer, or silence, means in terms of yes and no.
 fn decision(said: &Said, row: &ApprovalRow) -> Result<ApprovalDecision, EngineError> {
     Ok(match said {
-        Said::Yes(_) | Said::Words(_) => ApprovalDecision::Approve,
+        Said::Yes(_) => match vote::ballot_of(row)? {
+            Some(ballot) => ApprovalDecision::ApprovedBy { by: ballot.yes() },
+            None => ApprovalDecision::Approve,
+        },
+        Said::Words(_) => ApprovalDecision::Approve,
         Said::No(reason) => ApprovalDecision::Deny { reason: reason.clone() },
         Said::Nothing if word::<Fallback>(&row.fallback)?.allows(/*on_list*/ false) => {
             ApprovalDecision::Approve
@@ -198,7 +205,7 @@ fn consequence(
     decision: &ApprovalDecision,
 ) -> Result<Consequence, EngineError> {
     use ApprovalKind as K;
-    let yes = *decision == ApprovalDecision::Approve;
+    let yes = decision.is_yes();
     let request: ApprovalRequest = serde_json::from_str(&row.request)?;
     let call = &request.call;
     Ok(match (kind, said) {
@@ -210,7 +217,7 @@ fn consequence(
         (K::Question, _) => {
             let reason = match decision {
                 ApprovalDecision::Deny { reason } => reason.as_str(),
-                ApprovalDecision::Approve => "",
+                ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => "",
             };
             finished(tx, ToolResult::text(call, question::refusal(reason)))
         }
@@ -226,7 +233,7 @@ fn consequence(
             Consequence::End(OutcomeCode::Budget, "no more money was given".to_owned())
         }
         (K::Start | K::Plan, _) => match decision {
-            ApprovalDecision::Approve => Consequence::GoOn,
+            ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => Consequence::GoOn,
             ApprovalDecision::Deny { reason } => {
                 let code = match said {
                     Said::Nothing => OutcomeCode::ApprovalExpired,

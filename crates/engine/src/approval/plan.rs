@@ -1,6 +1,7 @@
 //! What an approval is bound to, and whether a call that is about to run is still that.
 
 use provost_agent::journal::ToolEffect;
+use provost_core::resource::Approvers;
 use provost_core::work::{ApprovalKind, ApprovalState, check_plan, plan_hash};
 use provost_core::{ApprovalRequest, ToolCall};
 use provost_store::Tx;
@@ -59,6 +60,8 @@ pub(crate) struct Standing {
     pub(crate) changed: bool,
     /// Somebody said that it may be repeated after this try was lost.
     pub(crate) repeat_after_try: Option<u64>,
+    /// Whose approval it needed: who decided that it may run decides that it may run again.
+    pub(crate) approvers: Option<Box<Approvers>>,
 }
 
 /// Compares a call that is about to run with what people have approved about it.
@@ -85,6 +88,7 @@ pub(crate) fn standing(
             let lost_try = asked.payload.as_ref().and_then(|payload| payload["try"].as_u64());
             standing.repeat_after_try = standing.repeat_after_try.max(lost_try);
         }
+        standing.approvers = asked.approvers.or(standing.approvers);
     }
     Ok(standing)
 }

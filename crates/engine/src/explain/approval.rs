@@ -1,13 +1,14 @@
 //! Where a question stands.
 
 use provost_core::ApprovalRequest;
-use provost_core::work::{ApprovalKind, ApprovalState, Fallback};
+use provost_core::work::{ApprovalKind, ApprovalState, Ballot, Fallback};
 use provost_store::row::approval::ApprovalRow;
 use serde_json::Value;
 
 use super::facts::{ApprovalFacts, Here};
 use super::told::{Told, distance, moment, problem};
 use super::{Cause, next};
+use crate::approval::ballot_of;
 
 /// Who answers where an earlier yes reached as far.
 const GRANT: &str = "grant";
@@ -65,12 +66,24 @@ fn open(here: &Here, asked: &ApprovalRow) -> Told {
             .see("without an answer", silence(asked))
             .then(next::serve());
     }
-    let sentence = format!(
-        "{run} asks ({what}) and nobody has answered: anybody with the scope `approve` can, else {} {}.",
-        distance(now, asked.expires),
-        silence(asked),
-    );
-    let told = Told::new(Cause::ApprovalOpen, sentence)
+    let ballot = ballot_of(asked).ok().flatten();
+    let sentence = match &ballot {
+        None => format!(
+            "{run} asks ({what}) and nobody has answered: anybody with the scope `approve` can, else {} {}.",
+            distance(now, asked.expires),
+            silence(asked),
+        ),
+        Some(ballot) => format!(
+            "{run} asks ({what}) and {}, else {} {}.",
+            missing(ballot),
+            distance(now, asked.expires),
+            silence(asked),
+        ),
+    };
+    let told = Told::new(Cause::ApprovalOpen, sentence);
+    let told = ballot
+        .iter()
+        .fold(told, tell_ballot)
         .see("asked", moment(now, asked.created))
         .see("expires", moment(now, asked.expires))
         .see("without an answer", silence(asked))
@@ -79,6 +92,32 @@ fn open(here: &Here, asked: &ApprovalRow) -> Told {
         Ok(ApprovalKind::Question) => told.then(next::say(run)).then(next::deny(asked.id)),
         _ => told.then(next::approve(asked.id)).then(next::deny(asked.id)),
     }
+}
+
+/// How many approvals are missing, and whose.
+pub(super) fn missing(ballot: &Ballot) -> String {
+    let (needed, have) = (ballot.approvers.required, ballot.yes());
+    let who = match ballot.awaited().as_slice() {
+        [] => "from anybody with the scope `approve`".to_owned(),
+        names => format!("from {}", names.join(", ")),
+    };
+    let said = match have.as_slice() {
+        [] => String::new(),
+        names => format!(" ({})", names.join(", ")),
+    };
+    let more = ballot.missing();
+    format!("has {} of {needed} approvals{said}: {more} more must come {who}", have.len())
+}
+
+/// Who decides, and who has said what.
+pub(super) fn tell_ballot(told: Told, ballot: &Ballot) -> Told {
+    let (needed, have) = (ballot.approvers.required, ballot.yes());
+    let excluded = ballot.approvers.not_requester.then(|| ballot.requesters.join(", "));
+    let awaited = Some(ballot.awaited().join(", ")).filter(|names| !names.is_empty());
+    told.see("approvals", format!("{} of {needed}", have.len()))
+        .see_some("approved by", Some(have.join(", ")).filter(|names| !names.is_empty()))
+        .see_some("may approve", awaited)
+        .see_some("may not approve, having started the run", excluded)
 }
 
 fn answered(asked: &ApprovalRow, state: ApprovalState) -> Told {

@@ -7,6 +7,7 @@ use provost_store::row::approval::ApprovalRow;
 use super::facts::{Here, RunFacts};
 use super::told::{Told, count, distance, moment, money, problem};
 use super::{Cause, next};
+use crate::approval::ballot_of;
 
 /// Children that are told of one by one.
 const CHILDREN_TOLD: usize = 10;
@@ -82,6 +83,7 @@ fn question(here: &Here, facts: &RunFacts, asked: &ApprovalRow) -> Told {
     let request = serde_json::from_str::<ApprovalRequest>(&asked.request).ok();
     let tool = request.as_ref().map_or("a tool", |request| request.call.name.as_str());
     let hint = request.as_ref().and_then(|request| request.hint.as_deref());
+    let ballot = ballot_of(asked).ok().flatten();
     let (cause, what) = match kind {
         _ if asked.expires <= now => (
             Cause::ParkedOverdue,
@@ -94,7 +96,10 @@ fn question(here: &Here, facts: &RunFacts, asked: &ApprovalRow) -> Told {
             (Cause::ParkedStart, format!("needs a yes before it begins ({id})"))
         }
         Some(ApprovalKind::Tool) | None => {
-            (Cause::ParkedTool, format!("needs a yes for its call of `{tool}` ({id})"))
+            let missing =
+                ballot.iter().map(|ballot| format!(", and {}", super::approval::missing(ballot)));
+            let missing: String = missing.collect();
+            (Cause::ParkedTool, format!("needs a yes for its call of `{tool}` ({id}){missing}"))
         }
         Some(ApprovalKind::EffectUnknown) => (
             Cause::ParkedEffect,
@@ -120,6 +125,7 @@ fn question(here: &Here, facts: &RunFacts, asked: &ApprovalRow) -> Told {
         .see("expires", moment(now, asked.expires))
         .see("without an answer", super::approval::silence(asked));
     let told = told.see_some("asked", hint);
+    let told = ballot.iter().fold(told, super::approval::tell_ballot);
     match cause {
         Cause::ParkedOverdue => told.then(next::serve()),
         Cause::ParkedQuestion => told.then(next::say(run.id)).then(next::deny(id)),

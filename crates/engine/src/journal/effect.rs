@@ -144,7 +144,11 @@ impl RunJournal {
             }
             Some(Recovery::Park) => {
                 let tries = open.as_ref().map_or(0, |open| open.tries);
-                return Ok(Begun::Ask(self.question(&effect, tries)));
+                let approvers = standing.approvers;
+                return Ok(Begun::Ask(ApprovalRequest {
+                    approvers,
+                    ..self.question(&effect, tries)
+                }));
             }
             Some(Recovery::Fail) => return Err(EngineError::effect_unknown(&effect.call.name)),
         };
@@ -184,6 +188,7 @@ impl RunJournal {
             hint: Some(UNKNOWN_HINT.to_owned()),
             payload: Some(json!({"effect_key": effect.key, "try": tries})),
             policy_revision: effect.policy_revision.as_deref().map(str::to_owned),
+            approvers: None,
         }
     }
 

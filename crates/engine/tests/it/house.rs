@@ -4,7 +4,7 @@ mod tools;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use provost_core::work::{AgentCommand, Namespace};
@@ -17,6 +17,7 @@ use provost_store::row::exec_class::ExecClassRow;
 use provost_store::row::run::RunRow;
 use provost_store::row::run_event::RunEventRow;
 use provost_store::{Faults, Store, StoreError, StoreOptions, params};
+use provost_tool::Governor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -123,6 +124,8 @@ pub(crate) struct Rooms {
     pub(crate) broken: AtomicBool,
     /// The database does not take anything.
     pub(crate) outage: AtomicBool,
+    /// What governs the agents, if anything does.
+    pub(crate) governor: OnceLock<Arc<dyn Governor>>,
     model_calls: AtomicUsize,
     calls: Mutex<HashMap<String, usize>>,
 }

@@ -31,6 +31,7 @@ mod ends;
 mod explain;
 mod extra_prompt;
 mod forks;
+mod governed;
 mod house;
 mod inputs;
 mod journal;

@@ -188,6 +188,7 @@ async fn fork(cx: Cx, Json(asked): Json<Fork>) -> Result<Made<Forked>, Problem> 
     let (run, step): (RunId, _) = (cx.id("run")?, asked.step);
     let mut edits = wire::fork_edits(asked)?;
     edits.idempotency_key = cx.idempotency_key(edits.idempotency_key.take())?;
+    edits.by = Some(cx.who.name.clone());
     let forked = cx.app.engine().fork(&cx.namespace, run, step, edits).await.map_err(of_engine)?;
     Ok(Made { new: !forked.deduped, what: wire::forked(forked) })
 }

@@ -63,7 +63,9 @@ async fn get(cx: Cx, (): ()) -> Result<Answer<Schedule>, Problem> {
 }
 
 async fn put(cx: Cx, Json(change): Json<ScheduleChange>) -> Result<Answer<Schedule>, Problem> {
-    let schedule = wire::schedule_change(cx.parameter("schedule"), change)?;
+    let mut schedule = wire::schedule_change(cx.parameter("schedule"), change)?;
+    // What it asks for at its times is asked for by whoever set it.
+    schedule.command.requested_by = Some(cx.who.name.clone());
     let state = cx.app.engine().put_schedule(&cx.namespace, schedule).await;
     Ok(Answer(wire::schedule(state.map_err(of_engine)?)))
 }

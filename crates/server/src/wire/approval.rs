@@ -1,6 +1,7 @@
 //! Questions on the wire.
 
-use provost_api::{Approval, Grant, Problem, Time};
+use provost_api::{Approval, Decision, Grant, Problem, Tally, Time, Vote};
+use provost_core::work::{Ballot, CastVote};
 use provost_store::row::approval::ApprovalRow;
 use provost_store::row::approval_grant::ApprovalGrantRow;
 
@@ -23,7 +24,28 @@ pub(crate) fn approval(row: ApprovalRow) -> Result<Approval, Problem> {
         expires: Time(row.expires),
         fallback: word(&row.fallback)?,
         created: Time(row.created),
+        tally: row.ballot.as_deref().map(stored).transpose()?.map(tally),
     })
+}
+
+/// How far several people are.
+fn tally(ballot: Ballot) -> Tally {
+    let have = u32::try_from(ballot.yes().len()).unwrap_or(u32::MAX);
+    let awaited = ballot.awaited().into_iter().map(str::to_owned).collect();
+    let Ballot { approvers, requesters, votes } = ballot;
+    let vote = |vote: CastVote| Vote {
+        by: vote.by,
+        decision: if vote.approves { Decision::Approve } else { Decision::Deny },
+        at: Time(vote.at),
+    };
+    Tally {
+        needed: approvers.required,
+        have,
+        of: approvers.of,
+        not: if approvers.not_requester { requesters } else { Vec::new() },
+        awaited,
+        votes: votes.into_iter().map(vote).collect(),
+    }
 }
 
 /// A yes that reaches further than one call.

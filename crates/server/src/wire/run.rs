@@ -131,7 +131,7 @@ pub(crate) fn fork_edits(fork: Fork) -> Result<ForkEdits, Problem> {
             return Err(problem::invalid("instead", "`say` is there, too: send one of them"));
         }
     };
-    Ok(ForkEdits { edit, idempotency_key: fork.idempotency_key })
+    Ok(ForkEdits { edit, idempotency_key: fork.idempotency_key, by: None })
 }
 
 /// A fork that was made.

@@ -28,6 +28,8 @@ pub(crate) fn command(task: NewTask) -> AgentCommand {
         run_id: task.run,
         label: task.label,
         spawned_by: task.spawned_by,
+        // Whoever takes it in knows that better than what was sent.
+        requested_by: None,
         queue_mode: task.queue_mode,
         priority: task.priority,
         budget: task.budget,

@@ -3,6 +3,7 @@
 
 mod agents;
 mod approvals;
+mod approvers;
 mod ask;
 mod auth;
 mod bad_input;

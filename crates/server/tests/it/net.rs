@@ -59,7 +59,11 @@ impl Served {
 
     /// A server with these limits.
     pub(crate) async fn with(limits: Limits) -> Self {
-        let stage = Stage::idle(Vec::new()).await;
+        Self::on(Stage::idle(Vec::new()).await, limits).await
+    }
+
+    /// A server over this stage.
+    pub(crate) async fn on(stage: Stage, limits: Limits) -> Self {
         let app = App::new(stage.engine.clone(), AppOptions { limits, ..AppOptions::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -101,8 +105,18 @@ impl Served {
 
     /// Makes a token.
     pub(crate) async fn token(&self, scopes: &[Scope], namespaces: &[&str]) -> TokenCreated {
+        self.token_of("somebody", scopes, namespaces).await
+    }
+
+    /// Makes a token for somebody.
+    pub(crate) async fn token_of(
+        &self,
+        name: &str,
+        scopes: &[Scope],
+        namespaces: &[&str],
+    ) -> TokenCreated {
         let new = NewToken {
-            name: "somebody".to_owned(),
+            name: name.to_owned(),
             scopes: scopes.to_vec(),
             namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
             expires: None,

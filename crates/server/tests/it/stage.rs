@@ -52,7 +52,8 @@ impl Stage {
         stage
     }
 
-    async fn of(agent: impl Fn() -> AgentBuilder + Send + Sync + 'static) -> Self {
+    /// A server without a worker whose agent is made like this.
+    pub(crate) async fn of(agent: impl Fn() -> AgentBuilder + Send + Sync + 'static) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(StoreOptions::new(dir.path().join("provost.db"))).unwrap();
         let agents = move |_: &AgentProfile, _: &Lease| Ok(agent().build().unwrap());
@@ -101,7 +102,7 @@ impl Stage {
     }
 }
 
-fn risky() -> FnTool {
+pub(crate) fn risky() -> FnTool {
     let spec = ToolSpec::new("risky", "Something that a person decides", json!({"type": "object"}));
     let spec = spec.unwrap().approval(Approval::Always);
     FnTool::new(spec, |_, _: ToolCx| {

@@ -40,6 +40,8 @@ table! {
         fallback: String,
         /// When it was asked.
         created: Timestamp,
+        /// Who decides it and who has said what, as JSON; nothing where the first answer settles it.
+        ballot: Option<String>,
     }
 }
 

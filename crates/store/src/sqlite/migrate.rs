@@ -11,7 +11,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0004_worker.sql"),
     include_str!("../../migrations/sqlite/0005_children.sql"),
     include_str!("../../migrations/sqlite/0006_secrets.sql"),
-    include_str!("../../migrations/sqlite/0009_records.sql"),
+    include_str!("../../migrations/sqlite/0007_ballots.sql"),
+    include_str!("../../migrations/sqlite/0008_records.sql"),
 ];
 
 /// The newest schema version this program knows.

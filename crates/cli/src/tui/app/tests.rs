@@ -40,6 +40,7 @@ fn request(env: &Env, call_id: &str, tool: &str) -> ApprovalRequest {
         hint: None,
         payload: None,
         policy_revision: None,
+        approvers: None,
     }
 }
 

@@ -141,6 +141,7 @@ fn a_question_shows_what_it_is_about_and_the_keys() {
         hint: Some("it writes a file".to_owned()),
         payload: None,
         policy_revision: None,
+        approvers: None,
     };
     stage.run(EventKind::ApprovalNeeded { request: request.into() });
     let rows = stage.draw();
@@ -175,6 +176,7 @@ fn a_long_question_is_shown_to_its_end() {
         hint: None,
         payload: None,
         policy_revision: None,
+        approvers: None,
     };
     stage.run(EventKind::ApprovalNeeded { request: request.into() });
     let rows = stage.draw();
@@ -191,6 +193,7 @@ fn a_question_that_has_no_room_cannot_be_answered() {
         hint: None,
         payload: None,
         policy_revision: None,
+        approvers: None,
     };
     stage.run(EventKind::ApprovalNeeded { request: request.into() });
     for (height, waiting) in [(2, 1), (3, 0)] {

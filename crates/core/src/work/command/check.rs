@@ -60,6 +60,7 @@ impl AgentCommand {
             ("idempotency_key", &self.idempotency_key),
             ("label", &self.label),
             ("spawned_by", &self.spawned_by),
+            ("requested_by", &self.requested_by),
         ] {
             check_field(&format!("command.{field}"), value.as_deref())?;
         }

@@ -20,7 +20,7 @@ fn full() -> Value {
             "account_id": "5", "reply_account_id": "6", "thread_id": "7", "group_id": "8",
             "group_channel": "9", "group_space": "10"},
         "attachments": [{"type": "document", "source": {"url": "https://a/b"}, "name": "b"}],
-        "idempotency_key": "k", "label": "l", "spawned_by": "me", "queue_mode": "collect",
+        "idempotency_key": "k", "label": "l", "spawned_by": "me", "requested_by": "ada", "queue_mode": "collect",
         "priority": 3, "budget": {"amount": "1.5", "currency": "USD"}, "deadline": 9_000,
         "new_task": true, "delay_ms": 10, "queue_timeout_ms": 20,
         "run_id": "run_01jd0000000000000000000000",
@@ -130,6 +130,7 @@ fn g03_two_commands_are_the_same_if_all_but_the_key_is() {
     let base = hash(full());
     let mut other_key = full();
     other_key["idempotency_key"] = json!("other");
+    other_key["requested_by"] = json!("bob");
     assert_eq!(hash(other_key), base);
     let mut hashes = HashSet::from([base]);
     for (field, value) in [

@@ -117,6 +117,9 @@ fn every_refusal_has_a_stable_code_and_a_sentence() {
         (WorkError::Fenced { held: epoch, current: epoch.next() }, "fenced", 409),
         (WorkError::Expired { what: "the approval" }, "expired", 409),
         (WorkError::PlanChanged, "plan_changed", 409),
+        (WorkError::not_approver("eve", &["ada".into()]), "not_an_approver", 403),
+        (WorkError::own_approval("ada"), "own_approval", 403),
+        (WorkError::VoteConflict { by: "ada".into(), said: "yes" }, "vote_conflict", 409),
         (WorkError::Policy(policy), "policy_invalid", 400),
         (WorkError::Illegal(illegal), "illegal_transition", 409),
     ] {

@@ -7,7 +7,7 @@ use provost_agent::Agent;
 use provost_core::work::EffectClass;
 use provost_engine::{AgentProfile, EngineError, Lease, ask_user};
 use provost_model::ScriptedModel;
-use provost_tool::{Approval, FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{Approval, FnTool, Oversight, ToolCx, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;
 
 use super::{Answer, NEVER, Rooms};
@@ -55,6 +55,10 @@ pub(super) fn agents(
                 .with_spec(|spec| spec.approval(Approval::Always)),
         );
         builder = builder.tool(careful(&rooms)).tool(ask_user().unwrap());
+        if let Some(governor) = rooms.governor.get() {
+            let governor = Some(Arc::clone(governor));
+            builder = builder.oversight(Oversight { governor, ..Oversight::default() });
+        }
         Ok(builder.build().unwrap())
     }
 }

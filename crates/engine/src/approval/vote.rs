@@ -1,0 +1,135 @@
+//! Questions that several people, or certain ones, decide: each answer is a vote, and the deciding one carries it out.
+
+use provost_core::work::{
+    AgentCommand, ApprovalEvent, ApprovalKind, ApprovalState, Ballot, Grant, Poll, Resolution,
+    WorkError,
+};
+use provost_core::{ApprovalId, ApprovalRequest, RunId};
+use provost_store::Tx;
+use provost_store::row::approval::ApprovalRow;
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::{input, task};
+use serde_json::json;
+
+use super::{Answered, Said, decide};
+use crate::error::EngineError;
+use crate::event;
+use crate::input::Origin;
+use crate::state::word;
+
+/// Runs above a run that are looked at for who started it.
+const ABOVE_MAX: usize = 64;
+
+/// The ballot of a question, if the first answer does not settle it.
+pub(crate) fn ballot_of(row: &ApprovalRow) -> Result<Option<Ballot>, EngineError> {
+    Ok(row.ballot.as_deref().map(serde_json::from_str).transpose()?)
+}
+
+/// The ballot of a new question, if anybody's one yes is not enough for it.
+pub(super) fn new_ballot(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    request: &ApprovalRequest,
+) -> Result<Option<Ballot>, EngineError> {
+    let Some(approvers) = request.approvers.as_deref().filter(|needed| !needed.is_plain()) else {
+        return Ok(None);
+    };
+    Ok(Some(Ballot::new(approvers.clone(), requesters(tx, run)?)))
+}
+
+/// Who started a run: whoever handed in its task or said something to it, and the same of every run above it.
+fn requesters(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<String>, EngineError> {
+    let mut found: Vec<String> = Vec::new();
+    let mut next = Some((run.id, run.task_id, run.parent_run_id));
+    for _ in 0..ABOVE_MAX {
+        let Some((id, task_id, parent)) = next.take() else { return Ok(found) };
+        let mut names = said_by(tx, id)?;
+        let task = task::get(tx, task_id)?;
+        if let Some(task) = &task {
+            let command: AgentCommand = serde_json::from_str(&task.command)?;
+            names.extend(command.requested_by);
+        }
+        for name in names {
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+        // A later run of a child's task has no run above it, but its task has.
+        let above = task.and_then(|task| task.parent_task_id).filter(|_| parent.is_none());
+        let above = above.map(|task| task::get(tx, task)).transpose()?.flatten();
+        let parent = parent.or_else(|| above.and_then(|task| task.current_run_id));
+        let row = parent.map(|id| run::get(tx, id)).transpose()?.flatten();
+        next = row.map(|row| (row.id, row.task_id, row.parent_run_id));
+    }
+    Err(EngineError::Unreadable(format!("more than {ABOVE_MAX} runs are above {}", run.id)))
+}
+
+/// Everybody who has said something to a run.
+fn said_by(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<String>, EngineError> {
+    let mut names = Vec::new();
+    for row in input::of_run(tx, run)? {
+        names.extend(Origin::of(&row)?.by);
+    }
+    Ok(names)
+}
+
+/// Takes in what one person says. Saying the same again is answered the same; the deciding word settles the question.
+pub(super) fn vote(
+    tx: &mut Tx<'_>,
+    mut row: ApprovalRow,
+    said: &Said,
+    by: &str,
+) -> Result<Answered, EngineError> {
+    let kind: ApprovalKind = word(&row.kind)?;
+    let state: ApprovalState = word(&row.state)?;
+    let (event, approves) = match said {
+        Said::Yes(_) => (ApprovalEvent::Approve, true),
+        Said::No(_) => (ApprovalEvent::Deny, false),
+        Said::Words(_) => (ApprovalEvent::Answer, false),
+        Said::Nothing => return decide::decide(tx, row, said, by),
+    };
+    let resolution = kind.resolve(state, event)?;
+    if let Said::Yes(reach) = said
+        && *reach != Grant::Once
+    {
+        let problem = "several people decide about this call, and only about this one";
+        return Err(WorkError::invalid("grant", problem, "use `once`").into());
+    }
+    let missing = || EngineError::bug("a vote without a ballot");
+    let mut ballot = ballot_of(&row)?.ok_or_else(missing)?;
+    let repeated =
+        ballot.vote_of(by).map(|first| first.check_same(approves)).transpose()?.is_some();
+    if repeated || matches!(resolution, Resolution::Recorded(_)) {
+        return Ok(Answered { id: row.id, state, counted: repeated, by: row.decided_by });
+    }
+    let poll = ballot.cast(by, approves, tx.now())?;
+    row.ballot = Some(serde_json::to_string(&ballot)?);
+    tell(tx, (row.id, row.run_id), &ballot)?;
+    match poll {
+        Poll::Approved | Poll::Denied => decide::decide(tx, row, said, by),
+        Poll::Open => {
+            row.update(tx)?;
+            Ok(Answered { id: row.id, state, counted: true, by: None })
+        }
+    }
+}
+
+/// Writes the newest vote into the log of a run that still waits for it.
+fn tell(
+    tx: &mut Tx<'_>,
+    (id, run): (ApprovalId, RunId),
+    ballot: &Ballot,
+) -> Result<(), EngineError> {
+    let Some(mut run) = run::get(tx, run)? else { return Ok(()) };
+    let Some(vote) = ballot.votes.last() else { return Ok(()) };
+    if run.phase != "parked" || run.cancel_requested.is_some() {
+        return Ok(());
+    }
+    let body = json!({
+        "id": id, "by": vote.by, "answer": if vote.approves { "approve" } else { "deny" },
+        "have": ballot.yes().len(), "needed": ballot.approvers.required,
+    });
+    event::push(tx, &mut run, "approval_vote", body)?;
+    run.update(tx)?;
+    Ok(())
+}
