@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use provost_core::{ErrorKind, Message, Money, Role, Timestamp, Usage};
-use provost_model::ModelError;
+use provost_model::{ModelError, ModelInfo};
 use serde::{Deserialize, Serialize};
 
 pub use self::chain::Chain;
@@ -161,6 +161,12 @@ pub trait ContextStrategy: Send + Sync + 'static {
     /// A conversation that fits comes back as it is. [`ContextError::TooLarge`] means that not even the newest user message
     /// and the newest step fit.
     fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>>;
+
+    /// The models that it may ask. A policy that does not allow one of them ends the run before it is asked, so a strategy that
+    /// asks any must name it.
+    fn models(&self) -> Vec<&ModelInfo> {
+        Vec::new()
+    }
 }
 
 /// The part of a stored conversation that is sent to a model: everything from the last summary on.

@@ -4,6 +4,7 @@
 //! What to do is never decided here; that is [`Run`](crate::run::Run)'s part.
 
 mod ask;
+mod bounds;
 mod children;
 mod clear;
 mod ending;
@@ -266,10 +267,16 @@ impl Driver {
     async fn perform(&mut self) -> Result<Next, Error> {
         self.safe_point().await?;
         match self.next_step()? {
-            Step::CallModel { turn, without_tools } => match self.cx.pot.spent_above() {
-                None => self.call_model(turn, without_tools).await?,
-                Some(reached) => self.stop_at(reached)?,
-            },
+            Step::CallModel { turn, without_tools } => {
+                let mut spent = self.cx.pot.spent_above();
+                if spent.is_none() && self.cx.shared_guard.is_governed() {
+                    spent = Box::pin(self.spent_by_policy()).await?;
+                }
+                match spent {
+                    None => self.call_model(turn, without_tools).await?,
+                    Some(reached) => self.stop_at(reached)?,
+                }
+            }
             Step::CallTools(tickets) => self.call_tools(tickets).await?,
             Step::HandOff { to } => Box::pin(self.hand_off(&to)).await?,
             Step::AskLimit(question) => Box::pin(self.ask_limit(question)).await?,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use provost_core::policy::ModelDenied;
 use provost_core::{ErrorInfo, ErrorKind, LimitReached, RunSummary};
 use provost_model::ModelError;
 use provost_tool::SpecError;
@@ -76,6 +77,9 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A policy does not let the model be asked.
+    #[error(transparent)]
+    Policy(#[from] ModelDenied),
     /// The session could not be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -120,7 +124,7 @@ impl Error {
             Self::Start(_) | Self::Prompt(_) | Self::Continue(_) => ErrorKind::Invalid,
             Self::Model(error) => error.kind(),
             Self::Tool { error, .. } => error.kind,
-            Self::Hook { .. } | Self::Denied { .. } => ErrorKind::Denied,
+            Self::Hook { .. } | Self::Denied { .. } | Self::Policy(_) => ErrorKind::Denied,
             Self::Session(error) => error.kind(),
             Self::Context(error) => error.kind(),
             Self::Limit(_) => ErrorKind::Exhausted,
@@ -141,6 +145,7 @@ impl Error {
             Self::Tool { error, .. } => &error.code,
             Self::Hook { .. } => "hook",
             Self::Denied { .. } => "denied",
+            Self::Policy(_) => "model_denied",
             Self::Session(_) => "session",
             Self::Context(_) => "context",
             Self::Continue(_) => "continue",

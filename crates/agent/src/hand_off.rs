@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use provost_core::work::EffectClass;
 use provost_core::{HandOff, Message, Timestamp};
-use provost_model::ChatModel;
+use provost_model::{ChatModel, ModelInfo};
 use provost_tool::{Tool, ToolCx, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -51,9 +51,12 @@ impl HistoryPolicy {
         Self::Filter(Arc::new(filter))
     }
 
-    /// True if a model has to be asked.
-    pub(crate) fn asks_a_model(&self) -> bool {
-        matches!(self, Self::Summary(_))
+    /// The model that has to be asked, if one has.
+    pub(crate) fn model(&self) -> Option<&ModelInfo> {
+        match self {
+            Self::Summary(model) => Some(model.info()),
+            Self::Full | Self::LastN(_) | Self::Filter(_) => None,
+        }
     }
 
     pub(crate) async fn apply(

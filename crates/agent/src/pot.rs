@@ -20,6 +20,8 @@ struct Used {
     all: Sum,
     /// The part of it that was before the limits were extended: it does not count for them any more.
     before: Sum,
+    /// Tokens that a policy gives all of it. Nobody extends that.
+    bound: Option<u64>,
 }
 
 /// What was used.
@@ -71,6 +73,23 @@ impl Pot {
         used.before = used.all.clone();
     }
 
+    /// A policy gives all of it so many tokens; of several the fewest count.
+    pub(crate) fn bound(&self, tokens: u64) {
+        let mut used = self.lock();
+        used.bound = Some(used.bound.map_or(tokens, |least| least.min(tokens)));
+    }
+
+    /// What a policy gives is used up.
+    pub(crate) fn used_up(&self) -> Option<LimitReached> {
+        let Used { all, bound, .. } = &*self.lock();
+        let used = all.usage.input.saturating_add(all.usage.output);
+        bound.filter(|allowed| used >= *allowed).map(|allowed| LimitReached {
+            limit: LimitKind::TotalTokens,
+            allowed: allowed.to_string(),
+            used: used.to_string(),
+        })
+    }
+
     fn add_all(&self, more: &Sum) {
         let mut pot = Some(self);
         while let Some(this) = pot {
@@ -83,7 +102,7 @@ impl Pot {
     pub(crate) fn spent_above(&self) -> Option<LimitReached> {
         let mut pot = self.above.as_deref();
         while let Some(this) = pot {
-            if let Some(reached) = this.spent() {
+            if let Some(reached) = this.used_up().or_else(|| this.spent()) {
                 return Some(reached);
             }
             pot = this.above.as_deref();

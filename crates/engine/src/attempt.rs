@@ -317,7 +317,7 @@ async fn take_up(
     }
     if interrupts && !machine.is_done() {
         let (reason, at) = (StopReason::Cancelled, shared.env.now());
-        feeds.push(Feed::Stopped { partial: None, cost: None, reason, at });
+        feeds.push(Feed::Stopped { partial: None, cost: None, reason, limit: None, at });
     }
     for feed in feeds {
         journal.record(&feed).map_err(|error| bug(&error))?;

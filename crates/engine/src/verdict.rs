@@ -78,7 +78,9 @@ impl Verdict {
             _ => FailureSource::Engine,
         };
         let code = match error {
-            Error::Hook { .. } | Error::Denied { .. } => OutcomeCode::PolicyDenied,
+            Error::Hook { .. } | Error::Denied { .. } | Error::Policy(_) => {
+                OutcomeCode::PolicyDenied
+            }
             // The same again would come out the same: what the model said is in the journal.
             Error::Output { .. } => OutcomeCode::ProviderBadRequest,
             Error::Limit(reached) if reached.limit == LimitKind::Wall => OutcomeCode::Deadline,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use provost_core::Message;
-use provost_model::ChatModel;
+use provost_model::{ChatModel, ModelInfo};
 
 use super::{
     ContextError, ContextStrategy, Estimate, FitInput, Fitted, SessionUpdate, ShortenToolResults,
@@ -95,6 +95,10 @@ impl ContextStrategy for Chain {
 
     fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>> {
         Box::pin(self.run(input))
+    }
+
+    fn models(&self) -> Vec<&ModelInfo> {
+        self.steps.iter().flat_map(|step| step.models()).collect()
     }
 }
 

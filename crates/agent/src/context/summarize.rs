@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use provost_core::{Message, Part, Role, StopReason, Usage};
-use provost_model::{ChatModel, ChatRequest, ModelError, ModelErrorClass, complete};
+use provost_model::{ChatModel, ChatRequest, ModelError, ModelErrorClass, ModelInfo, complete};
 
 use super::group::groups;
 use super::{
@@ -113,6 +113,10 @@ impl ContextStrategy for Summarize {
 
     fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>> {
         Box::pin(self.shorten(input))
+    }
+
+    fn models(&self) -> Vec<&ModelInfo> {
+        vec![self.model.info()]
     }
 }
 

@@ -16,11 +16,11 @@ impl Cx {
 }
 
 impl Driver {
-    /// A limit of a run above is used up: no further request may start.
+    /// A limit of a run above, or of a policy, is used up: no further request may start.
     pub(super) fn stop_at(&mut self, reached: LimitReached) -> Result<(), Error> {
-        self.tell_limit(reached);
-        let (reason, at) = (StopReason::Limit, self.now());
-        self.feed(Feed::Stopped { partial: None, cost: None, reason, at })?;
+        self.tell_limit(reached.clone());
+        let (reason, at, limit) = (StopReason::Limit, self.now(), Some(Box::new(reached)));
+        self.feed(Feed::Stopped { partial: None, cost: None, reason, limit, at })?;
         Ok(())
     }
 

@@ -86,6 +86,7 @@ impl Driver {
 
     async fn shorten(&mut self, excess: Excess) -> Result<bool, Error> {
         let Excess { policy, fixed, budget, too_long } = excess;
+        self.cx.check_models(policy.strategy.models()).await?;
         let input = FitInput {
             messages: self.run.context(),
             tokens: &self.ledger.messages,

@@ -19,7 +19,8 @@ impl Driver {
         };
         let policy = self.cx.core.family.hand_off(to).map(|(_, terms)| terms.history.clone());
         let policy = policy.unwrap_or_default();
-        if let (Some(journal), true) = (&self.cx.journal, policy.asks_a_model()) {
+        self.cx.check_models(policy.model()).await?;
+        if let (Some(journal), true) = (&self.cx.journal, policy.model().is_some()) {
             journal.begin(Effect::Compact { turn: self.run.turns() + 1 }).await?;
         }
         let context = self.run.context();

@@ -94,7 +94,7 @@ impl Driver {
         let usage = partial.as_ref().map(|partial| partial.usage).unwrap_or_default();
         let cost = partial.as_ref().and_then(|partial| self.price(partial));
         let partial = partial.map(Box::new);
-        self.feed(Feed::Stopped { partial, cost, reason, at: self.now() })?;
+        self.feed(Feed::Stopped { partial, cost, reason, limit: None, at: self.now() })?;
         for message in self.run.produced()[produced..].iter().cloned() {
             let finished = message.tool_results().filter(|result| open.contains(&result.call_id));
             for result in finished.cloned() {

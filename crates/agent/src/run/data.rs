@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use provost_core::{
-    AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, Message, Money, RunId, StopReason,
-    Timestamp, ToolCall, ToolResult, Usage,
+    AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, LimitReached, Message, Money, RunId,
+    StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
 use provost_model::ModelResponse;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ContinueError, FeedError, HandedOff, LimitDecision, Run, RunConfig, RunStart};
+use super::{ContinueError, FeedError, HandedOff, LimitDecision, Phase, Run, RunConfig, RunStart};
 use crate::context::{Fitted, SessionUpdate};
 
 /// How a run began; with the conversation before it, this is all that is needed to begin it again.
@@ -167,6 +167,9 @@ pub enum Feed {
         cost: Option<Money>,
         /// Why.
         reason: StopReason,
+        /// The limit, if it is none of the run's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<Box<LimitReached>>,
         /// When.
         at: Timestamp,
     },
@@ -256,8 +259,11 @@ impl Run {
             Feed::Noted { state } => self.state = state,
             Feed::Suspended { state, at } => self.suspended(state, at),
             Feed::Resumed { at } => self.resumed(at),
-            Feed::Stopped { partial, cost, reason, at } => {
+            Feed::Stopped { partial, cost, reason, limit, at } => {
                 self.stop(partial.map(|partial| *partial), cost, reason, at);
+                if let (Some(limit), Phase::Done(ending)) = (limit, &mut self.phase) {
+                    ending.limit = Some(*limit);
+                }
             }
         }
         Ok(Fed::Taken)

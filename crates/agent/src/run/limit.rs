@@ -100,6 +100,16 @@ impl Run {
         (used >= wall).then(|| reached(LimitKind::Wall, &Seconds(wall), &Seconds(used)))
     }
 
+    /// All that it may use of tokens is used up, where nobody can extend that: what was before an extension counts.
+    pub(crate) fn used_up(&self, allowed: u64) -> Option<LimitReached> {
+        let used = self.usage.input.saturating_add(self.usage.output);
+        let limit = LimitKind::TotalTokens;
+        match used >= allowed {
+            true => Some(reached(limit, &allowed, &used)),
+            false => self.unmetered.then(|| reached(limit, &allowed, &UNKNOWN)),
+        }
+    }
+
     /// What it and those below it used so far.
     pub(crate) fn used_in_all(&self) -> Sum {
         let Self { turns, usage, cost, unpriced_calls, .. } = *self;

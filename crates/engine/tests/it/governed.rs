@@ -1,5 +1,6 @@
 //! Durable runs under a policy: several people approve, models and tokens are bounded, and the policy may change meanwhile.
 
+mod bounds;
 mod children;
 mod people;
 
