@@ -102,7 +102,12 @@ fn begin_now(
 /// A run that no worker has goes on with what interrupted it; what it waited for does not matter any more.
 fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
     approval::close_open(tx, row)?;
+    // A member of its team that ends is told of in its log, by the row as it is stored.
+    row.update(tx)?;
     child::cancel_children(tx, row)?;
+    if let Some(stored) = run::get(tx, row.id)? {
+        *row = stored;
+    }
     move_run(row, RunEvent::Interrupted)?;
     row.waits = None;
     // An operator who was to look at it need not any more.

@@ -48,6 +48,7 @@ mod simulation;
 mod snapshots;
 mod stage;
 mod talk;
+mod teams_interrupted;
 mod teams_killed;
 mod tokens;
 mod vitals;
