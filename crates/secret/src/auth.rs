@@ -69,6 +69,8 @@ impl AuthInjector {
             AuthProfile::Oauth2ClientCredentials => {
                 let client = self.client(namespace, &reference, auth).await?;
                 let token = self.tokens.get(&client, &self.fetcher).await?;
+                // Redaction forgets what was taught longest ago; what is handed out is in use, however long it has been kept.
+                self.secrets.teach(&reference, &token)?;
                 ("authorization".to_owned(), joined("Bearer ", token.expose()))
             }
         };

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use provost_core::Env;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{AuthProfile, ToolAuth};
+use provost_core::{Env, Secret};
 use provost_net::{NetClient, NetPolicy};
-use provost_redact::Redactor;
+use provost_redact::{LEARNED_MAX, Redactor};
 use provost_tool::Authenticator;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -208,6 +208,20 @@ async fn a_token_is_fetched_once_and_again_before_it_ends() {
     it.header(&oauth(&server, &["a", "b"])).await.unwrap();
     assert_eq!(server.count.load(Ordering::SeqCst), 2);
     assert_eq!(it.header(&oauth(&server, &["a"])).await.unwrap().1, "Bearer token-number-2");
+}
+
+#[tokio::test]
+async fn a_token_that_is_kept_is_known_whenever_it_is_handed_out() {
+    let (it, server) = (fixture(), server(vec![TOKEN]).await);
+    let auth = oauth(&server, &[]);
+    it.header(&auth).await.unwrap();
+    for number in 0..=LEARNED_MAX {
+        it.redactor.learn(&Secret::new(format!("another-secret-{number}"))).unwrap();
+    }
+    assert!(!it.redactor.finds(b"token-number-0"), "so many others came that it was forgotten");
+    it.header(&auth).await.unwrap();
+    assert_eq!(server.count.load(Ordering::SeqCst), 1, "it was kept");
+    assert!(it.redactor.finds(b"token-number-0"));
 }
 
 #[tokio::test]
