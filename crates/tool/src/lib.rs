@@ -66,7 +66,7 @@ pub use redact::{Redact, RedactChunks};
 pub use registry::{RegistryError, Runtimes};
 pub use runtime::{Attempt, Authenticator, Credentials, ToolRuntime};
 pub use schema::{SchemaError, schema_of};
-pub use sink::{Queue, QueueWork, Sink, SinkError, WhenFull};
+pub use sink::{Queue, QueueWork, RECORD_TIMEOUT, Sink, SinkError, WhenFull};
 pub use spec::{Approval, Facts, SpecError, ToolSpec};
 pub use spill::{Artifact, FileSpill, OutputCollector, Spill, SpillWriter};
 pub use state::State;

@@ -2,10 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::guard::Aborting;
+
+/// How long a sink may take for one record. A call waits for its record, and for no longer than this.
+pub const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a record could not be kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +23,27 @@ pub struct SinkError(pub String);
 pub trait Sink<E>: Send + Sync + 'static {
     /// Keeps a record. It is durable once the future is ready.
     fn record(&self, event: E) -> BoxFuture<'_, Result<(), SinkError>>;
+}
+
+/// Has a record kept, by a sink that may hang or panic: whoever waits gets an answer all the same.
+///
+/// The sink works in a task of its own, so that one which blocks its thread does not hold the caller either.
+pub(crate) async fn kept<E, S>(sink: &Arc<S>, event: E) -> Result<(), SinkError>
+where
+    E: Send + 'static,
+    S: Sink<E> + ?Sized,
+{
+    let sink = Arc::clone(sink);
+    let mut task = Aborting(tokio::spawn(async move { sink.record(event).await }));
+    match timeout(RECORD_TIMEOUT, &mut task.0).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(failure)) if failure.is_panic() => Err(SinkError("the sink panicked".to_owned())),
+        Ok(Err(_)) => Err(SinkError("the sink was stopped".to_owned())),
+        Err(_) => {
+            let seconds = RECORD_TIMEOUT.as_secs();
+            Err(SinkError(format!("the sink did not keep the record within {seconds} s")))
+        }
+    }
 }
 
 /// What happens to a record for which a queue has no room.
@@ -88,7 +116,8 @@ impl<E: Send + 'static> QueueWork<E> {
     /// Writes until every handle of the queue is gone and nothing is left.
     pub async fn run(mut self) {
         while let Some((event, written)) = self.entries.recv().await {
-            let result = self.sink.record(event).await;
+            // One record that hangs or panics must not end the work for all others.
+            let result = kept(&self.sink, event).await;
             match written {
                 // Whoever waited may have gone; the record is kept all the same.
                 Some(written) => drop(written.send(result)),
@@ -165,5 +194,38 @@ mod tests {
         work.run().await;
         assert_eq!(*sink.kept.lock().unwrap(), [1]);
         assert_eq!(lost.load(Ordering::Relaxed), 3);
+    }
+
+    /// Hangs at 1 and panics at 2, the latter before there is anything to wait for.
+    struct Bad;
+
+    impl Sink<u32> for Bad {
+        fn record(&self, event: u32) -> BoxFuture<'_, Result<(), SinkError>> {
+            match event {
+                1 => std::future::pending().boxed(),
+                2 => panic!("the disk is on fire"),
+                _ => std::future::ready(Ok(())).boxed(),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sink_that_hangs_or_panics_holds_nobody() {
+        let sink = Arc::new(Bad);
+        let late = kept(&sink, 1).await.unwrap_err();
+        assert!(late.to_string().contains("within 10 s"), "{late}");
+        assert_eq!(kept(&sink, 2).await.unwrap_err().to_string(), "the sink panicked");
+        kept(&sink, 3).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_work_behind_a_queue_outlives_a_bad_record() {
+        let (queue, work) = Queue::new(Arc::new(Bad) as Arc<dyn Sink<u32>>, 4, WhenFull::Wait);
+        let worker = tokio::spawn(work.run());
+        let answers = tokio::join!(queue.record(1), queue.record(2), queue.record(3));
+        assert!(answers.0.is_err() && answers.1.is_err());
+        assert_eq!(answers.2, Ok(()));
+        drop(queue);
+        worker.await.unwrap();
     }
 }

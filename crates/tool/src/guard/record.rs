@@ -9,6 +9,7 @@ use provost_core::work::{canonical_json, sha256_hex};
 
 use super::{Oversight, Permit};
 use crate::governor::{Origin, Seat};
+use crate::sink::kept;
 use crate::{AuditEvent, AuditOutcome, MeterEvent, SinkError, ToolCx, ToolError, ToolOutput};
 
 /// Who says so.
@@ -106,20 +107,19 @@ impl Oversight {
         }
         let principal =
             if origin.principal.is_empty() { started.agent.clone() } else { origin.principal };
-        audit
-            .record(AuditEvent {
-                timestamp: self.env.now(),
-                component: COMPONENT.to_owned(),
-                action: "tool.call".to_owned(),
-                outcome,
-                namespace: origin.namespace,
-                resource_kind: "Tool".to_owned(),
-                resource_name: started.tool.clone(),
-                principal,
-                message,
-                metadata,
-            })
-            .await
+        let event = AuditEvent {
+            timestamp: self.env.now(),
+            component: COMPONENT.to_owned(),
+            action: "tool.call".to_owned(),
+            outcome,
+            namespace: origin.namespace,
+            resource_kind: "Tool".to_owned(),
+            resource_name: started.tool.clone(),
+            principal,
+            message,
+            metadata,
+        };
+        kept(audit, event).await
     }
 
     /// Records how a call went. It has happened, so a record that is lost is told and changes nothing.
@@ -153,27 +153,26 @@ impl Oversight {
         let Some(meter) = &self.meter else { return Ok(()) };
         let origin = started.origin();
         let metadata = [("run", &started.run), ("tool", &started.tool)];
-        meter
-            .record(MeterEvent {
-                timestamp: self.env.now(),
-                component: COMPONENT.to_owned(),
-                kind: "tool_call".to_owned(),
-                namespace: origin.namespace,
-                task: origin.task,
-                system: origin.system,
-                agent: started.agent.clone(),
-                worker: origin.worker,
-                attempt: done.attempts,
-                message_id: started.call_id.clone(),
-                status: status.to_owned(),
-                tokens_used: 0,
-                tokens_estimated: 0,
-                tool_calls: 1,
-                duration_ms: u64::try_from(done.duration.as_millis()).unwrap_or(u64::MAX),
-                input_bytes: started.arguments.len() as u64,
-                output_bytes: done.output_bytes as u64,
-                metadata: metadata.map(|(name, value)| (name.to_owned(), value.clone())).into(),
-            })
-            .await
+        let event = MeterEvent {
+            timestamp: self.env.now(),
+            component: COMPONENT.to_owned(),
+            kind: "tool_call".to_owned(),
+            namespace: origin.namespace,
+            task: origin.task,
+            system: origin.system,
+            agent: started.agent.clone(),
+            worker: origin.worker,
+            attempt: done.attempts,
+            message_id: started.call_id.clone(),
+            status: status.to_owned(),
+            tokens_used: 0,
+            tokens_estimated: 0,
+            tool_calls: 1,
+            duration_ms: u64::try_from(done.duration.as_millis()).unwrap_or(u64::MAX),
+            input_bytes: started.arguments.len() as u64,
+            output_bytes: done.output_bytes as u64,
+            metadata: metadata.map(|(name, value)| (name.to_owned(), value.clone())).into(),
+        };
+        kept(meter, event).await
     }
 }
