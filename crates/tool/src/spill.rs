@@ -2,6 +2,7 @@
 
 mod collect;
 mod file;
+mod sweep;
 
 use std::io;
 

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::sweep::{Bounds, sweep};
 use super::{Artifact, Spill, SpillWriter};
 
 /// Bytes of one artifact unless it is said otherwise.
@@ -16,12 +18,14 @@ const ARTIFACT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Characters of an artifact's name.
 const NAME_CHARS_MAX: usize = 128;
 
-/// Keeps artifacts as files of one directory.
+/// Keeps artifacts as files of one directory. Those that are too old go when a new one is opened, and the oldest of those that
+/// are too many or too large together.
 #[derive(Debug, Clone)]
 pub struct FileSpill {
     dir: PathBuf,
     shown: String,
     bytes_max: u64,
+    bounds: Bounds,
     opened: Arc<AtomicU64>,
 }
 
@@ -29,13 +33,33 @@ impl FileSpill {
     /// Keeps them in `dir`, which is made when it is needed; agents know the directory as `shown`.
     pub fn new(dir: impl Into<PathBuf>, shown: impl Into<String>) -> Self {
         let shown = shown.into().trim_end_matches('/').to_owned();
-        Self { dir: dir.into(), shown, bytes_max: ARTIFACT_BYTES_MAX, opened: Arc::default() }
+        Self {
+            dir: dir.into(),
+            shown,
+            bytes_max: ARTIFACT_BYTES_MAX,
+            bounds: Bounds::default(),
+            opened: Arc::default(),
+        }
     }
 
     /// Sets how many bytes of one artifact are kept at most.
     #[must_use]
     pub fn bytes_max(mut self, bytes_max: u64) -> Self {
         self.bytes_max = bytes_max;
+        self
+    }
+
+    /// Sets how many bytes of all artifacts are kept before the oldest go. The one that is being written does not count.
+    #[must_use]
+    pub fn total_bytes_max(mut self, total_bytes_max: u64) -> Self {
+        self.bounds.bytes_max = total_bytes_max;
+        self
+    }
+
+    /// Sets how long an artifact is kept.
+    #[must_use]
+    pub fn age_max(mut self, age_max: Duration) -> Self {
+        self.bounds.age_max = age_max;
         self
     }
 }
@@ -54,8 +78,13 @@ impl Spill for FileSpill {
             let path = self.dir.join(format!("{name}.txt"));
             let unfinished = self.dir.join(format!(".{name}.{}.{number}", std::process::id()));
             let reference = format!("{}/{name}.txt", self.shown);
-            let (dir, bytes_max) = (self.dir.clone(), self.bytes_max);
-            let file = blocking(move || create(&dir, &unfinished).map(|f| (f, unfinished))).await?;
+            let (dir, bytes_max, bounds) = (self.dir.clone(), self.bytes_max, self.bounds);
+            let file = blocking(move || {
+                // Room is made first: what is kept from now on is not the oldest.
+                sweep(&dir, bounds);
+                create(&dir, &unfinished).map(|file| (file, unfinished))
+            })
+            .await?;
             let (file, unfinished) = (file.0, Unfinished(file.1));
             let writer = FileWriter {
                 file: Some(file),

@@ -1,6 +1,7 @@
 //! What becomes of outputs: secrets go, the whole is kept, the model sees what fits, and it is recorded.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::{Document, ResultPart};
 use provost_tool::{
     Artifact, AuditEvent, AuditOutcome, Deps, FileSpill, FnTool, Guard, MeterEvent,
-    OutputCollector, Oversight, Spill, SpillWriter, Tool, ToolCx, ToolError, ToolFuture,
-    ToolOutput, ToolSpec,
+    OutputCollector, Oversight, RECORD_TIMEOUT, Sink, SinkError, Spill, SpillWriter, Tool, ToolCx,
+    ToolError, ToolFuture, ToolOutput, ToolSpec,
 };
 use serde_json::json;
 
@@ -285,4 +286,92 @@ async fn a_call_that_cannot_be_recorded_does_not_run() {
     let meter: Arc<Book<MeterEvent>> = Book::new(true);
     let guard = overseen(Oversight { meter: Some(meter), ..Oversight::default() });
     assert_eq!(run(&guard, &tool, stage::cx()).await.unwrap().to_text(), "done");
+}
+
+/// Keeps nothing: hangs or panics from its so-manieth record on.
+struct Wreck {
+    from: usize,
+    panics: bool,
+    asked: AtomicUsize,
+}
+
+impl Wreck {
+    fn after(from: usize, panics: bool) -> Arc<Self> {
+        Arc::new(Self { from, panics, asked: AtomicUsize::new(0) })
+    }
+}
+
+impl<E: Send + 'static> Sink<E> for Wreck {
+    fn record(&self, _event: E) -> BoxFuture<'_, Result<(), SinkError>> {
+        match self.asked.fetch_add(1, Ordering::SeqCst) {
+            number if number < self.from => std::future::ready(Ok(())).boxed(),
+            _ if self.panics => panic!("the disk is on fire"),
+            _ => std::future::pending().boxed(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_hangs_or_panics_denies_before_the_effect_and_holds_nothing_after_it() {
+    for panics in [false, true] {
+        let puppet = Puppet::of([Act::Answer(Ok("done"))]);
+        let tool = governed(json!({}), host(Arc::clone(&puppet)));
+        let audit = Some(Wreck::after(0, panics) as _);
+        let guard = overseen(Oversight { audit, ..Oversight::default() });
+        let error = run(&guard, &tool, stage::cx()).await.unwrap_err();
+        assert_eq!(error.fault().code, ToolCode::PermissionDenied, "{error}");
+        assert_eq!(puppet.calls(), 0, "nothing happens that nobody wrote down");
+        let (audit, meter) = (Wreck::after(1, panics), Wreck::after(0, panics));
+        let guard = overseen(Oversight {
+            audit: Some(Arc::clone(&audit) as _),
+            meter: Some(Arc::clone(&meter) as _),
+            ..Oversight::default()
+        });
+        let started = tokio::time::Instant::now();
+        assert_eq!(run(&guard, &tool, stage::cx()).await.unwrap().to_text(), "done");
+        assert!(started.elapsed() <= 2 * RECORD_TIMEOUT + Duration::from_secs(1));
+        let asked = (audit.asked.load(Ordering::SeqCst), meter.asked.load(Ordering::SeqCst));
+        assert_eq!(asked, (2, 1));
+    }
+}
+
+#[tokio::test]
+async fn old_artifacts_go_and_the_newest_stay_within_the_bound() {
+    let dir = tempfile::tempdir().unwrap();
+    let spill = FileSpill::new(dir.path(), "out").total_bytes_max(25);
+    let keep = async |name: &str, bytes: usize, age: Duration| {
+        let mut writer = spill.open(name).await.unwrap();
+        writer.write(vec![b'x'; bytes]).await.unwrap();
+        writer.finish().await.unwrap();
+        set_age(&dir.path().join(format!("{name}.txt")), age);
+    };
+    let names = || {
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    // Not ours, so it stays whatever its age.
+    std::fs::write(dir.path().join("notes.md"), "mine").unwrap();
+    set_age(&dir.path().join("notes.md"), Duration::from_secs(365 * 24 * 3600));
+    // A process that was killed left this.
+    std::fs::write(dir.path().join(".eff_0.1.0"), "half").unwrap();
+    set_age(&dir.path().join(".eff_0.1.0"), Duration::from_secs(30 * 24 * 3600));
+    keep("ancient", 1, Duration::from_secs(8 * 24 * 3600)).await;
+    keep("second", 10, Duration::from_secs(200)).await;
+    assert_eq!(names(), ["notes.md", "second.txt"], "too old");
+    keep("third", 10, Duration::from_secs(100)).await;
+    keep("fourth", 10, Duration::ZERO).await;
+    // Room is made when the next one is opened, oldest first.
+    keep("fifth", 1, Duration::ZERO).await;
+    assert_eq!(names(), ["fifth.txt", "fourth.txt", "notes.md", "third.txt"]);
+    let young = FileSpill::new(dir.path(), "out").age_max(Duration::from_secs(50));
+    drop(young.open("sixth").await.unwrap());
+    assert_eq!(names(), ["fifth.txt", "fourth.txt", "notes.md"]);
+}
+
+fn set_age(path: &std::path::Path, age: Duration) {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(std::time::SystemTime::now() - age).unwrap();
 }
