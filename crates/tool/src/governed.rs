@@ -27,12 +27,13 @@ use crate::{
     ToolFuture, ToolRuntime, ToolSpec, trace,
 };
 use attempt::GovernedCall;
-use backoff::delay_max;
 
 /// The detail of a fault that says that the call may have happened all the same: `outcome` is `unknown`.
 pub const OUTCOME_DETAIL: &str = "outcome";
 /// The value of [`OUTCOME_DETAIL`].
 pub const OUTCOME_UNKNOWN: &str = "unknown";
+/// The detail of a fault that says how long the other side asks to wait before the next attempt, in milliseconds.
+pub const RETRY_AFTER_DETAIL: &str = "retry_after_ms";
 /// The detail of a fault that says how often the call was tried.
 pub const ATTEMPTS_DETAIL: &str = "attempts";
 
@@ -213,9 +214,10 @@ impl Tool for GovernedTool {
 fn whole_time(resource: &ToolResource) -> Duration {
     let retry = &resource.runtime.retry;
     let attempts = retry.max_attempts.saturating_add(1);
-    let pauses = (1..retry.max_attempts).map(|attempt| delay_max(retry, attempt));
+    // A server may ask for a longer pause than ours, up to the longest.
+    let pauses = retry.max_backoff.0.saturating_mul(retry.max_attempts.saturating_sub(1));
     let working = resource.runtime.timeout.0.saturating_mul(attempts);
-    pauses.fold(working, Duration::saturating_add).saturating_add(OVERHEAD)
+    working.saturating_add(pauses).saturating_add(OVERHEAD)
 }
 
 /// The trace that the call belongs to.

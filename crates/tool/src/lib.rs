@@ -55,7 +55,7 @@ pub use error::ToolError;
 pub use function::{FnTool, tool_fn};
 pub use governed::{
     ATTEMPTS_DETAIL, ContractExecutor, GovernedError, GovernedTool, NoCredentials, OUTCOME_DETAIL,
-    OUTCOME_UNKNOWN, ToolHost,
+    OUTCOME_UNKNOWN, RETRY_AFTER_DETAIL, ToolHost,
 };
 pub use governor::{Governor, GovernorError, Origin};
 pub use guard::{Asked, CallFacts, Guard, Oversight, Permit, Ruling, Verdict};

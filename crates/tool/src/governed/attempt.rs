@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
 use super::backoff::delay;
-use super::{ATTEMPTS_DETAIL, OUTCOME_DETAIL, OUTCOME_UNKNOWN, ToolHost};
+use super::{ATTEMPTS_DETAIL, OUTCOME_DETAIL, OUTCOME_UNKNOWN, RETRY_AFTER_DETAIL, ToolHost};
 use crate::guard::{Aborting, panic_text};
 use crate::{Attempt, Credentials, ToolCx, ToolOutput, ToolRuntime};
 
@@ -71,7 +71,12 @@ impl GovernedCall {
         if !fault.retryable || attempt >= attempts_max || (unknown && !repeatable) {
             return Next::Stop;
         }
-        Next::Again(delay(retry, attempt, &self.host.env))
+        let asked = asked(fault);
+        // Coming back sooner than was asked for would be refused again; so long nobody waits here.
+        if asked > retry.max_backoff.0 {
+            return Next::Stop;
+        }
+        Next::Again(delay(retry, attempt, &self.host.env).max(asked))
     }
 
     /// Waits; false if the run is stopped meanwhile.
@@ -148,6 +153,12 @@ impl GovernedCall {
             progress: Arc::new(move |message| cx.progress(message)),
         }
     }
+}
+
+/// How long the other side asks to wait.
+fn asked(fault: &ToolFault) -> Duration {
+    let millis = fault.details.get(RETRY_AFTER_DETAIL).and_then(|text| text.parse().ok());
+    Duration::from_millis(millis.unwrap_or_default())
 }
 
 fn counted(fault: ToolFault, attempts: u32) -> ToolFault {

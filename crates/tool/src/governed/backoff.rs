@@ -9,7 +9,7 @@ use provost_core::resource::{Jitter, RetrySpec};
 const DOUBLINGS_MAX: u32 = 10;
 
 /// The pause after an attempt (counted from 1), before chance comes in.
-pub(super) fn delay_max(retry: &RetrySpec, attempt: u32) -> Duration {
+fn delay_max(retry: &RetrySpec, attempt: u32) -> Duration {
     let doublings = attempt.saturating_sub(1).min(DOUBLINGS_MAX);
     retry.backoff.0.saturating_mul(1 << doublings).min(retry.max_backoff.0)
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use provost_core::contract::{ToolCode, ToolFault, ToolReason};
 use provost_core::resource::{IsolationMode, ToolType};
 use provost_tool::{
-    CapabilitySnapshot, Deps, GovernedTool, Guard, Origin, RegistryError, Runtimes, Tool,
-    ToolError, ToolHost, Verdict,
+    CapabilitySnapshot, Deps, GovernedTool, Guard, Origin, RETRY_AFTER_DETAIL, RegistryError,
+    Runtimes, Tool, ToolError, ToolHost, Verdict,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -42,6 +42,32 @@ async fn a_failure_that_may_pass_is_tried_again_with_growing_pauses() {
     let request = &seen[0].request;
     assert_eq!((request.namespace.as_str(), request.agent.as_str()), ("default", "lead/clerk"));
     assert_eq!((request.input_raw.as_str(), request.runtime.max_attempts), ("{}", 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_a_pause_gets_it_up_to_the_longest() {
+    let asks = |millis: &str| {
+        let fault = ToolFault::new(ToolCode::ExecutionFailed, "busy");
+        Act::Answer(Err(fault.detail(RETRY_AFTER_DETAIL, millis)))
+    };
+    // Less than our own pause, more than it, and as long as we wait at most.
+    let acts = [asks("10"), asks("2500"), asks("3000"), Act::Answer(Ok("done"))];
+    let puppet = Puppet::of(acts);
+    let tool = governed(tries("opaque", 4), host(Arc::clone(&puppet)));
+    assert_eq!(run(&Guard::default(), &tool, stage::cx()).await.unwrap().to_text(), "done");
+    let seen = puppet.seen.lock().unwrap().clone();
+    let pauses: Vec<u128> =
+        seen.windows(2).map(|pair| (pair[1].at - pair[0].at).as_millis() / 100).collect();
+    assert_eq!(pauses, [10, 25, 30]);
+    // So long nobody waits here; whoever asked is told how long.
+    let puppet = Puppet::of([asks("3001")]);
+    let tool = governed(tries("pure", 4), host(Arc::clone(&puppet)));
+    let started = Instant::now();
+    let fault = fault(&tool).await;
+    assert!(started.elapsed() < Duration::from_secs(1));
+    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, true));
+    assert_eq!(fault.details[RETRY_AFTER_DETAIL], "3001");
+    assert_eq!(fault.details["attempts"], "1");
 }
 
 #[tokio::test(start_paused = true)]
