@@ -13,8 +13,7 @@ use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::error::brief;
-use crate::http::HttpError;
+use crate::http::{HttpError, denied};
 use crate::limits::INPUT_ROUNDS_MAX;
 use crate::link::{Held, Link};
 use crate::wire::{Followed, Follower};
@@ -64,12 +63,12 @@ pub(crate) async fn call(
 }
 
 fn malformed(link: &Link, problem: &str) -> Error {
-    Error::Malformed { server: link.server.name.clone(), problem: brief(problem) }
+    Error::Malformed { server: link.server.name.clone(), problem: link.scrub.brief(problem) }
 }
 
 fn unknown(link: &Link, tool: &str, reason: String) -> Error {
-    let (server, tool) = (link.server.name.clone(), brief(tool));
-    Error::Unknown { server, tool, reason: brief(reason) }
+    let (server, tool) = (link.server.name.clone(), link.scrub.brief(tool));
+    Error::Unknown { server, tool, reason: link.scrub.brief(reason) }
 }
 
 /// Sends a call and waits for its answer. A call that was not sent because its connection had just died goes to a new one.
@@ -199,18 +198,18 @@ pub(crate) async fn failure(link: &Link, live: &Held, tool: &str, error: Service
         ServiceError::McpError(error) => Error::Refused {
             server: server(),
             code: error.code.0,
-            message: brief(error.message.as_ref()),
+            message: link.scrub.brief(error.message.as_ref()),
         },
         ServiceError::TransportSend(error) => {
+            if let Some(denied) = denied(&link.server.name, &link.scrub, error.error.as_ref()) {
+                return denied;
+            }
             let text = error.error.to_string();
             let cause = error.error.downcast_ref::<StreamableHttpError<HttpError>>();
             match cause {
                 Some(StreamableHttpError::Client(HttpError::Connect(_))) => {
                     link.give_up(live, &text);
-                    Error::Connect { server: server(), reason: brief(text) }
-                }
-                Some(StreamableHttpError::Client(HttpError::Authorization(problem))) => {
-                    Error::Unauthorized { server: server(), reason: brief(problem.as_str()) }
+                    Error::Connect { server: server(), reason: link.scrub.brief(text) }
                 }
                 Some(StreamableHttpError::Client(HttpError::TooLarge)) => malformed(link, &text),
                 Some(

@@ -30,7 +30,27 @@ pub enum Error {
     Unauthorized {
         /// The server.
         server: String,
-        /// Why there is no token.
+        /// Why there is no token, or what the server says.
+        reason: String,
+        /// True if the server says that the token which was sent is not valid, and not that there was none.
+        is_token_refused: bool,
+    },
+    /// The server knows who we are, and we may not do this. Nothing was done.
+    #[error("MCP server `{server}` does not allow it: {reason}")]
+    Forbidden {
+        /// The server.
+        server: String,
+        /// What it says.
+        reason: String,
+    },
+    /// The server wants us to come less often. Nothing was done.
+    #[error("MCP server `{server}` has no time for us now: {reason}")]
+    Busy {
+        /// The server.
+        server: String,
+        /// How long it asks us to wait, if it says so.
+        wait: Option<Duration>,
+        /// What it says.
         reason: String,
     },
     /// The server failed a moment ago and is left alone for a while.
@@ -107,6 +127,8 @@ impl Error {
             Self::Malformed { .. } => ErrorKind::Malformed,
             Self::Stopped { .. } => ErrorKind::Cancelled,
             Self::Unauthorized { .. } => ErrorKind::Unauthenticated,
+            Self::Forbidden { .. } => ErrorKind::Denied,
+            Self::Busy { .. } => ErrorKind::RateLimited,
         }
     }
 }

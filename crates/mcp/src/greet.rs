@@ -17,7 +17,7 @@ use rmcp::{ClientHandler, RoleClient};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use crate::error::brief;
+use crate::scrub::Scrub;
 use crate::server::{Elicitation, Era, McpServer, Reach};
 use crate::stdio::{self, Process};
 use crate::wire::{Watched, Wire};
@@ -33,13 +33,13 @@ pub(crate) struct Greeted {
 }
 
 /// Connects within the server's time.
-pub(crate) async fn greet(server: &McpServer, era: Era) -> Result<Greeted, Error> {
+pub(crate) async fn greet(server: &McpServer, era: Era, scrub: &Scrub) -> Result<Greeted, Error> {
     let deadline = Instant::now() + server.connect_timeout;
-    match attempt(server, era, deadline).await {
+    match attempt(server, era, deadline, scrub).await {
         // Some older servers end, or answer anything, when they are asked something before the greeting.
         Err(Failed { error, confused: true }) if era == Era::Auto => {
             tracing::debug!(%error, server = server.name, "greeting the MCP server the old way");
-            attempt(server, Era::Initialize, deadline).await.map_err(|failed| failed.error)
+            attempt(server, Era::Initialize, deadline, scrub).await.map_err(|failed| failed.error)
         }
         outcome => outcome.map_err(|failed| failed.error),
     }
@@ -51,9 +51,14 @@ struct Failed {
     confused: bool,
 }
 
-async fn attempt(server: &McpServer, era: Era, deadline: Instant) -> Result<Greeted, Failed> {
+async fn attempt(
+    server: &McpServer,
+    era: Era,
+    deadline: Instant,
+    scrub: &Scrub,
+) -> Result<Greeted, Failed> {
     let refused = |reason: String| Failed {
-        error: Error::Connect { server: server.name.clone(), reason: brief(reason) },
+        error: Error::Connect { server: server.name.clone(), reason: scrub.brief(reason) },
         confused: false,
     };
     let wire = Arc::new(Wire::default());
@@ -61,7 +66,7 @@ async fn attempt(server: &McpServer, era: Era, deadline: Instant) -> Result<Gree
     let mode = mode(era);
     let (served, process) = match &server.reach {
         Reach::Stdio(definition) => {
-            let started = stdio::start(definition, Arc::clone(&wire));
+            let started = stdio::start(definition, Arc::clone(&wire), scrub.stream());
             let (process, inner) =
                 started.map_err(|error| refused(format!("`{}`: {error}", definition.command)))?;
             let transport = Watched { inner, wire: Arc::clone(&wire) };
@@ -69,7 +74,8 @@ async fn attempt(server: &McpServer, era: Era, deadline: Instant) -> Result<Gree
             (timeout_at(deadline, Box::pin(served)).await, Some(process))
         }
         Reach::Http(definition) => {
-            let inner = http::transport(definition, server.connect_timeout).map_err(refused)?;
+            let inner =
+                http::transport(definition, server.connect_timeout, scrub).map_err(refused)?;
             let transport = Watched { inner, wire: Arc::clone(&wire) };
             let served = serve_client_with_lifecycle(client, transport, mode);
             (timeout_at(deadline, Box::pin(served)).await, None)
@@ -78,6 +84,9 @@ async fn attempt(server: &McpServer, era: Era, deadline: Instant) -> Result<Gree
     let service = match served {
         Ok(Ok(service)) => service,
         Ok(Err(error)) => {
+            if let Some(error) = denied(server, scrub, &error) {
+                return Err(Failed { error, confused: false });
+            }
             let reason = match &error {
                 ClientInitializeError::ConnectionClosed(_) if wire.dead.is_cancelled() => {
                     wire.reason()
@@ -85,7 +94,7 @@ async fn attempt(server: &McpServer, era: Era, deadline: Instant) -> Result<Gree
                 error => error_text(error),
             };
             let confused = is_confused(&error);
-            let reason = brief(reason) + &last_words(process.as_deref()).await;
+            let reason = scrub.brief(reason) + &last_words(process.as_deref()).await;
             let error = Error::Connect { server: server.name.clone(), reason };
             return Err(Failed { error, confused });
         }
@@ -107,6 +116,19 @@ async fn last_words(process: Option<&Process>) -> String {
     match process {
         Some(process) => process.last_words().await,
         None => String::new(),
+    }
+}
+
+/// The error of a server that refused us at once, if that is why there is no greeting.
+fn denied(server: &McpServer, scrub: &Scrub, error: &ClientInitializeError) -> Option<Error> {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
+            denied(server, scrub, fallback)
+        }
+        ClientInitializeError::TransportError { error, .. } => {
+            http::denied(&server.name, scrub, error.error.as_ref())
+        }
+        _ => None,
     }
 }
 

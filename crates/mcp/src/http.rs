@@ -3,30 +3,34 @@
 //! `rmcp` keeps the sessions, resumes streams and knows the protocol; here are only requests and their answers.
 
 mod client;
+mod refusal;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
-use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use provost_net::{NetError, NetResponse};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::SseRetryPolicy;
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
-    StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
+    HttpStatusError, SseError, StreamableHttpClient, StreamableHttpClientTransportConfig,
+    StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::{Sse, SseStream};
 
 use self::client::{Client, Request};
-use crate::limits::{ERROR_BODY_BYTES_MAX, GOODBYE_TIMEOUT, MESSAGE_BYTES_MAX};
+use self::refusal::{check_access, refusal};
+use crate::limits::{GOODBYE_TIMEOUT, MESSAGE_BYTES_MAX};
 use crate::oauth::OAuthSession;
+use crate::scrub::Scrub;
 use crate::server::Http;
+
+pub(crate) use self::refusal::denied;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -51,6 +55,7 @@ type Events = BoxStream<'static, Result<Sse, SseError>>;
 pub(crate) fn transport(
     http: &Http,
     connect_timeout: Duration,
+    scrub: &Scrub,
 ) -> Result<StreamableHttpClientTransport<Requests>, String> {
     let client = Client::new(http.policy, connect_timeout);
     let headers = http.header_map()?.into_iter().collect();
@@ -60,7 +65,8 @@ pub(crate) fn transport(
         .max_concurrent_requests(REQUESTS_MAX)
         .control_request_timeout(GOODBYE_TIMEOUT);
     config.retry_config = Arc::new(Resume);
-    let oauth = http.oauth.clone().map(|oauth| Arc::new(OAuthSession::new(&http.url, oauth)));
+    let session = |oauth| Arc::new(OAuthSession::new(&http.url, oauth, scrub.clone()));
+    let oauth = http.oauth.clone().map(session);
     Ok(StreamableHttpClientTransport::with_client(Requests { client, oauth }, config))
 }
 
@@ -78,6 +84,12 @@ pub(crate) enum HttpError {
     /// Nothing was done: the server does not know who we are.
     #[error("no authorization: {0}")]
     Authorization(String),
+    /// Nothing was done: the server knows who we are, and we may not.
+    #[error("not allowed: {0}")]
+    Forbidden(String),
+    /// Nothing was done: we come too often.
+    #[error("too many requests: {said}")]
+    Busy { wait: Option<Duration>, said: String },
 }
 
 impl From<NetError> for HttpError {
@@ -243,58 +255,6 @@ impl StreamableHttpClient for Requests {
             Some(kind) if kind.starts_with(EVENTS) => Ok(events(response)),
             kind => Err(StreamableHttpError::UnexpectedContentType(kind)),
         }
-    }
-}
-
-/// An answer that says who we should be.
-fn check_access(response: &NetResponse) -> Result<(), Failure> {
-    let Some(challenge) = response.headers.get(WWW_AUTHENTICATE) else {
-        return Ok(());
-    };
-    let challenge = String::from_utf8_lossy(challenge.as_bytes()).into_owned();
-    match response.status {
-        StatusCode::UNAUTHORIZED => {
-            Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
-        }
-        StatusCode::FORBIDDEN => Err(StreamableHttpError::InsufficientScope(
-            InsufficientScopeError::new(challenge, None),
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// What becomes of a status that is no success.
-async fn refusal(
-    response: NetResponse,
-    message: &ClientJsonRpcMessage,
-    has_session: bool,
-) -> Result<StreamableHttpPostResponse, Failure> {
-    let status = response.status;
-    let is_json = content_type(&response).is_some_and(|kind| kind.starts_with(JSON));
-    let body = body(response, ERROR_BODY_BYTES_MAX).await.unwrap_or_default();
-    let error = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-        Ok(ServerJsonRpcMessage::Error(error)) => Some(error),
-        _ => None,
-    };
-    let no_access = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    let text = || format!("HTTP {status}: {}", String::from_utf8_lossy(&body));
-    // Older servers refuse the first question of newer clients in many ways. All of them mean: greet me the old way.
-    if let ClientJsonRpcMessage::Request(request) = message
-        && matches!(request.request, ClientRequest::DiscoverRequest(_))
-        && status.is_client_error()
-        && !no_access
-        && !has_session
-    {
-        let error = error.map(|error| error.error);
-        let error = error.unwrap_or_else(|| ErrorData::invalid_request(text(), None));
-        let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
-        return Ok(StreamableHttpPostResponse::Json(answer, None));
-    }
-    match error {
-        Some(error) if is_json && !no_access => {
-            Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::Error(error), None))
-        }
-        _ => Err(StreamableHttpError::UnexpectedServerResponse(Cow::Owned(text()))),
     }
 }
 

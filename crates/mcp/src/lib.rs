@@ -31,6 +31,7 @@ mod name;
 mod oauth;
 mod pool;
 mod result;
+mod scrub;
 mod server;
 mod stdio;
 mod tool;

@@ -42,6 +42,8 @@ pub(crate) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of one message of a server. The largest result that is kept has 20 MiB, which base 64 makes a third larger.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// The longest wait that a server may ask for; anything longer counts as this.
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 /// Bytes of an HTTP answer that is an error.
 pub(crate) const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Lines in a row on a program's standard output that are no messages.
@@ -58,6 +60,9 @@ pub(crate) const FOLLOWED_SWEEP: usize = 256;
 pub(crate) const INPUT_ROUNDS_MAX: usize = 8;
 /// Bytes of a text of the server, or about it, in an error.
 pub(crate) const DETAIL_BYTES_MAX: usize = 2 * 1024;
+
+/// Bytes of such a text that are looked through for secrets; what is longer is cut there first.
+pub(crate) const FAILURE_BYTES_MAX: usize = 64 * 1024;
 
 /// Pages of one list of tools.
 pub(crate) const LIST_PAGES_MAX: usize = 64;

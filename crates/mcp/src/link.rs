@@ -18,6 +18,7 @@ use crate::Error;
 use crate::greet::{Client, Greeted, greet};
 use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX, GOODBYE_TIMEOUT, PROGRAM_POLL, STABLE_AFTER};
 use crate::list::Listed;
+use crate::scrub::Scrub;
 use crate::server::{Era, McpServer};
 use crate::stdio::Process;
 use crate::wire::{Wire, locked};
@@ -25,6 +26,7 @@ use crate::wire::{Wire, locked};
 /// One server of a pool.
 pub(crate) struct Link {
     pub(crate) server: McpServer,
+    pub(crate) scrub: Scrub,
     now: Mutex<Now>,
     opening: tokio::sync::Mutex<()>,
     closed: CancellationToken,
@@ -41,9 +43,10 @@ struct Now {
 }
 
 impl Link {
-    pub(crate) fn new(server: McpServer) -> Arc<Self> {
+    pub(crate) fn new(server: McpServer, scrub: Scrub) -> Arc<Self> {
         Arc::new(Self {
             server,
+            scrub,
             now: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             closed: CancellationToken::new(),
@@ -53,6 +56,8 @@ impl Link {
 
     /// A connection that works: the one there is, or a new one. It stays open as long as it is held.
     pub(crate) async fn live(self: &Arc<Self>) -> Result<Held, Error> {
+        // Redaction forgets what was taught longest ago; what is in use is taught again.
+        self.scrub.learn_all(&self.server)?;
         if let Some(live) = self.ready()? {
             return Ok(live);
         }
@@ -101,7 +106,7 @@ impl Link {
         let greeted = tokio::select! {
             biased;
             () = self.closed.cancelled() => return Err(Error::Closed),
-            greeted = Box::pin(greet(&self.server, era)) => greeted,
+            greeted = Box::pin(greet(&self.server, era, &self.scrub)) => greeted,
         };
         let mut now = locked(&self.now);
         match greeted {

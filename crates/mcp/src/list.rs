@@ -13,13 +13,13 @@ use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use crate::error::brief;
 use crate::limits::{
     CALL_GRACE, DESCRIPTION_BYTES_MAX, LIST_BYTES_MAX, LIST_PAGES_MAX, LIST_TTL_MIN,
     SCHEMA_BYTES_MAX, TOOL_NAME_BYTES_MAX, TOOLS_MAX,
 };
 use crate::link::{Held, Link};
 use crate::name::public_names;
+use crate::scrub::Scrub;
 use crate::tool::{McpTool, Offer};
 use crate::{Error, call};
 
@@ -46,7 +46,7 @@ pub(crate) async fn tools(link: &Arc<Link>) -> Result<Vec<Arc<dyn Tool>>, Error>
         biased;
         outcome = timeout(limit, pages(link, &live)) => outcome,
         () = live.wire.dead.cancelled() => {
-            let (server, reason) = (link.server.name.clone(), brief(live.why().await));
+            let (server, reason) = (link.server.name.clone(), link.scrub.brief(live.why().await));
             return Err(Error::Connect { server, reason });
         }
     };
@@ -71,7 +71,7 @@ type Pages = (Vec<Offered>, Option<Duration>);
 
 async fn pages(link: &Arc<Link>, live: &Held) -> Result<Pages, Error> {
     let server = &link.server.name;
-    let mut kept = Kept { server, tools: Vec::new(), bytes: 0 };
+    let mut kept = Kept { server, scrub: &link.scrub, tools: Vec::new(), bytes: 0 };
     let mut ttl: Option<Duration> = None;
     let mut cursor: Option<String> = None;
     for _ in 0..LIST_PAGES_MAX {
@@ -96,6 +96,7 @@ async fn pages(link: &Arc<Link>, live: &Held) -> Result<Pages, Error> {
 /// What is kept of the pages, so that all of them together stay within bounds.
 struct Kept<'a> {
     server: &'a str,
+    scrub: &'a Scrub,
     tools: Vec<Offered>,
     bytes: usize,
 }
@@ -109,7 +110,7 @@ impl Kept<'_> {
                 tracing::warn!(server, "MCP server `{server}` has more than {TOOLS_MAX} tools");
                 return false;
             }
-            match trimmed(tool) {
+            match trimmed(tool, self.scrub) {
                 Ok((tool, bytes)) => {
                     self.bytes += bytes;
                     if self.bytes > LIST_BYTES_MAX {
@@ -119,6 +120,7 @@ impl Kept<'_> {
                     self.tools.push(tool);
                 }
                 Err(problem) => {
+                    let problem = self.scrub.brief(problem);
                     tracing::warn!(
                         server,
                         "a tool of MCP server `{server}` is left out: {problem}"
@@ -131,7 +133,7 @@ impl Kept<'_> {
 }
 
 /// A tool without what is not used, and its size.
-fn trimmed(mut tool: Offered) -> Result<(Offered, usize), String> {
+fn trimmed(mut tool: Offered, scrub: &Scrub) -> Result<(Offered, usize), String> {
     if tool.name.len() > TOOL_NAME_BYTES_MAX {
         return Err(format!("its name has {} bytes", tool.name.len()));
     }
@@ -142,6 +144,7 @@ fn trimmed(mut tool: Offered) -> Result<(Offered, usize), String> {
     let title = tool.annotations.as_ref().and_then(|annotations| annotations.title.clone());
     let description = tool.description.take().map(Cow::into_owned);
     let mut description = description.or(tool.title.take()).or(title).unwrap_or_default();
+    description = scrub.text(&description);
     description.truncate(description.floor_char_boundary(DESCRIPTION_BYTES_MAX));
     let bytes = schema.len() + description.len();
     tool.description = Some(Cow::Owned(description));
@@ -173,7 +176,9 @@ async fn page(link: &Arc<Link>, live: &Held, cursor: Option<String>) -> Result<P
             ttl: list.ttl_ms.map(Duration::from_millis),
         }),
         // One tool that is wrong makes the whole list something else; the others are still good.
-        Ok(ServerResult::CustomResult(result)) => loose_page(&link.server.name, result.0),
+        Ok(ServerResult::CustomResult(result)) => {
+            loose_page(&link.server.name, &link.scrub, result.0)
+        }
         Ok(_) => Err(malformed(&link.server.name, "its list of tools is none")),
         // A server without tools need not know the question.
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
@@ -192,13 +197,14 @@ fn malformed(server: &str, problem: &str) -> Error {
 }
 
 /// A page of which something is wrong: what is right of it.
-fn loose_page(server: &str, mut result: Value) -> Result<Page, Error> {
+fn loose_page(server: &str, scrub: &Scrub, mut result: Value) -> Result<Page, Error> {
     let Some(Value::Array(tools)) = result.get_mut("tools").map(Value::take) else {
         return Err(malformed(server, "its list of tools is none"));
     };
     let parse = |tool: Value| match serde_json::from_value::<Offered>(tool) {
         Ok(tool) => Some(tool),
         Err(error) => {
+            let error = scrub.brief(error.to_string());
             tracing::warn!(server, "a tool of MCP server `{server}` is left out: {error}");
             None
         }
@@ -225,7 +231,7 @@ fn usable(link: &Arc<Link>, offered: Vec<Offered>) -> Vec<Arc<Offer>> {
         match made {
             Ok(spec) => offers.push(Arc::new(Offer { spec, name })),
             Err(problem) => {
-                let problem = brief(problem);
+                let (name, problem) = (link.scrub.text(&name), link.scrub.brief(problem));
                 tracing::warn!(
                     server,
                     "tool `{name}` of MCP server `{server}` is left out: {problem}"
@@ -286,7 +292,8 @@ mod tests {
             let schema = json!({ "type": "object", "title": "x".repeat(size) });
             serde_json::from_value(json!({ "name": format!("t{at}"), "inputSchema": schema }))
         };
-        let mut kept = Kept { server: "s", tools: Vec::new(), bytes: 0 };
+        let scrub = Scrub::default();
+        let mut kept = Kept { server: "s", scrub: &scrub, tools: Vec::new(), bytes: 0 };
         let page = |size: usize| (0..50).map(|at| tool(at, size).unwrap()).collect();
         assert!(kept.take(page(SCHEMA_BYTES_MAX)));
         assert_eq!(kept.tools.len(), 0, "each is too large");
@@ -302,9 +309,9 @@ mod tests {
             { "name": "bad", "inputSchema": "nonsense" },
             7,
         ], "nextCursor": "2" });
-        let page = loose_page("s", page).unwrap();
+        let page = loose_page("s", &Scrub::default(), page).unwrap();
         assert_eq!(page.tools.len(), 1);
         assert_eq!(page.next.as_deref(), Some("2"));
-        assert!(loose_page("s", json!({ "tools": 1 })).is_err());
+        assert!(loose_page("s", &Scrub::default(), json!({ "tools": 1 })).is_err());
     }
 }

@@ -5,9 +5,11 @@ mod direct;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use provost_redact::Redactor;
 use provost_tool::{ToolError, Toolset, ToolsetCx, ToolsetFuture};
 
 use crate::link::Link;
+use crate::scrub::Scrub;
 use crate::wire::locked;
 use crate::{Error, McpServer, list};
 
@@ -18,6 +20,7 @@ use crate::{Error, McpServer, list};
 #[derive(Clone, Default)]
 pub struct McpPool {
     links: Arc<Mutex<Links>>,
+    scrub: Scrub,
 }
 
 #[derive(Default)]
@@ -32,9 +35,18 @@ impl McpPool {
         Self::default()
     }
 
+    /// Teaches redaction what servers are given from now on (environment, headers, tokens), each time before it is used, and
+    /// takes secrets out of what servers say about their failures. For toolsets that are made afterwards.
+    #[must_use]
+    pub fn redactor(mut self, redactor: Redactor) -> Self {
+        self.scrub = Scrub::new(redactor);
+        self
+    }
+
     /// The tools of a server. Nothing is started yet; the definition is checked.
     pub fn toolset(&self, server: McpServer) -> Result<McpTools, Error> {
         server.check()?;
+        self.scrub.learn_all(&server)?;
         let mut links = locked(&self.links);
         if links.closed {
             return Err(Error::Closed);
@@ -45,7 +57,7 @@ impl McpPool {
         let link = match links.iter().find(|link| link.server == server) {
             Some(link) => Arc::clone(link),
             None => {
-                let link = Link::new(server);
+                let link = Link::new(server, self.scrub.clone());
                 links.push(Arc::clone(&link));
                 link
             }

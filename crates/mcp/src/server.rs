@@ -78,6 +78,7 @@ pub(crate) struct Stdio {
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
     pub(crate) env: Vec<(String, Secret<String>)>,
+    pub(crate) settings: Vec<(String, String)>,
     pub(crate) dir: Option<PathBuf>,
 }
 
@@ -100,6 +101,7 @@ impl McpServer {
                 command: command.into(),
                 args: Vec::new(),
                 env: Vec::new(),
+                settings: Vec::new(),
                 dir: None,
             }),
         )
@@ -154,11 +156,21 @@ impl McpServer {
         args.into_iter().fold(self, Self::arg)
     }
 
-    /// Adds a variable to the program's environment. Means nothing for HTTP.
+    /// Adds a variable to the program's environment. It is taken for a secret: a pool that knows a redactor keeps its value out
+    /// of everything that is said. What is none is a [`setting`](Self::setting). Means nothing for HTTP.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
         if let Reach::Stdio(stdio) = &mut self.reach {
             stdio.env.push((name.into(), value.into()));
+        }
+        self
+    }
+
+    /// Adds a variable that is no secret, such as `NODE_ENV`. Means nothing for HTTP.
+    #[must_use]
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        if let Reach::Stdio(stdio) = &mut self.reach {
+            stdio.settings.push((name.into(), value.into()));
         }
         self
     }
@@ -243,6 +255,11 @@ impl McpServer {
         self
     }
 
+    /// True if requests to it have headers; a program takes none.
+    pub fn takes_headers(&self) -> bool {
+        matches!(self.reach, Reach::Http(_))
+    }
+
     /// The name that its tools begin with.
     pub fn name(&self) -> &str {
         &self.name
@@ -284,17 +301,21 @@ impl Stdio {
         if self.command.is_empty() {
             return Err("it has no command".to_owned());
         }
-        if self.args.len() > ARGUMENTS_MAX || self.env.len() > ARGUMENTS_MAX {
+        let variables = self.env.len() + self.settings.len();
+        if self.args.len() > ARGUMENTS_MAX || variables > ARGUMENTS_MAX {
             return Err(format!("it has more than {ARGUMENTS_MAX} arguments or variables"));
         }
         let values = self.env.iter().map(|(_, value)| value.expose());
+        let values = values.chain(self.settings.iter().map(|(_, value)| value));
         for text in self.args.iter().chain([&self.command]).chain(values) {
             if text.contains('\0') || text.len() > ARGUMENT_BYTES_MAX {
                 return Err("an argument or variable is too long or holds a zero byte".to_owned());
             }
         }
-        match self.env.iter().find(|(name, _)| name.is_empty() || name.contains(['=', '\0'])) {
-            Some((name, _)) => Err(format!("`{name}` is not the name of a variable")),
+        let names = self.env.iter().map(|(name, _)| name);
+        let mut names = names.chain(self.settings.iter().map(|(name, _)| name));
+        match names.find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            Some(name) => Err(format!("`{name}` is not the name of a variable")),
             None => Ok(()),
         }
     }
@@ -353,45 +374,4 @@ impl fmt::Debug for McpServer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn refused(server: McpServer, word: &str) {
-        let error = server.check().unwrap_err().to_string();
-        assert!(error.contains(word), "{error}");
-    }
-
-    #[test]
-    fn a_definition_that_cannot_work_is_refused_with_the_reason() {
-        refused(McpServer::stdio("", "x"), "name");
-        refused(McpServer::stdio("a b", "x"), "name");
-        refused(McpServer::stdio("a".repeat(33), "x"), "name");
-        refused(McpServer::stdio("a", ""), "command");
-        refused(McpServer::stdio("a", "x").arg("\0"), "zero byte");
-        refused(McpServer::stdio("a", "x").env("A=B", "c"), "variable");
-        refused(McpServer::stdio("a", "x").call_timeout(Duration::ZERO), "call timeout");
-        refused(McpServer::http("a", "ftp://x"), "http://");
-        refused(McpServer::http("a", "nonsense"), "URL");
-        refused(McpServer::http("a", "http://me:pass@x/"), "password");
-        refused(McpServer::http("a", "http://x/").header("Mcp-Session-Id", "1"), "protocol");
-        refused(McpServer::http("a", "http://x/").header("a b", "1"), "header");
-    }
-
-    #[test]
-    fn a_definition_is_equal_only_if_all_of_it_is() {
-        let one = McpServer::stdio("a", "x").arg("1").env("K", "v");
-        assert!(one == one.clone());
-        assert!(one != one.clone().arg("2"));
-        assert!(one != one.clone().env("K", "w"));
-        assert!(one != one.clone().trust_annotations());
-        assert!(one != one.clone().call_timeout(Duration::from_secs(1)));
-    }
-
-    #[test]
-    fn secrets_are_not_printed() {
-        let server = McpServer::http("a", "http://x/").header("authorization", "s3cret");
-        let program = McpServer::stdio("a", "x").env("TOKEN", "s3cret");
-        assert!(!format!("{server:?}{program:?}").contains("s3cret"));
-    }
-}
+mod tests;

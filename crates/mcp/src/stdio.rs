@@ -8,6 +8,7 @@ use std::process::Stdio as Pipe;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use provost_redact::RedactStream;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -50,13 +51,20 @@ struct Words {
 }
 
 /// Starts a program.
-pub(crate) fn start(stdio: &Stdio, wire: Arc<Wire>) -> io::Result<(Arc<Process>, Pipes)> {
+pub(crate) fn start(
+    stdio: &Stdio,
+    wire: Arc<Wire>,
+    redact: Option<RedactStream>,
+) -> io::Result<(Arc<Process>, Pipes)> {
     let mut command = Command::new(&stdio.command);
     command.args(&stdio.args).env_clear();
     for name in INHERITED {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
+    }
+    for (name, value) in &stdio.settings {
+        command.env(name, value);
     }
     for (name, value) in &stdio.env {
         command.env(name, value.expose());
@@ -74,7 +82,7 @@ pub(crate) fn start(stdio: &Stdio, wire: Arc<Wire>) -> io::Result<(Arc<Process>,
         return Err(io::Error::other("the program has no pipes"));
     };
     let words = Arc::new(Words::default());
-    tokio::spawn(listen(errors, Arc::clone(&words)));
+    tokio::spawn(listen(errors, Arc::clone(&words), redact));
     let input = Arc::new(tokio::sync::Mutex::new(Some(input)));
     let process = Arc::new(Process {
         group,
@@ -87,18 +95,32 @@ pub(crate) fn start(stdio: &Stdio, wire: Arc<Wire>) -> io::Result<(Arc<Process>,
 }
 
 /// Keeps the end of what comes, and takes everything so that the program is never blocked by it.
-async fn listen(mut errors: ChildStderr, words: Arc<Words>) {
+///
+/// Secrets go before the beginning is cut off: of one that is cut nobody would know the rest.
+async fn listen(mut errors: ChildStderr, words: Arc<Words>, mut redact: Option<RedactStream>) {
     let mut chunk = vec![0; STDERR_BYTES_MAX];
     while let Ok(size) = errors.read(&mut chunk).await {
         if size == 0 {
             break;
         }
-        let mut tail = locked(&words.tail);
-        tail.extend_from_slice(&chunk[..size]);
+        match &mut redact {
+            Some(redact) => words.add(&redact.push(&chunk[..size])),
+            None => words.add(&chunk[..size]),
+        }
+    }
+    if let Some(redact) = redact {
+        words.add(&redact.finish());
+    }
+    words.whole.cancel();
+}
+
+impl Words {
+    fn add(&self, chunk: &[u8]) {
+        let mut tail = locked(&self.tail);
+        tail.extend_from_slice(chunk);
         let excess = tail.len().saturating_sub(STDERR_BYTES_MAX);
         tail.drain(..excess);
     }
-    words.whole.cancel();
 }
 
 impl Process {

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use url::Url;
 
+use crate::clip::Clip;
 use crate::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
 use crate::limits::{
     CARD_BYTES_MAX, CARD_TTL, CARDS_MAX, TAKE_BACK_TIMEOUT, TASK_POLL_DEFAULT, TASK_POLL_MAX,
@@ -62,13 +63,14 @@ impl ToolRuntime for A2aRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+        self.outbound.admit(tool)?;
         card_url(tool).map(|_url| ())
     }
 
     fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
         let runtime = self.clone();
         let call = Call::of(&attempt);
-        async move { call.within(runtime.ask(&call, &attempt)).await }.boxed()
+        async move { call.within(Box::pin(runtime.ask(&call, &attempt))).await }.boxed()
     }
 }
 
@@ -89,7 +91,10 @@ impl A2aRuntime {
         });
         peer.name_tenant(&mut params);
         match send(peer.clone(), params).await? {
-            Sent::Message(message) => Ok(finished(message.parts.iter(), None, &message.context_id)),
+            Sent::Message(message) => {
+                let parts = message.parts.iter();
+                Ok(finished(parts, None, &message.context_id, &call.clip))
+            }
             Sent::Task(task) => follow(peer, task, attempt).await,
         }
     }
@@ -97,6 +102,7 @@ impl A2aRuntime {
     /// Where the agent is, by its card.
     async fn interface(&self, call: &Call) -> Result<Interface, ToolFault> {
         let url = card_url(&call.tool)?;
+        let call = &call.looking();
         if let Some(known) = self.known(&url) {
             return Ok(known);
         }
@@ -108,8 +114,9 @@ impl A2aRuntime {
             return Err(call.failure(answer).await);
         }
         let body = answer.bytes(CARD_BYTES_MAX).await.map_err(|error| call.lost(&error))?;
-        let card: Card = serde_json::from_slice(&body).map_err(|error| malformed(&error))?;
-        let interface = chosen(card, &url)?;
+        let card: Card =
+            serde_json::from_slice(&body).map_err(|error| malformed(&call.clip, &error))?;
+        let interface = chosen(card, &url, &call.clip)?;
         self.remember(url, &interface);
         Ok(interface)
     }
@@ -138,7 +145,8 @@ async fn send(peer: Peer, params: Value) -> Result<Sent, ToolFault> {
     tokio::spawn(async move {
         let answered = async {
             let sent = sender.call("SendMessage", params).await?;
-            serde_json::from_value::<Sent>(sent).map_err(|error| malformed(&error))
+            serde_json::from_value::<Sent>(sent)
+                .map_err(|error| malformed(&sender.call.clip, &error))
         };
         let answer = tokio::select! {
             biased;
@@ -157,8 +165,9 @@ async fn send(peer: Peer, params: Value) -> Result<Sent, ToolFault> {
 
 /// Looks at a task until it has ended.
 async fn follow(peer: Peer, mut task: Task, attempt: &Attempt) -> Result<ToolOutput, ToolFault> {
+    let clip = peer.call.clip.clone();
     if task.id.is_empty() {
-        return Err(malformed(&"a task has no id"));
+        return Err(malformed(&clip, &"a task has no id"));
     }
     let mut live = Live { peer, task_id: Some(task.id.clone()) };
     let spec = attempt.tool.a2a.as_ref();
@@ -166,7 +175,7 @@ async fn follow(peer: Peer, mut task: Task, attempt: &Attempt) -> Result<ToolOut
     let mut pause = first.max(Duration::from_millis(1));
     let mut told = String::new();
     loop {
-        if let Some(outcome) = ended(&task) {
+        if let Some(outcome) = ended(&task, &clip) {
             // One that waits for something goes on waiting unless it is told that nobody will give it.
             if !matches!(State::of(&task.status.state), State::InputRequired | State::AuthRequired)
             {
@@ -174,7 +183,7 @@ async fn follow(peer: Peer, mut task: Task, attempt: &Attempt) -> Result<ToolOut
             }
             return outcome;
         }
-        let says = wire::said(task.status.message.as_ref());
+        let says = wire::said(task.status.message.as_ref(), &clip);
         if !says.is_empty() && says != told {
             (attempt.progress)(says.clone());
             told = says;
@@ -185,19 +194,20 @@ async fn follow(peer: Peer, mut task: Task, attempt: &Attempt) -> Result<ToolOut
         live.peer.name_tenant(&mut params);
         // It has begun: whatever goes wrong while we look, it may happen.
         let looked = live.peer.call("GetTask", params).await;
-        let looked = looked.map_err(|fault| fault.detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN))?;
-        let looked: Task = serde_json::from_value(looked).map_err(|error| malformed(&error))?;
+        let looked = looked.map_err(|fault| fault::unknown(&attempt.tool, fault))?;
+        let looked: Task =
+            serde_json::from_value(looked).map_err(|error| malformed(&clip, &error))?;
         if looked.id != task.id {
-            return Err(malformed(&"it answers with another task"));
+            return Err(malformed(&clip, &"it answers with another task"));
         }
         task = looked;
     }
 }
 
 /// What came of a task, once it has ended or waits for somebody.
-fn ended(task: &Task) -> Option<Result<ToolOutput, ToolFault>> {
+fn ended(task: &Task, clip: &Clip) -> Option<Result<ToolOutput, ToolFault>> {
     let word = &task.status.state;
-    let says = wire::said(task.status.message.as_ref());
+    let says = wire::said(task.status.message.as_ref(), clip);
     let says = if says.is_empty() { "and not why".to_owned() } else { says };
     let fault = match State::of(word) {
         State::Working => return None,
@@ -207,8 +217,8 @@ fn ended(task: &Task) -> Option<Result<ToolOutput, ToolFault>> {
             let empty = task.artifacts.iter().all(|artifact| artifact.parts.is_empty());
             // What it says at its end is its answer only if it made nothing.
             let output = match empty {
-                true => finished(status, Some(&task.id), &task.context_id),
-                false => finished(parts, Some(&task.id), &task.context_id),
+                true => finished(status, Some(&task.id), &task.context_id, clip),
+                false => finished(parts, Some(&task.id), &task.context_id, clip),
             };
             return Some(Ok(output));
         }
@@ -228,27 +238,27 @@ fn ended(task: &Task) -> Option<Result<ToolOutput, ToolFault>> {
         .detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN)
         .detail("asks", says),
         State::Other => {
-            let word = fault::shown(word);
-            return Some(Err(malformed(&format!("`{word}` is no state of a task"))));
+            let word = clip.text(word);
+            return Some(Err(malformed(clip, &format!("`{word}` is no state of a task"))));
         }
     };
-    Some(Err(fault
-        .detail("task_state", fault::shown(word))
-        .detail("task_id", fault::shown(&task.id))))
+    Some(Err(fault.detail("task_state", clip.text(word)).detail("task_id", clip.text(&task.id))))
 }
 
 fn finished<'a>(
     parts: impl Iterator<Item = &'a Value>,
     task_id: Option<&str>,
     context_id: &str,
+    clip: &Clip,
 ) -> ToolOutput {
-    wire::output(parts).with_metadata(json!({
-        "a2a": { "task_id": task_id.map(fault::shown), "context_id": fault::shown(context_id) }
+    let cut = |id: &str| clip.text(id);
+    wire::output(parts, clip).with_metadata(json!({
+        "a2a": { "task_id": task_id.map(cut), "context_id": cut(context_id) }
     }))
 }
 
-fn malformed(problem: &dyn std::fmt::Display) -> ToolFault {
-    let problem = fault::shown(&problem.to_string());
+fn malformed(clip: &Clip, problem: &dyn std::fmt::Display) -> ToolFault {
+    let problem = clip.text(&problem.to_string());
     ToolFault::final_failure(format!("the agent does not keep to A2A {}: {problem}", wire::VERSION))
 }
 
@@ -273,7 +283,7 @@ fn card_url(tool: &ToolResource) -> Result<Url, ToolFault> {
 }
 
 /// The way in that both sides know.
-fn chosen(card: Card, card_url: &Url) -> Result<Interface, ToolFault> {
+fn chosen(card: Card, card_url: &Url, clip: &Clip) -> Result<Interface, ToolFault> {
     let known = |interface: &Interface| {
         let version = interface.protocol_version.as_str();
         interface.protocol_binding == BINDING && (version.is_empty() || version.starts_with("1."))
@@ -284,9 +294,9 @@ fn chosen(card: Card, card_url: &Url) -> Result<Interface, ToolFault> {
             wire::VERSION
         ))
     })?;
-    let url = card_url.join(&interface.url).map_err(|error| malformed(&error))?;
+    let url = card_url.join(&interface.url).map_err(|error| malformed(clip, &error))?;
     if url.origin() != card_url.origin() {
-        let host = fault::shown(url.host_str().unwrap_or_default());
+        let host = clip.text(url.host_str().unwrap_or_default());
         return Err(ToolFault::new(
             ToolCode::PermissionDenied,
             format!(
@@ -309,7 +319,7 @@ struct Peer {
 
 impl Peer {
     fn of(runtime: &A2aRuntime, call: &Call, interface: &Interface) -> Result<Self, ToolFault> {
-        let url = Url::parse(&interface.url).map_err(|error| malformed(&error))?;
+        let url = Url::parse(&interface.url).map_err(|error| malformed(&call.clip, &error))?;
         let tenant = interface.tenant.clone();
         Ok(Self { outbound: runtime.outbound.clone(), call: call.clone(), url, tenant })
     }
@@ -334,7 +344,9 @@ impl Peer {
             return Err(self.call.failure(answer).await);
         }
         let body = self.call.body(answer).await?;
-        wire::result(&body, id)
+        // One that failed inside may have done its work before.
+        wire::result(&body, id, &self.call.clip)
+            .map_err(|fault| if fault.retryable { self.call.doubtful(fault) } else { fault })
     }
 }
 

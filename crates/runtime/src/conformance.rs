@@ -72,6 +72,11 @@ pub trait Stage: Send + Sync {
         json!({ "text": text })
     }
 
+    /// Whether there is a place for credentials in what is sent: a program behind pipes has none.
+    fn takes_credentials(&self) -> bool {
+        true
+    }
+
     /// The calls that arrived so far; `None` if it cannot be looked into.
     fn seen(&self) -> Option<Vec<Seen>>;
 

@@ -2,12 +2,12 @@
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use provost_core::contract::{ToolFault, ToolRequest, ToolResponse};
+use provost_core::contract::{ToolFault, ToolResponse};
 use provost_core::resource::{ToolResource, ToolType};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 
+use crate::limits;
 use crate::outbound::{self, Call, Outbound};
-use crate::{fault, limits};
 
 /// Tools of type `external`.
 #[derive(Clone)]
@@ -28,6 +28,7 @@ impl ToolRuntime for ExternalRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+        self.outbound.admit(tool)?;
         outbound::endpoint(tool).map(|_url| ())
     }
 
@@ -44,41 +45,44 @@ async fn exchange(outbound: &Outbound, call: &Call) -> Result<ToolOutput, ToolFa
     let answer = outbound.send(call, request).await?;
     if outbound::succeeded(answer.status) {
         let body = call.body(answer).await?;
-        return read_envelope(&body, &call.request);
+        return read_envelope(&body, call);
     }
     let (status, headers) = (answer.status, answer.headers.clone());
     let body = answer.bytes(limits::ANSWER_BYTES_MAX).await.unwrap_or_default();
     // A server that knows the contract says in it why it refused; any other one has only its status.
-    match own_answer(&body, &call.request) {
+    match own_answer(&body, call) {
         Some(fault) => Err(fault),
-        None => Err(fault::of_status(&call.tool, status, &headers, &body)),
+        None => Err(call.refused(status, &headers, &call.clip.part(&body, /*is_cut*/ false))),
     }
 }
 
 /// What an envelope says, if it is one and answers this request.
-pub(crate) fn read_envelope(body: &[u8], request: &ToolRequest) -> Result<ToolOutput, ToolFault> {
+pub(crate) fn read_envelope(body: &[u8], call: &Call) -> Result<ToolOutput, ToolFault> {
     let response: ToolResponse = serde_json::from_slice(body).map_err(|error| {
         ToolFault::final_failure(format!(
             "the answer is no response envelope of the contract: {}",
-            fault::shown(&error.to_string())
+            call.clip.text(&error.to_string())
         ))
     })?;
-    response.outcome(request).map(ToolOutput::text).map_err(bounded)
+    said(call, response)
 }
 
 /// The fault in a body that is an envelope for this request.
-fn own_answer(body: &[u8], request: &ToolRequest) -> Option<ToolFault> {
+fn own_answer(body: &[u8], call: &Call) -> Option<ToolFault> {
     let response: ToolResponse = serde_json::from_slice(body).ok()?;
-    if response.request_id.trim() != request.request_id || response.error.is_none() {
+    if response.request_id.trim() != call.request.request_id || response.error.is_none() {
         return None;
     }
-    response.outcome(request).err().map(bounded)
+    said(call, response).err()
 }
 
-/// A fault in words of the other side, cut to what fits into an error.
-pub(crate) fn bounded(fault: ToolFault) -> ToolFault {
+/// What an envelope says. A fault is in words of the other side, cut to what fits into an error.
+pub(crate) fn said(call: &Call, response: ToolResponse) -> Result<ToolOutput, ToolFault> {
     const DETAILS_MAX: usize = 32;
-    let details = fault.details.into_iter().take(DETAILS_MAX);
-    let details = details.map(|(key, value)| (fault::shown(&key), fault::shown(&value)));
-    ToolFault { message: fault::shown(&fault.message), details: details.collect(), ..fault }
+    let cut = |text: &str| call.clip.text(text);
+    response.outcome(&call.request).map(ToolOutput::text).map_err(|fault| {
+        let details = fault.details.iter().take(DETAILS_MAX);
+        let details = details.map(|(key, value)| (cut(key), cut(value))).collect();
+        ToolFault { message: cut(&fault.message), details, ..fault }
+    })
 }

@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime};
 use http::{HeaderMap, StatusCode, header};
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{AuthProfile, ToolResource};
+use provost_core::work::EffectClass;
 
 use crate::limits::{FAILURE_CHARS_MAX, RETRY_AFTER_MAX};
 
 /// The fact that tells how long to wait before the next attempt, in milliseconds.
-pub const DETAIL_RETRY_AFTER: &str = "retry_after_ms";
+pub const DETAIL_RETRY_AFTER: &str = provost_tool::RETRY_AFTER_DETAIL;
 /// The fact that tells the status of an HTTP answer.
 pub const DETAIL_STATUS: &str = "http_status";
 /// The fact that says `unknown` if the call may have happened although it failed.
@@ -20,18 +21,39 @@ pub const DETAIL_OUTCOME: &str = "outcome";
 /// The word for a call that may have happened.
 pub(crate) const OUTCOME_UNKNOWN: &str = "unknown";
 
-/// What an HTTP status that is no success means.
+/// The call may have happened although it failed: it may be made again only if a repeat does no harm.
+pub(crate) fn unknown(tool: &ToolResource, fault: ToolFault) -> ToolFault {
+    let repeatable =
+        matches!(tool.effect, EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed);
+    ToolFault { retryable: fault.retryable && repeatable, ..fault }
+        .detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN)
+}
+
+/// True if somebody may have begun to work before this status came: a gateway that lost its server says the same whether that
+/// one had done its work or not. What is not implemented or refused for want of room was not begun.
+pub(crate) fn may_have_begun(status: StatusCode) -> bool {
+    let untouched = matches!(
+        status,
+        StatusCode::NOT_IMPLEMENTED
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::HTTP_VERSION_NOT_SUPPORTED
+    );
+    status.is_server_error() && !untouched
+}
+
+/// What an HTTP status that is no success means. `said` is what was said about it, already cut.
 pub(crate) fn of_status(
     tool: &ToolResource,
     status: StatusCode,
     headers: &HeaderMap,
-    body: &[u8],
+    said: &str,
 ) -> ToolFault {
-    let said = shown(&String::from_utf8_lossy(body));
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
     let message = format!("the service answered {}{said}", status.as_u16());
     let fault = match status {
-        StatusCode::UNAUTHORIZED => ToolFault::new(unauthorised(tool, headers), message),
+        StatusCode::UNAUTHORIZED => {
+            ToolFault::new(unauthorised(tool, is_token_refused(headers)), message)
+        }
         StatusCode::FORBIDDEN => ToolFault::new(ToolCode::AuthForbidden, message),
         StatusCode::TOO_MANY_REQUESTS => ToolFault::new(ToolCode::ExecutionFailed, message),
         status if status.is_server_error() => ToolFault::new(ToolCode::ExecutionFailed, message),
@@ -51,16 +73,19 @@ pub(crate) fn of_status(
 }
 
 /// A token that was fetched for this tool and is refused as a token has run out; anything else was never valid.
-fn unauthorised(tool: &ToolResource, headers: &HeaderMap) -> ToolCode {
-    let fetched =
+pub(crate) fn unauthorised(tool: &ToolResource, is_token_refused: bool) -> ToolCode {
+    let is_fetched =
         tool.auth.as_ref().is_some_and(|auth| auth.profile == AuthProfile::Oauth2ClientCredentials);
-    let refused_token = headers
+    if is_fetched && is_token_refused { ToolCode::AuthExpired } else { ToolCode::AuthInvalid }
+}
+
+fn is_token_refused(headers: &HeaderMap) -> bool {
+    headers
         .get_all(header::WWW_AUTHENTICATE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split([',', ' ']))
-        .any(|part| matches!(part.trim(), "error=\"invalid_token\"" | "error=invalid_token"));
-    if fetched && refused_token { ToolCode::AuthExpired } else { ToolCode::AuthInvalid }
+        .any(|part| matches!(part.trim(), "error=\"invalid_token\"" | "error=invalid_token"))
 }
 
 /// How long the service asks to wait.
@@ -76,7 +101,8 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(wait.min(RETRY_AFTER_MAX))
 }
 
-/// Foreign text that is short enough for an error and stays on one line.
+/// Text of a definition that is short enough for an error and stays on one line. What comes from a service may hold secrets and
+/// is cut by [`Clip`](crate::clip::Clip).
 pub(crate) fn shown(text: &str) -> String {
     let mut shown = String::new();
     let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
@@ -136,7 +162,7 @@ mod tests {
     fn of(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> ToolFault {
         let tool = ToolResource::new("t", ToolType::Http, "https://example.com");
         let headers = map(headers);
-        of_status(&tool, StatusCode::from_u16(status).unwrap(), &headers, body.as_bytes())
+        of_status(&tool, StatusCode::from_u16(status).unwrap(), &headers, &shown(body))
     }
 
     fn map(headers: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -185,7 +211,7 @@ mod tests {
     fn a_fetched_token_that_is_refused_has_expired() {
         let mut tool = ToolResource::new("t", ToolType::Http, "https://example.com");
         let said = map(&[("www-authenticate", "Bearer realm=\"x\", error=\"invalid_token\"")]);
-        let code = |tool: &ToolResource| of_status(tool, StatusCode::UNAUTHORIZED, &said, b"").code;
+        let code = |tool: &ToolResource| of_status(tool, StatusCode::UNAUTHORIZED, &said, "").code;
         assert_eq!(code(&tool), ToolCode::AuthInvalid);
         tool.auth =
             Some(ToolAuth { profile: AuthProfile::Oauth2ClientCredentials, ..ToolAuth::default() });

@@ -15,7 +15,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, header};
-use provost_core::contract::{CONTRACT_VERSION, ToolFault, ToolRequest, ToolResponse};
+use provost_core::contract::{CONTRACT_VERSION, ToolCode, ToolFault, ToolRequest, ToolResponse};
 use provost_core::resource::{GrpcEncoding, GrpcSpec, ToolResource, ToolType};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 use rustls::ClientConfig;
@@ -32,11 +32,12 @@ pub use message::{
     Auth, ExecuteRequest, ExecuteResponse, Failure, Output, Runtime, Tool, Trace, Usage,
 };
 
-use crate::external::bounded;
+use crate::external::said;
 use crate::fault;
 use crate::limits::{ANSWER_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::outbound::{ATTEMPT_HEADER, Call, Outbound, REQUEST_ID_HEADER, traceparent};
 use channel::{Channels, Place};
+use status::When;
 
 /// The method that is called unless the endpoint names another service.
 pub const EXECUTE_PATH: &str = "/provost.tool.v1.ToolService/Execute";
@@ -73,7 +74,7 @@ impl ToolRuntime for GrpcRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
-        target(tool).map(|_target| ())
+        self.place(tool).map(drop)
     }
 
     fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
@@ -84,9 +85,25 @@ impl ToolRuntime for GrpcRuntime {
 }
 
 impl GrpcRuntime {
+    /// The place and the method of a tool, if the operator lets it be reached like that.
+    fn place(&self, tool: &ToolResource) -> Result<(Place, PathAndQuery), ToolFault> {
+        self.outbound.admit(tool)?;
+        let (place, path) = target(tool)?;
+        if place.plaintext && !self.outbound.plain_http() {
+            let message = format!(
+                "tool `{}` has `grpc.plaintext`, and nothing may go out without TLS here (`plain_http` of the network \
+                 policy opens it)",
+                tool.name
+            );
+            return Err(ToolFault::new(ToolCode::PermissionDenied, message)
+                .detail("field", "grpc.plaintext"));
+        }
+        Ok((place, path))
+    }
+
     async fn exchange(&self, call: &Call) -> Result<ToolOutput, ToolFault> {
-        let (place, path) = target(&call.tool)?;
-        let dialer = self.outbound.dialer(place.allow_private);
+        let (place, path) = self.place(&call.tool)?;
+        let dialer = self.outbound.dialer(&call.tool)?;
         let channel = self.channels.get(&place, &dialer, self.tls.as_ref())?;
         let mut envelope = call.request.clone();
         ToolType::Grpc.as_str().clone_into(&mut envelope.runtime.mode);
@@ -102,7 +119,7 @@ impl GrpcRuntime {
                 unary(call, channel, path, (codec, envelope, Some(kind))).await?
             }
         };
-        response.outcome(&call.request).map(ToolOutput::text).map_err(bounded)
+        said(call, response)
     }
 }
 
@@ -131,10 +148,12 @@ where
     *request.metadata_mut() = metadata(call)?;
     request.set_timeout(call.deadline.saturating_duration_since(Instant::now()));
     let ready = client.ready().await;
-    ready.map_err(|error| status::of(call, &tonic::Status::from_error(Box::new(error))))?;
+    ready.map_err(|error| {
+        status::of(call, &tonic::Status::from_error(Box::new(error)), When::Before)
+    })?;
     match client.unary(request, path, codec).await {
         Ok(answer) => Ok(answer.into_inner()),
-        Err(status) => Err(status::of(call, &status)),
+        Err(status) => Err(status::of(call, &status, When::After)),
     }
 }
 

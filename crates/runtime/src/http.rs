@@ -47,6 +47,7 @@ impl ToolRuntime for HttpRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+        self.outbound.admit(tool)?;
         Origin::of(tool)?;
         template::check(Place::Url, "endpoint", &tool.endpoint)?;
         let Some(spec) = &tool.http else { return Ok(()) };
@@ -94,7 +95,7 @@ async fn exchange(
     }
     let body = call.body(answer).await?;
     if call.tool.http.as_ref().is_some_and(|spec| spec.envelope) {
-        return read_envelope(&body, &call.request);
+        return read_envelope(&body, call);
     }
     Ok(answer::output(&headers, &url, &body))
 }

@@ -34,6 +34,7 @@
 //! ```
 
 mod a2a;
+mod clip;
 pub mod conformance;
 mod external;
 mod fault;

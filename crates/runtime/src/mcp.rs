@@ -11,7 +11,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{McpRef, ToolResource, ToolType};
-use provost_core::work::{EffectClass, EffectKey};
+use provost_core::work::EffectKey;
 use provost_core::{ApprovalDecision, Env, RunId};
 use provost_mcp::{Error, McpPool, McpServer, McpTools, TraceContext};
 use provost_net::NetPolicy;
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 pub use allow::{CommandAllowList, Program};
 
-use crate::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
+use crate::fault::{self, DETAIL_RETRY_AFTER};
 use crate::outbound::{Call, traceparent};
 
 /// Tools of type `mcp`.
@@ -31,7 +31,14 @@ pub struct McpRuntime {
     pool: McpPool,
     allowed: CommandAllowList,
     /// By namespace and name: one namespace's connection, environment and tokens are not another's.
-    servers: HashMap<(String, String), McpTools>,
+    servers: HashMap<(String, String), Known>,
+}
+
+/// A server that was declared.
+#[derive(Clone)]
+struct Known {
+    server: McpServer,
+    tools: McpTools,
 }
 
 impl McpRuntime {
@@ -76,9 +83,8 @@ impl McpRuntime {
     }
 
     fn add(&mut self, namespace: &str, name: &str, server: McpServer) -> Result<(), ToolFault> {
-        let tools =
-            self.pool.toolset(server).map_err(|error| fault::definition(error.to_string()))?;
-        self.servers.insert((namespace.to_owned(), name.to_owned()), tools);
+        let tools = self.pool.toolset(server.clone()).map_err(|error| undeclarable(&error))?;
+        self.servers.insert((namespace.to_owned(), name.to_owned()), Known { server, tools });
         Ok(())
     }
 
@@ -93,22 +99,44 @@ impl McpRuntime {
             .ok_or_else(|| fault::definition(format!("tool `{}` names no MCP server", tool.name)))
     }
 
-    fn server(
-        &self,
-        tool: &ToolResource,
-        namespace: &str,
-    ) -> Result<(McpTools, McpRef), ToolFault> {
+    fn server(&self, tool: &ToolResource, namespace: &str) -> Result<(Known, McpRef), ToolFault> {
         let named = Self::named(tool)?;
         let key = (namespace.to_owned(), named.server.clone());
-        let tools = self.servers.get(&key).cloned().ok_or_else(|| {
+        let known = self.servers.get(&key).cloned().ok_or_else(|| {
             let server = fault::shown(&named.server);
             ToolFault::new(
                 ToolCode::UnsupportedTool,
                 format!("there is no MCP server `{server}`: declare it, or use another name"),
             )
         })?;
-        Ok((tools, named))
+        Ok((known, named))
     }
+
+    /// The connection for these credentials: what proves who calls belongs to a connection, so each has its own.
+    fn tools(&self, known: Known, call: &Call) -> Result<McpTools, ToolFault> {
+        if call.credentials.headers.is_empty() {
+            return Ok(known.tools);
+        }
+        if !known.server.takes_headers() {
+            return Err(no_header(&call.tool));
+        }
+        let headers = call.credentials.headers.iter().cloned();
+        let server = headers.fold(known.server, |server, (name, value)| server.header(name, value));
+        self.pool.toolset(server).map_err(|error| undeclarable(&error))
+    }
+}
+
+fn undeclarable(error: &Error) -> ToolFault {
+    fault::definition(error.to_string())
+}
+
+fn no_header(tool: &ToolResource) -> ToolFault {
+    let message = format!(
+        "tool `{}` has `auth`, and its MCP server is a program, which takes no header: \
+         give the secret to the program's environment",
+        tool.name
+    );
+    fault::definition(message).detail("field", "auth")
 }
 
 impl ToolRuntime for McpRuntime {
@@ -117,12 +145,21 @@ impl ToolRuntime for McpRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
-        Self::named(tool).map(drop)
+        let named = Self::named(tool)?;
+        // In which namespace it will be called is not known here; where no server of that name takes a header, none will.
+        let mut known = self.servers.iter().filter(|((_, name), _)| *name == named.server);
+        let takes_headers = known.clone().any(|(_, known)| known.server.takes_headers());
+        if tool.auth.is_some() && known.next().is_some() && !takes_headers {
+            return Err(no_header(tool));
+        }
+        Ok(())
     }
 
     fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
-        let found = self.server(&attempt.tool, &attempt.request.namespace);
         let call = Call::of(&attempt);
+        let found = self
+            .server(&attempt.tool, &attempt.request.namespace)
+            .and_then(|(known, named)| Ok((self.tools(known, &call)?, named)));
         async move {
             let (tools, named) = found?;
             let Value::Object(arguments) = attempt.arguments.clone() else {
@@ -131,7 +168,8 @@ impl ToolRuntime for McpRuntime {
             let cx = context(&call, &attempt);
             let asked = async {
                 let answer = tools.invoke(&named.tool, arguments, cx).await;
-                answer.map_err(|error| failed(&call.tool, &error)).and_then(outcome)
+                let answer = answer.map_err(|error| failed(&call, &error))?;
+                outcome(&call, answer)
             };
             call.within(asked).await
         }
@@ -140,31 +178,34 @@ impl ToolRuntime for McpRuntime {
 }
 
 /// A result in which the tool says that it failed is no result.
-fn outcome(output: ToolOutput) -> Result<ToolOutput, ToolFault> {
+fn outcome(call: &Call, output: ToolOutput) -> Result<ToolOutput, ToolFault> {
     if !output.is_error {
         return Ok(output);
     }
-    Err(ToolFault::final_failure(format!("the tool failed: {}", fault::shown(&output.to_text()))))
+    let said = call.clip.text(&output.to_text());
+    Err(ToolFault::final_failure(format!("the tool failed: {said}")))
 }
 
-fn failed(tool: &ToolResource, error: &Error) -> ToolFault {
-    let message = fault::shown(&error.to_string());
+fn failed(call: &Call, error: &Error) -> ToolFault {
+    let message = call.clip.text(&error.to_string());
     match error {
         Error::Definition { .. } => fault::definition(message),
-        Error::Connect { .. } | Error::Resting { .. } => {
+        Error::Connect { .. } => ToolFault::new(ToolCode::ExecutionFailed, message),
+        Error::Resting { wait, .. } | Error::Busy { wait: Some(wait), .. } => {
             ToolFault::new(ToolCode::ExecutionFailed, message)
+                .detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string())
         }
+        Error::Busy { wait: None, .. } => ToolFault::new(ToolCode::ExecutionFailed, message),
         Error::Timeout { .. } => ToolFault::new(ToolCode::Timeout, message),
-        Error::Unknown { .. } => {
-            let fault = ToolFault::new(ToolCode::ExecutionFailed, message)
-                .detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN);
-            ToolFault { retryable: tool.effect != EffectClass::Opaque, ..fault }
-        }
+        Error::Unknown { .. } => call.doubtful(ToolFault::new(ToolCode::ExecutionFailed, message)),
         Error::Refused { code: INVALID_PARAMS, .. } => fault::input(message),
         Error::Refused { .. } | Error::Malformed { .. } => ToolFault::final_failure(message),
         Error::Stopped { .. } => fault::canceled(),
         Error::Closed => ToolFault::final_failure(message),
-        Error::Unauthorized { .. } => ToolFault::new(ToolCode::AuthInvalid, message),
+        Error::Unauthorized { is_token_refused, .. } => {
+            ToolFault::new(fault::unauthorised(&call.tool, *is_token_refused), message)
+        }
+        Error::Forbidden { .. } => ToolFault::new(ToolCode::AuthForbidden, message),
     }
 }
 

@@ -8,13 +8,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use provost_core::contract::{CONTRACT_HEADER, CONTRACT_VERSION, ToolCode, ToolFault, ToolRequest};
 use provost_core::resource::ToolResource;
-use provost_core::work::EffectClass;
 use provost_net::{NetClient, NetError, NetOptions, NetPolicy, NetRequest, NetResponse};
 use provost_tool::{Attempt, Credentials};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
+use crate::clip::Clip;
+use crate::fault;
 use crate::limits::{ANSWER_BYTES_MAX, FAILURE_BYTES_MAX};
 
 /// The header that names a request to a server before it reads the body.
@@ -27,12 +27,13 @@ pub const ATTEMPT_HEADER: &str = "x-tool-attempt";
 pub struct Outbound {
     public: NetClient,
     private: NetClient,
-    #[cfg_attr(not(feature = "grpc"), expect(dead_code, reason = "only gRPC dials by itself"))]
     options: NetOptions,
+    allow_private_tools: bool,
 }
 
 impl Outbound {
-    /// The usual way. The policy is the operator's; a tool can only open the private network, and only for itself.
+    /// The usual way. The policy is the operator's. A tool can only open the private network, only for itself, and only if
+    /// the operator lets tools do so: see [`allow_private_tools`](Self::allow_private_tools).
     pub fn new(policy: NetPolicy) -> Self {
         Self::open(NetOptions::new(policy))
     }
@@ -44,15 +45,44 @@ impl Outbound {
             public: NetClient::open(options.clone()),
             private: NetClient::open(NetOptions { policy, ..options.clone() }),
             options,
+            allow_private_tools: false,
         }
     }
 
-    /// Makes connections for tools that do not speak HTTP/1. `allow_private` is the tool's own wish.
+    /// Lets tools open the private network for themselves with `allow_private: true`. Unless the operator says so, a definition
+    /// that asks for it is refused: whoever may declare tools could otherwise reach what is inside.
+    #[must_use]
+    pub fn allow_private_tools(mut self, allow: bool) -> Self {
+        self.allow_private_tools = allow;
+        self
+    }
+
+    /// Refuses a tool that asks for more than the operator gives.
+    pub(crate) fn admit(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+        if !tool.allow_private || self.allow_private_tools || self.options.policy.allow_private {
+            return Ok(());
+        }
+        let message = format!(
+            "tool `{}` asks for the private network with `allow_private: true`, which the operator has not opened to tools: \
+             start with --allow-private-tools, or remove it from the definition",
+            tool.name
+        );
+        Err(ToolFault::new(ToolCode::PermissionDenied, message).detail("field", "allow_private"))
+    }
+
+    /// Makes connections for tools that do not speak HTTP/1.
     #[cfg(feature = "grpc")]
-    pub(crate) fn dialer(&self, allow_private: bool) -> provost_net::Dialer {
-        let allow_private = allow_private || self.options.policy.allow_private;
+    pub(crate) fn dialer(&self, tool: &ToolResource) -> Result<provost_net::Dialer, ToolFault> {
+        self.admit(tool)?;
+        let allow_private = tool.allow_private || self.options.policy.allow_private;
         let policy = NetPolicy { allow_private, ..self.options.policy };
-        provost_net::Dialer::new(policy, Arc::clone(&self.options.lookup))
+        Ok(provost_net::Dialer::new(policy, Arc::clone(&self.options.lookup)))
+    }
+
+    /// Whether anything may go out without TLS.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn plain_http(&self) -> bool {
+        self.options.policy.plain_http
     }
 
     /// Whom the clients trust, if it is not what the whole process trusts.
@@ -61,8 +91,9 @@ impl Outbound {
         self.options.tls.clone()
     }
 
-    fn client(&self, tool: &ToolResource) -> &NetClient {
-        if tool.allow_private { &self.private } else { &self.public }
+    fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolFault> {
+        self.admit(tool)?;
+        Ok(if tool.allow_private { &self.private } else { &self.public })
     }
 
     /// Sends and waits for the head of the answer.
@@ -71,7 +102,7 @@ impl Outbound {
         call: &Call,
         request: NetRequest,
     ) -> Result<NetResponse, ToolFault> {
-        self.client(&call.tool).send(request).await.map_err(|error| call.lost(&error))
+        self.client(&call.tool)?.send(request).await.map_err(|error| call.lost(&error))
     }
 }
 
@@ -83,6 +114,10 @@ pub(crate) struct Call {
     pub(crate) credentials: Credentials,
     pub(crate) deadline: Instant,
     pub(crate) cancel: CancellationToken,
+    /// Cuts what the other side says.
+    pub(crate) clip: Clip,
+    /// What it sends changes nothing, so nothing that goes wrong leaves a doubt.
+    pub(crate) looks_only: bool,
 }
 
 impl Call {
@@ -93,7 +128,14 @@ impl Call {
             credentials: attempt.credentials.clone(),
             deadline: attempt.deadline,
             cancel: attempt.cancel.clone(),
+            clip: Clip::new(attempt.redact.clone()),
+            looks_only: false,
         }
+    }
+
+    /// The same for requests that only look.
+    pub(crate) fn looking(&self) -> Self {
+        Self { looks_only: true, ..self.clone() }
     }
 
     /// Waits for work until the deadline or until somebody asks to stop.
@@ -168,7 +210,7 @@ impl Call {
 
     /// What a failure of the wire means. A call that may have happened and must not happen twice is not tried again.
     pub(crate) fn lost(&self, error: &NetError) -> ToolFault {
-        let message = fault::shown(&error.to_string());
+        let message = self.clip.text(&error.to_string());
         let failed = match error {
             NetError::Refused { .. } => return ToolFault::new(ToolCode::PermissionDenied, message),
             NetError::Url { .. } => return fault::definition(message),
@@ -179,12 +221,12 @@ impl Call {
                 ..ToolFault::new(ToolCode::ExecutionFailed, message)
             },
         };
-        if !error.sent() {
-            return failed;
-        }
-        let repeatable = self.tool.effect != EffectClass::Opaque;
-        let failed = failed.detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN);
-        ToolFault { retryable: failed.retryable && repeatable, ..failed }
+        if error.sent() { self.doubtful(failed) } else { failed }
+    }
+
+    /// A failure after which nobody knows whether the call happened.
+    pub(crate) fn doubtful(&self, failed: ToolFault) -> ToolFault {
+        if self.looks_only { failed } else { fault::unknown(&self.tool, failed) }
     }
 
     /// The whole body of an answer.
@@ -196,8 +238,14 @@ impl Call {
     pub(crate) async fn failure(&self, answer: NetResponse) -> ToolFault {
         let (status, headers) = (answer.status, answer.headers.clone());
         // The status says what happened; a body that cannot be read only explains it.
-        let (body, _cut) = answer.prefix(FAILURE_BYTES_MAX).await.unwrap_or_default();
-        fault::of_status(&self.tool, status, &headers, &body)
+        let (body, is_cut) = answer.prefix(FAILURE_BYTES_MAX).await.unwrap_or_default();
+        self.refused(status, &headers, &self.clip.part(&body, is_cut))
+    }
+
+    /// What a status that is no success means, with what was said about it.
+    pub(crate) fn refused(&self, status: StatusCode, headers: &HeaderMap, said: &str) -> ToolFault {
+        let fault = fault::of_status(&self.tool, status, headers, said);
+        if fault::may_have_begun(status) { self.doubtful(fault) } else { fault }
     }
 }
 

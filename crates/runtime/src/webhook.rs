@@ -16,8 +16,8 @@ use url::Url;
 
 pub use desk::{CALLBACK_KEY_BYTES, Callback, CallbackDesk, CallbackError};
 
-use crate::external::{bounded, read_envelope};
-use crate::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
+use crate::external::{read_envelope, said};
+use crate::fault;
 use crate::limits::{POLL_DEFAULT, POLL_FAILURES_MAX, POLL_MAX};
 use crate::outbound::{self, Call, Outbound};
 
@@ -70,6 +70,7 @@ impl ToolRuntime for WebhookRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+        self.outbound.admit(tool)?;
         let url = outbound::endpoint(tool)?;
         match url.query() {
             None => Ok(()),
@@ -105,7 +106,7 @@ impl WebhookRuntime {
             }
             status if outbound::succeeded(status) => {
                 let body = call.body(answer).await?;
-                read_envelope(&body, &call.request)
+                read_envelope(&body, call)
             }
             _ => Err(call.failure(answer).await),
         }
@@ -119,6 +120,10 @@ impl WebhookRuntime {
         callback: &mut Option<Callback>,
     ) -> Result<ToolOutput, ToolFault> {
         let mut polling = Polling::new(&self.options);
+        // It was taken in: whatever goes wrong while we look, it may have happened.
+        let begun = |fault| fault::unknown(&call.tool, fault);
+        // Looking changes nothing, so it may always be done again.
+        let looking = call.looking();
         loop {
             let pause = polling.pause();
             tokio::select! {
@@ -129,10 +134,11 @@ impl WebhookRuntime {
             let looked = tokio::select! {
                 biased;
                 response = answer(callback) => return said(call, response),
-                looked = self.look(call, &url) => looked,
+                looked = self.look(&looking, &url) => looked,
             };
             match looked {
                 Look::Answer(outcome) => return outcome,
+                Look::Lost(fault) => return Err(begun(fault)),
                 Look::NotYet => polling.failures = 0,
                 Look::Failed(fault, wait) => polling.failed(fault, wait).map_err(begun)?,
                 // A server that calls back need not be one that can be asked.
@@ -152,15 +158,14 @@ impl WebhookRuntime {
         });
         let request = match request {
             Ok(request) => request,
-            Err(fault) => return Look::Answer(Err(fault)),
+            Err(fault) => return Look::Lost(fault),
         };
         let answer = match self.outbound.send(call, request).await {
             Ok(answer) => answer,
-            // Looking changes nothing, so it may always be done again.
             Err(fault) if fault.code == ToolCode::ExecutionFailed => {
                 return Look::Failed(ToolFault { retryable: true, ..fault }, None);
             }
-            Err(fault) => return Look::Answer(Err(begun(fault))),
+            Err(fault) => return Look::Lost(fault),
         };
         match answer.status {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
@@ -168,8 +173,8 @@ impl WebhookRuntime {
                 Look::NotYet
             }
             status if outbound::succeeded(status) => match call.body(answer).await {
-                Ok(body) => Look::Answer(read_envelope(&body, &call.request)),
-                Err(fault) => Look::Answer(Err(fault)),
+                Ok(body) => Look::Answer(read_envelope(&body, call)),
+                Err(fault) => Look::Lost(fault),
             },
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
                 Look::Never(call.failure(answer).await)
@@ -178,16 +183,11 @@ impl WebhookRuntime {
                 let wait = fault::retry_after(&answer.headers);
                 match call.failure(answer).await {
                     fault if fault.retryable => Look::Failed(fault, wait),
-                    fault => Look::Answer(Err(begun(fault))),
+                    fault => Look::Lost(fault),
                 }
             }
         }
     }
-}
-
-/// The call was taken in: whatever goes wrong while we look, it may have happened.
-fn begun(fault: ToolFault) -> ToolFault {
-    fault.detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN)
 }
 
 /// What a look at a call found.
@@ -198,6 +198,8 @@ enum Look {
     Failed(ToolFault, Option<Duration>),
     /// There is nothing to look at.
     Never(ToolFault),
+    /// There is no sense in looking again.
+    Lost(ToolFault),
 }
 
 /// The pauses between looks.
@@ -251,10 +253,6 @@ async fn answer(callback: &mut Option<Callback>) -> ToolResponse {
         return response;
     }
     std::future::pending().await
-}
-
-fn said(call: &Call, response: ToolResponse) -> Result<ToolOutput, ToolFault> {
-    response.outcome(&call.request).map(ToolOutput::text).map_err(bounded)
 }
 
 fn announce(headers: &mut HeaderMap, callback: &Callback) -> Result<(), ToolFault> {

@@ -164,6 +164,11 @@ impl ToolCx {
         &self.0.asking
     }
 
+    /// Who knows the secrets of the run, for tools that cut or keep what they show: the guard sees only what is left.
+    pub fn redactor(&self) -> Option<&Arc<dyn Redact>> {
+        self.0.redact.get()
+    }
+
     /// Takes secrets out of everything that the tool says from now on.
     pub(crate) fn redact_with(&self, redact: &Arc<dyn Redact>) {
         self.0.redact.get_or_init(|| Arc::clone(redact));

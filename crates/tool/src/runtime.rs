@@ -10,7 +10,7 @@ use provost_core::resource::{IsolationMode, ToolAuth, ToolResource, ToolType};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::ToolOutput;
+use crate::{Redact, ToolOutput};
 
 /// Speaks one wire to tools of one type.
 ///
@@ -51,6 +51,8 @@ pub struct Attempt {
     pub cancel: CancellationToken,
     /// Tells whoever watches how far it is.
     pub progress: Arc<dyn Fn(String) + Send + Sync>,
+    /// Takes secrets out of texts. A runtime that cuts what it is told uses it first: half a secret is found by nobody.
+    pub redact: Option<Arc<dyn Redact>>,
 }
 
 /// What proves who calls: headers (metadata in gRPC) with secret values.

@@ -49,6 +49,7 @@ impl Toolbox {
                 Ok(tools) => tools.into_iter().for_each(|tool| toolbox.add(cx, tool)),
                 Err(error) => {
                     let message = format!("toolset `{}` is not available: {error}", toolset.name());
+                    let message = cx.shared_guard.redacted(message);
                     cx.queue.emit(EventKind::Warning { message });
                 }
             }

@@ -2,6 +2,7 @@
 
 mod made;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,8 +13,8 @@ use provost_agent::{Agent, BuildError, Error};
 use provost_core::{Event, EventKind, ToolCall};
 use provost_model::{ChatRequest, ScriptedModel, call, text};
 use provost_tool::{
-    CompositeTools, FilteredTools, FnTool, StaticTools, Tool, ToolError, Toolset, ToolsetCx,
-    ToolsetFuture, tool_fn,
+    CompositeTools, FilteredTools, FnTool, Oversight, Redact, RedactChunks, StaticTools, Tool,
+    ToolError, Toolset, ToolsetCx, ToolsetFuture, tool_fn,
 };
 use serde_json::json;
 
@@ -247,6 +248,29 @@ async fn a_toolset_that_fails_is_a_warning() {
     let sentence = "toolset `far_away` is not available: no route to host";
     assert_eq!(warnings(&events), [sentence; 2], "once for each turn");
     assert_eq!(offered(&model.request(0)), ["alpha"]);
+}
+
+/// Knows one secret.
+struct OneSecret;
+
+impl Redact for OneSecret {
+    fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        Cow::Owned(text.replace("route", "[gone]"))
+    }
+
+    fn stream(&self) -> Box<dyn RedactChunks> {
+        panic!("a warning is no stream")
+    }
+}
+
+#[tokio::test]
+async fn a_warning_about_a_toolset_holds_no_secret() {
+    let oversight = Oversight { redact: Some(Arc::new(OneSecret)), ..Oversight::default() };
+    let agent = Agent::builder("tester", ScriptedModel::new().turn(text("done")))
+        .toolset(Unreachable)
+        .oversight(oversight);
+    let events = events(agent.build().unwrap().run("go").stream()).await;
+    assert_eq!(warnings(&events), ["toolset `far_away` is not available: no [gone] to host"]);
 }
 
 /// The source lets a later tool take the place of an earlier one and shows the model both.

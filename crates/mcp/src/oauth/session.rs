@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 
 use super::wire::Wire;
 use super::{Identity, OAuth, TokenStore};
+use crate::scrub::Scrub;
 
 /// How long a person may take.
 const PERSON_TIMEOUT: Duration = Duration::from_secs(300);
@@ -24,12 +25,13 @@ const UPGRADES_MAX: u32 = 1;
 pub(crate) struct OAuthSession {
     url: String,
     oauth: OAuth,
+    scrub: Scrub,
     manager: Mutex<Option<AuthorizationManager>>,
 }
 
 impl OAuthSession {
-    pub(crate) fn new(url: &str, oauth: OAuth) -> Self {
-        Self { url: url.to_owned(), oauth, manager: Mutex::new(None) }
+    pub(crate) fn new(url: &str, oauth: OAuth, scrub: Scrub) -> Self {
+        Self { url: url.to_owned(), oauth, scrub, manager: Mutex::new(None) }
     }
 
     /// The token to send, if there is one.
@@ -37,7 +39,12 @@ impl OAuthSession {
         let mut held = self.manager.lock().await;
         let manager = self.ready(&mut held).await?;
         match manager.get_access_token().await {
-            Ok(token) => Ok(Some(Secret::new(token))),
+            Ok(token) => {
+                let token = Secret::new(token);
+                // Known whenever it is handed out, and not only when it is fetched.
+                self.scrub.learn(&token).map_err(|problem| problem.to_string())?;
+                Ok(Some(token))
+            }
             Err(AuthError::AuthorizationRequired) => Ok(None),
             Err(error) => Err(told(&error)),
         }
@@ -114,7 +121,8 @@ impl OAuthSession {
             let mut manager = AuthorizationManager::new_with_oauth_http_client(&*self.url, wire)
                 .await
                 .map_err(|error| told(&error))?;
-            manager.set_credential_store(Kept(Arc::clone(&self.oauth.tokens)));
+            let tokens = Arc::clone(&self.oauth.tokens);
+            manager.set_credential_store(Kept { tokens, scrub: self.scrub.clone() });
             let mut upgrades = ScopeUpgradeConfig::default();
             upgrades.max_upgrade_attempts = UPGRADES_MAX;
             manager.set_scope_upgrade_config(upgrades);
@@ -207,14 +215,34 @@ fn told(error: &AuthError) -> String {
 }
 
 /// Our store, as `rmcp` wants it: the tokens are one text.
-struct Kept(Arc<dyn TokenStore>);
+struct Kept {
+    tokens: Arc<dyn TokenStore>,
+    scrub: Scrub,
+}
+
+impl Kept {
+    /// Teaches the tokens in the text: the one for new ones is sent as well.
+    fn learn(&self, text: &str) {
+        let Ok(kept) = serde_json::from_str::<serde_json::Value>(text) else { return };
+        let answer = &kept["token_response"];
+        for token in [&answer["access_token"], &answer["refresh_token"]] {
+            // One that is too short to be known is refused when it is handed out.
+            if let Some(token) = token.as_str()
+                && let Err(problem) = self.scrub.learn(&Secret::from(token))
+            {
+                tracing::debug!(%problem, "a token that was kept cannot be kept out of texts");
+            }
+        }
+    }
+}
 
 #[async_trait]
 impl CredentialStore for Kept {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        let Some(text) = self.0.load().await.map_err(AuthError::CredentialStoreError)? else {
+        let Some(text) = self.tokens.load().await.map_err(AuthError::CredentialStoreError)? else {
             return Ok(None);
         };
+        self.learn(text.expose());
         serde_json::from_str(text.expose()).map(Some).map_err(|_bad| {
             AuthError::CredentialStoreError("the tokens that were kept cannot be read".to_owned())
         })
@@ -223,10 +251,11 @@ impl CredentialStore for Kept {
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
         let text = serde_json::to_string(&credentials)
             .map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
-        self.0.save(Secret::new(text)).await.map_err(AuthError::CredentialStoreError)
+        self.learn(&text);
+        self.tokens.save(Secret::new(text)).await.map_err(AuthError::CredentialStoreError)
     }
 
     async fn clear(&self) -> Result<(), AuthError> {
-        self.0.clear().await.map_err(AuthError::CredentialStoreError)
+        self.tokens.clear().await.map_err(AuthError::CredentialStoreError)
     }
 }

@@ -15,4 +15,5 @@ mod listing;
 mod oauth;
 mod official;
 mod over_http;
+mod secrets;
 mod support;

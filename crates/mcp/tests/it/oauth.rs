@@ -15,13 +15,13 @@ use crate::support::say;
 
 /// What the server has seen.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     tokens: AtomicUsize,
     revoked: AtomicUsize,
 }
 
 /// A server whose tool answers whoever has the newest token.
-async fn serve() -> (String, Arc<Seen>) {
+pub(crate) async fn serve() -> (String, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());

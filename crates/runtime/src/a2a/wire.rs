@@ -6,7 +6,7 @@ use provost_tool::ToolOutput;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::fault;
+use crate::clip::Clip;
 use crate::limits::PARTS_MAX;
 
 /// The version that is spoken.
@@ -107,16 +107,16 @@ pub(crate) fn call(id: &str, method: &str, params: Value) -> Value {
 }
 
 /// The result of an answer of JSON-RPC, if it answers this request.
-pub(crate) fn result(body: &[u8], id: &str) -> Result<Value, ToolFault> {
+pub(crate) fn result(body: &[u8], id: &str, clip: &Clip) -> Result<Value, ToolFault> {
     let malformed = |problem: &str| {
         ToolFault::final_failure(format!("the agent does not keep to JSON-RPC: {problem}"))
     };
-    let mut answer: Map<String, Value> = serde_json::from_slice(body)
-        .map_err(|error| malformed(&fault::shown(&error.to_string())))?;
+    let mut answer: Map<String, Value> =
+        serde_json::from_slice(body).map_err(|error| malformed(&clip.text(&error.to_string())))?;
     if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
         let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
         let said = error.get("message").and_then(Value::as_str).unwrap_or_default();
-        let message = format!("the agent answered with error {code}: {}", fault::shown(said));
+        let message = format!("the agent answered with error {code}: {}", clip.text(said));
         let fault = match code {
             // Something went wrong over there, or is not so now.
             INTERNAL_ERROR => {
@@ -154,14 +154,14 @@ pub(crate) fn parts(arguments: &Value) -> Vec<Value> {
 }
 
 /// The parts of an answer in the words of models.
-pub(crate) fn output<'a>(parts: impl Iterator<Item = &'a Value>) -> ToolOutput {
+pub(crate) fn output<'a>(parts: impl Iterator<Item = &'a Value>, clip: &Clip) -> ToolOutput {
     let mut output = ToolOutput::default();
     for (count, part) in parts.enumerate() {
         if count == PARTS_MAX {
             output.parts.push(text("[further parts were left out]"));
             break;
         }
-        output.parts.push(one(part));
+        output.parts.push(one(part, clip));
     }
     if output.parts.is_empty() {
         output.parts.push(text("done"));
@@ -170,17 +170,17 @@ pub(crate) fn output<'a>(parts: impl Iterator<Item = &'a Value>) -> ToolOutput {
 }
 
 /// The text of a message, for errors.
-pub(crate) fn said(message: Option<&Message>) -> String {
+pub(crate) fn said(message: Option<&Message>, clip: &Clip) -> String {
     let parts = message.map(|message| message.parts.as_slice()).unwrap_or_default();
     let texts = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
-    fault::shown(&texts.collect::<Vec<_>>().join(" "))
+    clip.text(&texts.collect::<Vec<_>>().join(" "))
 }
 
 fn text(text: impl Into<String>) -> ResultPart {
     ResultPart::Text { text: text.into() }
 }
 
-fn one(part: &Value) -> ResultPart {
+fn one(part: &Value, clip: &Clip) -> ResultPart {
     let string = |key: &str| part.get(key).and_then(Value::as_str);
     if let Some(said) = string("text") {
         return text(said);
@@ -196,16 +196,16 @@ fn one(part: &Value) -> ResultPart {
             if source.decode().is_none() {
                 return text(format!(
                     "[a {} was left out: it is not valid base 64]",
-                    fault::shown(&media_type)
+                    clip.text(&media_type)
                 ));
             }
             source
         }
         // Whether it is fetched is for somebody else to decide.
         (None, Some(url)) => {
-            return text(format!("[file {}: {}]", fault::shown(url), fault::shown(&media_type)));
+            return text(format!("[file {}: {}]", clip.text(url), clip.text(&media_type)));
         }
-        (None, None) => return text(fault::shown(&part.to_string())),
+        (None, None) => return text(clip.text(&part.to_string())),
     };
     match media_type.starts_with("image/") {
         true => ResultPart::Image(Image { source, detail: None }),
@@ -236,7 +236,7 @@ mod tests {
             json!({"url": "https://x/y"}),
             json!({"odd": true}),
         ];
-        let output = output(parts.iter());
+        let output = output(parts.iter(), &Clip::default());
         assert!(matches!(output.parts[2], ResultPart::Image(_)));
         assert!(
             matches!(&output.parts[3], ResultPart::File(file) if file.name.as_deref() == Some("x.csv"))
@@ -247,6 +247,7 @@ mod tests {
 
     #[test]
     fn an_answer_must_be_ours() {
+        let result = |body: &[u8], id: &str| result(body, id, &Clip::default());
         assert!(result(br#"{"jsonrpc":"2.0","id":"1","result":{}}"#, "1").is_ok());
         assert!(result(br#"{"jsonrpc":"2.0","id":"2","result":{}}"#, "1").is_err());
         assert!(result(br#"{"jsonrpc":"2.0","id":"1"}"#, "1").is_err());

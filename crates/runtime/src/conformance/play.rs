@@ -194,6 +194,11 @@ fn attempts(seen: &[Seen], expected: &[u32]) -> Result<(), String> {
 
 async fn auth(stage: &dyn Stage, report: &mut Report) {
     let group = Group::AuthSecret;
+    if !stage.takes_credentials() {
+        let play = Play::of(stage, Scene::Echo).map(Play::token);
+        let refused = unseen(stage, fails(play, code(ToolCode::RuntimePolicyInvalid)));
+        return report.check(group, "a credential that cannot be sent is refused", refused).await;
+    }
     let arrives = async {
         let Some(play) = Play::of(stage, Scene::Echo).map(Play::token) else { return Ok(None) };
         let response = play.call().await?;
@@ -265,6 +270,7 @@ async fn observability(stage: &dyn Stage, report: &mut Report) {
             deadline: Instant::now() + TIMEOUT,
             cancel: CancellationToken::new(),
             progress: Arc::new(|_| {}),
+            redact: None,
         };
         stage.runtime().invoke(attempt).await.map_err(|fault| fault.to_string())?;
         let seen = stage.seen().and_then(|seen| seen.last().cloned()).unwrap_or_default();

@@ -16,13 +16,22 @@ const DEADLINE_SLACK: Duration = Duration::from_millis(50);
 /// The metadata with which a server says how long to wait.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
+/// When a status came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Nothing had been sent.
+    Before,
+    /// The request may have arrived.
+    After,
+}
+
 /// What a status that is no success means.
-pub(crate) fn of(call: &Call, status: &Status) -> ToolFault {
+pub(crate) fn of(call: &Call, status: &Status, when: When) -> ToolFault {
     if let Some(error) = wire(status) {
         return call.lost(error);
     }
     let message =
-        format!("the service answered {:?}: {}", status.code(), fault::shown(status.message()));
+        format!("the service answered {:?}: {}", status.code(), call.clip.text(status.message()));
     let fault = match status.code() {
         Code::Unauthenticated => ToolFault::new(ToolCode::AuthInvalid, message),
         Code::PermissionDenied => ToolFault::new(ToolCode::AuthForbidden, message),
@@ -45,10 +54,26 @@ pub(crate) fn of(call: &Call, status: &Status) -> ToolFault {
         | Code::Unavailable => ToolFault::new(ToolCode::ExecutionFailed, message),
     };
     let fault = fault.detail("grpc_code", format!("{:?}", status.code()));
+    let fault = match when {
+        // A deadline that passed says as much by itself.
+        When::After if may_have_begun(status.code()) && fault.code != ToolCode::Timeout => {
+            call.doubtful(fault)
+        }
+        _ => fault,
+    };
     match pushback(status).filter(|_| fault.retryable) {
         Some(wait) => fault.detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string()),
         None => fault,
     }
+}
+
+/// True for what a server, or the way to it, says without telling whether the work was done. What was refused for want of
+/// room or in favour of another was not.
+fn may_have_begun(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Cancelled | Code::Unknown | Code::Internal | Code::Unavailable | Code::DataLoss
+    )
 }
 
 /// The failure of the wire behind a status, if there is one: what was refused when it was dialled is no service's fault.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::contract::ToolCode;
+use provost_core::work::EffectClass;
 use provost_net::{NetError, NetPolicy};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use super::*;
 use crate::DETAIL_RETRY_AFTER;
+use crate::clip::Clip;
 
 fn tool(endpoint: &str, plaintext: bool) -> ToolResource {
     let mut tool = ToolResource::new("t", ToolType::Grpc, endpoint);
@@ -46,13 +47,16 @@ fn endpoints_say_where_and_which_service() {
     }
 }
 
-fn call() -> Call {
+fn call(effect: EffectClass) -> Call {
+    let tool = ToolResource { effect, ..tool("t.example:1", false) };
     Call {
-        tool: Arc::new(tool("t.example:1", false)),
+        tool: Arc::new(tool),
         request: ToolRequest::default(),
         credentials: provost_tool::Credentials::default(),
         deadline: Instant::now() + Duration::from_secs(1),
         cancel: CancellationToken::new(),
+        clip: Clip::default(),
+        looks_only: false,
     }
 }
 
@@ -69,13 +73,42 @@ fn statuses_become_codes() {
         (Code::Unimplemented, ToolCode::ExecutionFailed, false),
         (Code::DataLoss, ToolCode::ExecutionFailed, false),
     ] {
-        let fault = status::of(&call(), &Status::new(code, "x".repeat(10_000)));
+        let status = Status::new(code, "x".repeat(10_000));
+        let fault = status::of(&call(EffectClass::Pure), &status, When::After);
         assert_eq!((fault.code, fault.retryable), (expected, retryable), "{code:?}");
         assert!(fault.message.len() < 600);
     }
     let mut busy = Status::resource_exhausted("busy");
     busy.metadata_mut().insert("grpc-retry-pushback-ms", "250".parse().unwrap());
-    assert_eq!(status::of(&call(), &busy).details[DETAIL_RETRY_AFTER], "250");
+    assert_eq!(
+        status::of(&call(EffectClass::Opaque), &busy, When::After).details[DETAIL_RETRY_AFTER],
+        "250"
+    );
+}
+
+#[test]
+fn what_may_have_happened_is_told() {
+    for (code, in_doubt) in [
+        (Code::Unknown, true),
+        (Code::Unavailable, true),
+        (Code::Internal, true),
+        (Code::Cancelled, true),
+        (Code::DataLoss, true),
+        (Code::ResourceExhausted, false),
+        (Code::Aborted, false),
+        (Code::InvalidArgument, false),
+        (Code::Unauthenticated, false),
+    ] {
+        let call = Call {
+            deadline: Instant::now() + Duration::from_secs(60),
+            ..call(EffectClass::Provable)
+        };
+        let after = status::of(&call, &Status::new(code, ""), When::After);
+        assert_eq!(after.details.contains_key("outcome"), in_doubt, "{code:?}");
+        assert!(!in_doubt || !after.retryable, "{code:?}");
+        let before = status::of(&call, &Status::new(code, ""), When::Before);
+        assert!(!before.details.contains_key("outcome"), "{code:?}: nothing was sent");
+    }
 }
 
 #[test]
@@ -83,6 +116,7 @@ fn what_was_refused_when_it_was_dialled_is_not_the_services_fault() {
     let refused =
         NetPolicy::default().check_url(&Url::parse("https://127.0.0.1/").unwrap()).unwrap_err();
     assert!(matches!(refused, NetError::Refused { .. }));
-    let fault = status::of(&call(), &Status::from_error(Box::new(refused)));
+    let fault =
+        status::of(&call(EffectClass::Opaque), &Status::from_error(Box::new(refused)), When::After);
     assert_eq!(fault.code, ToolCode::PermissionDenied);
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::clip::Clip;
 
 fn tool(endpoint: &str, spec: HttpSpec) -> ToolResource {
     let mut tool = ToolResource::new("t", ToolType::Http, endpoint);
@@ -35,6 +36,8 @@ fn call(tool: ToolResource) -> Call {
         },
         deadline: Instant::now() + Duration::from_secs(5),
         cancel: CancellationToken::new(),
+        clip: Clip::default(),
+        looks_only: false,
     }
 }
 

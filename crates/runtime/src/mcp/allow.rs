@@ -55,8 +55,10 @@ pub struct Program {
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Further variables of its environment.
+    /// Further variables of its environment. Their values are taken for secrets and known to the pool's redactor.
     pub env: Vec<(String, Secret<String>)>,
+    /// Variables that are no secrets.
+    pub settings: Vec<(String, String)>,
     /// Where it starts.
     pub dir: Option<PathBuf>,
 }
@@ -76,6 +78,9 @@ impl Program {
 
     pub(super) fn server(self, name: &str) -> McpServer {
         let mut server = McpServer::stdio(name, self.command).args(self.args);
+        for (name, value) in self.settings {
+            server = server.setting(name, value);
+        }
         for (name, value) in self.env {
             server = server.env(name, value);
         }

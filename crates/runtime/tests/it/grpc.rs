@@ -20,7 +20,7 @@ use tonic::server::Grpc;
 use tonic::{Request, Response, Status};
 
 use crate::backend::{Acts, scene_of, seen_of};
-use crate::stage::{call, outbound};
+use crate::stage::{PATIENCE, attempt, call, outbound};
 
 /// A tool server. A scene is the name of a tool.
 #[derive(Clone)]
@@ -179,11 +179,27 @@ async fn a_service_of_another_name_is_reached_too() {
 
 #[tokio::test]
 async fn an_address_inside_is_refused_when_it_is_dialled() {
-    let closed = Arc::new(GrpcRuntime::new(Outbound::new(NetPolicy::default())));
+    let closed = NetPolicy { plain_http: true, ..NetPolicy::default() };
+    let closed = Arc::new(GrpcRuntime::new(Outbound::new(closed)));
     let backend = GrpcBackend::start(GrpcEncoding::Protobuf, closed).await;
     let tool = backend.acting(Scene::Echo, "");
     let fault = call(&*backend.runtime, &tool, json!({})).await.unwrap_err();
     assert_eq!(fault.code, ToolCode::PermissionDenied, "{fault}");
+    assert_eq!(backend.connections.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn nothing_goes_out_in_the_open_unless_the_operator_says_so() {
+    let closed = NetPolicy { plain_http: false, ..NetPolicy::open() };
+    let closed = Arc::new(GrpcRuntime::new(Outbound::new(closed)));
+    let backend = GrpcBackend::start(GrpcEncoding::Protobuf, Arc::clone(&closed)).await;
+    let tool = backend.acting(Scene::Echo, "");
+    let refused = closed.check(&tool).unwrap_err();
+    assert_eq!(refused.code, ToolCode::PermissionDenied);
+    assert!(refused.message.contains("plain_http"), "{refused}");
+    // It is refused even where nobody has checked the definition before.
+    let made = attempt(&tool, json!({ "text": "hi" }), PATIENCE);
+    assert_eq!(closed.invoke(made).await.unwrap_err().code, ToolCode::PermissionDenied);
     assert_eq!(backend.connections.load(Ordering::SeqCst), 0);
 }
 

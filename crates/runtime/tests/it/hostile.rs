@@ -162,6 +162,41 @@ async fn a_call_that_was_cut_off_is_not_made_twice() {
 }
 
 #[tokio::test]
+async fn a_tool_opens_the_private_network_only_if_the_operator_lets_it() {
+    let policy = NetPolicy { plain_http: true, ..NetPolicy::default() };
+    let shut = Outbound::new(policy);
+    let ajar = shut.clone().allow_private_tools(true);
+    let runtimes = |outbound: &Outbound| -> [(ToolType, Box<dyn ToolRuntime>); 5] {
+        let out = || outbound.clone();
+        let webhook = WebhookRuntime::new(out(), WebhookOptions::default());
+        [
+            (ToolType::Http, Box::new(HttpRuntime::new(out()))),
+            (ToolType::External, Box::new(ExternalRuntime::new(out()))),
+            (ToolType::WebhookCallback, Box::new(webhook)),
+            (ToolType::A2a, Box::new(A2aRuntime::new(out()))),
+            (ToolType::Grpc, Box::new(provost_runtime::GrpcRuntime::new(out()))),
+        ]
+    };
+    for (kind, runtime) in runtimes(&shut) {
+        let endpoint = if kind == ToolType::Grpc { "10.0.0.1:443" } else { "http://10.0.0.1/" };
+        let mut tool = ToolResource::new("t", kind, endpoint);
+        runtime.check(&tool).unwrap();
+        tool.allow_private = true;
+        let fault = runtime.check(&tool).unwrap_err();
+        assert_eq!(fault.code, ToolCode::PermissionDenied, "{kind}");
+        assert!(fault.message.contains("--allow-private-tools"), "{kind}: {fault}");
+        let made = runtime.invoke(attempt(&tool, json!({ "message": "hi" }), TIMEOUT));
+        assert_eq!(made.await.unwrap_err().code, ToolCode::PermissionDenied, "{kind}");
+    }
+    for (kind, runtime) in runtimes(&ajar) {
+        let endpoint = if kind == ToolType::Grpc { "10.0.0.1:443" } else { "http://10.0.0.1/" };
+        let mut tool = ToolResource::new("t", kind, endpoint);
+        tool.allow_private = true;
+        runtime.check(&tool).unwrap_or_else(|fault| panic!("{kind}: {fault}"));
+    }
+}
+
+#[tokio::test]
 async fn a_redirect_inwards_is_refused() {
     let metadata = "HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/latest/\r\ncontent-length: 0\r\n\r\n";
     let endpoint = writes(metadata.as_bytes().to_vec(), false).await;

@@ -10,6 +10,7 @@
 mod a2a;
 mod backend;
 mod conformance;
+mod doubt;
 mod grpc;
 mod hostile;
 mod mcp;

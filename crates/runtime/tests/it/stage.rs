@@ -48,6 +48,7 @@ pub(crate) fn attempt(tool: &ToolResource, arguments: Value, timeout: Duration) 
         deadline: Instant::now() + timeout,
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| {}),
+        redact: None,
     }
 }
 

@@ -44,9 +44,13 @@ async fn takes(status: StatusCode) -> (ToolResource, Arc<AtomicU32>) {
 async fn looks_that_fail_are_counted() {
     let (tool, looks) = takes(StatusCode::BAD_GATEWAY).await;
     let fault = call(&quick(None), &tool, json!({})).await.unwrap_err();
-    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, true), "{fault}");
+    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, false), "{fault}");
+    assert_eq!(fault.details["outcome"], "unknown");
     assert_eq!(fault.details["polls_failed"], "5");
-    assert_eq!(looks.load(Ordering::SeqCst), 5);
+    assert_eq!(looks.load(Ordering::SeqCst), 5, "a look may be repeated, whatever the call does");
+    let (mut tool, _) = takes(StatusCode::BAD_GATEWAY).await;
+    tool.effect = provost_core::work::EffectClass::Idempotent;
+    assert!(call(&quick(None), &tool, json!({})).await.unwrap_err().retryable);
 }
 
 #[tokio::test]

@@ -151,6 +151,7 @@ impl GovernedCall {
             deadline: deadline.into_std(),
             cancel: self.cx.cancelled().clone(),
             progress: Arc::new(move |message| cx.progress(message)),
+            redact: self.cx.redactor().cloned(),
         }
     }
 }

@@ -38,6 +38,16 @@ pub struct Oversight {
 }
 
 impl Guard {
+    /// A text without the secrets that are known here, for what is said of a run besides its calls.
+    pub fn redacted(&self, mut text: String) -> String {
+        if let Some(redact) =
+            self.oversight.as_ref().and_then(|oversight| oversight.redact.as_ref())
+        {
+            redact.redact_string(&mut text);
+        }
+        text
+    }
+
     /// Looks at one call like [`Guard::check`] and records a no or a question.
     pub async fn admit(&self, tool: &Arc<dyn Tool>, call: &ToolCall, approved: bool) -> Verdict {
         let verdict = self.check(tool, call, approved);
