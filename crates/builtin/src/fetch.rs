@@ -74,7 +74,7 @@ pub fn fetch(client: NetClient) -> Result<FnTool, SpecError> {
     build(client, None)
 }
 
-/// The same; of a page that is too long to show, the whole text is kept.
+/// The same; of a page that is too long to show, the whole text is kept, without the secrets that the run knows.
 pub fn fetch_keeping(client: NetClient, spill: Arc<dyn Spill>) -> Result<FnTool, SpecError> {
     build(client, Some(spill))
 }
@@ -83,24 +83,26 @@ fn build(client: NetClient, spill: Option<Arc<dyn Spill>>) -> Result<FnTool, Spe
     let tool = tool_fn("fetch", DESCRIPTION, move |cx: ToolCx, arguments: Arguments| {
         let (client, spill) = (client.clone(), spill.clone());
         async move {
-            let page = load(&client, &arguments).await?;
-            let (first, text) = (arguments.offset.max(1), Arc::new(page.text));
-            let shown = {
-                let text = Arc::clone(&text);
-                blocking::run(move |_stop| {
-                    let mut shown = Page::new(first, OUTPUT_LINES_MAX);
-                    shown.push(text.as_bytes());
-                    let is_cut = shown.filled_at().is_some();
-                    shown.finish("the page", text.len() as u64).map(|shown| (shown, is_cut))
-                })
-                .await?
-            };
-            let (mut shown, is_cut) = shown;
+            let Loaded { text, facts } = load(&client, &arguments).await?;
+            let (first, redactor) = (arguments.offset.max(1), cx.redactor().cloned());
+            let (mut shown, is_cut, text) = blocking::run(move |_stop| {
+                // Secrets go before the text is cut or kept: of half a secret nobody would know, and what is kept is a file.
+                let text = match redactor {
+                    Some(redactor) => redactor.redact(&text).into_owned(),
+                    None => text,
+                };
+                let mut shown = Page::new(first, OUTPUT_LINES_MAX);
+                shown.push(text.as_bytes());
+                let is_cut = shown.filled_at().is_some();
+                let shown = shown.finish("the page", text.len() as u64)?;
+                Ok((shown, is_cut, text))
+            })
+            .await?;
             if let Some(spill) = spill.filter(|_| is_cut) {
                 shown.push('\n');
                 shown.push_str(&keep(spill.as_ref(), &cx, &text).await);
             }
-            Ok::<_, ToolError>(ToolOutput::text(shown).with_metadata(page.facts))
+            Ok::<_, ToolError>(ToolOutput::text(shown).with_metadata(facts))
         }
     })?;
     let timeout = FETCH_TIMEOUT + FETCH_TIMEOUT;

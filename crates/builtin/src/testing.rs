@@ -138,6 +138,16 @@ pub(crate) async fn call_async(
     arguments: Value,
     key: &EffectKey,
 ) -> Result<ToolOutput, ToolError> {
+    call_under(&Guard::default(), tool, arguments, key).await
+}
+
+/// The same under a guard.
+pub(crate) async fn call_under(
+    guard: &Guard,
+    tool: &Arc<dyn Tool>,
+    arguments: Value,
+    key: &EffectKey,
+) -> Result<ToolOutput, ToolError> {
     let name = tool.spec().name().to_owned();
     let call = ToolCall::new("call_1", &name, &arguments);
     let cx = ToolCx::new(ToolCxParts {
@@ -154,7 +164,6 @@ pub(crate) async fn call_async(
         state: State::default(),
         outside: Arc::new(Nobody),
     });
-    let guard = Guard::default();
     match guard.check(tool, &call, /*approved*/ true) {
         Verdict::Allow(permit) => guard.run(permit, cx).await,
         Verdict::Invalid(text) => Err(ToolError::Retry(text)),

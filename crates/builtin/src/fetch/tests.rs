@@ -5,11 +5,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use provost_net::{NetClient, NetPolicy};
-use provost_tool::{FileSpill, Tool};
+use provost_tool::{FileSpill, Guard, Oversight, Tool};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{call, key};
+use crate::limits::OUTPUT_BYTES_MAX;
+use crate::testing::{call, call_under, key};
 
 fn page(html: &str, format: Format) -> String {
     let url = Url::parse("https://example.com/docs/page").unwrap();
@@ -231,4 +232,24 @@ fn a_long_page_is_cut_and_kept_whole() {
     assert_eq!(std::fs::read_to_string(kept.path()).unwrap(), body);
     let got = get(fetch(open()).unwrap(), json!({ "url": url, "offset": 4001 })).unwrap().to_text();
     assert!(got.ends_with("line 5000\n"), "{got}");
+}
+
+#[tokio::test]
+async fn what_is_kept_and_where_it_is_cut_holds_no_part_of_a_secret() {
+    const SECRET: &str = "swordfish-swordfish-swordfish";
+    // The lines before it fill what is shown, so that the cut is within the secret.
+    let body = format!("{}{SECRET}\n{}", "x".repeat(OUTPUT_BYTES_MAX), "line\n".repeat(5000));
+    let url = format!("http://{}/", server(vec![answer("200 OK", "", &body)]));
+    let dir = tempfile::tempdir().unwrap();
+    let spill = Arc::new(FileSpill::new(dir.path(), "artifacts"));
+    let redactor = provost_redact::Redactor::new();
+    redactor.learn(&provost_core::Secret::from(SECRET)).unwrap();
+    let oversight = Oversight { redact: Some(Arc::new(redactor)), ..Oversight::default() };
+    let guard = Guard::default().with_oversight(oversight);
+    let tool = Arc::new(fetch_keeping(open(), spill).unwrap()) as Arc<dyn Tool>;
+    let shown = call_under(&guard, &tool, json!({ "url": url }), &key(1)).await.unwrap().to_text();
+    let kept = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap();
+    let kept = std::fs::read_to_string(kept.path()).unwrap();
+    assert!(kept.contains("[REDACTED]") && kept.ends_with("line\n"));
+    assert!(!kept.contains("sword") && !shown.contains("sword"));
 }
