@@ -35,7 +35,7 @@ pub(crate) enum ToolNetwork {
     /// On the public internet, over TLS
     #[default]
     Public,
-    /// Also in the private network, and without TLS
+    /// Also without TLS, and in the private network those that declare `allow_private`
     Private,
     /// Also on this machine
     Local,
@@ -43,14 +43,16 @@ pub(crate) enum ToolNetwork {
 
 impl ToolNetwork {
     /// What counts for a tool that wants to be in the private network, or does not.
-    pub(crate) fn for_tool(self, _allow_private: bool) -> NetPolicy {
-        self.policy()
+    pub(crate) fn for_tool(self, allow_private: bool) -> NetPolicy {
+        let policy = self.policy();
+        let private = policy.allow_private || (allow_private && self != Self::Public);
+        NetPolicy { allow_private: private, ..policy }
     }
 
     fn policy(self) -> NetPolicy {
         match self {
             Self::Public => NetPolicy::default(),
-            Self::Private => NetPolicy { allow_loopback: false, ..NetPolicy::open() },
+            Self::Private => NetPolicy { plain_http: true, ..NetPolicy::default() },
             Self::Local => NetPolicy::open(),
         }
     }
@@ -140,9 +142,11 @@ impl Toolroom {
         };
         let options = WorkshopOptions {
             network: args.tool_network.policy(),
+            allow_private_tools: args.tool_network != ToolNetwork::Public,
             commands: CommandAllowList::of(args.allow_command.iter().cloned()),
             desk: desk.clone(),
             secrets: secrets(args, &site).await?,
+            redactor: site.redactor.clone(),
             env: Env::system(),
         };
         let workshop = Workshop::open(Arc::clone(&declared), options);

@@ -148,6 +148,11 @@ impl Declared {
         of_namespace(&self.servers, namespace)
     }
 
+    /// An MCP server of a namespace.
+    pub fn server(&self, namespace: &str, name: &str) -> Option<&McpServerResource> {
+        self.servers.get(&key(namespace, name)).map(|at| &at.what)
+    }
+
     /// Every agent.
     pub fn agents(&self) -> impl Iterator<Item = &AgentResource> {
         self.agents.values().map(|at| &at.what)

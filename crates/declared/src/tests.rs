@@ -43,12 +43,15 @@ spec: {tools: [search]}
 ";
 
 fn options(network: NetPolicy) -> WorkshopOptions {
-    let secrets = Secrets::new(Arc::new(ChainResolver::new()), Redactor::new());
+    let redactor = Redactor::new();
+    let secrets = Secrets::new(Arc::new(ChainResolver::new()), redactor.clone());
     WorkshopOptions {
         network,
+        allow_private_tools: false,
         commands: CommandAllowList::default(),
         desk: None,
         secrets,
+        redactor,
         env: Env::system(),
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use provost_core::Env;
 use provost_core::contract::ToolFault;
 use provost_core::resource::{
-    AgentResource, AuthProfile, EVERY_TOOL, McpServerResource, McpTransport,
+    AgentResource, AuthProfile, EVERY_TOOL, McpServerResource, McpTransport, ToolResource,
 };
 use provost_mcp::{McpPool, McpTools};
 use provost_net::{NetClient, NetPolicy};
+use provost_redact::Redactor;
 use provost_runtime::{
     A2aRuntime, CallbackDesk, CommandAllowList, ExternalRuntime, HttpRuntime, McpRuntime, Outbound,
     Program, WebhookOptions, WebhookRuntime,
@@ -26,12 +27,16 @@ use crate::{DeclareError, Declared, Place};
 pub struct WorkshopOptions {
     /// Where tools may be.
     pub network: NetPolicy,
+    /// True if tools and servers that ask for it may be in the private network.
+    pub allow_private_tools: bool,
     /// Which programs may be started.
     pub commands: CommandAllowList,
     /// Where answers that come later are handed in.
     pub desk: Option<CallbackDesk>,
     /// Where secrets are found.
     pub secrets: Secrets,
+    /// What is never shown; the secrets teach it too.
+    pub redactor: Redactor,
     /// Time and chance.
     pub env: Env,
 }
@@ -51,17 +56,25 @@ impl Workshop {
         declared: Arc<Declared>,
         options: WorkshopOptions,
     ) -> Result<Self, DeclareError> {
-        let WorkshopOptions { network, commands, desk, secrets, env } = options;
-        let pool = McpPool::new();
+        let WorkshopOptions {
+            network,
+            allow_private_tools,
+            commands,
+            desk,
+            secrets,
+            redactor,
+            env,
+        } = options;
+        let pool = McpPool::new().redactor(redactor);
         let client = NetClient::new(network);
         let authenticator: Arc<dyn Authenticator> =
             Arc::new(AuthInjector::new(secrets.clone(), client, env.clone()));
         let mut mcp = McpRuntime::new(pool.clone(), commands);
-        let setting = Setting { secrets: &secrets, network };
+        let setting = Setting { secrets: &secrets, network, allow_private_tools };
         for ((namespace, _), At { place, what }) in &declared.servers {
             setting.add(&mut mcp, (namespace, what), place).await?;
         }
-        let outbound = Outbound::new(network);
+        let outbound = Outbound::new(network).allow_private_tools(allow_private_tools);
         let runtimes = runtimes(&outbound, &mcp, desk).map_err(|error| {
             DeclareError::unusable(&Place::default(), "the runtimes".to_owned(), error)
         })?;
@@ -69,7 +82,8 @@ impl Workshop {
         let mut tools = BTreeMap::new();
         for ((namespace, key), At { place, what }) in &declared.tools {
             let named = || format!("tool `{}`", what.name);
-            let tool = GovernedTool::new(what.clone(), namespace.as_str(), host.clone())
+            let resource = with_server(&declared, namespace, what.clone());
+            let tool = GovernedTool::new(resource, namespace.as_str(), host.clone())
                 .map_err(|error| DeclareError::unusable(place, named(), error))?;
             // What this program cannot run is refused when it is called; what nobody could run is refused now.
             if host.runtimes.select(tool.resource()).is_ok() {
@@ -108,7 +122,8 @@ impl Workshop {
 
     /// The tools of an MCP server.
     pub fn server(&self, namespace: &str, name: &str) -> Option<McpTools> {
-        self.mcp.tools(namespace, name)
+        let server = self.declared.server(namespace, name)?;
+        self.mcp.toolset(namespace, &server.name)
     }
 
     /// The declared tools of a declared agent.
@@ -131,6 +146,16 @@ impl Workshop {
     pub async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+/// Names are found without regard to case; the runtime knows a server by the name that it was declared with.
+fn with_server(declared: &Declared, namespace: &str, mut tool: ToolResource) -> ToolResource {
+    if let Some(reference) = &mut tool.mcp
+        && let Some(server) = declared.server(namespace, &reference.server)
+    {
+        reference.server.clone_from(&server.name);
+    }
+    tool
 }
 
 fn runtimes(
@@ -159,6 +184,7 @@ fn runtimes(
 struct Setting<'a> {
     secrets: &'a Secrets,
     network: NetPolicy,
+    allow_private_tools: bool,
 }
 
 impl Setting<'_> {
@@ -209,7 +235,8 @@ impl Setting<'_> {
                     }
                 };
                 let network = NetPolicy {
-                    allow_private: self.network.allow_private && server.allow_private,
+                    allow_private: self.network.allow_private
+                        || (self.allow_private_tools && server.allow_private),
                     ..self.network
                 };
                 mcp.add_address(namespace, &server.name, &server.endpoint, |made| {

@@ -37,9 +37,11 @@ impl Governed {
         };
         let options = WorkshopOptions {
             network: NetPolicy::open(),
+            allow_private_tools: true,
             commands: CommandAllowList::default(),
             desk: None,
             secrets: Secrets::new(Arc::new(EnvResolver::reading(secret)), redactor.clone()),
+            redactor: redactor.clone(),
             env: Env::system(),
         };
         let workshop = Workshop::open(Arc::clone(&declared), options).await;

@@ -89,8 +89,9 @@ impl McpRuntime {
     }
 
     /// The tools of a server, for agents that get all of them.
-    pub fn tools(&self, namespace: &str, name: &str) -> Option<McpTools> {
-        self.servers.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    pub fn toolset(&self, namespace: &str, name: &str) -> Option<McpTools> {
+        let known = self.servers.get(&(namespace.to_owned(), name.to_owned()));
+        known.map(|known| known.tools.clone())
     }
 
     fn named(tool: &ToolResource) -> Result<McpRef, ToolFault> {
