@@ -185,6 +185,23 @@ mod tests {
     }
 
     #[test]
+    fn every_text_of_a_span_is_redacted() {
+        let redacting = Redacting(Some(Arc::new(|text: &str| text.replace("swordfish", "*"))));
+        let mut texts = vec![
+            KeyValue::new("one", "a swordfish"),
+            KeyValue::new(
+                "many",
+                Value::Array(Array::String(vec!["swordfish".into(), "b".into()])),
+            ),
+            KeyValue::new("number", 3),
+        ];
+        attributes(&mut texts, redacting.0.as_ref().unwrap().as_ref());
+        assert_eq!(texts[0].value, Value::from("a *"));
+        let many = Value::Array(Array::String(vec!["*".into(), "b".into()]));
+        assert_eq!((&texts[1].value, &texts[2].value), (&many, &Value::from(3)));
+    }
+
+    #[test]
     fn a_list_is_a_list_and_other_text_stays() {
         let mut attributes = vec![
             KeyValue::new(gen_ai::RESPONSE_FINISH_REASONS, r#"["stop"]"#),

@@ -20,6 +20,7 @@ mod sessions;
 mod stage;
 mod streams;
 mod tasks;
+mod tools;
 mod viewers;
 mod webhooks;
 mod whole;
