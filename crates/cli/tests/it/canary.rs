@@ -31,13 +31,13 @@ const SHAPES: [&str; 25] = [
     "<angle>",
     "dollar$sign",
     "semi;colon",
-    "comma,comma",
     "tab\there",
+    "comma,comma",
     "space here",
     "umlaut-äöü",
-    "emoji-🦜",
-    "eyJhbGciOiJIUzI1NiJ9.e30.sig",
     "AKIAIOSFODNN7EXAMPLE",
+    "eyJhbGciOiJIUzI1NiJ9.e30.sig",
+    "emoji-🦜",
     "0123456789abcdef0123456789abcdef",
     "UPPER",
     "at@sign.example",
@@ -305,7 +305,10 @@ async fn five_hundred_canaries_are_found_nowhere() {
         .iter()
         .map(|asked| asked.path.trim_start_matches('/').split('?').next().unwrap().to_owned())
         .collect();
-    assert_eq!(called.len(), 500, "every tool was called, with its secret");
+    let all =
+        (0..WAYS).flat_map(|way| (0..SHAPES.len()).map(move |shape| format!("t{way}x{shape}")));
+    let missing: Vec<String> = all.filter(|name| !called.contains(name)).collect();
+    assert!(missing.is_empty(), "every tool was called, with its secret: {missing:?}");
     for (at, request) in provider.requests().iter().enumerate() {
         find(&format!("prompt {at}"), &request.body, &marks, &mut found);
     }

@@ -112,7 +112,7 @@ spec: {{type: webhook-callback, endpoint: 'http://{address}/later', effect: pure
 ---
 kind: AgentRole
 metadata: {{name: payer}}
-spec: {{permissions: ['pay:invoke']}}
+spec: {{permissions: ['pay:invoke', 'tool:search:invoke', 'tool:later:invoke']}}
 ---
 kind: ToolPermission
 metadata: {{name: pay}}
@@ -192,9 +192,10 @@ async fn a_declared_tool_is_called_with_its_secret_and_the_model_never_sees_it()
     let ran = house.ask(&["task", "submit", "pears?", "--agent", "clerk", "--wait"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "They grow on trees.\n"), "{ran:?}");
     let seen = house.tools.seen();
+    let told = house.stage.provider.bodies()[1].to_string();
+    assert_eq!(seen.len(), 1, "{told}");
     assert_eq!(seen[0].path, "/search?q=pears");
     assert_eq!(seen[0].header("authorization"), Some("Bearer swordfish-and-chips"));
-    let told = house.stage.provider.bodies()[1].to_string();
     assert!(told.contains("got Bearer [REDACTED]") && !told.contains("swordfish"), "{told}");
     assert!(told.contains("You are a clerk."), "{told}");
     assert_eq!(house.outcomes(), ["search allowed", "search succeeded"]);
