@@ -3,10 +3,12 @@
 //! It moves bytes, keeps time and retries. It knows no vendor's JSON, and nothing it says or prints holds the key.
 
 mod alarm;
+pub(crate) mod answer;
 mod build;
 mod call;
 mod client;
 mod header;
+mod plain;
 pub(crate) mod send;
 
 use std::fmt;
@@ -20,6 +22,7 @@ use tokio::time::Instant;
 
 pub use build::{BuildError, HttpModelBuilder};
 
+use self::plain::Plain;
 use crate::wire::Wire;
 use crate::{ChatModel, ChatRequest, ModelInfo, ModelStream, RetryPolicy};
 
@@ -63,11 +66,18 @@ pub(crate) struct Endpoint {
     info: ModelInfo,
     url: Url,
     key: Option<Secret<String>>,
+    /// All headers of a request.
     headers: HeaderMap,
-    client: reqwest::Client,
+    transport: Transport,
     pub(crate) timeouts: Timeouts,
     pub(crate) retry: RetryPolicy,
     pub(crate) env: Env,
+}
+
+/// How requests go out.
+enum Transport {
+    Client(reqwest::Client),
+    Plain(Plain),
 }
 
 impl HttpModel {

@@ -1,18 +1,17 @@
 //! Embeddings over the one transport: batches, bounds, retries.
 
 use std::fmt;
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http_body::Body as _;
 use provost_core::limits::RESPONSE_BYTES_MAX;
 use provost_core::{Env, Secret, Usage};
-use reqwest::Response;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::wire::{self, OpenAiEmbeddings};
 use super::{EmbedFuture, Embedder, EmbedderInfo, Embeddings, Purpose};
+use crate::http::answer::Body;
 use crate::http::{Endpoint, later, send};
 use crate::{
     BuildError, HttpModel, HttpModelBuilder, ModelError, ModelErrorClass, RetryPolicy, Timeouts,
@@ -190,41 +189,35 @@ impl HttpEmbedder {
 
     async fn ask(&self, body: Bytes, deadline: Option<Instant>) -> Result<Vec<u8>, ModelError> {
         let endpoint = &self.endpoint;
-        let sending = send::send(endpoint, body)?;
+        let sending = send::send(endpoint, body);
         let first_byte = later(Instant::now(), endpoint.timeouts.first_byte);
         let until = deadline.map_or(first_byte, |deadline| deadline.min(first_byte));
-        let response = match timeout_at(until, sending).await {
-            Ok(Ok(response)) => response,
+        let answer = match timeout_at(until, sending).await {
+            Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Err(send::transport_error(endpoint, error)),
             Err(_) if deadline.is_some_and(|deadline| deadline <= until) => {
                 return Err(send::deadline_error());
             }
             Err(_) => return Err(send::first_byte_error(endpoint)),
         };
-        if !response.status().is_success() {
-            return Err(send::refusal(Arc::clone(endpoint), response, deadline).await);
+        if !answer.status.is_success() {
+            return Err(send::refusal(Arc::clone(endpoint), answer, deadline).await);
         }
-        self.read(response, deadline).await
+        self.read(answer.body, deadline).await
     }
 
-    async fn read(
-        &self,
-        response: Response,
-        deadline: Option<Instant>,
-    ) -> Result<Vec<u8>, ModelError> {
+    async fn read(&self, mut body: Body, deadline: Option<Instant>) -> Result<Vec<u8>, ModelError> {
         let endpoint = &self.endpoint;
-        let mut body = reqwest::Body::from(response);
         let mut read = Vec::new();
         loop {
             let idle = later(Instant::now(), endpoint.timeouts.idle);
             let until = deadline.map_or(idle, |deadline| deadline.min(idle));
-            let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
-            let Ok(frame) = timeout_at(until, frame).await else {
+            let Ok(bytes) = timeout_at(until, poll_fn(|cx| body.poll_bytes(cx))).await else {
                 return Err(send::deadline_error());
             };
-            let bytes = match frame {
+            let bytes = match bytes {
                 None => return Ok(read),
-                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Ok(bytes)) => bytes,
                 Some(Err(error)) => return Err(send::transport_error(endpoint, error)),
             };
             if read.len() + bytes.len() > RESPONSE_BYTES_MAX {

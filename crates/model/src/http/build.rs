@@ -7,7 +7,8 @@ use provost_core::{Env, ErrorKind, Secret};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
-use super::{Endpoint, HttpModel, Timeouts, client};
+use super::plain::Plain;
+use super::{Endpoint, HttpModel, Timeouts, Transport, client};
 use crate::wire::Wire;
 use crate::wire::anthropic::{AnthropicMessages, Thinking};
 use crate::wire::openai_chat::OpenAiChat;
@@ -184,26 +185,30 @@ impl<W: Wire> HttpModelBuilder<W> {
         if let (None, Some(variable)) = (&key, self.key_variable) {
             return Err(BuildError::MissingKey { provider: self.info.provider, variable });
         }
-        let mut probe = HeaderMap::new();
+        let mut headers = headers(&self.headers)?;
         let key_text = key.as_ref().map(|key| key.expose().as_str());
-        if self.wire.headers(key_text, &mut probe).is_err() {
+        if self.wire.headers(key_text, &mut headers).is_err() {
             return Err(BuildError::Key);
         }
         let base = base_url(&self.base_url)?;
         let mut url = base.clone();
         let path = self.wire.path(base.path());
         url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
-        let client = match self.client {
-            Some(client) => client,
-            None => client::client(self.timeouts.connect, url.scheme() == "https")?,
+        let connect = self.timeouts.connect;
+        let transport = match self.client {
+            Some(client) => Transport::Client(client),
+            None => match Plain::new(&url, connect, &mut headers) {
+                Some(plain) => Transport::Plain(plain),
+                None => Transport::Client(client::client(connect, url.scheme() == "https")?),
+            },
         };
         Ok(HttpModel::new(Endpoint {
             wire: Box::new(self.wire),
             info: self.info,
             url,
             key,
-            headers: headers(&self.headers)?,
-            client,
+            headers,
+            transport,
             timeouts: self.timeouts,
             retry: self.retry,
             env: self.env,

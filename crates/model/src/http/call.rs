@@ -10,13 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::Stream;
 use futures::future::BoxFuture;
-use http_body::Body as _;
 use provost_core::limits::RESPONSE_BYTES_MAX;
 use tokio::time::{Instant, Sleep};
 
 use super::alarm::Alarm;
-use super::{Endpoint, header, later};
-use crate::http::send::{self, Answering, Opened};
+use super::answer::{Answer, Answering, Body};
+use super::{Endpoint, header, later, send};
 use crate::sse::{SseError, SseParser};
 use crate::wire::{Decoder, Progress};
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent};
@@ -29,6 +28,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
 /// Bytes of the body of one answer. Several times what an answer may hold, because each token comes in a wrapping of JSON;
 /// with it everything is bounded that a decoder keeps until a later event.
 const BODY_BYTES_MAX: usize = 4 * RESPONSE_BYTES_MAX;
+
+/// Bytes that are decoded before what came of them is given out: the first word need not wait for a long page.
+const PIECE_BYTES: usize = 4 * 1024;
 
 /// The stream of one call.
 pub(super) struct Call {
@@ -66,7 +68,9 @@ struct Sending {
 }
 
 struct Reading {
-    body: reqwest::Body,
+    body: Body,
+    /// What came and is not decoded yet.
+    rest: Bytes,
     sse: SseParser,
     decoder: Box<dyn Decoder>,
     request_id: Option<String>,
@@ -109,7 +113,7 @@ impl Call {
             return Err(send::deadline_error());
         }
         let first_byte = later(now, self.endpoint.timeouts.first_byte);
-        let answering = send::send(&self.endpoint, self.body.clone())?;
+        let answering = send::send(&self.endpoint, self.body.clone());
         self.state = State::Sending(Sending { answering, first_byte });
         Ok(())
     }
@@ -120,11 +124,11 @@ impl Call {
             return Poll::Ready(Ok(()));
         };
         match sending.answering.as_mut().poll(cx) {
-            Poll::Ready(Ok(response)) if send::is_refusal(&response) => {
-                let refusal = send::refusal(Arc::clone(&self.endpoint), response, self.deadline);
+            Poll::Ready(Ok(answer)) if send::is_refusal(&answer) => {
+                let refusal = send::refusal(Arc::clone(&self.endpoint), answer, self.deadline);
                 self.state = State::Refused(Box::pin(refusal));
             }
-            Poll::Ready(Ok(response)) => self.opened(response.into()),
+            Poll::Ready(Ok(answer)) => self.opened(answer),
             Poll::Ready(Err(error)) => {
                 return Poll::Ready(Err(send::transport_error(&self.endpoint, error)));
             }
@@ -140,12 +144,13 @@ impl Call {
         Poll::Ready(Ok(()))
     }
 
-    fn opened(&mut self, opened: Opened) {
-        let request_id = header::request_id(&opened.headers);
-        header::metadata(&opened.headers, request_id.as_deref(), &mut self.queue);
+    fn opened(&mut self, answer: Answer) {
+        let request_id = header::request_id(&answer.headers);
+        header::metadata(&answer.headers, request_id.as_deref(), &mut self.queue);
         self.queue.reverse();
         self.state = State::Reading(Box::new(Reading {
-            body: opened.body,
+            body: answer.body,
+            rest: Bytes::new(),
             sse: SseParser::default(),
             decoder: self.endpoint.wire.decoder(),
             request_id,
@@ -161,18 +166,17 @@ impl Call {
         let State::Reading(reading) = &mut self.state else {
             return Poll::Ready(Ok(()));
         };
-        match Pin::new(&mut reading.body).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
+        if !reading.rest.is_empty() {
+            return Poll::Ready(self.decode());
+        }
+        match reading.body.poll_bytes(cx) {
+            Poll::Ready(Some(Ok(bytes))) => {
                 reading.last_byte = Instant::now();
                 if self.deadline.is_some_and(|deadline| reading.last_byte >= deadline) {
                     return Poll::Ready(Err(reading.signed(send::deadline_error())));
                 }
-                let Ok(bytes) = frame.into_data() else {
-                    return Poll::Ready(Ok(()));
-                };
-                let fed = reading.feed(&bytes, &mut self.queue);
-                self.note_new_events();
-                Poll::Ready(fed)
+                reading.rest = bytes;
+                Poll::Ready(self.decode())
             }
             Poll::Ready(Some(Err(error))) => {
                 let error = send::transport_error(&self.endpoint, error);
@@ -192,6 +196,18 @@ impl Call {
                 Poll::Ready(Err(reading.signed(error)))
             }
         }
+    }
+
+    /// Decodes a piece of what came.
+    fn decode(&mut self) -> Result<(), ModelError> {
+        let State::Reading(reading) = &mut self.state else { return Ok(()) };
+        let piece = match reading.rest.len() {
+            0..=PIECE_BYTES => std::mem::take(&mut reading.rest),
+            _ => reading.rest.split_to(PIECE_BYTES),
+        };
+        let fed = reading.feed(&piece, &mut self.queue);
+        self.note_new_events();
+        fed
     }
 
     fn note_new_events(&mut self) {

@@ -1,18 +1,17 @@
 //! One try: the request out, the head of the answer in.
 
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
-use http_body::Body as _;
 use provost_core::limits::ERROR_BODY_BYTES_MAX;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
-use reqwest::{Method, Request, Response};
+use reqwest::{Method, Request};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Endpoint, header};
+use super::answer::{Answer, Answering, Body, Broken};
+use super::{Endpoint, Transport, header};
 use crate::{ModelError, ModelErrorClass};
 
 /// How long the body of an error answer may take.
@@ -21,44 +20,24 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Header values below this are switches rather than secrets, and hiding every `1` would make an error unreadable.
 const SECRET_BYTES_MIN: usize = 6;
 
-/// An answer that began well.
-pub(super) struct Opened {
-    pub(super) headers: HeaderMap,
-    pub(super) body: reqwest::Body,
-}
-
-impl From<Response> for Opened {
-    fn from(mut response: Response) -> Self {
-        let headers = std::mem::take(response.headers_mut());
-        Self { headers, body: reqwest::Body::from(response) }
+/// Sends the request.
+pub(crate) fn send(endpoint: &Endpoint, body: Bytes) -> Answering {
+    let headers = endpoint.headers.clone();
+    match &endpoint.transport {
+        Transport::Plain(plain) => Box::pin(plain.clone().ask(headers, body)),
+        Transport::Client(client) => {
+            let mut request = Request::new(Method::POST, endpoint.url.clone());
+            *request.headers_mut() = headers;
+            *request.body_mut() = Some(reqwest::Body::from(body));
+            let sending = client.execute(request);
+            Box::pin(async { sending.await.map(Answer::from).map_err(Broken::Client) })
+        }
     }
 }
 
-/// The head of an answer that is on its way.
-pub(crate) type Answering = BoxFuture<'static, Result<Response, reqwest::Error>>;
-
-/// Sends the request.
-pub(crate) fn send(endpoint: &Endpoint, body: Bytes) -> Result<Answering, ModelError> {
-    let request = request(endpoint, body)?;
-    Ok(Box::pin(endpoint.client.execute(request)))
-}
-
 /// True for an answer that is none: [`refusal`] says why.
-pub(super) fn is_refusal(response: &Response) -> bool {
-    !response.status().is_success() || is_page(response.headers())
-}
-
-fn request(endpoint: &Endpoint, body: Bytes) -> Result<Request, ModelError> {
-    let mut request = Request::new(Method::POST, endpoint.url.clone());
-    let headers = request.headers_mut();
-    headers.clone_from(&endpoint.headers);
-    let key = endpoint.key.as_ref().map(|key| key.expose().as_str());
-    endpoint.wire.headers(key, headers).map_err(|cause| {
-        let problem = "the key holds characters that no header may hold: check it for line breaks";
-        ModelError::new(ModelErrorClass::Auth, problem).caused_by(cause)
-    })?;
-    *request.body_mut() = Some(reqwest::Body::from(body));
-    Ok(request)
+pub(super) fn is_refusal(answer: &Answer) -> bool {
+    !answer.status.is_success() || is_page(&answer.headers)
 }
 
 /// True for an answer that cannot be a stream: a web page, or JSON from a server that does not stream.
@@ -73,11 +52,10 @@ fn is_page(headers: &HeaderMap) -> bool {
 /// Reads why the provider said no.
 pub(crate) async fn refusal(
     endpoint: Arc<Endpoint>,
-    mut response: Response,
+    answer: Answer,
     deadline: Option<Instant>,
 ) -> ModelError {
-    let status = response.status();
-    let headers = std::mem::take(response.headers_mut());
+    let Answer { status, headers, body } = answer;
     let mut error = if status.is_redirection() {
         let target = headers.get(LOCATION).and_then(|target| target.to_str().ok());
         let target = target.unwrap_or("another address");
@@ -85,7 +63,7 @@ pub(crate) async fn refusal(
             format!("the server redirects to {target}: set the base URL to the final address");
         ModelError::new(ModelErrorClass::InvalidRequest, problem)
     } else {
-        let body = read_bounded(reqwest::Body::from(response), deadline).await;
+        let body = read_bounded(body, deadline).await;
         match status.is_success() && !looks_like_error(&body) {
             true => ModelError::new(
                 ModelErrorClass::Malformed,
@@ -108,15 +86,13 @@ fn looks_like_error(body: &[u8]) -> bool {
 }
 
 /// The beginning of a body; whatever goes wrong, what was read until then is enough.
-async fn read_bounded(mut body: reqwest::Body, deadline: Option<Instant>) -> Vec<u8> {
+async fn read_bounded(mut body: Body, deadline: Option<Instant>) -> Vec<u8> {
     let until = Instant::now() + ERROR_BODY_TIMEOUT;
     let until = deadline.map_or(until, |deadline| deadline.min(until));
     let mut read = Vec::new();
     while read.len() < ERROR_BODY_BYTES_MAX {
-        let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
-        match timeout_at(until, frame).await {
-            Ok(Some(Ok(frame))) => {
-                let bytes = frame.into_data().unwrap_or_default();
+        match timeout_at(until, poll_fn(|cx| body.poll_bytes(cx))).await {
+            Ok(Some(Ok(bytes))) => {
                 let room = ERROR_BODY_BYTES_MAX - read.len();
                 read.extend_from_slice(&bytes[..bytes.len().min(room)]);
             }
@@ -147,7 +123,7 @@ fn secrets_of_header(value: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A connection that could not be made or that broke.
-pub(crate) fn transport_error(endpoint: &Endpoint, error: reqwest::Error) -> ModelError {
+pub(crate) fn transport_error(endpoint: &Endpoint, error: Broken) -> ModelError {
     let host = endpoint.url.host_str().unwrap_or("the server");
     let port = endpoint.url.port_or_known_default().unwrap_or(0);
     let error = error.without_url();

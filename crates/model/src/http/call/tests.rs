@@ -1,5 +1,6 @@
 use futures::StreamExt;
 use futures::stream;
+use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
 use super::*;
@@ -15,7 +16,8 @@ fn opened(timeouts: Timeouts, body: reqwest::Body) -> Call {
         .unwrap();
     let mut call = Call::new(Arc::clone(&model.endpoint), ChatRequest::default());
     call.start().unwrap();
-    call.opened(Opened { headers: HeaderMap::new(), body });
+    let (status, headers) = (StatusCode::OK, HeaderMap::new());
+    call.opened(Answer { status, headers, body: Body::Client(body) });
     call
 }
 
@@ -62,4 +64,19 @@ async fn a_body_without_end_is_refused() {
     let error = reading.feed(b"\n", &mut out).unwrap_err();
     assert_eq!(error.class, ModelErrorClass::Malformed);
     assert!(error.message.contains(&BODY_BYTES_MAX.to_string()), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_long_page_is_given_out_piece_by_piece() {
+    let said = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n";
+    let words = 10 * PIECE_BYTES / said.len();
+    let page = said.repeat(words) + "data: [DONE]\n\n";
+    let body = reqwest::Body::from(page);
+    let mut call = opened(Timeouts::default(), body);
+    assert_eq!(call.next().await.unwrap().unwrap(), ModelEvent::Text("x".to_owned()));
+    assert!(call.queue.len() < words / 5, "{} of {words}", call.queue.len());
+    let rest: Vec<_> = call.map(Result::unwrap).collect().await;
+    let texts = rest.iter().filter(|event| matches!(event, ModelEvent::Text(_))).count();
+    assert_eq!(texts, words - 1);
+    assert!(matches!(rest.last(), Some(ModelEvent::Stop(_))));
 }
