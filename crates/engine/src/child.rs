@@ -40,7 +40,7 @@ use crate::team;
 pub struct ChildLimits {
     /// Children of children: 1 lets only runs that nobody spawned have children.
     pub depth: u64,
-    /// Children of one session that have not ended.
+    /// Tasks of one session that it has started with `spawn_task` and that have not ended.
     pub active: u64,
 }
 
@@ -91,7 +91,11 @@ struct Terms {
 
 impl Terms {
     fn of(run: &RunRow) -> Result<Self, EngineError> {
-        Ok(match &run.spawn {
+        Self::read(run.spawn.as_deref())
+    }
+
+    fn read(kept: Option<&str>) -> Result<Self, EngineError> {
+        Ok(match kept {
             Some(terms) => serde_json::from_str(terms)?,
             None => Self::default(),
         })

@@ -156,7 +156,12 @@ impl Spawning {
             let problem = format!("{} levels below the first run are allowed", self.limits.depth);
             return Err(WorkError::invalid("depth", problem, "do it yourself").into());
         }
-        let active = run::active_children(tx, &parent.namespace, &parent.session_id)?;
+        let at_work = run::terms_of_active_children(tx, &parent.namespace, &parent.session_id)?;
+        let mut active = 0;
+        for terms in at_work {
+            // Sub-agents, fan-outs and teams have limits of their own, and what they start is none of this tool's.
+            active += u64::from(Terms::read(terms.as_deref())?.birth.is_none());
+        }
         if active >= self.limits.active {
             let cap = usize::try_from(self.limits.active).unwrap_or(usize::MAX);
             return Err(WorkError::Full { what: "the number of children at work", cap }.into());

@@ -16,6 +16,7 @@ mod budgets;
 mod cancel;
 mod children;
 mod children_killed;
+mod children_one_slot;
 mod children_parked;
 mod classes;
 mod clocks;

@@ -209,14 +209,14 @@ pub fn is_known(tx: &mut Tx<'_>, id: RunId) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM run WHERE id = ?1", params![id])
 }
 
-/// How many runs that the runs of a session have started have not ended.
-pub fn active_children(
+/// On what terms the runs were started that runs of a session have started and that have not ended.
+pub fn terms_of_active_children(
     tx: &mut Tx<'_>,
     namespace: &str,
     session_id: &str,
-) -> Result<u64, StoreError> {
-    tx.one(
-        "SELECT count(*) FROM task t JOIN run p ON p.task_id = t.id JOIN run c ON c.parent_run_id = p.id
+) -> Result<Vec<Option<String>>, StoreError> {
+    tx.all(
+        "SELECT c.spawn FROM task t JOIN run p ON p.task_id = t.id JOIN run c ON c.parent_run_id = p.id
           WHERE t.namespace = ?1 AND t.session_id = ?2 AND c.phase <> 'done'",
         params![namespace, session_id],
     )

@@ -1,0 +1,121 @@
+//! One worker with one place: whoever waits for children gives it up, or they could never begin.
+
+use std::sync::Arc;
+
+use provost_agent::{Agent, Delegate, FanOut};
+use provost_core::Env;
+use provost_core::work::ClassKey;
+use provost_engine::{AgentProfile, ChildLimits, EngineOptions, Lease, child_tools};
+use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
+use provost_store::row::run;
+use serde_json::{Value, json};
+
+use crate::children::{first_words, replay_all, results};
+use crate::delegates::{last_words, told};
+use crate::stage::{Stage, options, text};
+
+/// A stage with room for one run, whose agents have every way to start others.
+async fn stage(lead: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static) -> Stage {
+    let lead = Arc::new(lead);
+    let agents = move |_: &AgentProfile, _: &Lease| {
+        let lead = Arc::clone(&lead);
+        let above = ScriptedModel::answering(move |request, _| lead(request));
+        let below =
+            ScriptedModel::answering(|request, _| says(format!("did {}", last_words(request))));
+        let child = Agent::builder("child", below).build().unwrap();
+        let agent = Agent::builder("default", above)
+            .subagent(&child, Delegate::new("Does one thing"))
+            .fan_out(&child, FanOut::new("each", "Does many things").concurrency(3))
+            .tools(child_tools()?);
+        Ok(agent.build().unwrap())
+    };
+    let children = ChildLimits { active: 1, ..ChildLimits::default() };
+    let one = EngineOptions { capacity: 1, children, ..options() };
+    Stage::of(one, Env::system(), agents).await
+}
+
+/// Two leads at once come to their end, in a class with one place.
+async fn both_end(stage: &Stage, expected: &str) {
+    let first = stage.say("first", "go").await;
+    let second = stage.say("second", "go").await;
+    let classes = stage.engine.classes(&stage.namespace, "", 9).await.unwrap();
+    let key: ClassKey = classes[0].key.parse().unwrap();
+    stage.engine.set_class_target(&stage.namespace, &key, 1).await.unwrap();
+    let _worker = stage.worker().await;
+    for lead in [first, second] {
+        let ended = stage.wait(lead.run).await;
+        assert_eq!((ended.status.as_str(), text(&ended).as_str()), ("ok", expected), "{ended:?}");
+        let id = lead.run;
+        let children = stage.engine.store().read(move |tx| run::children(tx, id)).await.unwrap();
+        assert!(!children.is_empty() && children.iter().all(|child| child.status == "ok"));
+    }
+    replay_all(stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fan_out_ends_where_one_run_at_a_time_may_work() {
+    let stage = stage(|request| match told(request).as_str() {
+        "" => call("each", json!({"tasks": ["a", "b", "c", "d", "e"]})),
+        told => {
+            let told: Value = serde_json::from_str(told).unwrap();
+            says(format!("{} done", told["completed"]))
+        }
+    });
+    both_end(&stage.await, "5 done").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sub_agents_end_where_one_run_at_a_time_may_work() {
+    let stage = stage(|request| match results(request).len() {
+        0 => calls([("child", json!({"task": "a"})), ("child", json!({"task": "b"}))]),
+        _ => says(results(request).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")),
+    });
+    both_end(&stage.await, "did a, did b").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_background_child_ends_where_one_run_at_a_time_may_work() {
+    let stage = stage(|request| match results(request).len() {
+        0 => call("child", json!({"task": "a", "background": true})),
+        1 => call("get_task_result", json!({"task_id": "task-1", "wait": true})),
+        _ => {
+            let told: Value = serde_json::from_str(&told(request)).unwrap();
+            says(told["result"].as_str().unwrap())
+        }
+    });
+    both_end(&stage.await, "did a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_end_where_one_run_at_a_time_may_work() {
+    let stage = stage(|request| {
+        let results = results(request);
+        match (first_words(request).as_str(), results.len()) {
+            ("go", 0) => call("spawn_task", json!({"message": "a"})),
+            ("go", 1) => call("await_tasks", json!({"runs": [results[0]["run"]]})),
+            ("go", _) => says(results[1]["tasks"][0]["result"].as_str().unwrap()),
+            (other, _) => says(format!("did {other}")),
+        }
+    });
+    both_end(&stage.await, "did a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limit_of_tasks_counts_only_tasks() {
+    let stage = stage(|request| {
+        let results = results(request);
+        match (first_words(request).as_str(), results.len()) {
+            ("go", 0) => call("child", json!({"task": "a", "background": true})),
+            ("go", 1 | 2) => call("spawn_task", json!({"message": "b"})),
+            ("go", _) => says(format!("{}, then {}", results[1]["status"], results[2])),
+            (other, _) => says(format!("did {other}")),
+        }
+    });
+    let stage = stage.await;
+    let _worker = stage.worker().await;
+    // Nobody else can work meanwhile: what it starts is there and has not ended.
+    let ended = stage.wait(stage.say("chat", "go").await.run).await;
+    let said = text(&ended);
+    assert!(said.starts_with("\"accepted\", then "), "{said}");
+    assert!(said.contains("is full, 1 are allowed"), "{said}");
+}
