@@ -349,8 +349,8 @@ impl Driver {
     }
 
     async fn finish(&mut self, interrupt: &mut Interrupt<'_>) -> Result<Outcome, Error> {
-        if Box::pin(self.await_team(interrupt)).await == Err(StopReason::Cancelled) {
-            return self.cancel().await;
+        if let Some(outcome) = Box::pin(self.leave_team(interrupt)).await? {
+            return Ok(outcome);
         }
         self.close_children().await?;
         let mut summary = self.run.summary(self.now());

@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::defined::{Birth, is_held, release_next};
 pub(crate) use self::host::EngineChildren;
 pub(crate) use self::wait::{
-    WAIT_OVER, Waits, for_people, is_wait, settle_waits, wait_is_over, waits_only_for_children,
+    WAIT_OVER, Waits, for_people, is_wait, settle_waits, team_changed, wait_for_team, wait_is_over,
+    waits_only_for_children,
 };
 use crate::cancel;
 use crate::engine::Shared;

@@ -17,10 +17,10 @@ use provost_core::work::{EffectKey, RunStatus};
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::team::{self, TeamRow};
 use provost_store::{Hint, Store, Tx};
-use provost_tool::ToolError;
+use provost_tool::{ToolCx, ToolError};
 use serde_json::{Value, json};
 
-use crate::child::Birth;
+use crate::child::{self, Birth};
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::event;
@@ -78,21 +78,34 @@ pub(crate) async fn membership(
     Ok(book.map(|book| Membership { lead, name, book }))
 }
 
+/// Has come what somebody of a team waits for?
+pub(crate) fn is_so(tx: &mut Tx<'_>, lead: RunId, until: &TeamWait) -> Result<bool, EngineError> {
+    Ok(load(tx, lead)?.is_none_or(|book| match until {
+        TeamWait::Mail(name) => book.waiting(name) > 0 || !book.may_hear(name),
+        TeamWait::AllOver => book.active() == 0,
+    }))
+}
+
+/// The runs of the members of a team that are not over.
+pub(crate) fn at_work(tx: &mut Tx<'_>, lead: RunId) -> Result<Vec<RunId>, EngineError> {
+    Ok(load(tx, lead)?.map(|book| runs_at_work(&book).collect()).unwrap_or_default())
+}
+
+fn runs_at_work(book: &TeamBook) -> impl Iterator<Item = RunId> {
+    book.members().iter().filter(|member| member.is_active()).filter_map(|member| member.run)
+}
+
 impl EngineDesk {
-    fn is_so(book: &TeamBook, until: &TeamWait) -> bool {
-        match until {
-            TeamWait::Mail(name) => book.waiting(name) > 0 || !book.may_hear(name),
-            TeamWait::AllOver => book.active() == 0,
-        }
+    async fn look(&self, until: &TeamWait) -> Result<bool, EngineError> {
+        let (lead, until) = (self.lead, until.clone());
+        self.store.read(move |tx| is_so(tx, lead, &until)).await
     }
 
     async fn until(&self, until: &TeamWait) -> Result<(), EngineError> {
         loop {
             // Listening starts before looking, so a change in between is not missed.
             let changed = self.store.watch(Hint::Events(self.lead));
-            let lead = self.lead;
-            let book = self.store.read(move |tx| load(tx, lead)).await?;
-            if book.is_none_or(|book| Self::is_so(&book, until)) {
+            if self.look(until).await? {
                 return Ok(());
             }
             drop(tokio::time::timeout(POLL, changed.hinted()).await);
@@ -133,6 +146,28 @@ impl TeamDesk for EngineDesk {
         }
         .boxed()
     }
+
+    fn wait_in<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        until: TeamWait,
+        timeout: Duration,
+        _left: Duration,
+    ) -> DeskFuture<'a, bool> {
+        async move {
+            if self.look(&until).await? {
+                return Ok(false);
+            }
+            // The run is parked until then; this call is made again.
+            child::wait_for_team(cx, self.lead, until, timeout).await?;
+            Ok(true)
+        }
+        .boxed()
+    }
+
+    fn suspends(&self) -> bool {
+        true
+    }
 }
 
 fn load(tx: &mut Tx<'_>, lead: RunId) -> Result<Option<TeamBook>, EngineError> {
@@ -158,6 +193,8 @@ fn act(
         return Ok(acted);
     }
     let told = told(book.team(), reply)?;
+    // Without those that are over with this: they wait for nothing any more.
+    let concerned: Vec<RunId> = std::iter::once(lead).chain(runs_at_work(book)).collect();
     let (book, updated) = (serde_json::to_string(book)?, now);
     team::put(tx, &TeamRow { run_id: lead, book, updated })?;
     // The end of a run is the last that its log tells.
@@ -168,6 +205,9 @@ fn act(
         row.update(tx)?;
     } else {
         tx.hint(Hint::Events(lead));
+    }
+    for run in concerned {
+        child::team_changed(tx, run)?;
     }
     Ok(acted)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use provost_core::work::EffectKey;
 use provost_core::{EventKind, Message, Part, Role, StopReason, TeamMessage};
+use provost_tool::ToolError;
 
 use super::Driver;
 use super::interrupt::Interrupt;
@@ -107,24 +108,42 @@ impl Cx {
 }
 
 impl Driver {
-    /// Waits for the members of a lead that has its answer. They are stopped where its time is over or it is cancelled.
-    pub(super) async fn await_team(
+    /// Lets the members of a lead that has its answer come to their end; gives the outcome of a run that does not wait for that.
+    pub(super) async fn leave_team(
         &mut self,
         interrupt: &mut Interrupt<'_>,
-    ) -> Result<(), StopReason> {
-        let Some(seat) = self.cx.seat.clone().filter(Seat::is_lead) else { return Ok(()) };
+    ) -> Result<Option<Outcome>, Error> {
+        match self.await_team(interrupt).await {
+            Err(StopReason::Cancelled) => self.cancel().await.map(Some),
+            Ok(false) => {
+                self.keep_children().await?;
+                self.suspend().map(Some)
+            }
+            Ok(true) | Err(_) => Ok(None),
+        }
+    }
+
+    /// Waits for the members of a lead that has its answer; false, if it is suspended until then. They are stopped where its time
+    /// is over or it is cancelled.
+    async fn await_team(&mut self, interrupt: &mut Interrupt<'_>) -> Result<bool, StopReason> {
+        let Some(seat) = self.cx.seat.clone().filter(Seat::is_lead) else { return Ok(true) };
         let cx = Arc::clone(&self.cx);
         let over = async {
             cx.end_unbegun(&seat).await;
             seat.desk().act(None, TeamAction::LeadDone).await?;
-            seat.desk().wait(TeamWait::AllOver, None).await
+            if !seat.desk().suspends() {
+                return seat.desk().wait(TeamWait::AllOver, None).await.map(|()| true);
+            }
+            let reply = seat.desk().act(None, TeamAction::Members).await?;
+            let TeamReply::Members { members, .. } = reply else { return Ok(true) };
+            Ok(!members.iter().any(Member::is_active))
         };
         let waited = interrupt.unless(self.deadline(), pin!(over)).await?;
-        if let Err(error) = waited {
+        Ok(waited.unwrap_or_else(|error: ToolError| {
             let message = format!("the members could not be waited for: {error}");
             self.cx.queue.emit(EventKind::Warning { message });
-        }
-        Ok(())
+            true
+        }))
     }
 
     /// Keeps the team of a lead that is suspended where it would end with this process: its members come to their end, the rest

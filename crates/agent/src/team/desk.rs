@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::work::EffectKey;
 use provost_core::{Env, RunId};
-use provost_tool::ToolError;
+use provost_tool::{ToolCx, ToolError};
 use tokio::sync::Notify;
 
 use super::action::{TeamAction, TeamError, TeamReply};
@@ -41,6 +41,23 @@ pub trait TeamDesk: Send + Sync + 'static {
 
     /// Waits, at most so long. It may return too early: whoever waits looks, and waits again.
     fn wait(&self, until: TeamWait, timeout: Option<Duration>) -> DeskFuture<'_, ()>;
+
+    /// The same in a call that may wait `_timeout` in all and has this much of it `left`. True, if that was all of it: where the
+    /// run is suspended meanwhile, the call is made again, and only whoever kept it knows how long it has waited.
+    fn wait_in<'a>(
+        &'a self,
+        _cx: &'a ToolCx,
+        until: TeamWait,
+        _timeout: Duration,
+        left: Duration,
+    ) -> DeskFuture<'a, bool> {
+        async move { self.wait(until, Some(left)).await.map(|()| false) }.boxed()
+    }
+
+    /// True if a lead that has its answer is suspended until its members are over, and does not wait for them in its place.
+    fn suspends(&self) -> bool {
+        false
+    }
 
     /// The book as it stands, where it ends with its run and must be kept with it.
     fn snapshot(&self) -> Option<TeamBook> {

@@ -105,6 +105,7 @@ fn wait() -> Result<FnTool, SpecError> {
             seconds => Duration::from_secs(seconds).min(WAIT_MAX),
         };
         let deadline = Instant::now() + timeout;
+        let mut is_over = false;
         loop {
             // Asked before looking: whoever ends writes last.
             let alone = is_alone(&cx, &seat).await?;
@@ -115,11 +116,11 @@ fn wait() -> Result<FnTool, SpecError> {
                 return Ok(format!("{NO_MESSAGES} Nobody is left who could send one."));
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if is_over || left.is_zero() {
                 return Ok(format!("No message came within {} seconds.", timeout.as_secs()));
             }
             let mail = TeamWait::Mail(seat.name().to_owned());
-            seat.desk().wait(mail, Some(left)).await?;
+            is_over = seat.desk().wait_in(&cx, mail, timeout, left).await?;
         }
     })?;
     let tool = tool.with_spec(|spec| spec.effect(EffectClass::Idempotent));

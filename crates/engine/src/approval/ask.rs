@@ -47,7 +47,12 @@ pub(crate) fn park(
             journal::replan_step(tx, run.id, &request.call.id)?;
         }
     }
-    Waits::among(&waits)?.keep(tx, run)?;
+    // A run that is suspended without a question has its answer and waits for its team.
+    let waits = match requests {
+        [] => Waits::for_members(run.id),
+        _ => Waits::among(&waits)?,
+    };
+    waits.keep(tx, run)?;
     wait_for(tx, run, why)?;
     for request in &asked {
         ask(tx, run, request, kind_of(request), asking)?;

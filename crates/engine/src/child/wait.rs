@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use provost_agent::child::WAIT_HINT;
 use provost_agent::run::Feed;
+use provost_agent::team::TeamWait;
 use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::work::{EffectClass, ParkedFor, RunEvent, TaskEvent};
 use provost_core::{
@@ -28,7 +29,7 @@ use crate::error::EngineError;
 use crate::lease::Lease;
 use crate::state::{move_run, move_task, run_state};
 use crate::transactional::Transactional;
-use crate::{approval, queue};
+use crate::{approval, queue, team};
 
 const DESCRIPTION: &str =
     "Waits until tasks that you started with spawn_task have ended, and returns what came of them.";
@@ -69,9 +70,22 @@ struct Wait {
     /// When its time is over, once the run is parked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
+    /// What is waited for instead of the end of runs, if that is something of a team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    team: Option<TeamPart>,
     /// True if the call is made again when it is over; else it gets its result then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     again: bool,
+}
+
+/// Something of a team that is waited for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct TeamPart {
+    /// The run of its lead.
+    lead: RunId,
+    /// Whose messages; none, if it is the end of all members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mail_of: Option<String>,
 }
 
 /// What a parked run waits for.
@@ -113,6 +127,33 @@ pub(super) async fn wait_again(
     cx.confirm_with(WAIT_HINT, Wait { any, timeout_ms, again: true, ..Wait::of(runs) }).await
 }
 
+/// Makes a call wait for something of its team and be made again when it has come; returns at once if that has been.
+pub(crate) async fn wait_for_team(
+    cx: &ToolCx,
+    lead: RunId,
+    until: TeamWait,
+    timeout: Duration,
+) -> Result<(), ToolError> {
+    let timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+    let mail_of = match until {
+        TeamWait::Mail(name) => Some(name),
+        TeamWait::AllOver => None,
+    };
+    let team = Some(TeamPart { lead, mail_of });
+    cx.confirm_with(WAIT_HINT, Wait { team, timeout_ms, again: true, ..Wait::of(Vec::new()) }).await
+}
+
+/// The book of a run's team has changed: what the run waits for may have come.
+pub(crate) fn team_changed(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
+    let Some(mut run) = run::get(tx, id)? else { return Ok(()) };
+    match Waits::of(&run)? {
+        Some(Waits(waits)) if waits.iter().any(|wait| wait.team.is_some()) => {
+            settle_waits(tx, &mut run)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What the model sees.
 fn shown(reports: &[Report]) -> Value {
     json!({ "tasks": reports })
@@ -134,7 +175,8 @@ impl Wait {
     fn of(runs: Vec<RunId>) -> Self {
         let kind = KIND.to_owned();
         let (call, question, timeout_ms, until) = (None, None, None, None);
-        Self { call, question, kind, runs, any: false, timeout_ms, until, again: false }
+        let team = None;
+        Self { call, question, kind, runs, any: false, timeout_ms, until, team, again: false }
     }
 
     /// Is it over? Everything that is waited for must be a child of the run's own session.
@@ -146,6 +188,10 @@ impl Wait {
     }
 
     fn is_over(&self, tx: &mut Tx<'_>) -> Result<bool, EngineError> {
+        if let Some(TeamPart { lead, mail_of }) = &self.team {
+            let until = mail_of.clone().map_or(TeamWait::AllOver, TeamWait::Mail);
+            return team::is_so(tx, *lead, &until);
+        }
         // Each end looks here: of many, those that began last end last, and one that has not ended is enough to know.
         for id in self.runs.iter().rev() {
             // One that was removed long after its end does not come back.
@@ -175,11 +221,22 @@ impl Waits {
         Ok(Self(waits))
     }
 
+    /// That of a lead that has its answer, for its members.
+    pub(crate) fn for_members(lead: RunId) -> Self {
+        let team = Some(TeamPart { lead, mail_of: None });
+        Self(vec![Wait { team, ..Wait::of(Vec::new()) }])
+    }
+
     /// Keeps them with a run that is parked now, and sets the timer of those that have one. The caller stores the row.
     pub(crate) fn keep(mut self, tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
         let now = tx.now();
         for wait in &mut self.0 {
             wait.until = wait.timeout_ms.map(|millis| now.after(Duration::from_millis(millis)));
+            if let Some(TeamPart { lead, .. }) = &wait.team {
+                // For whoever asks why it waits.
+                wait.runs = team::at_work(tx, *lead)?;
+                wait.runs.retain(|member| *member != run.id);
+            }
         }
         self.store(tx, run)
     }
@@ -246,19 +303,25 @@ fn end_waits(
     let mut left = Vec::new();
     let mut ended = 0;
     for wait in waits {
-        let (Some(call), true) = (&wait.call, is_over(tx, &wait)?) else {
+        if !is_over(tx, &wait)? {
             left.push(wait);
             continue;
-        };
-        let feed = match wait.question.filter(|_| wait.again) {
-            Some(id) => Feed::ApprovalDecided { id, decision: ApprovalDecision::Approve },
-            None => {
+        }
+        let feed = match (&wait.call, wait.question.filter(|_| wait.again)) {
+            // A run that has its answer goes on from there.
+            (None, _) => None,
+            (_, Some(id)) => {
+                Some(Feed::ApprovalDecided { id, decision: ApprovalDecision::Approve })
+            }
+            (Some(call), None) => {
                 let reports = collect(tx, (&run.namespace, &run.session_id), &wait)?;
                 let result = Box::new(ToolResult::text(call, shown(&reports).to_string()));
-                Feed::ToolFinished { result, fault: false, at: tx.now() }
+                Some(Feed::ToolFinished { result, fault: false, at: tx.now() })
             }
         };
-        approval::feed_parked(tx, run, &feed)?;
+        if let Some(feed) = feed {
+            approval::feed_parked(tx, run, &feed)?;
+        }
         ended += 1;
     }
     if ended == 0 {

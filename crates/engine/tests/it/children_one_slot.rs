@@ -1,37 +1,60 @@
 //! One worker with one place: whoever waits for children gives it up, or they could never begin.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use provost_agent::team::Team;
 use provost_agent::{Agent, Delegate, FanOut};
-use provost_core::Env;
 use provost_core::work::ClassKey;
+use provost_core::{Env, RunId};
 use provost_engine::{AgentProfile, ChildLimits, EngineOptions, Lease, child_tools};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
 use provost_store::row::run;
 use serde_json::{Value, json};
 
-use crate::children::{first_words, replay_all, results};
-use crate::delegates::{last_words, told};
+use crate::children::{first_words, replay_all, results, until_phase};
+use crate::delegates::told;
 use crate::stage::{Stage, options, text};
 
 /// A stage with room for one run, whose agents have every way to start others.
 async fn stage(lead: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static) -> Stage {
+    stage_at(Env::system(), lead).await
+}
+
+/// What the agents below do: one that is told to listen says that it does, and waits for a word.
+fn below(request: &ChatRequest) -> Turn {
+    match (first_words(request).as_str(), results(request).len()) {
+        ("listen", 0) => call("send_message", json!({"to": "__lead__", "content": "ready"})),
+        ("listen", 1) => call("wait_for_messages", json!({"timeout": 600})),
+        ("listen", _) => says(contents(request).unwrap_or_else(|| "nobody spoke".to_owned())),
+        (other, _) => says(format!("did {other}")),
+    }
+}
+
+/// What the messages say that were read last.
+fn contents(request: &ChatRequest) -> Option<String> {
+    let messages: Vec<Value> = serde_json::from_str(&told(request)).ok()?;
+    let said = messages.iter().filter_map(|message| message["content"].as_str());
+    Some(said.collect::<Vec<_>>().join(", "))
+}
+
+async fn stage_at(env: Env, lead: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static) -> Stage {
     let lead = Arc::new(lead);
     let agents = move |_: &AgentProfile, _: &Lease| {
         let lead = Arc::clone(&lead);
         let above = ScriptedModel::answering(move |request, _| lead(request));
-        let below =
-            ScriptedModel::answering(|request, _| says(format!("did {}", last_words(request))));
+        let below = ScriptedModel::answering(|request, _| below(request));
         let child = Agent::builder("child", below).build().unwrap();
         let agent = Agent::builder("default", above)
             .subagent(&child, Delegate::new("Does one thing"))
             .fan_out(&child, FanOut::new("each", "Does many things").concurrency(3))
+            .team(Team::new("crew").member(&child, "Does a part"))
             .tools(child_tools()?);
         Ok(agent.build().unwrap())
     };
     let children = ChildLimits { active: 1, ..ChildLimits::default() };
     let one = EngineOptions { capacity: 1, children, ..options() };
-    Stage::of(one, Env::system(), agents).await
+    Stage::of(one, env, agents).await
 }
 
 /// Two leads at once come to their end, in a class with one place.
@@ -98,6 +121,85 @@ async fn tasks_end_where_one_run_at_a_time_may_work() {
         }
     });
     both_end(&stage.await, "did a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_team_ends_where_one_run_at_a_time_may_work() {
+    let stage = stage(|request| match results(request).len() {
+        0 => call("spawn_teammate", json!({"name": "ann", "template": "child", "task": "a"})),
+        1 => call("wait_for_messages", json!({"timeout": 600})),
+        _ => {
+            let told: Value = serde_json::from_str(&told(request)).unwrap();
+            says(told[0]["from"].as_str().unwrap())
+        }
+    });
+    both_end(&stage.await, "ann").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lead_that_ends_before_its_team_lets_it_work() {
+    let stage = stage(|request| match results(request).len() {
+        0 => call("spawn_teammate", json!({"name": "ann", "template": "child", "task": "a"})),
+        _ => says("over"),
+    });
+    both_end(&stage.await, "over").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lead_and_its_member_wait_for_each_other_by_turns() {
+    let stage = stage(|request| match results(request).len() {
+        0 => call("spawn_teammate", json!({"name": "ann", "template": "child", "task": "listen"})),
+        1 | 3 => call("wait_for_messages", json!({"timeout": 600})),
+        2 if contents(request).as_deref() == Some("ready") => {
+            call("send_message", json!({"to": "ann", "content": "hello"}))
+        }
+        _ => says(contents(request).unwrap_or_default()),
+    });
+    let stage = stage.await;
+    let _worker = stage.worker().await;
+    let ended = stage.wait(stage.say("chat", "go").await.run).await;
+    assert!(text(&ended).contains("hello"), "{}", text(&ended));
+    replay_all(&stage).await;
+}
+
+/// Waits until a run is parked for so many milliseconds at most.
+async fn until_waiting(stage: &Stage, id: RunId, timeout_ms: u64) {
+    let looking = async {
+        let mut hints = stage.engine.store().hints();
+        loop {
+            let row = stage.engine.run(&stage.namespace, id).await.unwrap();
+            let waits: Value = serde_json::from_str(row.waits.as_deref().unwrap_or("[]")).unwrap();
+            if row.phase == "parked" && waits[0]["timeout_ms"] == timeout_ms {
+                return;
+            }
+            drop(tokio::time::timeout(Duration::from_millis(50), hints.recv()).await);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), looking).await.expect("it waits")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_messages_ends_when_its_time_is_over_and_the_team_with_its_lead() {
+    let env = Env::simulated(7);
+    let stage = stage_at(env.clone(), |request| match results(request).len() {
+        0 => call("spawn_teammate", json!({"name": "ann", "template": "child", "task": "listen"})),
+        1 => call("wait_for_messages", json!({"timeout": 600})),
+        2 => call("wait_for_messages", json!({"timeout": 60})),
+        _ => says(told(request)),
+    });
+    let stage = stage.await;
+    let _worker = stage.worker().await;
+    let lead = stage.say("chat", "go").await.run;
+    // Woken once, for the first word of its member, and then it waits again: as does the member.
+    until_waiting(&stage, lead, 60_000).await;
+    let member = stage.engine.store().read(move |tx| run::children(tx, lead)).await.unwrap();
+    until_phase(&stage, member[0].id, "parked").await;
+    env.advance(Duration::from_secs(61));
+    let ended = stage.wait(lead).await;
+    assert_eq!(text(&ended), "No message came within 60 seconds.");
+    let member = stage.wait(member[0].id).await;
+    assert_eq!((member.status.as_str(), text(&member).as_str()), ("ok", "nobody spoke"));
+    replay_all(&stage).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
