@@ -15,6 +15,7 @@ mod durable;
 mod engine;
 mod floor;
 mod growth;
+mod guard;
 mod hand;
 mod machine;
 mod many;
@@ -46,7 +47,7 @@ const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] 
   --quick          fewer repetitions: a look, not a verdict
   --strict         exit with 1 if a limit is missed or could not be measured
   --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many,
-                   together, recall, mcp, redact, api
+                   together, recall, mcp, redact, guard, api
   --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
 
 /// How much to measure.
@@ -76,7 +77,7 @@ enum Measure {
     Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 15] = [
+const SECTIONS: [Section; 16] = [
     Section { name: "rounds", measure: Measure::Served(rounds::measure) },
     Section { name: "crowd", measure: Measure::Served(crowd::measure) },
     Section { name: "stream", measure: Measure::Served(stream::measure) },
@@ -91,6 +92,7 @@ const SECTIONS: [Section; 15] = [
     Section { name: "recall", measure: Measure::Stored(recall::measure) },
     Section { name: "mcp", measure: Measure::Alone(mcp::measure) },
     Section { name: "redact", measure: Measure::Alone(redact::measure) },
+    Section { name: "guard", measure: Measure::Alone(guard::measure) },
     Section { name: "api", measure: Measure::Stored(api::measure) },
 ];
 

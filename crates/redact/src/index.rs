@@ -21,6 +21,10 @@ const FILTER_BITS_LOG2_MIN: u32 = 15;
 const FILTER_BITS_LOG2_MAX: u32 = 21;
 /// How far into a form its four bytes may be.
 const OFFSET_MAX: usize = BACK_MAX - 1;
+/// All bits of a byte count.
+const EXACT: u8 = 0xff;
+/// All but the one in which a small letter differs from a capital.
+const ANY_CASE: u8 = 0xdf;
 /// Marks the end of a list, and a slot that nobody uses.
 const NONE: u32 = u32::MAX;
 
@@ -79,10 +83,10 @@ impl Index {
         };
         index.resize(1 << (FILTER_BITS_LOG2_MIN - BITS_PER_KEY_LOG2 - 1));
         for (number, shape) in (0u8..).zip(SHAPES) {
-            index.add_prefix(shape.prefix.as_bytes(), Anchor::Shape(number));
+            index.add_prefix(shape.prefix.as_bytes(), Anchor::Shape(number), EXACT);
         }
         for (number, label) in (0u8..).zip(LABELS) {
-            index.add_prefix(label.word.as_bytes(), Anchor::Label(number));
+            index.add_prefix(label.word.as_bytes(), Anchor::Label(number), ANY_CASE);
         }
         index
     }
@@ -112,19 +116,20 @@ impl Index {
     pub(crate) fn next(&self, bytes: &[u8], from: usize) -> Option<(usize, u32)> {
         let rest = bytes.get(from..)?;
         let mut at = 0;
-        // Four places at once: their keys overlap in eight bytes, and mostly none of them passes.
+        // Four places at once: their keys overlap in eight bytes, and mostly none of them passes. It is written out, because
+        // what maps over an array is not put in line by every way to compile this.
         while let Some(eight) = rest[at..].first_chunk::<8>() {
             let folded = u64::from_le_bytes(*eight) | 0x2020_2020_2020_2020;
-            let keys = [0, 8, 16, 24].map(|shift| (folded >> shift) as u32);
-            let bits = keys.map(|key| self.bit(key));
-            if bits[0] | bits[1] | bits[2] | bits[3] != 0 {
-                for (place, (key, bit)) in keys.into_iter().zip(bits).enumerate() {
-                    if bit != 0
-                        && let Some(slot) = self.slot(key)
-                    {
-                        return Some((from + at + place, slot.first));
-                    }
+            let mut passed = self.bit(folded as u32)
+                | self.bit((folded >> 8) as u32) << 1
+                | self.bit((folded >> 16) as u32) << 2
+                | self.bit((folded >> 24) as u32) << 3;
+            while passed != 0 {
+                let place = passed.trailing_zeros() as usize;
+                if let Some(slot) = self.slot((folded >> (8 * place)) as u32) {
+                    return Some((from + at + place, slot.first));
                 }
+                passed &= passed - 1;
             }
             at += 4;
         }
@@ -185,10 +190,16 @@ impl Index {
         }
     }
 
-    /// Adds an anchor under the first four bytes of a prefix; one of three bytes under all that may follow it.
-    fn add_prefix(&mut self, prefix: &[u8], anchor: Anchor) {
-        if let Some(window) = prefix.first_chunk::<4>() {
-            return self.add(fold(*window), anchor, (0, 0));
+    /// Adds an anchor under the first four bytes of a prefix; one of three bytes under all that may follow it. `bits` are those
+    /// of each further byte that count.
+    fn add_prefix(&mut self, prefix: &[u8], anchor: Anchor, bits: u8) {
+        if let Some((window, rest)) = prefix.split_first_chunk::<4>() {
+            let (mut tail, mut mask) = ([0; 4], [0; 4]);
+            for (place, byte) in rest.iter().take(4).enumerate() {
+                (tail[place], mask[place]) = (*byte, bits);
+            }
+            let tail = (u32::from_le_bytes(tail), u32::from_le_bytes(mask));
+            return self.add(fold(*window), anchor, tail);
         }
         if let [one, two, three] = *prefix {
             let mut keys: Vec<u32> =

@@ -215,14 +215,9 @@ impl Label {
         }
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let back = (1..=BACK_MAX).take_while(|back| peek.back(*back).is_some_and(is_name)).count();
-        let name: Vec<u8> = (1..=back).rev().filter_map(|back| peek.back(back)).collect();
-        let lower = name.to_ascii_lowercase();
-        let stem = lower
-            .trim_ascii_end()
-            .strip_suffix(b"_")
-            .or(lower.strip_suffix(b"-"))
-            .unwrap_or(&lower);
-        if self.strength == Weak && HARMLESS.iter().any(|word| stem.ends_with(word.as_bytes())) {
+        let name = peek.behind(back);
+        let stem = name.strip_suffix(b"_").or(name.strip_suffix(b"-")).unwrap_or(name);
+        if self.strength == Weak && HARMLESS.iter().any(|word| ends_with_word(stem, word)) {
             return Ok(None);
         }
         let before = peek.back(back + 1);
@@ -233,6 +228,12 @@ impl Label {
             is_tag: matches!(before, Some(b'<')),
         }))
     }
+}
+
+/// Whether a name ends with a word in lower case, whatever the case of its own letters.
+fn ends_with_word(name: &[u8], word: &str) -> bool {
+    let start = name.len().checked_sub(word.len());
+    start.is_some_and(|start| name[start..].eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// What stands between the label and its value, and where the value starts.

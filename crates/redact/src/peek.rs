@@ -46,6 +46,12 @@ impl<'a> Peek<'a> {
         self.bytes.get(self.place.checked_sub(back)?).copied()
     }
 
+    /// So many bytes right before the place, as far as there are so many within sight.
+    pub(crate) fn behind(&self, len: usize) -> &'a [u8] {
+        let place = self.place.min(self.bytes.len());
+        &self.bytes[place.saturating_sub(len.min(BACK_MAX))..place]
+    }
+
     /// True if these very bytes are so far ahead. It does not ask for more than it takes to see that they are not.
     pub(crate) fn has(&self, ahead: usize, wanted: &[u8]) -> Result<bool, Short> {
         let start = (self.place + ahead).min(self.bytes.len());
@@ -62,13 +68,15 @@ impl<'a> Peek<'a> {
 
     /// Like [`Peek::has`] for ASCII, whatever the case of its letters. `wanted` is in lower case.
     pub(crate) fn has_word(&self, ahead: usize, wanted: &[u8]) -> Result<bool, Short> {
-        for (place, byte) in wanted.iter().enumerate() {
-            match self.at(ahead + place)? {
-                Some(there) if there.eq_ignore_ascii_case(byte) => {}
-                _ => return Ok(false),
-            }
+        let there = self.slice(ahead, wanted.len());
+        if !there.eq_ignore_ascii_case(&wanted[..there.len()]) {
+            return Ok(false);
         }
-        Ok(true)
+        match there.len() == wanted.len() {
+            true => Ok(true),
+            false if self.is_end => Ok(false),
+            false => Err(Short),
+        }
     }
 
     /// How many bytes of a sort follow, up to a bound.

@@ -1,5 +1,6 @@
 //! Where records of what happened go: durable by default, behind a bounded queue where the caller shall not wait.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,8 +9,6 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
-
-use crate::guard::Aborting;
 
 /// How long a sink may take for one record. A call waits for its record, and for no longer than this.
 pub const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,18 +26,18 @@ pub trait Sink<E>: Send + Sync + 'static {
 
 /// Has a record kept, by a sink that may hang or panic: whoever waits gets an answer all the same.
 ///
-/// The sink works in a task of its own, so that one which blocks its thread does not hold the caller either.
+/// Most sinks are done at once, so nothing is spawned. One that blocks its thread belongs behind a [`Queue`], whose work is
+/// another task's.
 pub(crate) async fn kept<E, S>(sink: &Arc<S>, event: E) -> Result<(), SinkError>
 where
     E: Send + 'static,
     S: Sink<E> + ?Sized,
 {
-    let sink = Arc::clone(sink);
-    let mut task = Aborting(tokio::spawn(async move { sink.record(event).await }));
-    match timeout(RECORD_TIMEOUT, &mut task.0).await {
+    // The sink may panic before it returns a future, so that happens inside as well.
+    let recording = AssertUnwindSafe(async { sink.record(event).await }).catch_unwind();
+    match timeout(RECORD_TIMEOUT, recording).await {
         Ok(Ok(result)) => result,
-        Ok(Err(failure)) if failure.is_panic() => Err(SinkError("the sink panicked".to_owned())),
-        Ok(Err(_)) => Err(SinkError("the sink was stopped".to_owned())),
+        Ok(Err(_panic)) => Err(SinkError("the sink panicked".to_owned())),
         Err(_) => {
             let seconds = RECORD_TIMEOUT.as_secs();
             Err(SinkError(format!("the sink did not keep the record within {seconds} s")))

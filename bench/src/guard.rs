@@ -1,0 +1,171 @@
+//! What the guarded path costs: a call without journal and network, a decision of the policy, an HTTP tool beside its raw client
+//! and a gRPC tool beside raw `tonic`.
+
+mod grpc;
+mod http;
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use provost_core::policy::{Governance, GovernanceParts, Subject, ToolFacts};
+use provost_core::resource::{
+    AgentRole, OperationClass, OperationRule, OperationVerdict, ToolPermission,
+};
+use provost_core::work::EffectKey;
+use provost_core::{ApprovalDecision, Env, Secret, ToolCall};
+use provost_redact::Redactor;
+use provost_tool::{
+    Confirm, Deps, EffectClass, FnTool, Guard, Oversight, Sink, SinkError, State, Tool, ToolCx,
+    ToolCxParts, ToolError, ToolOutput, ToolSpec, Verdict,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::measure::{local_runtime, time_each};
+use crate::table::{Table, Unit};
+use crate::{Plan, Result};
+
+/// Rules about tools.
+const PERMISSIONS: usize = 1000;
+/// Roles, all of which the agent has.
+const ROLES: usize = 100;
+/// Secrets that redaction knows.
+const SECRETS: usize = 1000;
+/// What a guarded call may take.
+const CALL_SECONDS_MAX: f64 = 20e-6;
+/// What a decision may take.
+const DECISION_SECONDS_MAX: f64 = 10e-6;
+
+/// Measures all of it, one after the other.
+pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
+    let (batches, uses) = (plan.pick(15, 5), plan.pick(2000, 300));
+    let governance = Arc::new(governance()?);
+    let facts = ToolFacts::new("tool-500", &[OperationClass::Write]);
+    let decision = time_each(batches, uses, || {
+        black_box(governance.decide(black_box(&facts), "invoke"));
+        Ok(())
+    })?;
+    let what = "a policy decision, 1000 permissions, 100 roles";
+    table.at_most(what, Unit::Time, decision, DECISION_SECONDS_MAX);
+
+    let runtime = local_runtime()?;
+    let (bare, governed) = (Guard::default(), overseen()?.governed(governance));
+    let tool = echo()?;
+    let rows =
+        [("a guarded call", bare), ("a guarded call with policy, redaction and records", governed)];
+    for (what, guard) in rows {
+        let took = time_each(batches, uses, || runtime.block_on(call(&guard, &tool)))?;
+        table.at_most(what, Unit::Time, took, CALL_SECONDS_MAX);
+    }
+    http::measure(plan, table)?;
+    grpc::measure(plan, table)
+}
+
+/// What governs: the agent has every role, and each tool needs a permission of one of them.
+fn governance() -> Result<Governance> {
+    let mut parts = GovernanceParts::new("1", Subject::new("default", "bench"));
+    for number in 0..ROLES {
+        let grants = (0..PERMISSIONS / ROLES).map(|grant| format!("tool:{number}:{grant}"));
+        parts.roles.push(AgentRole::new("default", format!("role-{number}"), grants));
+        parts.subject.roles.push(format!("role-{number}"));
+    }
+    for number in 0..PERMISSIONS {
+        let needed = format!("tool:{}:{}", number % ROLES, number / ROLES);
+        let allow = OperationRule {
+            operation_class: OperationClass::Write.into(),
+            verdict: OperationVerdict::Allow,
+        };
+        let tool = if number == 0 { "echo".to_owned() } else { format!("tool-{number}") };
+        parts.permissions.push(ToolPermission {
+            required_permissions: vec![needed],
+            operation_rules: vec![allow],
+            ..ToolPermission::new("default", format!("rule-{number}"), tool)
+        });
+    }
+    Ok(Governance::compile(parts)?)
+}
+
+/// With everything around a call but a journal: secrets that are looked for, and records that nobody keeps.
+fn overseen() -> Result<Guard> {
+    let redactor = Redactor::new();
+    for number in 0..SECRETS {
+        redactor.learn(&Secret::new(format!("a-secret-of-this-machine-{number:04}")))?;
+    }
+    Ok(Guard::default().with_oversight(Oversight {
+        redact: Some(Arc::new(redactor)),
+        audit: Some(Arc::new(Nowhere)),
+        meter: Some(Arc::new(Nowhere)),
+        ..Oversight::default()
+    }))
+}
+
+fn echo() -> Result<Arc<dyn Tool>> {
+    let schema = json!({
+        "type": "object",
+        "properties": { "words": { "type": "string" }, "times": { "type": "integer" } },
+        "required": ["words"],
+    });
+    let spec = ToolSpec::new("echo", "Repeats", schema)?.effect(EffectClass::Idempotent);
+    Ok(Arc::new(FnTool::new(spec, |permit, _cx| {
+        let words = permit.arguments()["words"].as_str().unwrap_or_default().to_owned();
+        std::future::ready(Ok(ToolOutput::text(words))).boxed()
+    })))
+}
+
+/// A call as a run makes it: looked at, permitted, run.
+async fn call(guard: &Guard, tool: &Arc<dyn Tool>) -> Result<()> {
+    let arguments = json!({ "words": "so it goes, as it always did", "times": 3 });
+    let asked = ToolCall::new("call_1", tool.spec().name(), &arguments);
+    let Verdict::Allow(permit) = guard.admit(tool, &asked, false).await else {
+        return Err("the guard does not let it through".into());
+    };
+    let ran = guard.run(permit, context(&asked)).await;
+    black_box(ran.map_err(|error| error.to_string())?);
+    Ok(())
+}
+
+fn context(call: &ToolCall) -> ToolCx {
+    let run_id = Env::system().id();
+    ToolCx::new(ToolCxParts {
+        run_id,
+        agent: "bench".into(),
+        depth: 0,
+        depth_max: None,
+        call_id: call.id.clone(),
+        tool: call.name.clone(),
+        effect_key: EffectKey::new(run_id, 1, 0),
+        retries_left: 0,
+        cancel: CancellationToken::new(),
+        deps: Deps::default(),
+        state: State::default(),
+        outside: Arc::new(Nobody),
+    })
+}
+
+/// Keeps nothing, at once.
+struct Nowhere;
+
+impl<E: Send + 'static> Sink<E> for Nowhere {
+    fn record(&self, event: E) -> BoxFuture<'_, Result<(), SinkError>> {
+        black_box(event);
+        std::future::ready(Ok(())).boxed()
+    }
+}
+
+/// Nobody watches.
+struct Nobody;
+
+impl Confirm for Nobody {
+    fn confirm<'a>(
+        &'a self,
+        _cx: &'a ToolCx,
+        _hint: String,
+        _payload: Option<Value>,
+    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
+        std::future::ready(Ok(ApprovalDecision::Approve)).boxed()
+    }
+
+    fn progress(&self, _cx: &ToolCx, _message: String) {}
+}

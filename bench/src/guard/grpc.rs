@@ -1,0 +1,141 @@
+//! A gRPC tool beside raw `tonic`: the same server, the same messages, wave by wave by turns.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use futures::future::{BoxFuture, try_join_all};
+use http::uri::PathAndQuery;
+use provost_core::contract::{ToolRequest, ToolResponse};
+use provost_core::resource::ToolType;
+use provost_net::NetPolicy;
+use provost_runtime::grpc::{EXECUTE_PATH, ExecuteRequest, ExecuteResponse, ProtobufCodec};
+use provost_runtime::{GrpcRuntime, Outbound};
+use provost_tool::{Guard, Tool};
+use tonic::body::Body;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Response, Status};
+
+use super::call;
+use super::http::declared;
+use crate::measure::Pairs;
+use crate::table::{Table, Unit};
+use crate::{Plan, Result};
+
+/// Calls in flight at once.
+const LANES: usize = 32;
+/// Calls of one lane in one wave.
+const CALLS: usize = 50;
+/// How much of what raw `tonic` does.
+const RATIO_MIN: f64 = 0.8;
+
+pub(super) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
+    let address = serve()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let pairs = runtime.block_on(both(address, plan.pick(20, 4)))?;
+    table.ratio_at_least("gRPC calls, 32 in flight", Unit::PerSecond, &pairs, RATIO_MIN);
+    Ok(())
+}
+
+async fn both(address: SocketAddr, waves: usize) -> Result<Pairs> {
+    let outbound = Outbound::new(NetPolicy::open());
+    let tool = declared(address, ToolType::Grpc, Arc::new(GrpcRuntime::new(outbound)))?;
+    let channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
+    let mut pairs = Pairs::default();
+    for wave in 0..=waves {
+        let raw = rate(|| raw_lane(channel.clone())).await?;
+        let ours = rate(|| our_lane(Arc::clone(&tool))).await?;
+        // The first one connects.
+        if wave > 0 {
+            pairs.push(ours, raw);
+        }
+    }
+    Ok(pairs)
+}
+
+/// Calls per second of all lanes together.
+async fn rate<F>(lane: impl Fn() -> F) -> Result<f64>
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    let started = Instant::now();
+    let lanes = (0..LANES).map(|_| tokio::spawn(lane()));
+    for ended in try_join_all(lanes).await? {
+        ended?;
+    }
+    Ok((LANES * CALLS) as f64 / started.elapsed().as_secs_f64())
+}
+
+async fn raw_lane(channel: Channel) -> Result<()> {
+    let mut client = tonic::client::Grpc::new(channel);
+    for _ in 0..CALLS {
+        let mut message = ExecuteRequest::from(ToolRequest::default());
+        message.request_id = "req-1".to_owned();
+        message.input_raw = r#"{"times":3,"words":"so it goes, as it always did"}"#.to_owned();
+        let codec = ProtobufCodec::<ExecuteRequest, ExecuteResponse>::default();
+        client.ready().await?;
+        let path = PathAndQuery::from_static(EXECUTE_PATH);
+        client.unary(Request::new(message), path, codec).await?;
+    }
+    Ok(())
+}
+
+async fn our_lane(tool: Arc<dyn Tool>) -> Result<()> {
+    let guard = Guard::default();
+    for _ in 0..CALLS {
+        call(&guard, &tool).await?;
+    }
+    Ok(())
+}
+
+/// A server on a thread of its own that is done with everything at once.
+fn serve() -> Result<SocketAddr> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    std::thread::spawn(move || -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let incoming = futures::stream::unfold(listener, |listener| async move {
+                let accepted = listener.accept().await.map(|(stream, _)| {
+                    // The raw side and ours are answered alike; without this neither is answered at once.
+                    stream.set_nodelay(true).ok();
+                    stream
+                });
+                Some((accepted, listener))
+            });
+            let server = tonic::transport::Server::builder();
+            Ok(server.serve_with_incoming(Service, Box::pin(incoming)).await?)
+        })
+    });
+    Ok(address)
+}
+
+/// The method, whatever is asked.
+#[derive(Clone)]
+struct Service;
+
+impl tower::Service<http::Request<Body>> for Service {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        Box::pin(async move {
+            let codec = ProtobufCodec::<ExecuteResponse, ExecuteRequest>::default();
+            let method = tower::service_fn(|request: Request<ExecuteRequest>| async move {
+                let request = ToolRequest::from(request.into_inner());
+                let response = ToolResponse::of(&request, Ok("done".to_owned()), 0);
+                Ok::<_, Status>(Response::new(ExecuteResponse::from(response)))
+            });
+            Ok(tonic::server::Grpc::new(codec).unary(method, request).await)
+        })
+    }
+}
