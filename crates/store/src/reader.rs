@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use crate::counters::Counters;
 use crate::job::caught;
 use crate::options::{FaultPoint, Faults, StoreOptions, Threads};
+use crate::sql::Afterwards;
 use crate::sqlite::{self, Role, Sqlite};
 use crate::{StoreError, Tx};
 
@@ -69,7 +70,7 @@ impl Readers {
             None => sqlite::connect(&self.options, Role::Reader)?,
         };
         db.begin_read()?;
-        let mut unsent = Vec::new();
+        let mut unsent = Afterwards::default();
         let now = self.options.env.now();
         let answer = caught(|| job(&mut Tx::new(&mut db, now, &mut unsent)));
         // A connection that cannot end its transaction is not used again.

@@ -12,12 +12,22 @@ macro_rules! column {
     };
 }
 
+/// How a column is read: as it is stored, unless something else is said.
+macro_rules! read_column {
+    ($field:ident [$($column:literal)?] []) => {
+        column!($field $($column)?)
+    };
+    ($field:ident [$($column:literal)?] [$read:literal]) => {
+        $read
+    };
+}
+
 /// Defines a table's struct: its columns in order, reading and inserting.
 macro_rules! table {
     (
         $(#[$doc:meta])*
         $name:ident in $table:literal {
-            $( $(#[$field_doc:meta])* $field:ident $(as $column:literal)?: $type:ty, )+
+            $( $(#[$field_doc:meta])* $field:ident $(as $column:literal)? $(read $read:literal)?: $type:ty, )+
         }
     ) => {
         $(#[$doc])*
@@ -31,10 +41,11 @@ macro_rules! table {
             pub(crate) const COLUMNS: &'static [&'static str] =
                 &[$( column!($field $($column)?) ),+];
 
-            /// The columns as SQL.
+            /// The columns as SQL that reads them.
             pub(crate) fn columns() -> &'static str {
-                static COLUMNS: std::sync::LazyLock<String> =
-                    std::sync::LazyLock::new(|| $name::COLUMNS.join(", "));
+                static COLUMNS: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+                    [$( read_column!($field [$($column)?] [$($read)?]) ),+].join(", ")
+                });
                 &COLUMNS
             }
 
@@ -112,6 +123,7 @@ pub mod held;
 pub mod idem;
 pub mod input;
 pub mod journal;
+pub mod left;
 pub mod log;
 pub mod message;
 pub mod meta;

@@ -24,16 +24,27 @@ pub trait Sql {
     ) -> Result<(), StoreError>;
 }
 
+/// What happens once a transaction is committed.
+#[derive(Default)]
+pub(crate) struct Afterwards {
+    pub(crate) hints: Vec<Hint>,
+    pub(crate) calls: Vec<Box<dyn FnOnce() + Send>>,
+}
+
 /// A transaction that is under way.
 pub struct Tx<'a> {
     sql: &'a mut dyn Sql,
     now: Timestamp,
-    hints: &'a mut Vec<Hint>,
+    afterwards: &'a mut Afterwards,
 }
 
 impl<'a> Tx<'a> {
-    pub(crate) fn new(sql: &'a mut dyn Sql, now: Timestamp, hints: &'a mut Vec<Hint>) -> Self {
-        Self { sql, now, hints }
+    pub(crate) fn new(
+        sql: &'a mut dyn Sql,
+        now: Timestamp,
+        afterwards: &'a mut Afterwards,
+    ) -> Self {
+        Self { sql, now, afterwards }
     }
 
     /// The time by the database's clock, the same during the whole transaction.
@@ -45,7 +56,13 @@ impl<'a> Tx<'a> {
 
     /// Sends the hint once the transaction is committed. It may be lost and is never the truth.
     pub fn hint(&mut self, hint: Hint) {
-        self.hints.push(hint);
+        self.afterwards.hints.push(hint);
+    }
+
+    /// Makes the call once the transaction is committed, and never if it is not: for what a job has got for itself, which
+    /// whoever enqueued it may not be there any more to take. It must neither block nor use the store.
+    pub fn after_commit(&mut self, call: impl FnOnce() + Send + 'static) {
+        self.afterwards.calls.push(Box::new(call));
     }
 
     /// Runs a statement and returns how many rows it changed.

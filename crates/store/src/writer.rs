@@ -16,8 +16,9 @@ use crate::hint::Hints;
 use crate::job::{Job, Verdict};
 use crate::options::{FaultPoint, Faults};
 use crate::queue::{Queue, Taken};
+use crate::sql::Afterwards;
 use crate::sqlite::Sqlite;
-use crate::{Hint, StoreError, Tx};
+use crate::{StoreError, Tx};
 
 /// The most jobs in one commit: bounds how long the first of them waits.
 const GROUP_JOBS_MAX: usize = 512;
@@ -40,7 +41,7 @@ pub(crate) struct Writer {
 #[derive(Default)]
 struct Group {
     jobs: Vec<Box<dyn Job>>,
-    hints: Vec<Hint>,
+    afterwards: Afterwards,
     /// A transaction is under way.
     open: bool,
     /// How many jobs the transaction holds changes of.
@@ -51,11 +52,12 @@ struct Group {
     unchanged: Place,
 }
 
-/// A place within a group: so many jobs, hints, and jobs with changes.
+/// A place within a group: so many jobs, hints, calls, and jobs with changes.
 #[derive(Default, Clone, Copy)]
 struct Place {
     jobs: usize,
     hints: usize,
+    calls: usize,
     kept: usize,
 }
 
@@ -69,13 +71,21 @@ enum Applied {
 impl Group {
     /// The place after what is in it now.
     fn place(&self) -> Place {
-        Place { jobs: self.jobs.len(), hints: self.hints.len(), kept: self.kept }
+        let Afterwards { hints, calls } = &self.afterwards;
+        let (jobs, hints, calls) = (self.jobs.len(), hints.len(), calls.len());
+        Place { jobs, hints, calls, kept: self.kept }
+    }
+
+    /// Forgets what was to happen after a place.
+    fn forget(&mut self, place: Place) {
+        self.afterwards.hints.truncate(place.hints);
+        self.afterwards.calls.truncate(place.calls);
     }
 
     /// Takes out the jobs whose changes are gone; they run again, each behind a savepoint.
     fn take_back(&mut self) -> Vec<Box<dyn Job>> {
-        let Place { jobs, hints, kept } = self.unchanged;
-        self.hints.truncate(hints);
+        let Place { jobs, kept, .. } = self.unchanged;
+        self.forget(self.unchanged);
         (self.kept, self.open, self.guarded) = (kept, false, true);
         self.jobs.split_off(jobs)
     }
@@ -167,8 +177,8 @@ impl Writer {
             group.jobs.push(job);
             return Err(error);
         }
-        let (hints_before, changes_before) = (group.hints.len(), self.db.changes());
-        let verdict = job.run(&mut Tx::new(&mut self.db, self.env.now(), &mut group.hints));
+        let (before, changes_before) = (group.place(), self.db.changes());
+        let verdict = job.run(&mut Tx::new(&mut self.db, self.env.now(), &mut group.afterwards));
         group.jobs.push(job);
         if let Some(error) = self.db.lost_transaction() {
             return Err(error);
@@ -181,7 +191,7 @@ impl Writer {
                 }
             }
             Verdict::Discard => {
-                group.hints.truncate(hints_before);
+                group.forget(before);
                 if nested {
                     self.db.rollback_to_savepoint()?;
                 } else if group.kept == 0 {
@@ -200,11 +210,13 @@ impl Writer {
 
     fn finish(&mut self, mut group: Group) {
         let outcome = if group.open { self.commit() } else { Ok(()) };
-        let hints = mem::take(&mut group.hints);
-        let told = outcome.is_ok();
-        group.answer(&self.counters, &outcome);
-        if told {
+        let Afterwards { hints, calls } = mem::take(&mut group.afterwards);
+        if outcome.is_ok() {
+            calls.into_iter().for_each(|call| call());
+            group.answer(&self.counters, &outcome);
             self.hints.send(hints);
+        } else {
+            group.answer(&self.counters, &outcome);
         }
     }
 

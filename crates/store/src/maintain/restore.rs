@@ -11,6 +11,7 @@ use provost_core::Env;
 use super::copy;
 use crate::lock::DatabaseLock;
 use crate::row::meta;
+use crate::sql::Afterwards;
 use crate::sqlite::{self, Identity, SCHEMA_VERSION, Sqlite};
 use crate::{StoreError, StoreOptions, Tx};
 
@@ -87,8 +88,9 @@ fn check_source(source: &mut Sqlite, from: &Path) -> Result<u32, StoreError> {
 fn renew(draft: &Path, env: &Env) -> Result<u64, StoreError> {
     let mut db = sqlite::prepare(&StoreOptions { env: env.clone(), ..StoreOptions::new(draft) })?;
     db.begin_write()?;
-    let renewed = meta::next_generation(&mut Tx::new(&mut db, env.now(), &mut Vec::new()))
-        .and_then(|generation| db.commit().map(|()| generation));
+    let renewed =
+        meta::next_generation(&mut Tx::new(&mut db, env.now(), &mut Afterwards::default()))
+            .and_then(|generation| db.commit().map(|()| generation));
     if renewed.is_err() {
         db.rollback()?;
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::copy;
 use crate::row::meta;
+use crate::sql::Afterwards;
 use crate::sqlite::{self, Role, Sqlite};
 use crate::{Store, StoreError, StoreOptions, Tx, params};
 
@@ -61,7 +62,7 @@ fn size(options: &StoreOptions) -> Result<DatabaseSize, StoreError> {
     let page_bytes = number(&mut db, "PRAGMA page_size")?;
     let free_pages = number(&mut db, "PRAGMA freelist_count")?;
     let schema_version = number(&mut db, "PRAGMA user_version")?;
-    let mut unsent = Vec::new();
+    let mut unsent = Afterwards::default();
     let mut tx = Tx::new(&mut db, options.env.now(), &mut unsent);
     let log = std::fs::metadata(copy::beside(&options.path, "-wal"));
     Ok(DatabaseSize {

@@ -76,11 +76,13 @@ table! {
         interrupt_requested: Option<Timestamp>,
         /// When an operator, or running out of tries, paused it.
         paused: Option<Timestamp>,
-        /// The number of the next event.
-        next_seq: u64,
-        /// The number of the next step.
-        next_step: u64,
-        /// No step before this one is without an outcome.
+        /// The number of the next event. While somebody works on the run, the stored one lags behind.
+        next_seq read "CASE WHEN phase = 'leased' THEN COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e
+            WHERE e.run_id = run.id AND e.seq >= run.next_seq), next_seq) ELSE next_seq END": u64,
+        /// The number of the next step. While somebody works on the run, the stored one lags behind.
+        next_step read "CASE WHEN phase = 'leased' THEN COALESCE((SELECT MAX(s.step) + 1 FROM run_step s
+            WHERE s.run_id = run.id AND s.step >= run.next_step), next_step) ELSE next_step END": u64,
+        /// No step before this one is without an outcome; it may be far before the first that is.
         open_from: u64,
         /// Only tools without an effect may run until an unknown effect is cleared up.
         restricted: bool,
@@ -338,6 +340,15 @@ pub fn any_ready(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM run WHERE phase = 'queued' AND ready = 1 LIMIT 1", params![])
 }
 
+/// Whether any run can be claimed, as far as its own row says, and whether any ceiling is set.
+pub fn any_ready_or_ceiling(tx: &mut Tx<'_>) -> Result<(bool, bool), StoreError> {
+    tx.one(
+        "SELECT CASE WHEN EXISTS (SELECT 1 FROM run WHERE phase = 'queued' AND ready = 1) THEN 1 ELSE 0 END,
+                CASE WHEN EXISTS (SELECT 1 FROM ceiling) THEN 1 ELSE 0 END",
+        params![],
+    )
+}
+
 /// True if a run of a session waits for its turn.
 pub fn any_waiting(tx: &mut Tx<'_>, namespace: &str, session_id: &str) -> Result<bool, StoreError> {
     tx.exists(
@@ -467,7 +478,9 @@ pub fn take_seq(
     count: u64,
 ) -> Result<Option<u64>, StoreError> {
     tx.optional(
-        "UPDATE run SET next_seq = next_seq + ?3 WHERE id = ?1 AND epoch = ?2 RETURNING next_seq - ?3",
+        "UPDATE run SET next_seq = ?3 + COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e
+            WHERE e.run_id = run.id AND e.seq >= run.next_seq), next_seq)
+          WHERE id = ?1 AND epoch = ?2 RETURNING next_seq - ?3",
         params![id, epoch, count],
     )
 }

@@ -58,6 +58,7 @@ conformance! {
         readers_see_committed_state_only_and_ones_own_awaited_writes,
         a_read_sees_one_state_and_cannot_write,
         hints_come_after_the_commit_once_and_only_from_jobs_that_were_kept,
+        calls_are_made_after_the_commit_and_only_for_jobs_that_were_kept,
         a_transaction_that_cannot_start_fails_its_jobs_and_the_writer_goes_on,
         g56_a_commit_that_fails_fails_its_whole_group_and_the_writer_goes_on,
         a_job_that_ends_the_transaction_takes_nobody_along_in_silence,
