@@ -4,29 +4,37 @@
 //! behind, and a refusal by policy can be remembered.
 
 mod grounds;
+mod intake;
 mod memory;
 mod run;
 mod session;
 
+use std::sync::Arc;
+
 use provost_core::work::{
-    AgentCommand, DeliveryOutcome, ExecPolicy, Namespace, TaskState, WorkError,
+    AgentCommand, DeliveryOutcome, ExecPolicy, InputState, Namespace, TaskState, WorkError,
 };
-use provost_core::{Env, InputId, RunId, TaskId};
+use provost_core::{Env, InputId, Message, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::budget;
+use provost_store::row::input::InputRow;
 use provost_store::row::run::{self as run_row, RunRow};
 use provost_store::row::session::SessionRow;
 use provost_store::row::task::{self, TaskRow};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::grounds::{Grounds, KnownAgents};
+use self::intake::FirstPlace;
+pub(crate) use self::intake::Intake;
 pub(crate) use self::memory::Memory;
-pub(crate) use self::run::{NewRun, create_run, free_rank};
+pub(crate) use self::run::{Made, NewRun, create_run, free_rank};
 use crate::agent::AgentProfile;
 use crate::approval::{self, Asking};
+use crate::claim::Claimed;
 use crate::error::EngineError;
 use crate::input::{self, Said};
+use crate::load::Loaded;
 use crate::{agent, queue};
 
 /// How many runs of a class work at once unless somebody says otherwise.
@@ -57,7 +65,16 @@ pub(crate) fn accept(
     command: &AgentCommand,
     env: &Env,
 ) -> Result<Accepted, EngineError> {
-    decide(tx, namespace, command, (env, None))?.map_err(EngineError::Work)
+    decide(tx, namespace, command, (env, Aids::default()))?.map_err(EngineError::Work)
+}
+
+/// What makes accepting quick, if it is there.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Aids<'a> {
+    /// Agents that were asked before.
+    pub(crate) agents: Option<&'a KnownAgents>,
+    /// Where a run can begin at once.
+    pub(crate) intake: Option<&'a Arc<Intake>>,
 }
 
 /// Accepts or refuses a command. A refusal that counts for every repeat is stored and given as a value; what may pass is
@@ -66,7 +83,7 @@ pub(crate) fn decide(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     command: &AgentCommand,
-    (env, agents): (&Env, Option<&KnownAgents>),
+    (env, aids): (&Env, Aids<'_>),
 ) -> Result<Result<Accepted, WorkError>, EngineError> {
     command.validate()?;
     let memory = Memory::of_command(namespace, command)?;
@@ -77,7 +94,8 @@ pub(crate) fn decide(
     }
     check_run_id(tx, command)?;
     let key = memory.input_key(env);
-    let said = Said { agents, ..Said::new(command, &key, env) };
+    let Aids { agents, intake } = aids;
+    let said = Said { agents, intake, ..Said::new(command, &key, env) };
     let accepted = match take_in(tx, namespace, &said) {
         Ok(accepted) => accepted,
         Err(EngineError::Work(refusal)) if refusal.is_remembered() => {
@@ -219,10 +237,15 @@ pub(crate) fn create_on(
         session::open(tx, namespace, command, session, (&profile.name, said.env))?;
     let mut task = accepted_task(tx, namespace, command, new, (profile, session))?;
     set_budget(tx, &task, command)?;
-    let mode = command.queue_mode.unwrap_or_default();
-    let place = input::Place { mode, outcome: DeliveryOutcome::Queued, run: Some(new.run) };
-    let input = input::insert(tx, &mut task, said, place)?;
     let place = parent.and_then(|parent| parent.place);
+    let asks_start = place.is_none() && approval::asks_start(&profile.config);
+    let first_place = match said.intake {
+        Some(intake) if alone && parent.is_none() && !asks_start && command.delay().is_zero() => {
+            intake.place(tx, grounds)?
+        }
+        _ => None,
+    };
+    let (input, message) = first_input(tx, &mut task, said, (new.run, first_place.is_some()))?;
     let start = NewRun {
         id: new.run,
         grounds,
@@ -238,12 +261,17 @@ pub(crate) fn create_on(
             .map(|place| queue::rank(now, task.priority).saturating_add(i64::from(place.index))),
         first: true,
         alone,
+        claimer: first_place.as_ref().map(FirstPlace::claimer),
     };
-    let run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
+    let Made { run, lease } = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
+    if let (Some(first_place), Some(lease)) = (first_place, lease) {
+        let fresh = Loaded::new(&run, (&input, message), command, said.env)?;
+        first_place.begin(tx, Claimed { lease, fresh: Some(fresh) });
+    }
     if !alone {
         queue::refresh(tx, &run.namespace, &run.session_id)?;
     }
-    if place.is_none() && approval::asks_start(&profile.config) {
+    if asks_start {
         approval::ask_start(tx, run.id, Asking::plain(said.env.id()))?;
     }
     let accepted = Accepted {
@@ -255,6 +283,19 @@ pub(crate) fn create_on(
         deduped: false,
     };
     Ok((accepted, run))
+}
+
+/// Stores what a run begins with; it has it already if it begins at once.
+fn first_input(
+    tx: &mut Tx<'_>,
+    task: &mut TaskRow,
+    said: &Said<'_>,
+    (run, begins): (RunId, bool),
+) -> Result<(InputRow, Message), EngineError> {
+    let mode = said.command.queue_mode.unwrap_or_default();
+    let place = input::Place { mode, outcome: DeliveryOutcome::Queued, run: Some(run) };
+    let state = if begins { InputState::Claimed } else { InputState::Pending };
+    input::insert_as(tx, task, said, place, state)
 }
 
 /// The row of a task that was just taken in.

@@ -31,7 +31,7 @@ use crate::journal::RunJournal;
 use crate::lease::Lease;
 use crate::live::{LivePlace, Tap};
 use crate::load::{self, Loaded};
-use crate::settle::{self, Terms};
+use crate::settle::{self, Settled, Terms};
 use crate::team;
 use crate::verdict::Verdict;
 use crate::workspace;
@@ -117,37 +117,54 @@ impl Live {
 /// Carries an attempt to its end and settles it.
 pub(crate) async fn carry(shared: &Shared, live: &Live, fresh: Option<Loaded>) {
     let worked = AssertUnwindSafe(work(shared, live, fresh)).catch_unwind().await;
-    let (verdict, after) = match worked {
+    let (verdict, written) = match worked {
         Ok(Ok(Some(done))) => done,
         Ok(Ok(None)) => return,
         Ok(Err(error)) if error.is_fenced() => return live.show.fenced(),
-        Ok(Err(error)) => (Verdict::of_engine(&error), 0),
+        Ok(Err(error)) => (Verdict::of_engine(&error), Written::default()),
         // What builds agents is not ours and may panic.
-        Err(_) => (Verdict::failed(OutcomeCode::Internal, "the attempt panicked"), 0),
+        Err(_) => {
+            let detail = "the attempt panicked";
+            (Verdict::failed(OutcomeCode::Internal, detail), Written::default())
+        }
     };
     failpoint!("attempt.before_settle");
-    settle(shared, live, verdict, after).await;
+    settle(shared, live, verdict, written).await;
     failpoint!("attempt.settled");
 }
 
+/// How far an attempt has written; zero if that is not known.
+#[derive(Debug, Clone, Copy, Default)]
+struct Written {
+    /// The last step, unless it is known to be on disk. It need not be there before the attempt is settled, but must be with it.
+    after: u64,
+    /// No step before this one is without an outcome then.
+    open_from: u64,
+}
+
+impl Written {
+    fn to(journal: &RunJournal) -> Self {
+        Self { after: journal.unconfirmed_step(), open_from: journal.open_from() }
+    }
+}
+
 /// Settles an attempt, however long the database does not take it: what was done must not be done again.
-///
-/// The step `after` need not be on disk before it, but must be there with it.
-async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut after: u64) {
+async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut written: Written) {
     let options = &shared.options;
     let (expiry, fallback) = (options.approval_expiry, options.fallback);
     let asking = Asking { id: shared.env.id(), expiry, fallback };
-    let terms = Terms { chance: shared.env.random_unit(), asking, after: 0 };
+    let chance = shared.env.random_unit();
     let mut signal = live.signal.subscribe();
     let mut wait = SETTLE_RETRY;
     let journal = live.journal().clone();
     loop {
         let (lease, settled) = (Arc::clone(&live.lease), verdict.clone());
-        let terms = Terms { after, ..terms };
+        let Written { after, open_from } = written;
+        let terms = Terms { chance, asking, after, open_from };
         let settled = shared.store.write(move |tx| settle::settle(tx, &lease, &settled, terms));
         let error = match (settled.await, &journal) {
-            (Ok(false), Some(journal)) => {
-                after = 0;
+            (Ok(Settled::Lost), Some(journal)) => {
+                written = Written::default();
                 match journal.confirm().await {
                     Err(error) if error.is_fenced() => return live.show.fenced(),
                     Err(error) => verdict = Verdict::of_engine(&error),
@@ -158,6 +175,7 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut after: u
                 }
                 continue;
             }
+            (Ok(Settled::Ended(row)), _) => return shared.waiters.hand_over(*row),
             (Ok(_), _) => return,
             (Err(error), _) => error,
         };
@@ -177,12 +195,12 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut after: u
     }
 }
 
-/// Works until there is something to settle, after the step that was written last; `None` if the run was given up.
+/// Works until there is something to settle; `None` if the run was given up.
 async fn work(
     shared: &Shared,
     live: &Live,
     fresh: Option<Loaded>,
-) -> Result<Option<(Verdict, u64)>, EngineError> {
+) -> Result<Option<(Verdict, Written)>, EngineError> {
     failpoint!("attempt.claimed");
     let mut signal = live.signal.subscribe();
     let opened = tokio::select! {
@@ -195,9 +213,9 @@ async fn work(
     let driven = drive(builder, live, &journal, watch).instrument(span).await;
     Ok(match driven {
         Driven::GivenUp => None,
-        Driven::Boundary => Some((Verdict::HandedOver, journal.unconfirmed_step())),
-        Driven::Ended(outcome) => Some((Verdict::of(*outcome), journal.unconfirmed_step())),
-        Driven::Stopped(verdict) => Some((verdict, 0)),
+        Driven::Boundary => Some((Verdict::HandedOver, Written::to(&journal))),
+        Driven::Ended(outcome) => Some((Verdict::of(*outcome), Written::to(&journal))),
+        Driven::Stopped(verdict) => Some((verdict, Written::default())),
     })
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn drop_try(
     run: &mut RunRow,
     code: Option<OutcomeCode>,
 ) -> Result<(), EngineError> {
-    let reserved = journal::reserved_of_open_steps(tx, run.id)?;
+    let reserved = journal::reserved_of_open_steps(tx, run.id, run.open_from)?;
     if reserved == 0 {
         return Ok(());
     }

@@ -195,9 +195,8 @@ pub(crate) fn cancel_below(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineEr
 pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), EngineError> {
     let Some(parent_id) = child.parent_run_id else { return Ok(()) };
     let terms = Terms::of(child)?;
-    if terms.birth.as_ref().is_some_and(|birth| birth.queues) {
-        release_next(tx, child)?;
-    }
+    let queues = terms.birth.as_ref().is_some_and(|birth| birth.queues);
+    let released = queues && release_next(tx, child)?;
     team::member_ended(tx, child, terms.birth.as_ref().and_then(Birth::hop))?;
     if terms.cleanup == Cleanup::Delete
         && let Some(mut task) = task::get(tx, child.task_id)?
@@ -207,7 +206,7 @@ pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), Engin
     }
     // A call waits for all that it started: as long as one of them is left, nothing comes of this end.
     let of_call = terms.birth.as_ref().is_some_and(|birth| birth.life == ChildLife::Call);
-    if of_call && run::has_live_child(tx, parent_id, child.parent_step)? {
+    if of_call && (released || run::has_live_child(tx, parent_id, child.parent_step)?) {
         return Ok(());
     }
     let Some(mut parent) = run::get(tx, parent_id)? else { return Ok(()) };

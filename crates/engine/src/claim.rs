@@ -1,11 +1,12 @@
 //! Claiming: a worker takes runs, each under a new epoch.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use provost_core::work::{
-    AttemptStatus, OutcomeCode, RetryClass, RunEvent, RunStatus, Strategy, TaskEvent,
+    AttemptStatus, OutcomeCode, RetryClass, RunEvent, RunStatus, Strategy, TaskEvent, TaskState,
 };
-use provost_core::{Env, RunId, Timestamp, WorkerId};
+use provost_core::{Env, RunId, TaskId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::run::{self, RunRow};
@@ -39,6 +40,25 @@ pub(crate) struct Claimer {
     pub(crate) env: Env,
     /// Nothing is claimed before this moment of the database's clock: the service has just crashed too often.
     pub(crate) not_before: Option<Timestamp>,
+    /// What is above the tasks of the last child that was claimed: its siblings come next, and that never changes.
+    pub(crate) above: Arc<Mutex<Option<(TaskId, Above)>>>,
+}
+
+/// Tasks with their sessions, nearest first.
+type Above = Vec<(TaskId, String)>;
+
+impl Claimer {
+    /// The tasks above a task.
+    fn above(&self, tx: &mut Tx<'_>, task: &TaskRow) -> Result<Above, EngineError> {
+        let Some(parent) = task.parent_task_id else { return Ok(Vec::new()) };
+        let known = self.above.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, above)) = known.filter(|(of, _)| *of == parent) {
+            return Ok(above);
+        }
+        let above = log::above(tx, task.id)?;
+        *self.above.lock().unwrap_or_else(PoisonError::into_inner) = Some((parent, above.clone()));
+        Ok(above)
+    }
 }
 
 /// A run that was claimed.
@@ -122,34 +142,71 @@ fn next(
 }
 
 /// When a class was served, in an order that holds within one transaction too.
-fn turn(now: Timestamp, claims_before: usize) -> u64 {
+pub(crate) fn turn(now: Timestamp, claims_before: usize) -> u64 {
     let millis = u64::try_from(now.as_millis()).unwrap_or_default();
     millis.saturating_mul(TURNS_PER_MILLI).saturating_add(claims_before as u64)
 }
 
 fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, EngineError> {
-    let now = tx.now();
     let strategy = strategy(tx, &run)?;
     let mut task = task::get(tx, run.task_id)?;
     begin(tx, &mut run, task.as_ref())?;
-    move_run(&mut run, RunEvent::Claimed)?;
+    if run.started.is_none() && run.queue_deadline.is_some() {
+        timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
+    }
+    let (revision, next_entry) = hold_session(tx, &run)?;
+    if run.forked_from.is_none() && run.next_step == 1 {
+        run.base_revision = Some(revision);
+    }
+    let above = match task.as_ref().filter(|_| run.parent_run_id.is_some()) {
+        Some(task) => claimer.above(tx, task)?,
+        None => Vec::new(),
+    };
+    let lease = lease_out(tx, claimer, &mut run, strategy, (next_entry, above))?;
+    run.update(tx)?;
+    if let Some(task) = &mut task {
+        move_task(tx, task, TaskEvent::Dispatched)?;
+    }
+    // What cannot be read is told by the attempt.
+    let fresh = load::fresh(tx, &run, task.as_ref(), revision, &claimer.env).unwrap_or(None);
+    Ok(Claimed { lease, fresh })
+}
+
+/// Claims a run in the transaction that makes it, in a session of its own. The caller stores both rows.
+pub(crate) fn at_birth(
+    tx: &mut Tx<'_>,
+    claimer: &Claimer,
+    run: &mut RunRow,
+    task: &mut TaskRow,
+) -> Result<Lease, EngineError> {
+    set_deadline(tx, run, Some(task))?;
+    let (revision, next_entry) = hold_session(tx, run)?;
+    run.base_revision = Some(revision);
+    let lease = lease_out(tx, claimer, run, Strategy::Primary, (next_entry, Vec::new()))?;
+    if let Ok(running) = word::<TaskState>(&task.state)?.next(TaskEvent::Dispatched) {
+        task.state = running.as_str().to_owned();
+        task.version += 1;
+    }
+    Ok(lease)
+}
+
+/// Gives a run to a worker, under a new epoch, and begins its next attempt. The caller stores the row.
+fn lease_out(
+    tx: &mut Tx<'_>,
+    claimer: &Claimer,
+    run: &mut RunRow,
+    strategy: Strategy,
+    (next_entry, above): (u64, Above),
+) -> Result<Lease, EngineError> {
+    let now = tx.now();
+    move_run(run, RunEvent::Claimed)?;
     run.ready = false;
     run.epoch += 1;
     run.attempt_no += 1;
     run.claim_count += 1;
     run.lease_owner = Some(claimer.worker);
     run.lease_until = Some(now.after(claimer.ttl));
-    if run.started.is_none() {
-        run.started = Some(now);
-        if run.queue_deadline.is_some() {
-            timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
-        }
-    }
-    let above = match run.parent_run_id {
-        Some(_) => log::above(tx, run.task_id)?,
-        None => Vec::new(),
-    };
-    let (revision, next_entry) = hold_session(tx, &run)?;
+    run.started.get_or_insert(now);
     let lease = Lease {
         run: run.id,
         task: run.task_id,
@@ -159,11 +216,13 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
         attempt: run.attempt_no,
         worker: claimer.worker,
         execution: claimer.env.id(),
-        budgets: budget::scopes(tx, &run)?,
+        budgets: budget::scopes(tx, run)?,
         above,
-        // One is told of here.
-        next_seq: run.next_seq + 1,
         next_entry,
+        next_step: run.next_step,
+        restricted: run.restricted,
+        crashed: run.crash_count > 0,
+        base_revision: run.base_revision,
     };
     let attempt = attempt::AttemptRow {
         run_id: run.id,
@@ -182,14 +241,8 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
     };
     attempt.insert(tx)?;
     let body = json!({"attempt": run.attempt_no, "strategy": strategy, "worker": claimer.worker});
-    event::push(tx, &mut run, "attempt_started", body)?;
-    run.update(tx)?;
-    if let Some(task) = &mut task {
-        move_task(tx, task, TaskEvent::Dispatched)?;
-    }
-    // What cannot be read is told by the attempt.
-    let fresh = load::fresh(tx, &run, task.as_ref(), revision, &claimer.env).unwrap_or(None);
-    Ok(Claimed { lease, fresh })
+    event::push(tx, run, "attempt_started", body)?;
+    Ok(lease)
 }
 
 /// What a claim means for what was said to a run: the first one begins with it, and each one takes up what interrupted the
@@ -203,6 +256,15 @@ fn begin(tx: &mut Tx<'_>, run: &mut RunRow, task: Option<&TaskRow>) -> Result<()
     if run.attempt_no == 0 && run.forked_from.is_none() {
         input::begin_with(tx, run.id)?;
     }
+    set_deadline(tx, run, task)
+}
+
+/// The time that a run has counts from its start.
+fn set_deadline(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    task: Option<&TaskRow>,
+) -> Result<(), EngineError> {
     if let (RunStatus::Accepted, Some(timeout_ms)) = (word(&run.status)?, run.timeout_ms) {
         let task_deadline = task.and_then(|task| task.deadline);
         let own = tx.now().after(Duration::from_millis(timeout_ms));

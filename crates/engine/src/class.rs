@@ -157,9 +157,12 @@ pub(crate) fn give_slot(
         class.updated = now;
         class.update(tx)?;
     }
-    ceiling::release(tx, &ceilings(run))?;
+    let (any_ready, any_ceiling) = run::any_ready_or_ceiling(tx)?;
+    if any_ceiling {
+        ceiling::release(tx, &ceilings(run))?;
+    }
     // Somebody may have waited for the place.
-    if run::any_ready(tx)? {
+    if any_ready {
         tx.hint(Hint::RunReady);
     }
     Ok(())

@@ -13,7 +13,8 @@ use provost_core::work::{
 use provost_core::{DeliveryId, Env, Message, MessageId, RunId};
 use provost_store::row::delivery::{self, DeliveryFilter, DeliveryRow};
 use provost_store::row::run::{self, RunRow};
-use provost_store::row::{run_step, task};
+use provost_store::row::run_step;
+use provost_store::row::task::TaskRow;
 use provost_store::{Hint, Tx};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -110,11 +111,15 @@ struct Delivers {
 }
 
 /// Plans to send the answer of a run that asked for it.
-pub(crate) fn plan(tx: &mut Tx<'_>, run: &RunRow, status: RunStatus) -> Result<(), EngineError> {
+pub(crate) fn plan(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    task: &TaskRow,
+    status: RunStatus,
+) -> Result<(), EngineError> {
     if status != RunStatus::Ok {
         return Ok(());
     }
-    let Some(task) = task::get(tx, run.task_id)? else { return Ok(()) };
     let Delivers { deliver, routing } = serde_json::from_str(&task.command)?;
     if !deliver {
         return Ok(());

@@ -1,21 +1,27 @@
 //! The end of an attempt and the end of a run: every place that lets go of a run goes through here.
 
+use std::sync::Arc;
+
 use provost_core::work::{
     AfterRun, AttemptStatus, EndedRun, OutcomeCode, RunEvent, RunStatus, settle,
 };
 use provost_failpoint::failpoint;
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::{approval_grant, attempt, journal, session, task, timer};
+use provost_store::row::left::{self, Left};
+use provost_store::row::run::RunRow;
+use provost_store::row::task::{self, TaskRow};
+use provost_store::row::{approval_grant, attempt, journal, session, timer};
 use provost_store::{Hint, Tx};
-use serde_json::{Value, json};
 
 use crate::error::EngineError;
 use crate::queue::QUEUE_DEADLINE;
 use crate::state::{move_run, set_task_state, word};
+use crate::verdict::Answer;
 use crate::{approval, budget, child, class, delivery, event, followup, input, outbox, queue};
 
 /// The timer that ends a run whose time is over.
 pub(crate) const DEADLINE: &str = "run_deadline";
+/// The timers of a run.
+const TIMERS: [&str; 4] = [DEADLINE, QUEUE_DEADLINE, queue::DUE, child::WAIT_OVER];
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,19 +30,19 @@ pub(crate) struct Ending {
     pub(crate) code: Option<OutcomeCode>,
     pub(crate) detail: Option<String>,
     /// What it answered and used.
-    pub(crate) result: Option<Value>,
+    pub(crate) answer: Option<Arc<Answer>>,
     /// What it leaves to do.
     pub(crate) after: AfterRun,
 }
 
 impl Ending {
     /// It ended well.
-    pub(crate) fn ok(result: Value) -> Self {
+    pub(crate) fn ok(answer: Arc<Answer>) -> Self {
         Self {
             event: RunEvent::Succeeded,
             code: None,
             detail: None,
-            result: Some(result),
+            answer: Some(answer),
             after: AfterRun::Nothing,
         }
     }
@@ -48,7 +54,7 @@ impl Ending {
             event: RunEvent::ending(status).unwrap_or(RunEvent::Failed),
             code: Some(code),
             detail: Some(detail.into()),
-            result: None,
+            answer: None,
             after: AfterRun::Nothing,
         }
     }
@@ -80,39 +86,67 @@ pub(crate) fn end_run(
     ending: &Ending,
 ) -> Result<(), EngineError> {
     let detail = ending.detail.as_deref();
+    let left = left::of_run(tx, run, TIMERS)?;
     release(tx, run, ending.code, detail)?;
     let state = move_run(run, ending.event)?;
     run.ready = false;
     run.outcome_code = ending.code.map(|code| code.as_str().to_owned());
     run.detail = ending.detail.clone();
     run.ended = Some(tx.now());
-    if let Some(result) = &ending.result {
-        run.usage = result.get("usage").map(Value::to_string);
-        run.result = Some(result.to_string());
+    if let Some(Answer { result, usage }) = ending.answer.as_deref() {
+        run.usage = Some(usage.clone());
+        run.result = Some(result.clone());
     }
-    budget::drop_try(tx, run, ending.code)?;
-    journal::fail_open_steps(tx, run.id)?;
-    approval::close_open(tx, run)?;
-    approval_grant::revoke_scope(tx, &run.namespace, &format!("run:{}", run.id))?;
-    let kinds = [DEADLINE, QUEUE_DEADLINE, queue::DUE, child::WAIT_OVER];
-    timer::clear_all(tx, kinds, &run.id.to_string())?;
-    input::run_ended(tx, run, ending.code)?;
-    delivery::plan(tx, run, state.status())?;
-    let body = json!({
-        "status": state.status(), "code": ending.code, "detail": ending.detail, "result": ending.result,
-    });
-    event::push(tx, run, terminal_kind(state.status()), body)?;
+    if run.open_from < run.next_step {
+        budget::drop_try(tx, run, ending.code)?;
+        journal::fail_open_steps(tx, run.id, run.open_from)?;
+    }
+    clear(tx, run, left, ending.code)?;
+    let body = terminal_body(ending, state.status())?;
+    event::push_text(tx, run, terminal_kind(state.status()), body)?;
     outbox::run_ended(tx, run, state.status())?;
     run.update(tx)?;
     free_session(tx, run)?;
     child::parent_learns(tx, run)?;
-    child::cancel_children(tx, run)?;
-    settle_task(tx, run, state.status(), ending.after)?;
-    if run::any_waiting(tx, &run.namespace, &run.session_id)? {
+    if left.children {
+        child::cancel_children(tx, run)?;
+    }
+    // Read here, because whoever started it may have put its task away just now.
+    if let Some(mut task) = task::get(tx, run.task_id)? {
+        delivery::plan(tx, run, &task, state.status())?;
+        settle_task(tx, run, &mut task, state.status(), ending.after)?;
+        if left.inputs || left.others {
+            followup::start_next(tx, &mut task, run)?;
+        }
+    }
+    if left.waiting {
         queue::refresh(tx, &run.namespace, &run.session_id)?;
     }
     tx.hint(Hint::Ended(run.id));
     failpoint!("run.ended");
+    Ok(())
+}
+
+/// Settles what waited for a run that ends.
+fn clear(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    left: Left,
+    code: Option<OutcomeCode>,
+) -> Result<(), EngineError> {
+    if left.questions {
+        approval::close_open(tx, run)?;
+    }
+    if left.grants {
+        approval_grant::revoke_scope(tx, &run.namespace, &format!("run:{}", run.id))?;
+    }
+    if left.timers {
+        timer::clear_all(tx, TIMERS, &run.id.to_string())?;
+    }
+    // Whoever takes a run back takes back what it had done, too.
+    if left.inputs || run.cancel_code.is_some() {
+        input::run_ended(tx, run, code)?;
+    }
     Ok(())
 }
 
@@ -124,6 +158,16 @@ fn terminal_kind(status: RunStatus) -> &'static str {
         RunStatus::Cancelled => "cancelled",
         RunStatus::Error | RunStatus::Accepted | RunStatus::Running => "failed",
     }
+}
+
+/// What that event says.
+fn terminal_body(ending: &Ending, status: RunStatus) -> Result<String, EngineError> {
+    let code = serde_json::to_string(&ending.code)?;
+    let detail = serde_json::to_string(&ending.detail)?;
+    let status = serde_json::to_string(&status)?;
+    // It is JSON already, and may be large.
+    let result = ending.answer.as_ref().map_or("null", |answer| &answer.result);
+    Ok(format!(r#"{{"code":{code},"detail":{detail},"result":{result},"status":{status}}}"#))
 }
 
 /// Takes the session from a run that no longer holds it.
@@ -139,15 +183,15 @@ pub(crate) fn free_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineEr
 fn settle_task(
     tx: &mut Tx<'_>,
     run: &RunRow,
+    task: &mut TaskRow,
     status: RunStatus,
     after: AfterRun,
 ) -> Result<(), EngineError> {
-    let Some(mut task) = task::get(tx, run.task_id)? else { return Ok(()) };
     task.cost_micros += run.cost_micros;
     let ended = EndedRun { id: run.id, status, after };
     match settle(word(&task.state)?, task.current_run_id, ended) {
-        Some(next) => set_task_state(tx, &mut task, next)?,
+        Some(next) => set_task_state(tx, task, next)?,
         None => task.update(tx)?,
     }
-    followup::start_next(tx, &mut task, run)
+    Ok(())
 }

@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::work::{AgentCommand, Fallback, Namespace, OnUnknown, OutcomeCode, RunStatus};
+use provost_core::work::{
+    AgentCommand, DeliveryOutcome, Fallback, Namespace, OnUnknown, OutcomeCode, RunStatus,
+};
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_failpoint::failpoint;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::run_event::{self, RunEventRow};
 use provost_store::{Hint, Store};
 
-use crate::accept::{self, Accepted, KnownAgents};
+use crate::accept::{self, Accepted, Aids, Intake, KnownAgents};
 use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
 use crate::approval::{self, Answered};
 use crate::attempt::Live;
@@ -25,6 +27,7 @@ use crate::lease::Lease;
 use crate::outside::Outside;
 use crate::retention::Retention;
 use crate::state::word;
+use crate::waiters::Waiters;
 
 /// Makes agents from their profiles; the program that embeds the engine knows models and tools.
 pub trait Agents: Send + Sync + 'static {
@@ -117,12 +120,25 @@ pub(crate) struct Shared {
     pub(crate) profiles: Profiles,
     /// The agents of its commands.
     known_agents: Arc<KnownAgents>,
+    /// Those who wait for the ends of runs.
+    pub(crate) waiters: Waiters,
     live: Mutex<BTreeMap<RunId, Arc<Live>>>,
+    /// The doors of the workers of this process.
+    intakes: Mutex<Vec<Arc<Intake>>>,
 }
 
 impl Shared {
     pub(crate) fn live(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<Live>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn intakes(&self) -> MutexGuard<'_, Vec<Arc<Intake>>> {
+        self.intakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The door of a worker that has room, if there is one.
+    fn intake(&self) -> Option<Arc<Intake>> {
+        self.intakes().iter().find(|intake| intake.has_room()).cloned()
     }
 }
 
@@ -137,7 +153,9 @@ impl Engine {
             outside: Outside::default(),
             profiles: Profiles::default(),
             known_agents: Arc::default(),
+            waiters: Waiters::default(),
             live: Mutex::default(),
+            intakes: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -171,16 +189,24 @@ impl Engine {
         command: AgentCommand,
     ) -> Result<Accepted, EngineError> {
         failpoint!("accept.before");
-        let (namespace, env) = (namespace.clone(), self.shared.env.clone());
-        let agents = Arc::clone(&self.shared.known_agents);
-        let write = self
-            .shared
-            .store
-            .write(move |tx| accept::decide(tx, &namespace, &command, (&env, Some(&agents))));
+        let (namespace, shared) = (namespace.clone(), Arc::clone(&self.shared));
+        let write = self.shared.store.write(move |tx| {
+            let intake = shared.intake();
+            let aids = Aids { agents: Some(&shared.known_agents), intake: intake.as_ref() };
+            let decided = accept::decide(tx, &namespace, &command, (&shared.env, aids))?;
+            if let Ok(accepted) = &decided {
+                // Here, where it cannot have ended yet.
+                shared.waiters.expect(&shared.store, &namespace, accepted.run);
+            }
+            Ok::<_, EngineError>(decided)
+        });
         let decided = write.await;
         failpoint!("accept.committed");
         let accepted = decided??;
-        self.nudge(accepted.run);
+        // A run of its own has it from the beginning.
+        if accepted.outcome != DeliveryOutcome::Queued {
+            self.nudge(accepted.run);
+        }
         Ok(accepted)
     }
 
@@ -241,14 +267,28 @@ impl Engine {
 
     /// Waits until a run has ended. Everybody who waits gets the same answer.
     pub async fn wait(&self, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
-        let ended = self.shared.store.watch(Hint::Ended(id));
+        let (mut waiting, expected) = self.shared.waiters.join(namespace, id);
+        // A watch from before the run could end saves looking whether it has.
+        let mut looks = expected.is_none();
+        let ended = expected.unwrap_or_else(|| self.shared.store.watch(Hint::Ended(id)));
         loop {
-            let row = self.run(namespace, id).await?;
-            if word::<RunStatus>(&row.status)?.is_terminal() {
-                return Ok(row);
+            if looks {
+                let row = self.run(namespace, id).await?;
+                if word::<RunStatus>(&row.status)?.is_terminal() {
+                    return Ok(row);
+                }
             }
-            // Hints may be lost, and another process sends none: look again after a while in any case.
-            drop(tokio::time::timeout(self.shared.options.poll, ended.hinted()).await);
+            tokio::select! {
+                biased;
+                row = waiting.row() => {
+                    let seen = row.namespace == namespace.as_str();
+                    return if seen { Ok(row) } else { Err(EngineError::not_found("run", id)) };
+                }
+                // Whoever settles it in this process hands it over right after the hint.
+                () = ended.hinted() => looks = !self.shared.live().contains_key(&id),
+                // Hints may be lost, and another process sends none: look again after a while in any case.
+                () = tokio::time::sleep(self.shared.options.poll) => looks = true,
+            }
         }
     }
 }

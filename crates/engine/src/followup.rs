@@ -90,8 +90,9 @@ pub(crate) fn start(
         rank: start.rank,
         first: false,
         alone: false,
+        claimer: None,
     };
-    let run = accept::create_run(tx, task, &new, inputs)?;
+    let run = accept::create_run(tx, task, &new, inputs)?.run;
     go_on(tx, task)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
     Ok(run.id)

@@ -353,8 +353,9 @@ fn start(
         rank: None,
         first: false,
         alone: false,
+        claimer: None,
     };
-    let mut row = accept::create_run(tx, task, &new, &inputs)?;
+    let mut row = accept::create_run(tx, task, &new, &inputs)?.run;
     if fed.is_some() {
         row.forked_from = Some(origin.id);
         row.forked_step = *fed;

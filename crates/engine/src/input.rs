@@ -11,6 +11,8 @@ mod overflow;
 mod take;
 mod withdraw;
 
+use std::sync::Arc;
+
 use provost_core::work::{
     AgentCommand, DeliveryOutcome, InputProvenance, InputState, Namespace, QueueMode,
     QueueOverride, QueueSettings, RoutingContext, WorkError, body_hash,
@@ -27,7 +29,7 @@ pub(crate) use self::deliver::deliver;
 pub(crate) use self::ended::run_ended;
 pub(crate) use self::take::{interrupts, take};
 pub(crate) use self::withdraw::{retract, withdraw_all};
-use crate::accept::{self, KnownAgents, Memory};
+use crate::accept::{self, Intake, KnownAgents, Memory};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::message;
@@ -204,6 +206,7 @@ fn say(
         queue: request.queue,
         defaults: request.defaults,
         agents: None,
+        intake: None,
     };
     let receipt = deliver(tx, task, run, &said)?;
     memory.keep(tx, &receipt)?;
@@ -242,13 +245,16 @@ pub(crate) struct Said<'a> {
     pub(crate) defaults: QueueSettings,
     /// Agents that were asked before, if somebody remembers them.
     pub(crate) agents: Option<&'a KnownAgents>,
+    /// Where a run can begin at once, if there is such a place.
+    pub(crate) intake: Option<&'a Arc<Intake>>,
 }
 
 impl<'a> Said<'a> {
     /// A command.
     pub(crate) fn new(command: &'a AgentCommand, key: &'a str, env: &'a Env) -> Self {
         let queue = QueueOverride { mode: command.queue_mode, ..QueueOverride::default() };
-        Self { command, key, env, queue, defaults: QueueSettings::default(), agents: None }
+        let defaults = QueueSettings::default();
+        Self { command, key, env, queue, defaults, agents: None, intake: None }
     }
 
     fn origin(&self) -> Origin {
@@ -305,6 +311,17 @@ pub(crate) fn insert(
     said: &Said<'_>,
     place: Place,
 ) -> Result<InputRow, EngineError> {
+    Ok(insert_as(tx, task, said, place, InputState::Pending)?.0)
+}
+
+/// Like [`insert`], in a state; also gives the message.
+pub(crate) fn insert_as(
+    tx: &mut Tx<'_>,
+    task: &mut TaskRow,
+    said: &Said<'_>,
+    place: Place,
+    state: InputState,
+) -> Result<(InputRow, Message), EngineError> {
     let now = tx.now();
     let command = said.command;
     let parts: Vec<Part> = command.message.iter().chain(&command.attachments).cloned().collect();
@@ -324,7 +341,7 @@ pub(crate) fn insert(
         // What a repeat is compared with is kept with its key.
         request_hash: String::new(),
         idem_key: said.key.to_owned(),
-        state: InputState::Pending.as_str().to_owned(),
+        state: state.as_str().to_owned(),
         outcome: place.outcome.as_str().to_owned(),
         claimed_epoch: None,
         due: now,
@@ -333,7 +350,7 @@ pub(crate) fn insert(
     };
     row.insert(tx)?;
     task.next_input += 1;
-    Ok(row)
+    Ok((row, message))
 }
 
 /// Gives an input to a run: to read it, or to begin with it.

@@ -102,6 +102,11 @@ impl RunJournal {
         if last == self.confirmed_step.load(Ordering::Acquire) { 0 } else { last }
     }
 
+    /// No step before this one is without an outcome, once everything recorded so far is on disk.
+    pub(crate) fn open_from(&self) -> u64 {
+        self.lock().open_from()
+    }
+
     /// Waits until everything recorded so far is on disk.
     pub(crate) async fn confirm(&self) -> Result<(), EngineError> {
         let last = self.last_step.load(Ordering::Acquire);
@@ -152,6 +157,9 @@ impl RunJournal {
 
     /// Like [`Self::write`], in one commit with what begins beside it.
     async fn write_together(&self, write: StepWrite) -> Result<(), EngineError> {
+        if self.lock().one_call {
+            return self.write(write).await;
+        }
         self.enqueue(write, Haste::Along)?;
         // The others come to their writes before the writer hears of this one.
         tokio::task::yield_now().await;
@@ -173,7 +181,9 @@ impl Journal for RunJournal {
         async move {
             let record = record::beginning(beginning).map_err(EngineError::from)?;
             let mut write = self.lock().commit(record, /*feed*/ None)?;
-            write.base_revision = Some(self.lock().revision);
+            // The claim has told the row already, unless it could not know.
+            let revision = Some(self.lock().revision);
+            write.base_revision = revision.filter(|_| revision != self.lease.base_revision);
             // Something may have been said to the run before anybody knew that it is here.
             write.looks_for_inputs = Some(Arc::clone(&self.may_have_inputs));
             // On disk with the first effect, before that happens.

@@ -25,8 +25,14 @@ pub struct Lease {
     pub budgets: Vec<String>,
     /// The tasks above its own with their sessions, nearest first.
     pub above: Vec<(TaskId, String)>,
-    /// The number of the event that came next when it was claimed.
-    pub(crate) next_seq: u64,
-    /// The place of the message that came next in the session then.
+    /// The place of the message that came next in the session when it was claimed.
     pub(crate) next_entry: u64,
+    /// The number of the step that came next then.
+    pub(crate) next_step: u64,
+    /// Whether only tools without effects might run then.
+    pub(crate) restricted: bool,
+    /// Whether an attempt before it had crashed.
+    pub(crate) crashed: bool,
+    /// The revision of its session that the run starts from, as far as its row knows.
+    pub(crate) base_revision: Option<u64>,
 }

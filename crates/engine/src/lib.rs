@@ -58,6 +58,7 @@ mod transcript;
 mod verdict;
 mod view;
 mod vitals;
+mod waiters;
 mod webhook;
 mod worker;
 mod workspace;

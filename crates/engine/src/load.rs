@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provost_agent::context;
 use provost_agent::run::{BeginWith, Run};
-use provost_core::work::{EffectClass, StepKind, StepState};
+use provost_core::work::{AgentCommand, EffectClass, StepKind, StepState};
 use provost_core::{Env, Message, Part, RunId};
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::RunRow;
@@ -42,6 +42,30 @@ pub(crate) struct Loaded {
     pub(crate) extra: Option<Arc<str>>,
     /// What it is below another run, if its definition is part of that one's.
     pub(crate) birth: Option<Birth>,
+}
+
+impl Loaded {
+    /// A run that was just made for a command, with the message that it answers.
+    pub(crate) fn new(
+        run: &RunRow,
+        (input, message): (&InputRow, Message),
+        command: &AgentCommand,
+        env: &Env,
+    ) -> Result<Self, EngineError> {
+        let mut journal = JournalState::new(env.clone());
+        let stored = StoredMessage { id: input.message_id, message: Arc::new(message.clone()) };
+        journal.first_message = Some(stored);
+        let extra = command.extra_system_prompt.as_deref().filter(|extra| !extra.is_empty());
+        Ok(Self {
+            machine: None,
+            message: Some(message),
+            revision: 0,
+            journal,
+            agent: agent_of(run),
+            extra: extra.map(Arc::from),
+            birth: Birth::of(run)?,
+        })
+    }
 }
 
 /// Loads a run for an attempt that holds it.

@@ -1,5 +1,6 @@
 //! What becomes of a run when an attempt is over: the end, a wait, or another try.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::work::{OutcomeCode, ParkedFor, RetryClass, RunEvent, TaskEvent};
@@ -30,6 +31,8 @@ pub(crate) struct Terms {
     pub(crate) asking: Asking,
     /// The step that must be committed before this, or 0.
     pub(crate) after: u64,
+    /// No step before this one is without an outcome, if that is known.
+    pub(crate) open_from: u64,
 }
 
 /// The run an attempt holds; [`Fenced`](provost_core::work::WorkError::Fenced) if it does not hold it any more.
@@ -41,20 +44,32 @@ pub(crate) fn held(tx: &mut Tx<'_>, lease: &Lease) -> Result<RunRow, EngineError
     Ok(row)
 }
 
-/// Settles an attempt; false if it cannot be settled like this because what it wrote before was lost.
+/// What came of settling an attempt.
+pub(crate) enum Settled {
+    /// It cannot be settled like this: what it wrote before was lost.
+    Lost,
+    /// Its run goes on, or waits.
+    Alive,
+    /// Its run has ended like this.
+    Ended(Box<RunRow>),
+}
+
+/// Settles an attempt.
 pub(crate) fn settle(
     tx: &mut Tx<'_>,
     lease: &Lease,
     verdict: &Verdict,
     terms: Terms,
-) -> Result<bool, EngineError> {
+) -> Result<Settled, EngineError> {
     let mut row = held(tx, lease)?;
     if terms.after != 0 && !journal::is_committed(tx, lease.run, terms.after)? {
-        return Ok(false);
+        return Ok(Settled::Lost);
     }
+    row.open_from = row.open_from.max(terms.open_from);
     let settled = settle_held(tx, &mut row, verdict, terms);
     failpoint!("settle.before_commit");
-    settled.map(|()| true)
+    settled?;
+    Ok(if row.ended.is_some() { Settled::Ended(Box::new(row)) } else { Settled::Alive })
 }
 
 fn settle_held(
@@ -63,9 +78,9 @@ fn settle_held(
     verdict: &Verdict,
     terms: Terms,
 ) -> Result<(), EngineError> {
-    if let Verdict::Ok(result) = verdict {
+    if let Verdict::Ok(answer) = verdict {
         // It was done before anybody could stop it.
-        return end::end_run(tx, row, &Ending::ok(result.clone()));
+        return end::end_run(tx, row, &Ending::ok(Arc::clone(answer)));
     }
     if row.cancel_requested.is_some() {
         let ending = cancelled(row)?;
@@ -75,7 +90,7 @@ fn settle_held(
         return begin_again(tx, row);
     }
     match verdict {
-        Verdict::Ok(result) => end::end_run(tx, row, &Ending::ok(result.clone())),
+        Verdict::Ok(answer) => end::end_run(tx, row, &Ending::ok(Arc::clone(answer))),
         Verdict::Asks(requests) => approval::park(tx, row, requests, terms.asking),
         Verdict::Cancelled => {
             let ending = cancelled(row)?;

@@ -1,19 +1,29 @@
 //! What an attempt came to, as data for the transaction that settles it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_agent::{Error, Outcome};
 use provost_core::work::{FailureSource, OutcomeCode};
 use provost_core::{ApprovalRequest, ErrorInfo, LimitKind, RunSummary};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::error::EngineError;
+
+/// What a run answered and used, written out before the transaction that stores it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Everything, as JSON.
+    pub(crate) result: String,
+    /// What it used, as JSON.
+    pub(crate) usage: String,
+}
 
 /// What an attempt came to.
 #[derive(Debug, Clone)]
 pub(crate) enum Verdict {
     /// It answered.
-    Ok(Value),
+    Ok(Arc<Answer>),
     /// It waits for people.
     Asks(Vec<ApprovalRequest>),
     /// It was stopped as somebody asked.
@@ -37,7 +47,9 @@ impl Verdict {
     /// From what the driver says.
     pub(crate) fn of(outcome: Result<Outcome, Error>) -> Self {
         match outcome {
-            Ok(Outcome::Done(result)) => Self::Ok(result_of(&result.output, &result.summary)),
+            Ok(Outcome::Done(result)) => {
+                Self::Ok(Arc::new(answer(&result.output, &result.summary)))
+            }
             Ok(Outcome::Suspended(suspended)) => {
                 Self::Asks(suspended.approvals().into_iter().cloned().collect())
             }
@@ -105,11 +117,12 @@ impl Verdict {
     }
 }
 
-fn result_of(output: &str, summary: &RunSummary) -> Value {
-    json!({
+fn answer(output: &str, summary: &RunSummary) -> Answer {
+    let result = json!({
         "text": output, "stop": summary.stop, "limit": summary.limit, "usage": summary.usage,
         "cost": summary.cost, "turns": summary.turns, "tool_calls": summary.tool_calls,
         "pending_calls": summary.pending_calls, "unpriced_calls": summary.unpriced_calls,
         "agent": summary.agent, "agents": summary.agents,
-    })
+    });
+    Answer { usage: result["usage"].to_string(), result: result.to_string() }
 }

@@ -13,7 +13,7 @@ use provost_store::{NodeLock, lock_dir};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::claiming::Desk;
+use self::claiming::{Desk, Open};
 use crate::attempt::{Live, Signal};
 use crate::claim::BUILD;
 use crate::engine::{Engine, EngineOptions, Shared};
@@ -25,6 +25,8 @@ pub struct Worker {
     id: WorkerId,
     shared: Arc<Shared>,
     stopping: CancellationToken,
+    /// What is accepted in this process begins at once.
+    open: Option<Open>,
     claiming: JoinHandle<()>,
     tasks: JoinSet<()>,
     is_guarded: bool,
@@ -45,6 +47,7 @@ impl Engine {
         keeper::fire_due(&shared).await?;
         let stopping = CancellationToken::new();
         let desk = Desk::new(&shared, id, &lock, guarded_until);
+        let open = Some(desk.open());
         let claiming = tokio::spawn(desk.serve(stopping.clone()));
         let mut tasks = JoinSet::new();
         tasks.spawn(beat::renew_leases(Arc::clone(&shared), id));
@@ -56,7 +59,7 @@ impl Engine {
         tasks.spawn(keeper::run(Arc::clone(&shared)));
         outside::start(&shared, &mut tasks);
         let is_guarded = guarded_until.is_some();
-        Ok(Worker { id, shared, stopping, claiming, tasks, is_guarded, _lock: lock })
+        Ok(Worker { id, shared, stopping, open, claiming, tasks, is_guarded, _lock: lock })
     }
 }
 
@@ -108,6 +111,7 @@ impl Worker {
     /// worker goes on with it at once.
     pub async fn stop(mut self, patience: Duration) {
         self.stopping.cancel();
+        drop(self.open.take());
         // It may have claimed something that must not be forgotten.
         if let Err(error) = (&mut self.claiming).await {
             tracing::warn!(%error, "claiming had ended before");
@@ -171,6 +175,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.claiming.abort();
+        drop(self.open.take());
         self.tell(Signal::Abandon);
     }
 }

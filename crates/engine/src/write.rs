@@ -15,6 +15,10 @@ use crate::error::EngineError;
 use crate::lease::Lease;
 use crate::transactional::Works;
 
+/// Steps after which the row of a run hears how far it is, whatever else it hears: so many are looked through for open ones
+/// after a crash.
+const STEPS_UNHEARD_MAX: u64 = 64;
+
 /// The body of a step that says that the session has everything.
 pub(crate) const SAVED: &str = r#"{"feed":"saved"}"#;
 
@@ -103,6 +107,8 @@ pub(crate) struct StepWrite {
     pub(crate) works: Works,
     /// The step that must be on disk before this, or 0.
     pub(crate) after: u64,
+    /// True if the row of the run hears of it.
+    pub(crate) heard: bool,
 }
 
 impl StepWrite {
@@ -135,6 +141,7 @@ impl StepWrite {
             open_from: 0,
             works: Works::default(),
             after: 0,
+            heard: false,
         }
     }
 
@@ -151,6 +158,11 @@ impl StepWrite {
         Ok(())
     }
 
+    /// True if the run gets on with it. A note that every attempt writes again is no progress.
+    fn is_progress(&self) -> bool {
+        self.fed.is_some() && self.kind != StepKind::Note
+    }
+
     /// True if it can be refused for what it says itself. It is then written alone: others must not be lost with it.
     pub(crate) fn is_refusable(&self, lease: &Lease) -> bool {
         let reserves = self.fed.is_none() && self.kind == StepKind::ModelCall;
@@ -158,17 +170,48 @@ impl StepWrite {
     }
 }
 
-/// The numbers that come next, as an attempt believes: only it writes, as a rule, so it rarely has to look them up. They may be
-/// wrong, and every statement that uses them checks them.
+/// The entry of the session that comes next, as an attempt believes: only it writes, as a rule, so it rarely has to look it up.
+/// It may be wrong, and every statement that uses it checks it.
 #[derive(Debug)]
 pub(crate) struct Guess {
-    seq: AtomicU64,
     entry: AtomicU64,
 }
 
 impl Guess {
     pub(crate) fn new(lease: &Lease) -> Self {
-        Self { seq: AtomicU64::new(lease.next_seq), entry: AtomicU64::new(lease.next_entry) }
+        Self { entry: AtomicU64::new(lease.next_entry) }
+    }
+}
+
+/// What the row of a run has heard of it. Most writes change nothing there, and a row is much to write.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    next_step: u64,
+    restricted: bool,
+    crashed: bool,
+}
+
+impl Heard {
+    pub(crate) fn new(lease: &Lease) -> Self {
+        let Lease { next_step, restricted, crashed, .. } = *lease;
+        Self { next_step, restricted, crashed }
+    }
+
+    /// True if the row must hear of a write, which it then does.
+    pub(crate) fn must_hear(&mut self, write: &StepWrite) -> bool {
+        let must = write.base_revision.is_some()
+            || write.cost_micros != 0
+            || write.restricted != self.restricted
+            || (self.crashed && write.is_progress())
+            // What a call does in the transaction may tell of itself behind the events of the step.
+            || !write.works.0.is_empty()
+            || write.next_step >= self.next_step + STEPS_UNHEARD_MAX;
+        if must {
+            self.next_step = write.next_step;
+            self.restricted = write.restricted;
+            self.crashed &= !write.is_progress();
+        }
+        must
     }
 }
 
@@ -182,21 +225,22 @@ pub(crate) fn steps(
     let (Some(first), Some(last)) = (writes.first(), writes.last()) else { return Ok(()) };
     failpoint!("step.before");
     let events: usize = writes.iter().map(|write| write.events.len()).sum();
-    let advance = journal::Advance {
-        run: lease.run,
-        epoch: lease.epoch,
-        events: events as u64,
-        next_step: last.next_step,
-        // One of them may be what closes the steps.
-        open_from: writes.iter().map(|write| write.open_from).min().unwrap_or_default(),
-        // A note that every attempt writes again is no progress.
-        progress: writes.iter().any(|write| write.fed.is_some() && write.kind != StepKind::Note),
-        restricted: last.restricted,
-        cost_micros: writes.iter().map(|write| write.cost_micros).sum(),
-        base_revision: writes.iter().find_map(|write| write.base_revision),
-    };
-    let advanced = journal::advance(tx, advance, guess.seq.load(Ordering::Relaxed))?;
-    let Some(mut seq) = advanced else { return Err(fenced(tx, lease)?) };
+    let next_seq = journal::fence(tx, lease.run, lease.epoch)?;
+    let Some(mut seq) = next_seq else { return Err(fenced(tx, lease)?) };
+    if writes.iter().any(|write| write.heard) {
+        let advance = journal::Advance {
+            run: lease.run,
+            next_seq: seq + events as u64,
+            next_step: last.next_step,
+            // One of them may be what closes the steps.
+            open_from: writes.iter().map(|write| write.open_from).min().unwrap_or_default(),
+            progress: writes.iter().any(StepWrite::is_progress),
+            restricted: last.restricted,
+            cost_micros: writes.iter().map(|write| write.cost_micros).sum(),
+            base_revision: writes.iter().find_map(|write| write.base_revision),
+        };
+        journal::advance(tx, &advance)?;
+    }
     if first.after != 0 && !journal::is_committed(tx, lease.run, first.after)? {
         // The attempt hears the error of that write first.
         return Err(EngineError::bug("a write before this one was lost"));
@@ -212,7 +256,6 @@ pub(crate) fn steps(
         seq += write.events.len() as u64;
         failpoint!("step.after");
     }
-    guess.seq.store(seq, Ordering::Relaxed);
     if events > 0 {
         tx.hint(Hint::Events(lease.run));
     }
@@ -250,7 +293,7 @@ fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(
         journal::claim_input(tx, input, lease.run, lease.epoch)?;
     }
     if write.closes_open {
-        journal::fail_open_steps(tx, lease.run)?;
+        journal::fail_open_steps(tx, lease.run, write.open_from)?;
     }
     if write.consumes_inputs {
         journal::consume_inputs(tx, lease.run)?;

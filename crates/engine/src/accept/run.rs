@@ -12,10 +12,12 @@ use provost_store::{Hint, Tx};
 use serde::Serialize;
 
 use super::{Grounds, Parent};
+use crate::claim::Claimer;
 use crate::end::DEADLINE;
 use crate::error::EngineError;
+use crate::lease::Lease;
 use crate::queue::{DUE, HELD, QUEUE_DEADLINE};
-use crate::{event, input, queue};
+use crate::{claim, event, input, queue};
 
 /// What a new run of a task is made of.
 pub(crate) struct NewRun<'a> {
@@ -35,6 +37,14 @@ pub(crate) struct NewRun<'a> {
     pub(crate) first: bool,
     /// True if its session has no other run: then nobody has to find out which of them is next.
     pub(crate) alone: bool,
+    /// Who claims it in this transaction, if it need not wait.
+    pub(crate) claimer: Option<&'a Claimer>,
+}
+
+/// A run that was made, and the hold on it of who has claimed it.
+pub(crate) struct Made {
+    pub(crate) run: RunRow,
+    pub(crate) lease: Option<Lease>,
 }
 
 /// Makes a run that answers these inputs, and stores its task. The caller refreshes the queue of its session unless it is alone
@@ -44,12 +54,14 @@ pub(crate) fn create_run(
     task: &mut TaskRow,
     new: &NewRun<'_>,
     inputs: &[InputRow],
-) -> Result<RunRow, EngineError> {
+) -> Result<Made, EngineError> {
     task.run_count += 1;
     let mut run = accepted(tx, task, new)?;
     enqueue(tx, task, &mut run, new)?;
     let taken = Taken::body(task, &run, inputs)?;
     event::push_text(tx, &mut run, "accepted", taken)?;
+    let claim = |claimer| claim::at_birth(tx, claimer, &mut run, task);
+    let lease = new.claimer.map(claim).transpose()?;
     for input in inputs.iter().filter(|input| input.run_id != Some(run.id)) {
         input::assign(tx, input, run.id)?;
     }
@@ -65,7 +77,7 @@ pub(crate) fn create_run(
         timer::set(tx, DEADLINE, &run.id.to_string(), deadline)?;
         tx.hint(Hint::Timer);
     }
-    Ok(run)
+    Ok(Made { run, lease })
 }
 
 /// What the event says that a run begins with.
@@ -107,7 +119,7 @@ fn enqueue(
     if new.not_before > now {
         timer::set(tx, DUE, &run.id.to_string(), new.not_before)?;
         tx.hint(Hint::Timer);
-    } else if new.alone {
+    } else if new.alone && new.claimer.is_none() {
         run.ready = true;
         tx.hint(Hint::RunReady);
     }
@@ -115,6 +127,9 @@ fn enqueue(
         // A run that is to begin later has not been waiting until then.
         let deadline = run.not_before.max(now).after(patience);
         run.queue_deadline = Some(deadline);
+        if new.claimer.is_some() {
+            return Ok(());
+        }
         timer::set(tx, QUEUE_DEADLINE, &run.id.to_string(), deadline)?;
         tx.hint(Hint::Timer);
     }

@@ -324,15 +324,16 @@ pub(crate) fn is_held(run: &RunRow) -> bool {
     run.not_before == HELD
 }
 
-/// A child of a call has ended: the next one of that call that waits for its turn may begin.
-pub(crate) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<(), EngineError> {
+/// A child of a call has ended: the next one of that call that waits for its turn may begin. True if there was one.
+pub(crate) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<bool, EngineError> {
     let (Some(parent), Some(step)) = (ended.parent_run_id, ended.parent_step) else {
-        return Ok(());
+        return Ok(false);
     };
     if is_held(ended) {
         // It had no place to leave.
-        return Ok(());
+        return Ok(false);
     }
-    let Some(next) = held_row::next(tx, parent, step, HELD)? else { return Ok(()) };
-    queue::release(tx, ended, next)
+    let Some(next) = held_row::next(tx, parent, step, HELD)? else { return Ok(false) };
+    queue::release(tx, ended, next)?;
+    Ok(true)
 }

@@ -40,6 +40,7 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer
         ttl: Duration::from_secs(30),
         env,
         not_before: None,
+        above: Arc::default(),
     };
     (dir, engine, ids, claimer)
 }

@@ -11,7 +11,7 @@ use provost_store::{Pending, Store, Tx};
 
 use crate::error::EngineError;
 use crate::lease::Lease;
-use crate::write::{self, Guess, StepWrite};
+use crate::write::{self, Guess, Heard, StepWrite};
 
 /// Does anybody wait for a write?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,11 +72,13 @@ pub(super) struct Outgoing {
     sent: Vec<Sent>,
     count: u64,
     guess: Arc<Guess>,
+    heard: Heard,
 }
 
 impl Outgoing {
     pub(super) fn new(lease: &Lease) -> Self {
-        Self { open: None, sent: Vec::new(), count: 0, guess: Arc::new(Guess::new(lease)) }
+        let (guess, heard) = (Arc::new(Guess::new(lease)), Heard::new(lease));
+        Self { open: None, sent: Vec::new(), count: 0, guess, heard }
     }
 
     /// Sends a write with the last job, or as a new one.
@@ -84,9 +86,10 @@ impl Outgoing {
         &mut self,
         store: &Store,
         lease: &Arc<Lease>,
-        write: StepWrite,
+        mut write: StepWrite,
         haste: Haste,
     ) {
+        write.heard = self.heard.must_hear(&write);
         let alone = write.is_refusable(lease);
         let write = match &self.open {
             Some(open) if !alone => open.join(write),

@@ -60,6 +60,8 @@ pub(crate) struct JournalState {
     pub(crate) snapshot_fed: u64,
     /// The message that the run answers, which was stored when it was accepted.
     pub(crate) first_message: Option<StoredMessage>,
+    /// True if the last answer asked for one call only, so that none begins beside it.
+    pub(super) one_call: bool,
 }
 
 impl JournalState {
@@ -78,6 +80,7 @@ impl JournalState {
             revision: 0,
             snapshot_fed: 0,
             first_message: None,
+            one_call: false,
         }
     }
 
@@ -139,7 +142,8 @@ impl JournalState {
         }
         write.restricted = self.restricted;
         self.unanswered |= write.claimed_input.is_some();
-        if let Some(Feed::ModelAnswered { .. }) = feed {
+        if let Some(Feed::ModelAnswered { response, .. }) = feed {
+            self.one_call = response.message.tool_calls().count() == 1;
             write.consumes_inputs = std::mem::take(&mut self.unanswered);
         }
         // A call whose cost never becomes known counts with what was set aside for it.

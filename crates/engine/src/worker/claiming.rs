@@ -5,22 +5,35 @@ use std::sync::Arc;
 use provost_core::{RunId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::{Hint, NodeLock};
-use tokio::sync::{Notify, broadcast};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
-use super::lives_of;
+use crate::accept::Intake;
 use crate::attempt::{self, Live};
 use crate::claim::{self, Claimed, Claimer, Claims};
 use crate::engine::Shared;
 use crate::error::EngineError;
 
+/// The most runs that one worker carries at once, whatever it is told.
+const PLACES_MAX: usize = 1 << 20;
+
 /// Takes runs in as long as there is room.
 pub(super) struct Desk {
     shared: Arc<Shared>,
     claimer: Claimer,
-    lock: Arc<NodeLock>,
+    /// A place for each attempt that may be under way at once.
+    places: Arc<Semaphore>,
+    bench: Arc<Bench>,
+}
+
+/// What an attempt needs of its worker.
+struct Bench {
+    shared: Arc<Shared>,
+    _lock: Arc<NodeLock>,
     /// An attempt has ended, so there is room for another.
-    room: Arc<Notify>,
+    room: Notify,
+    runtime: Handle,
 }
 
 impl Desk {
@@ -37,9 +50,24 @@ impl Desk {
             ttl: shared.options.lease,
             env: shared.env.clone(),
             not_before,
+            above: Arc::default(),
         };
         let (shared, lock) = (Arc::clone(shared), Arc::clone(lock));
-        Self { shared, claimer, lock, room: Arc::default() }
+        let places = shared.options.capacity.min(PLACES_MAX);
+        let places = Arc::new(Semaphore::new(places));
+        let (room, runtime) = (Notify::new(), Handle::current());
+        let bench = Arc::new(Bench { shared: Arc::clone(&shared), _lock: lock, room, runtime });
+        Self { shared, claimer, places, bench }
+    }
+
+    /// Lets runs that are accepted in this process begin at once.
+    pub(super) fn open(&self) -> Open {
+        let bench = Arc::clone(&self.bench);
+        let begin = move |claimed, place| bench.begin(claimed, place);
+        let intake = Intake::new(self.claimer.clone(), Arc::clone(&self.places), begin);
+        let intake = Arc::new(intake);
+        self.shared.intakes().push(Arc::clone(&intake));
+        Open { shared: Arc::clone(&self.shared), intake }
     }
 
     /// Claims until it is told to stop.
@@ -47,16 +75,11 @@ impl Desk {
         let mut hints = self.shared.store.calls();
         let (mut hinted, mut more) = (true, true);
         while !stopping.is_cancelled() {
-            let worker = self.claimer.worker;
-            let under_way = lives_of(&self.shared, worker).len();
-            let room = self.shared.options.capacity.saturating_sub(under_way);
+            let room = self.places.available_permits();
             // Without a hint there is usually nothing, and finding that out needs no write.
             if room > 0 && (hinted || self.is_waiting().await) {
-                more = match self.claim(room).await {
-                    Ok(claims) => {
-                        claims.taken.into_iter().for_each(|claimed| self.begin(claimed));
-                        claims.more
-                    }
+                more = match self.claim().await {
+                    Ok(claims) => claims.more,
                     Err(error) => {
                         tracing::warn!(%error, "nothing could be claimed");
                         true
@@ -70,7 +93,7 @@ impl Desk {
                 biased;
                 () = stopping.cancelled() => return,
                 () = ready(&mut hints) => true,
-                () = self.room.notified(), if more => true,
+                () = self.bench.room.notified(), if more => true,
                 () = tokio::time::sleep(self.shared.options.poll) => false,
             };
         }
@@ -83,7 +106,14 @@ impl Desk {
         looked.await.unwrap_or(true)
     }
 
-    async fn claim(&self, room: usize) -> Result<Claims, EngineError> {
+    /// Claims for all places that are free, and begins what it got.
+    async fn claim(&self) -> Result<Claims, EngineError> {
+        let room = self.places.available_permits();
+        let count = u32::try_from(room).unwrap_or(u32::MAX);
+        // Nobody else takes them meanwhile; those that stay free are given back.
+        let Ok(mut places) = Arc::clone(&self.places).try_acquire_many_owned(count) else {
+            return Ok(Claims { more: true, ..Claims::default() });
+        };
         let (shared, claimer) = (Arc::clone(&self.shared), self.claimer.clone());
         let claimed = self.shared.store.write(move |tx| {
             // Looked up here, so that nothing can be claimed whose last attempt is still being unwound in this process.
@@ -91,23 +121,39 @@ impl Desk {
         });
         let claimed = claimed.await;
         failpoint!("claim.committed");
-        claimed
+        let mut claims = claimed?;
+        for claimed in claims.taken.drain(..) {
+            if let Some(place) = places.split(1) {
+                self.bench.begin(claimed, place);
+            }
+        }
+        Ok(claims)
     }
+}
 
-    fn begin(&self, claimed: Claimed) {
+impl Bench {
+    fn begin(self: &Arc<Self>, claimed: Claimed, place: OwnedSemaphorePermit) {
         let Claimed { lease, fresh } = claimed;
         let live = Arc::new(Live::new(lease, &self.shared.outside.tap));
         self.shared.live().insert(live.lease.run, Arc::clone(&live));
-        let under_way = UnderWay {
-            shared: Arc::clone(&self.shared),
-            live,
-            room: Arc::clone(&self.room),
-            _lock: Arc::clone(&self.lock),
-        };
+        let under_way = UnderWay { bench: Arc::clone(self), live, place: Some(place) };
         // A task of its own: it unwinds in order even if the worker is dropped.
-        tokio::spawn(async move {
-            attempt::carry(&under_way.shared, &under_way.live, fresh).await;
+        self.runtime.spawn(async move {
+            attempt::carry(&under_way.bench.shared, &under_way.live, fresh).await;
         });
+    }
+}
+
+/// As long as it lives, runs that are accepted in this process begin at once.
+pub(super) struct Open {
+    shared: Arc<Shared>,
+    intake: Arc<Intake>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.intake.close();
+        self.shared.intakes().retain(|intake| !Arc::ptr_eq(intake, &self.intake));
     }
 }
 
@@ -118,18 +164,19 @@ fn under_way(shared: &Shared) -> Vec<RunId> {
 
 /// An attempt's place among those of the process, until it is over, however it ends.
 struct UnderWay {
-    shared: Arc<Shared>,
+    /// With the lock of the worker: that is not dead as long as something of it is under way.
+    bench: Arc<Bench>,
     live: Arc<Live>,
-    room: Arc<Notify>,
-    /// The worker is not dead as long as something of it is under way.
-    _lock: Arc<NodeLock>,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.shared.live().remove(&self.live.lease.run);
+        self.bench.shared.live().remove(&self.live.lease.run);
         self.live.over.cancel();
-        self.room.notify_one();
+        // First, so that whoever is woken finds it.
+        drop(self.place.take());
+        self.bench.room.notify_one();
     }
 }
 

@@ -11,6 +11,7 @@ mod admission;
 mod agents;
 mod approvals;
 mod approvals_more;
+mod at_once;
 mod basics;
 mod budgets;
 mod cancel;

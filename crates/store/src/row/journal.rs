@@ -1,20 +1,30 @@
-//! The hot path: what a worker writes while a run is under way. Each write moves the run's counters forward first, and that
-//! statement is the fence: it finds nothing if another attempt has taken the run.
+//! The hot path: what a worker writes while a run is under way. Each write passes the [`fence`] first, which finds nothing if
+//! another attempt has taken the run.
 
 use provost_core::{InputId, MessageId, RunId};
 
 use crate::body::Body;
 use crate::{StoreError, Tx, params};
 
-/// What one write of a worker does to its run.
+/// The number of the next event of a run that an attempt holds; `None` if the run was taken away.
+///
+/// The row of the run is looked at and not changed. SQLite has one writer at a time, so what is found here holds at the commit;
+/// where transactions commit beside each other, the row must be locked here.
+pub fn fence(tx: &mut Tx<'_>, run: RunId, epoch: u64) -> Result<Option<u64>, StoreError> {
+    let sql = "SELECT COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e WHERE e.run_id = run.id \
+               AND e.seq >= run.next_seq), next_seq) \
+               FROM run WHERE id = ?1 AND epoch = ?2 AND phase = 'leased'";
+    tx.optional(sql, params![run, epoch])
+}
+
+/// What the row of a run learns of the writes of a worker. The numbers of events and steps are found with the run as long as
+/// somebody holds it, so they may lag behind here; the rest must not.
 #[derive(Debug, Clone, Copy)]
 pub struct Advance {
     /// The run.
     pub run: RunId,
-    /// The epoch of the attempt that writes.
-    pub epoch: u64,
-    /// How many events follow.
-    pub events: u64,
+    /// The first event number that is free afterwards.
+    pub next_seq: u64,
     /// The first step number that is free afterwards.
     pub next_step: u64,
     /// No step before this one is without an outcome afterwards.
@@ -29,43 +39,24 @@ pub struct Advance {
     pub base_revision: Option<u64>,
 }
 
-/// Moves the run's counters and returns the sequence number of the first event; `None` if the run was taken away. `guess` is
-/// what that number probably is, which saves looking it up.
-pub fn advance(tx: &mut Tx<'_>, advance: Advance, guess: u64) -> Result<Option<u64>, StoreError> {
-    if move_on(tx, &advance, guess)? {
-        return Ok(Some(guess));
-    }
-    let sql = "SELECT next_seq FROM run WHERE id = ?1 AND epoch = ?2 AND phase = 'leased'";
-    let first: Option<u64> = tx.optional(sql, params![advance.run, advance.epoch])?;
-    match first {
-        Some(first) => Ok(move_on(tx, &advance, first)?.then_some(first)),
-        None => Ok(None),
-    }
-}
-
-fn move_on(tx: &mut Tx<'_>, advance: &Advance, first: u64) -> Result<bool, StoreError> {
-    let Advance { run, epoch, events, next_step, progress, restricted, .. } = *advance;
-    let Advance { open_from, cost_micros, base_revision, .. } = *advance;
-    let sql = "UPDATE run SET next_seq = ?3 + ?4, next_step = ?5, restricted = ?7, \
-               cost_micros = cost_micros + ?8, base_revision = COALESCE(?9, base_revision), open_from = ?10, \
-               crash_count = CASE WHEN ?6 = 1 THEN 0 ELSE crash_count END \
-               WHERE id = ?1 AND epoch = ?2 AND phase = 'leased' AND next_seq = ?3";
-    let changed = tx.execute(
-        sql,
-        params![
-            run,
-            epoch,
-            first,
-            events,
-            next_step,
-            progress,
-            restricted,
-            cost_micros,
-            base_revision,
-            open_from
-        ],
-    )?;
-    Ok(changed == 1)
+/// Tells the row of a run how far it is. The caller has passed the [`fence`].
+pub fn advance(tx: &mut Tx<'_>, advance: &Advance) -> Result<(), StoreError> {
+    let Advance { run, next_seq, next_step, open_from, .. } = *advance;
+    let Advance { progress, restricted, cost_micros, base_revision, .. } = *advance;
+    let sql = "UPDATE run SET next_seq = ?2, next_step = ?3, open_from = ?4, restricted = ?6, \
+               cost_micros = cost_micros + ?7, base_revision = COALESCE(?8, base_revision), \
+               crash_count = CASE WHEN ?5 = 1 THEN 0 ELSE crash_count END WHERE id = ?1";
+    let values = params![
+        run,
+        next_seq,
+        next_step,
+        open_from,
+        progress,
+        restricted,
+        cost_micros,
+        base_revision
+    ];
+    tx.execute(sql, values).map(drop)
 }
 
 /// A step that begins: T1 of an effect.
@@ -245,13 +236,12 @@ pub fn next_fed(tx: &mut Tx<'_>, run: RunId) -> Result<u64, StoreError> {
     tx.one("SELECT COALESCE(MAX(fed), 0) + 1 FROM run_step WHERE run_id = ?1", params![run])
 }
 
-/// Steps without an outcome get none any more: their run has ended.
-pub fn fail_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
-    let sql = "UPDATE run_step SET state = 'failed', ended = ?2 \
-               WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1) \
-               AND state IN ('planned', 'started', 'unknown')";
+/// Steps without an outcome get none any more: their run has ended. None of them is before `open_from`.
+pub fn fail_open_steps(tx: &mut Tx<'_>, run: RunId, open_from: u64) -> Result<(), StoreError> {
+    let sql = "UPDATE run_step SET state = 'failed', ended = ?3 \
+               WHERE run_id = ?1 AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
     let now = tx.now();
-    tx.execute(sql, params![run, now]).map(drop)
+    tx.execute(sql, params![run, open_from, now]).map(drop)
 }
 
 /// Nobody knows what came of the steps that a lost worker had started.
@@ -276,12 +266,15 @@ pub fn open_step_of(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<Option
     tx.optional(sql, params![run, call_id])
 }
 
-/// The money set aside for steps that have no outcome.
-pub fn reserved_of_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<i64, StoreError> {
+/// The money set aside for steps that have no outcome. None of them is before `open_from`.
+pub fn reserved_of_open_steps(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    open_from: u64,
+) -> Result<i64, StoreError> {
     let sql = "SELECT COALESCE(SUM(reserved_micros), 0) FROM run_step \
-               WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1) \
-               AND state IN ('planned', 'started', 'unknown')";
-    tx.one(sql, params![run])
+               WHERE run_id = ?1 AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
+    tx.one(sql, params![run, open_from])
 }
 
 /// True if a step of a run is committed.

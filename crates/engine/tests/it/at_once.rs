@@ -1,0 +1,104 @@
+//! Runs that begin with the transaction that accepts them, what their rows say meanwhile, and who waits for their ends.
+
+use std::time::Duration;
+
+use provost_core::work::Namespace;
+use provost_engine::EngineOptions;
+use provost_model::{self as scripted};
+use provost_store::params;
+use serde_json::json;
+
+use crate::house::{House, quick};
+use crate::stage::command;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_begins_with_its_acceptance_if_nothing_waits_and_a_worker_has_room() {
+    let house = House::new(vec![scripted::call("gate_pure", json!({}))]).await;
+    let node = house.node(EngineOptions { capacity: 1, ..quick() });
+    let worker = node.start().await.unwrap();
+    let first = node.accept(&house.namespace, command("one", "go")).await.unwrap();
+    let row = house.run(first.run).await;
+    assert_eq!((row.phase.as_str(), row.attempt_no, row.epoch), ("leased", 1, 1));
+    assert_eq!(house.kinds(first.run).await[..2], ["accepted", "attempt_started"]);
+    let gate = house.rooms.gate("gate_pure");
+    gate.entered().await;
+
+    let second = node.accept(&house.namespace, command("two", "go")).await.unwrap();
+    let row = house.run(second.run).await;
+    assert_eq!((row.phase.as_str(), row.ready, row.attempt_no), ("queued", true, 0));
+    gate.open(2);
+    for run in [first.run, second.run] {
+        assert_eq!(house.ended(run).await.status, "ok");
+    }
+    assert_eq!((gate.came(), gate.most()), (2, 1), "there is one place");
+    worker.stop(Duration::ZERO).await;
+    assert_eq!(house.class().await.running, 0);
+
+    let third = node.accept(&house.namespace, command("three", "go")).await.unwrap();
+    let row = house.run(third.run).await;
+    assert_eq!((row.phase.as_str(), row.attempt_no), ("queued", 0), "nobody works any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_longer_comes_first() {
+    let house = House::new(vec![]).await;
+    let waits = house.say("one", "go").await;
+    house.meddle("UPDATE exec_class SET desired = 0").await;
+    let worker = house.engine.start().await.unwrap();
+    let second = house.say("two", "go").await;
+    let row = house.run(second.run).await;
+    assert_eq!((row.phase.as_str(), row.attempt_no), ("queued", 0));
+    house.meddle("UPDATE exec_class SET desired = 8").await;
+    let (first, second) = (house.ended(waits.run).await, house.ended(second.run).await);
+    assert!(first.started <= second.started);
+    worker.stop(Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_row_of_a_run_at_work_is_read_as_it_is_though_it_lags_behind() {
+    let turns = [scripted::call("pure", json!({})), scripted::call("gate_pure", json!({}))];
+    let house = House::new(turns.to_vec()).await;
+    let _worker = house.engine.start().await.unwrap();
+    let run = house.say("chat", "go").await.run;
+    let gate = house.rooms.gate("gate_pure");
+    gate.entered().await;
+    let stored = || {
+        let sql = "SELECT next_seq, next_step FROM run WHERE id = ?1";
+        house.store.read(move |tx| tx.one::<(u64, u64)>(sql, params![run]))
+    };
+    let (row, events) = (house.run(run).await, house.events(run).await);
+    assert_eq!(row.next_seq, events.len() as u64 + 1);
+    assert!(row.next_step > 4, "{}", row.next_step);
+    assert!(stored().await.unwrap() < (row.next_seq, row.next_step), "that would cost a page");
+    assert_eq!(house.store.check().await.unwrap().problems, []);
+
+    gate.open(1);
+    let (row, events) = (house.ended(run).await, house.events(run).await);
+    assert_eq!(row.next_seq, events.len() as u64 + 1);
+    assert_eq!(stored().await.unwrap(), (row.next_seq, row.next_step));
+    assert_eq!(row.open_from, row.next_step);
+    assert_eq!(house.store.check().await.unwrap().problems, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_who_waits_gets_the_row_and_nobody_from_elsewhere_waits() {
+    let house = House::new(vec![scripted::call("gate_pure", json!({}))]).await;
+    let _worker = house.engine.start().await.unwrap();
+    let run = house.say("chat", "go").await.run;
+    let gate = house.rooms.gate("gate_pure");
+    gate.entered().await;
+    let elsewhere: Namespace = "elsewhere".parse().unwrap();
+    let refused = house.engine.wait(&elsewhere, run).await.unwrap_err();
+    assert_eq!(refused.code(), "not_found");
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let (engine, namespace) = (house.engine.clone(), house.namespace.clone());
+        waiting.push(tokio::spawn(async move { engine.wait(&namespace, run).await.unwrap() }));
+    }
+    gate.open(1);
+    let ended = house.ended(run).await;
+    for waits in waiting {
+        assert_eq!(waits.await.unwrap(), ended);
+    }
+    assert_eq!(house.engine.wait(&house.namespace, run).await.unwrap(), ended);
+}
