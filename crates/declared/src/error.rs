@@ -52,20 +52,16 @@ pub enum DeclareError {
         error: ResourceError,
     },
     /// Two resources have one name.
-    #[error(
-        "{second}: {kind} `{namespace}/{name}` is declared already at {first}; rename or remove one"
-    )]
+    #[error("{second}: {kind} `{name}` is declared already at {first}; rename or remove one")]
     Duplicate {
         /// The kind of both.
         kind: &'static str,
-        /// The namespace of both.
-        namespace: String,
-        /// The name of both.
+        /// The namespace and the name of both.
         name: String,
         /// Where the first is.
-        first: Place,
+        first: Box<Place>,
         /// Where the second is.
-        second: Place,
+        second: Box<Place>,
     },
     /// A resource names another that is not there.
     #[error(

@@ -83,9 +83,12 @@ impl Declared {
         };
         match before {
             None => Ok(()),
-            Some(first) => {
-                Err(DeclareError::Duplicate { kind, namespace, name, first, second: place })
-            }
+            Some(first) => Err(DeclareError::Duplicate {
+                kind,
+                name: format!("{namespace}/{name}"),
+                first: Box::new(first),
+                second: Box::new(place),
+            }),
         }
     }
 

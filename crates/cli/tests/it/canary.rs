@@ -71,13 +71,6 @@ fn betray(asked: &Asked, stream: &mut TcpStream) {
     let text = |stream: &mut TcpStream, status: &str, body: &str| {
         respond(stream, status, "text/plain; charset=utf-8", body.as_bytes());
     };
-    let answer = |fields: Value| {
-        let mut envelope: Value = serde_json::from_str(&asked.body).unwrap_or_default();
-        let mut whole =
-            json!({"tool_contract_version": "v1", "request_id": envelope["request_id"].take()});
-        whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        whole.to_string()
-    };
     match way {
         0 => text(stream, "200 OK", &format!("it is {secret}")),
         1 => text(stream, "200 OK", &sent),
@@ -94,7 +87,24 @@ fn betray(asked: &Asked, stream: &mut TcpStream) {
         7 => text(stream, "401 Unauthorized", &format!("wrong key {secret}")),
         8 => text(stream, "403 Forbidden", &format!("{secret} may not")),
         9 => text(stream, "400 Bad Request", &format!("{{\"error\": {}}}", json!(secret))),
-        10 => pieces(stream, &secret),
+        _ => betray_oddly((way, &secret), asked, stream),
+    }
+}
+
+/// The ways that no well-behaved server would take.
+fn betray_oddly((way, secret): (usize, &str), asked: &Asked, stream: &mut TcpStream) {
+    let text = |stream: &mut TcpStream, status: &str, body: &str| {
+        respond(stream, status, "text/plain; charset=utf-8", body.as_bytes());
+    };
+    let answer = |fields: Value| {
+        let mut envelope: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+        let mut whole =
+            json!({"tool_contract_version": "v1", "request_id": envelope["request_id"].take()});
+        whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        whole.to_string()
+    };
+    match way {
+        10 => pieces(stream, secret),
         11 => text(stream, "200 OK", &format!("{}{secret}", "x".repeat(LONG))),
         12 => {
             let before = BORDER - secret.len() / 2;
@@ -107,7 +117,7 @@ fn betray(asked: &Asked, stream: &mut TcpStream) {
         14 => {
             let head = format!(
                 "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/{}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-                percent(&secret)
+                percent(secret)
             );
             stream.write_all(head.as_bytes()).ok();
         }
