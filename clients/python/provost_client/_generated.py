@@ -845,6 +845,115 @@ Page_of_Token = TypedDict('Page_of_Token', {
 
 TokenId: TypeAlias = str
 
+# A part of a list, in a stable order.
+Page_of_DeclaredTool = TypedDict('Page_of_DeclaredTool', {
+    'items': list["DeclaredTool"],
+    'next': NotRequired[Union[str, None]],
+})
+
+# A declared tool.
+DeclaredTool = TypedDict('DeclaredTool', {
+    'name': str,
+    'type': str,
+    'description': str,
+    'operations': list[str],
+    'risk': str,
+    'effect': str,
+    'isolation': str,
+    'problem': NotRequired[Union[str, None]],
+    'input_schema': Any,
+})
+
+# A part of a list, in a stable order.
+Page_of_AuditRecord = TypedDict('Page_of_AuditRecord', {
+    'items': list["AuditRecord"],
+    'next': NotRequired[Union[str, None]],
+})
+
+# A record of who did what.
+AuditRecord = TypedDict('AuditRecord', {
+    'id': "AuditId",
+    'at': "Time",
+    'action': str,
+    'outcome': str,
+    'resource': str,
+    'run': NotRequired[Union["RunId", None]],
+    'record': dict[str, Any],
+})
+
+AuditId: TypeAlias = str
+
+# A part of a list, in a stable order.
+Page_of_UsageRecord = TypedDict('Page_of_UsageRecord', {
+    'items': list["UsageRecord"],
+    'next': NotRequired[Union[str, None]],
+})
+
+# A record of what was used.
+UsageRecord = TypedDict('UsageRecord', {
+    'id': "MeterId",
+    'at': "Time",
+    'kind': str,
+    'agent': str,
+    'run': NotRequired[Union["RunId", None]],
+    'record': dict[str, Any],
+})
+
+MeterId: TypeAlias = str
+
+# What the server can do now.
+Capabilities = TypedDict('Capabilities', {
+    'generated_at': "Time",
+    'capabilities': list["Capability"],
+})
+
+# One thing that the server can do, or knows and cannot do.
+Capability = TypedDict('Capability', {
+    'id': str,
+    'enabled': bool,
+    'description': str,
+    'source': str,
+})
+
+# What came of one call.
+ToolResponse = TypedDict('ToolResponse', {
+    'tool_contract_version': NotRequired[str],
+    'request_id': NotRequired[str],
+    'status': "ToolStatus",
+    'output': NotRequired["ResponseOutput"],
+    'usage': NotRequired["ResponseUsage"],
+    'trace': NotRequired["TraceIds"],
+    'error': NotRequired[Union["ResponseError", None]],
+})
+
+ToolStatus: TypeAlias = Literal['ok', 'error', 'denied']
+
+# What a call gave.
+ResponseOutput = TypedDict('ResponseOutput', {
+    'result': NotRequired[str],
+})
+
+# What a call took.
+ResponseUsage = TypedDict('ResponseUsage', {
+    'duration_ms': NotRequired[int],
+    'attempt': NotRequired[int],
+})
+
+# The trace that a call belongs to.
+TraceIds = TypedDict('TraceIds', {
+    'trace_id': NotRequired[str],
+    'span_id': NotRequired[str],
+})
+
+# Why a call did not work, in the words of the wire.
+ResponseError = TypedDict('ResponseError', {
+    'code': NotRequired[str],
+    'reason': NotRequired[str],
+    'retryable': NotRequired[bool],
+    'message': NotRequired[str],
+    'details': NotRequired[dict[str, Any]],
+})
+
 # Whose token it is.
 Who = TypedDict('Who', {
     'token': NotRequired[Union[str, None]],
@@ -1210,6 +1319,26 @@ class Operations(Connection):
     def revoke_token(self, token: str) -> "Token":
         """Take a token back."""
         return self._call('DELETE', f"/v1/tokens/{self._part(token)}")
+
+    def list_tools(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_DeclaredTool":
+        """Declared tools."""
+        return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/tools", query={'limit': limit, 'cursor': cursor})
+
+    def list_audit(self, *, run: Optional["RunId"] = None, resource: Optional[str] = None, outcome: Optional[str] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_AuditRecord":
+        """Who did what, newest first."""
+        return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/audit", query={'run': run, 'resource': resource, 'outcome': outcome, 'limit': limit, 'cursor': cursor})
+
+    def list_usage(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_UsageRecord":
+        """What was used, newest first."""
+        return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/usage", query={'limit': limit, 'cursor': cursor})
+
+    def get_capabilities(self) -> "Capabilities":
+        """What the server can do."""
+        return self._call('GET', f"/v1/capabilities")
+
+    def deliver_tool_answer(self, request: str, body: "ToolResponse") -> None:
+        """Hand in the answer of a tool that comes later; the header X-Tool-Callback-Token is that of the request."""
+        return self._call('POST', f"/v1/tool-callbacks/{self._part(request)}", body=body)
 
     def whoami(self) -> "Who":
         """Whose token this is."""

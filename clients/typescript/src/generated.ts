@@ -869,6 +869,115 @@ export type Page_of_Token = {
 
 export type TokenId = string;
 
+/** A part of a list, in a stable order. */
+export type Page_of_DeclaredTool = {
+  "items": Array<DeclaredTool>;
+  "next"?: string | null;
+};
+
+/** A declared tool. */
+export type DeclaredTool = {
+  "name": string;
+  "type": string;
+  "description": string;
+  "operations": Array<string>;
+  "risk": string;
+  "effect": string;
+  "isolation": string;
+  "problem"?: string | null;
+  "input_schema": unknown;
+};
+
+/** A part of a list, in a stable order. */
+export type Page_of_AuditRecord = {
+  "items": Array<AuditRecord>;
+  "next"?: string | null;
+};
+
+/** A record of who did what. */
+export type AuditRecord = {
+  "id": AuditId;
+  "at": Time;
+  "action": string;
+  "outcome": string;
+  "resource": string;
+  "run"?: RunId | null;
+  "record": Record<string, unknown>;
+};
+
+export type AuditId = string;
+
+/** A part of a list, in a stable order. */
+export type Page_of_UsageRecord = {
+  "items": Array<UsageRecord>;
+  "next"?: string | null;
+};
+
+/** A record of what was used. */
+export type UsageRecord = {
+  "id": MeterId;
+  "at": Time;
+  "kind": string;
+  "agent": string;
+  "run"?: RunId | null;
+  "record": Record<string, unknown>;
+};
+
+export type MeterId = string;
+
+/** What the server can do now. */
+export type Capabilities = {
+  "generated_at": Time;
+  "capabilities": Array<Capability>;
+};
+
+/** One thing that the server can do, or knows and cannot do. */
+export type Capability = {
+  "id": string;
+  "enabled": boolean;
+  "description": string;
+  "source": string;
+};
+
+/** What came of one call. */
+export type ToolResponse = {
+  "tool_contract_version"?: string;
+  "request_id"?: string;
+  "status": ToolStatus;
+  "output"?: ResponseOutput;
+  "usage"?: ResponseUsage;
+  "trace"?: TraceIds;
+  "error"?: ResponseError | null;
+};
+
+export type ToolStatus = "ok" | "error" | "denied";
+
+/** What a call gave. */
+export type ResponseOutput = {
+  "result"?: string;
+};
+
+/** What a call took. */
+export type ResponseUsage = {
+  "duration_ms"?: number;
+  "attempt"?: number;
+};
+
+/** The trace that a call belongs to. */
+export type TraceIds = {
+  "trace_id"?: string;
+  "span_id"?: string;
+};
+
+/** Why a call did not work, in the words of the wire. */
+export type ResponseError = {
+  "code"?: string;
+  "reason"?: string;
+  "retryable"?: boolean;
+  "message"?: string;
+  "details"?: Record<string, unknown>;
+};
+
 /** Whose token it is. */
 export type Who = {
   "token"?: string | null;
@@ -1287,6 +1396,31 @@ export class Operations extends Connection {
   /** Take a token back. */
   revokeToken(token: string, options: { signal?: AbortSignal } = {}): Promise<Token> {
     return this.call({ method: "DELETE", path: `/v1/tokens/${part(token)}`, signal: options.signal }) as Promise<Token>;
+  }
+
+  /** Declared tools. */
+  listTools(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_DeclaredTool> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tools`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_DeclaredTool>;
+  }
+
+  /** Who did what, newest first. */
+  listAudit(options: { "run"?: RunId; "resource"?: string; "outcome"?: string; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_AuditRecord> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/audit`, query: { "run": options["run"], "resource": options["resource"], "outcome": options["outcome"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_AuditRecord>;
+  }
+
+  /** What was used, newest first. */
+  listUsage(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_UsageRecord> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/usage`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_UsageRecord>;
+  }
+
+  /** What the server can do. */
+  getCapabilities(options: { signal?: AbortSignal } = {}): Promise<Capabilities> {
+    return this.call({ method: "GET", path: `/v1/capabilities`, signal: options.signal }) as Promise<Capabilities>;
+  }
+
+  /** Hand in the answer of a tool that comes later; the header X-Tool-Callback-Token is that of the request. */
+  async deliverToolAnswer(request: string, body: ToolResponse, options: { signal?: AbortSignal } = {}): Promise<void> {
+    await this.call({ method: "POST", path: `/v1/tool-callbacks/${part(request)}`, body, signal: options.signal });
   }
 
   /** Whose token this is. */
