@@ -121,6 +121,7 @@ fn config(agent: &AgentResource) -> Map<String, Value> {
     [
         ("model", json!(agent.model)),
         ("system_prompt", json!(agent.prompt)),
+        ("policy", json!({ "interactive": agent.interactive })),
         ("max_turns", json!(agent.max_turns)),
         ("timeout_ms", json!(timeout)),
         (DECLARED, json!(true)),

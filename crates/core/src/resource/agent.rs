@@ -10,7 +10,7 @@ use super::{ResourceError, Span};
 pub const EVERY_TOOL: &str = "*";
 
 /// An agent.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentResource {
     /// Its name.
@@ -39,12 +39,19 @@ pub struct AgentResource {
     /// Tools that it may use where no rule speaks about them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
+    /// False if nobody can be asked: what needs an approval is then denied.
+    #[serde(default = "yes")]
+    pub interactive: bool,
     /// Rounds of tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
     /// How long one run may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl AgentResource {
