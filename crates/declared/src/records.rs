@@ -1,25 +1,39 @@
 //! Who did what and what was used, in the database.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use provost_core::{Env, RunId};
+use provost_core::{Env, RunId, TypedId};
 use provost_store::row::audit::AuditRow;
 use provost_store::row::meter::MeterRow;
 use provost_store::{Store, StoreError};
 use provost_tool::{AuditEvent, MeterEvent, Sink, SinkError};
 use serde::Serialize;
+use uuid::Uuid;
 
 /// Keeps records in the database. A record is durable when the future is ready; those of one moment share a commit.
 #[derive(Clone)]
 pub struct Records {
     store: Store,
     env: Env,
+    /// The greatest id so far: what one moment brings keeps its order.
+    last: Arc<Mutex<Uuid>>,
 }
 
 impl Records {
     /// In this database.
     pub fn new(store: Store, env: Env) -> Self {
-        Self { store, env }
+        Self { store, env, last: Arc::default() }
+    }
+
+    /// An id that is greater than every one before it.
+    fn id<T: TypedId>(&self) -> T {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = self.env.id::<T>().uuid();
+        let next = Uuid::from_u128(last.as_u128().saturating_add(1));
+        *last = fresh.max(next);
+        T::from_uuid(*last)
     }
 }
 
@@ -44,7 +58,7 @@ impl Sink<AuditEvent> for Records {
                 .and_then(|word| word.as_str().map(str::to_owned))
                 .unwrap_or_default();
             let row = AuditRow {
-                id: self.env.id(),
+                id: self.id(),
                 namespace: event.namespace,
                 at: event.timestamp,
                 action: event.action,
@@ -64,7 +78,7 @@ impl Sink<MeterEvent> for Records {
         async move {
             let body = body(&event)?;
             let row = MeterRow {
-                id: self.env.id(),
+                id: self.id(),
                 namespace: event.namespace,
                 at: event.timestamp,
                 kind: event.kind,

@@ -9,14 +9,16 @@ use crate::stage::Stage;
 const GOVERNED: [&str; 1] = ["--governed"];
 
 /// Where a worker dies, in the order of a call.
-const STAGES: [Dies; 6] = [
+const STAGES: [Dies; 5] = [
     Dies::At("tool.before_begin"),
     Dies::At("tool.begun"),
     Dies::InTheCall,
     Dies::At("tool.finished"),
-    Dies::With("step.before=kill@5"),
-    Dies::With("step.after=kill@5"),
+    Dies::With(RECORDED),
 ];
+
+/// The result is written down; the model that would be told of it is about to be asked.
+const RECORDED: &str = "model.begun=kill@2";
 
 #[derive(Clone, Copy)]
 enum Dies {
@@ -42,7 +44,7 @@ impl Dies {
 fn allowed(class: &str, stage: Dies) -> (&'static [usize], u64) {
     let before = matches!(stage, Dies::At("tool.before_begin"));
     let unknown = matches!(stage, Dies::At("tool.begun"));
-    let after = matches!(stage, Dies::With("step.after=kill@5"));
+    let after = matches!(stage, Dies::With(RECORDED));
     let effects = u64::from(class != "pure");
     match class {
         // What was written down as begun is not made if nobody can tell whether it was.

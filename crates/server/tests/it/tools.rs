@@ -5,7 +5,7 @@ use std::sync::Arc;
 use provost_api::{AuditList, Capabilities, Capability, Client, DeclaredTool, Paging, Time};
 use provost_core::contract::ToolResponse;
 use provost_core::work::Namespace;
-use provost_core::{Env, RunId};
+use provost_core::{AuditId, Env, RunId};
 use provost_server::{App, AppOptions, LocalTransport, ToolHouse, Undelivered};
 use provost_store::row::audit::AuditRow;
 use provost_store::row::meter::MeterRow;
@@ -68,8 +68,12 @@ async fn tools_audit_and_capabilities_are_served() {
 
     let env = Env::system();
     let run: RunId = env.id();
-    let row = |namespace: &str, resource: &str, outcome: &str| AuditRow {
-        id: env.id(),
+    // Ids of one moment have no order of their own.
+    let mut ids: Vec<AuditId> = (0..4).map(|_| env.id()).collect();
+    ids.sort_unstable();
+    ids.reverse();
+    let mut row = |namespace: &str, resource: &str, outcome: &str| AuditRow {
+        id: ids.pop().unwrap(),
         namespace: namespace.to_owned(),
         at: env.now(),
         action: "tool.call".to_owned(),

@@ -49,6 +49,7 @@ fn body(id: &str) -> Value {
         "setClassTarget" => json!({"desired": 1}),
         "putSchedule" => json!({"timing": {"every_ms": 60_000}, "task": {"message": "hi"}}),
         "pauseSchedule" => json!({"paused": true}),
+        "deliverToolAnswer" => json!({"request_id": "eff_1", "status": "ok"}),
         _ => json!({}),
     }
 }
@@ -103,6 +104,7 @@ fn nowhere() -> HashMap<&'static str, String> {
         ("agent", "nobody".to_owned()),
         ("session", "nobody".to_owned()),
         ("schedule", "never".to_owned()),
+        ("request", "eff_1".to_owned()),
         ("class", format!("execclass_{}", "0".repeat(32))),
         ("id", env.id::<RunId>().to_string()),
     ])
