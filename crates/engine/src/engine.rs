@@ -29,6 +29,9 @@ use crate::retention::Retention;
 use crate::state::word;
 use crate::waiters::Waiters;
 
+/// How long after the hint of its end a run is handed over to those who wait for it, and a little more.
+const HANDED_OVER_WITHIN: Duration = Duration::from_millis(5);
+
 /// Makes agents from their profiles; the program that embeds the engine knows models and tools.
 pub trait Agents: Send + Sync + 'static {
     /// The agent of a run.
@@ -271,6 +274,7 @@ impl Engine {
         // A watch from before the run could end saves looking whether it has.
         let mut looks = expected.is_none();
         let ended = expected.unwrap_or_else(|| self.shared.store.watch(Hint::Ended(id)));
+        let mut patience = self.shared.options.poll;
         loop {
             if looks {
                 let row = self.run(namespace, id).await?;
@@ -284,10 +288,16 @@ impl Engine {
                     let seen = row.namespace == namespace.as_str();
                     return if seen { Ok(row) } else { Err(EngineError::not_found("run", id)) };
                 }
-                // Whoever settles it in this process hands it over right after the hint.
-                () = ended.hinted() => looks = !self.shared.live().contains_key(&id),
+                // Whoever settles it in this process hands it over right after the hint, unless that was before this began.
+                () = ended.hinted() => {
+                    looks = !self.shared.live().contains_key(&id);
+                    patience = patience.min(HANDED_OVER_WITHIN);
+                }
                 // Hints may be lost, and another process sends none: look again after a while in any case.
-                () = tokio::time::sleep(self.shared.options.poll) => looks = true,
+                () = tokio::time::sleep(patience) => {
+                    looks = true;
+                    patience = self.shared.options.poll;
+                }
             }
         }
     }
