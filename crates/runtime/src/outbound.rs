@@ -64,7 +64,7 @@ impl Outbound {
         }
         let message = format!(
             "tool `{}` asks for the private network with `allow_private: true`, which the operator has not opened to tools: \
-             start with --allow-private-tools, or remove it from the definition",
+             start with --tool-network private, or remove it from the definition",
             tool.name
         );
         Err(ToolFault::new(ToolCode::PermissionDenied, message).detail("field", "allow_private"))

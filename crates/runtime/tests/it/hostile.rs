@@ -184,7 +184,7 @@ async fn a_tool_opens_the_private_network_only_if_the_operator_lets_it() {
         tool.allow_private = true;
         let fault = runtime.check(&tool).unwrap_err();
         assert_eq!(fault.code, ToolCode::PermissionDenied, "{kind}");
-        assert!(fault.message.contains("--allow-private-tools"), "{kind}: {fault}");
+        assert!(fault.message.contains("--tool-network private"), "{kind}: {fault}");
         let made = runtime.invoke(attempt(&tool, json!({ "message": "hi" }), TIMEOUT));
         assert_eq!(made.await.unwrap_err().code, ToolCode::PermissionDenied, "{kind}");
     }
