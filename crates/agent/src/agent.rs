@@ -21,6 +21,7 @@ use crate::request::{Begin, Restored, RunBuilder};
 use crate::run::AtLimit;
 use crate::run::Run;
 use crate::session::SessionStore;
+use crate::shared_state::StateStore;
 use crate::team::TeamBook;
 
 /// A definition of an agent: instructions, model, tools, limits.
@@ -57,6 +58,7 @@ pub(crate) struct AgentCore {
     pub(crate) family: Arc<Family>,
     pub(crate) hand_offs_max: u32,
     pub(crate) session_store: Option<Arc<dyn SessionStore>>,
+    pub(crate) state_store: Option<Arc<dyn StateStore>>,
     pub(crate) env: Env,
 }
 

@@ -22,6 +22,7 @@ use crate::output::{OutputSpec, parse};
 use crate::prompt::{InstructionCx, Instructions, PromptError, Template};
 use crate::run::{AtLimit, LimitDecision, LimitQuestion};
 use crate::session::SessionStore;
+use crate::shared_state::StateStore;
 use crate::team::{Mailbox, Team};
 
 /// Tokens kept free for the answer unless the agent says otherwise.
@@ -59,6 +60,7 @@ impl AgentBuilder {
             family: Arc::default(),
             hand_offs_max: HAND_OFFS_DEFAULT,
             session_store: None,
+            state_store: None,
             env: Env::system(),
         };
         Self { core, decode: |text| Ok(text.to_owned()), problem: None }
@@ -309,6 +311,12 @@ impl<O: Send + 'static> AgentBuilder<O> {
     /// Sets where the sessions of this agent's runs are kept.
     pub fn sessions(mut self, store: impl SessionStore) -> Self {
         self.core.session_store = Some(Arc::new(store));
+        self
+    }
+
+    /// Sets where values of the state are kept that outlive a run: those of a session, of a user, of everybody.
+    pub fn shared_state(mut self, store: impl StateStore) -> Self {
+        self.core.state_store = Some(Arc::new(store));
         self
     }
 

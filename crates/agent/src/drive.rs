@@ -16,6 +16,7 @@ mod journaled;
 mod model_call;
 mod session;
 mod setup;
+mod shared;
 pub(crate) mod span;
 mod team;
 mod tool_call;
@@ -109,7 +110,8 @@ pub(crate) async fn preview(
     commit: bool,
 ) -> Result<ContextPreview, Error> {
     let (begin, cx) = setup::split(prepared);
-    let mut driver = setup::open(&cx, begin).await?;
+    let base = cx.load_shared(&begin).await?;
+    let mut driver = setup::open::open(&cx, begin, base).await?;
     if commit {
         driver.save().await?;
     }
@@ -171,6 +173,8 @@ enum Entered {
 }
 
 async fn enter(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result<Entered, Error> {
+    // First, so that hooks see it.
+    let base = cx.load_shared(&begin).await?;
     let mut input = input.to_owned();
     if let Begin::Message(message) = &mut begin {
         cx.check_message(message).await?;
@@ -190,7 +194,7 @@ async fn enter(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result<Entered, E
             }
         }
     }
-    Ok(Entered::Ready(Box::new(setup::open(cx, begin).await?)))
+    Ok(Entered::Ready(Box::new(setup::open::open(cx, begin, base).await?)))
 }
 
 async fn answer_at_once(cx: &Cx, text: String) -> Outcome {
@@ -226,6 +230,8 @@ struct Driver {
     /// True while hooks look at something that was said to the run.
     hears: bool,
     limit_told: bool,
+    /// What is stored of what outlives the run, as far as it knows.
+    shared_base: shared::SharedBase,
 }
 
 /// What follows a step.
@@ -250,7 +256,7 @@ impl Driver {
                     Next::GoOn => {}
                     Next::Suspend if Box::pin(self.keep_team(interrupt)).await? => {
                         self.keep_children().await?;
-                        return self.suspend();
+                        return self.suspend().await;
                     }
                     Next::Suspend => {}
                     Next::Finish => return Box::pin(self.finish(interrupt)).await,
@@ -277,7 +283,10 @@ impl Driver {
                     Some(reached) => self.stop_at(reached)?,
                 }
             }
-            Step::CallTools(tickets) => self.call_tools(tickets).await?,
+            Step::CallTools(tickets) => {
+                self.call_tools(tickets).await?;
+                self.keep_shared().await?;
+            }
             Step::HandOff { to } => Box::pin(self.hand_off(&to)).await?,
             Step::AskLimit(question) => Box::pin(self.ask_limit(question)).await?,
             Step::CheckOutput(raw) => self.check_output(&raw)?,
@@ -375,6 +384,8 @@ impl Driver {
             messages: self.run.produced().to_vec(),
             state: self.cx.state.snapshot(),
         }))?;
+        self.note_state()?;
+        self.keep_shared().await?;
         // Last, so that a turn that failed after all leaves no trace in the session.
         self.save().await?;
         Ok(outcome)
@@ -387,7 +398,9 @@ impl Driver {
         }
     }
 
-    fn suspend(&mut self) -> Result<Outcome, Error> {
+    async fn suspend(&mut self) -> Result<Outcome, Error> {
+        self.note_state()?;
+        self.keep_shared().await?;
         self.feed(Feed::Suspended { state: self.cx.state.snapshot(), at: self.now() })?;
         let session = self.session.as_ref().map(BoundSession::point);
         let next_seq = self.cx.queue.next_seq();

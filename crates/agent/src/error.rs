@@ -14,6 +14,7 @@ use crate::outcome::Suspended;
 use crate::prompt::PromptError;
 use crate::run::{ContinueError, FeedError};
 use crate::session::SessionError;
+use crate::shared_state::StateError;
 
 /// Why an agent cannot be built like this.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +84,9 @@ pub enum Error {
     /// The session could not be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// Values that outlive the run could not be read or written.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// The conversation could not be made to fit.
     #[error(transparent)]
     Context(#[from] ContextError),
@@ -126,6 +130,7 @@ impl Error {
             Self::Tool { error, .. } => error.kind,
             Self::Hook { .. } | Self::Denied { .. } | Self::Policy(_) => ErrorKind::Denied,
             Self::Session(error) => error.kind(),
+            Self::State(error) => error.kind(),
             Self::Context(error) => error.kind(),
             Self::Limit(_) => ErrorKind::Exhausted,
             Self::Output { .. } => ErrorKind::Malformed,
@@ -147,6 +152,7 @@ impl Error {
             Self::Denied { .. } => "denied",
             Self::Policy(_) => "model_denied",
             Self::Session(_) => "session",
+            Self::State(_) => "state",
             Self::Context(_) => "context",
             Self::Continue(_) => "continue",
             Self::Limit(_) => "limit",

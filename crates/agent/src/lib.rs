@@ -24,6 +24,7 @@ pub mod prompt;
 mod request;
 pub mod run;
 pub mod session;
+pub mod shared_state;
 mod stream;
 pub mod team;
 

@@ -58,7 +58,7 @@ impl Instructions {
         match self {
             Self::None => Ok(None),
             Self::Text(text) => Ok(Some(Arc::clone(text))),
-            Self::Template(template) => Ok(Some(template.render(&cx.state.snapshot())?.into())),
+            Self::Template(template) => Ok(Some(template.render(&cx.state.nested())?.into())),
             Self::Provider(provider) => {
                 let text = provider(cx).await?;
                 Ok((!text.is_empty()).then(|| text.into()))

@@ -6,7 +6,7 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_core::{Limits, Message, RunId, Timestamp, ToolResult};
+use provost_core::{Limits, Message, RunId, StateScope, Timestamp, ToolResult};
 use provost_model::{ChatModel, Settings};
 use provost_tool::{Deps, Origin, Tool, ToolCx};
 use serde::Serialize;
@@ -26,6 +26,7 @@ use crate::outcome::{Outcome, RunResult, Suspended};
 use crate::pot::Pot;
 use crate::run::Run;
 use crate::session::SessionStore;
+use crate::shared_state::{Keeper, Shared, SharedOptions, StateOwners, StateStore};
 use crate::stream::{EventQueue, RunStream, Upward};
 use crate::team::Seat;
 
@@ -83,6 +84,7 @@ pub(crate) struct RunOptions {
     pub(crate) pot: Option<Arc<Pot>>,
     pub(crate) seat: Option<Seat>,
     pub(crate) origin: Origin,
+    pub(crate) shared: SharedOptions,
 }
 
 /// The call a child run is started in.
@@ -169,17 +171,40 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
-    /// Sets a value of the run's own notes.
+    /// Sets a value of the run's own notes, or, with a scope in its name, one that outlives the run: `user:language`.
     pub fn state(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
         let name = name.into();
         match serde_json::to_value(value) {
             Ok(value) => {
+                if StateScope::is_shared(&name) {
+                    self.options.shared.given.push(name.clone());
+                }
                 self.options.state.insert(name, value);
             }
             Err(error) => {
                 self.options.problem = Some(format!("state `{name}` has no JSON form: {error}"))
             }
         }
+        self
+    }
+
+    /// Says for whom it runs: whose `user:` values it sees and sets.
+    pub fn user(mut self, id: impl Into<String>) -> Self {
+        self.options.shared.user = Some(id.into());
+        self
+    }
+
+    /// Keeps what outlives the run in a store, in place of the agent's.
+    pub fn shared_state(mut self, store: Arc<dyn StateStore>) -> Self {
+        self.options.shared.store = Some(store);
+        self
+    }
+
+    /// Says whose shared values the run has and what they are when it begins; for programs that keep runs themselves. The
+    /// journal stores what it hears of them in [`Beginning`](crate::run::Beginning) and [`Feed::Noted`](crate::run::Feed).
+    pub fn shared_values(mut self, owners: StateOwners, values: Map<String, Value>) -> Self {
+        let keeper = Keeper::Journal(Arc::new(values));
+        self.options.shared.bound = Some(Box::new(Shared { owners, keeper }));
         self
     }
 

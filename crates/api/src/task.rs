@@ -46,6 +46,9 @@ pub struct NewTask {
     /// What is added to the agent's instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_system_prompt: Option<String>,
+    /// For whom it is: whose `user:` values of the state the run sees and sets. The name of the token, if nobody is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// Where the message came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_provenance: Option<InputProvenance>,

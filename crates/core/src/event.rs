@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 pub use self::approval::{ApprovalDecision, ApprovalRequest};
 use crate::time::millis;
 use crate::{
-    ApprovalId, ErrorInfo, Message, Money, RunId, StopReason, Timestamp, ToolCall, ToolResult,
-    Usage,
+    ApprovalId, ErrorInfo, Message, Money, RunId, StateChange, StopReason, Timestamp, ToolCall,
+    ToolResult, Usage,
 };
 
 /// The version of the event format. A reader that knows an older one may skip kinds it does not know.
@@ -154,6 +154,11 @@ pub enum EventKind {
         reason: String,
         /// How many more tries there are.
         retries_left: u32,
+    },
+    /// Values of the state that outlive the run were set or taken away.
+    StateChanged {
+        /// Which, and what they are now.
+        changes: Vec<StateChange>,
     },
     /// The run waits at a safe point until it is told to go on.
     Paused,

@@ -17,6 +17,7 @@ mod message;
 mod money;
 pub mod policy;
 pub mod resource;
+mod scope;
 mod secret;
 mod time;
 mod tool_def;
@@ -39,6 +40,7 @@ pub use id::{
 pub use limits::Limits;
 pub use message::{Message, Role, StopReason};
 pub use money::{Currency, Money, MoneyError, Pricing};
+pub use scope::{SHARED_NAME_BYTES_MAX, SHARED_VALUE_BYTES_MAX, StateChange, StateScope};
 pub use secret::Secret;
 pub use time::Timestamp;
 pub use tool_def::ToolDef;

@@ -265,7 +265,7 @@ pub(crate) fn create_on(
     };
     let Made { run, lease } = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
     if let (Some(first_place), Some(lease)) = (first_place, lease) {
-        let fresh = Loaded::new(&run, (&input, message), command, said.env)?;
+        let fresh = Loaded::new(tx, &run, (&input, message), command, said.env)?;
         first_place.begin(tx, Claimed { lease, fresh: Some(fresh) });
     }
     if !alone {

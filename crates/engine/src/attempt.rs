@@ -32,6 +32,7 @@ use crate::lease::Lease;
 use crate::live::{LivePlace, Tap};
 use crate::load::{self, Loaded};
 use crate::settle::{self, Settled, Terms};
+use crate::shared_state;
 use crate::team;
 use crate::verdict::Verdict;
 use crate::workspace;
@@ -234,7 +235,10 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
         Some(fresh) => fresh,
         None => load(shared, lease).await?,
     };
-    let Loaded { machine, message, revision, journal, agent, extra, birth } = loaded;
+    let Loaded { machine, message, revision, mut journal, agent, extra, birth, user, shared: seen } =
+        loaded;
+    let owners = shared_state::owners(lease, user.as_deref());
+    journal.user = user;
     let profile = shared.profiles.get(&shared.store, agent).await?;
     let budgeted = !lease.budgets.is_empty();
     let store = shared.store.clone();
@@ -261,6 +265,7 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
         .run_id(lease.run)
         .session(journal.clone(), lease.session.clone())
         .journal(journal.clone())
+        .shared_values(owners, seen)
         .deps(given(shared, lease, &journal))
         .children(Arc::new(EngineChildren::new(
             Family::new(shared, lease, &journal),

@@ -335,6 +335,7 @@ fn start(
             message: parts.clone(),
             routing: command.routing.clone(),
             requested_by: command.requested_by.clone(),
+            user: command.user.clone(),
             ..Default::default()
         };
         let said = Said::new(&said, "fork", env);

@@ -121,6 +121,7 @@ impl InputRequest {
             lane: task.lane.clone(),
             policy: task.policy.clone(),
             extra_system_prompt: task.extra_system_prompt.clone(),
+            user: task.user.clone(),
             ..AgentCommand::default()
         }
     }
@@ -263,6 +264,7 @@ impl<'a> Said<'a> {
             routing: self.command.routing.clone(),
             extra_system_prompt: self.command.extra_system_prompt.clone(),
             by: self.command.requested_by.clone(),
+            user: self.command.user.clone(),
         }
     }
 }
@@ -280,6 +282,9 @@ pub(crate) struct Origin {
     /// Who said it, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) by: Option<String>,
+    /// For whom it was said, if that is somebody else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) user: Option<String>,
 }
 
 impl Origin {
@@ -292,6 +297,7 @@ impl Origin {
         self.provenance.can_merge(&other.provenance)
             && self.routing.can_merge(&other.routing)
             && self.extra_system_prompt == other.extra_system_prompt
+            && self.user == other.user
     }
 }
 

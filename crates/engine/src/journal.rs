@@ -16,9 +16,10 @@ use futures::FutureExt;
 use provost_agent::journal::{Begun, Effect, Journal, JournalError, JournalFuture};
 use provost_agent::run::{Beginning, Feed, Run};
 use provost_core::work::{EffectKey, OnUnknown};
-use provost_core::{ErrorInfo, Message};
+use provost_core::{ErrorInfo, Message, StateChange};
 use provost_failpoint::failpoint;
 use provost_store::Store;
+use serde_json::json;
 
 pub(crate) use self::effect::UNKNOWN_HINT;
 use self::outgoing::{Haste, Outgoing};
@@ -28,7 +29,7 @@ use crate::lease::Lease;
 use crate::snapshot::{self, Snapshot};
 use crate::transactional::{Transactional, Works};
 use crate::write::StepWrite;
-use crate::{input, record};
+use crate::{input, record, shared_state};
 
 /// Where an attempt writes.
 pub(crate) struct RunJournal {
@@ -110,7 +111,7 @@ impl RunJournal {
     /// Waits until everything recorded so far is on disk.
     pub(crate) async fn confirm(&self) -> Result<(), EngineError> {
         let last = self.last_step.load(Ordering::Acquire);
-        outgoing::confirm(&self.outgoing, &self.store).await?;
+        outgoing::confirm(&self.outgoing, &self.store, &self.lease).await?;
         self.confirmed_step.fetch_max(last, Ordering::AcqRel);
         Ok(())
     }
@@ -134,6 +135,15 @@ impl RunJournal {
         if result.is_error { Works::default() } else { Works(works) }
     }
 
+    /// For whom the run is, if that is known.
+    pub(crate) fn user(&self) -> Option<String> {
+        self.lock().user.clone()
+    }
+
+    fn shared_works(&self, changes: &[StateChange]) -> Works {
+        shared_state::works(&self.lease, self.lock().user.as_deref(), changes)
+    }
+
     fn lock(&self) -> MutexGuard<'_, JournalState> {
         lock(&self.state)
     }
@@ -146,7 +156,11 @@ impl RunJournal {
         if write.fed.is_some() {
             self.last_step.store(write.step, Ordering::Release);
         }
-        lock(&self.outgoing).send(&self.store, &self.lease, write, haste);
+        let mut outgoing = lock(&self.outgoing);
+        match haste {
+            Haste::WithNext => outgoing.hold(&self.store, &self.lease, write),
+            _ => outgoing.send(&self.store, &self.lease, write, haste),
+        }
         Ok(())
     }
 
@@ -181,6 +195,10 @@ impl Journal for RunJournal {
         async move {
             let record = record::beginning(beginning).map_err(EngineError::from)?;
             let mut write = self.lock().commit(record, /*feed*/ None)?;
+            if !beginning.shared.is_empty() {
+                write.shared = self.shared_works(&beginning.shared);
+                write.event("state_changed", &json!({ "changes": beginning.shared }))?;
+            }
             // The claim has told the row already, unless it could not know.
             let revision = Some(self.lock().revision);
             write.base_revision = revision.filter(|_| revision != self.lease.base_revision);
@@ -206,8 +224,16 @@ impl Journal for RunJournal {
         let works = self.works_of(feed);
         let mut write = self.lock().commit(record, Some(feed))?;
         write.works = works;
+        if let Feed::Noted { shared, .. } = feed {
+            write.shared = self.shared_works(shared);
+        }
         mark_outcome(feed);
-        self.enqueue(write, Haste::Along)?;
+        let haste = match feed {
+            // The call that changed them may be made again if its outcome is lost, and then changes them again.
+            Feed::Noted { .. } => Haste::WithNext,
+            _ => Haste::Along,
+        };
+        self.enqueue(write, haste)?;
         Ok(())
     }
 

@@ -46,6 +46,7 @@ mod replay;
 mod retention;
 mod schedule;
 mod settle;
+mod shared_state;
 mod shown;
 mod snapshot;
 mod state;

@@ -13,6 +13,7 @@ use provost_store::row::session;
 use provost_store::row::task::{self, TaskRow};
 use provost_store::{Tx, load_body};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::agent::ProfileKey;
 use crate::child::Birth;
@@ -20,7 +21,7 @@ use crate::error::EngineError;
 use crate::input::Origin;
 use crate::journal::{JournalState, OpenStep, StoredMessage};
 use crate::state::word;
-use crate::{message, record, snapshot, transcript};
+use crate::{message, record, shared_state, snapshot, transcript};
 
 /// Steps that are read at once.
 const PAGE: u64 = 500;
@@ -42,11 +43,16 @@ pub(crate) struct Loaded {
     pub(crate) extra: Option<Arc<str>>,
     /// What it is below another run, if its definition is part of that one's.
     pub(crate) birth: Option<Birth>,
+    /// For whom it is, if that is known.
+    pub(crate) user: Option<String>,
+    /// What outlives runs, as it is when this one begins.
+    pub(crate) shared: Map<String, Value>,
 }
 
 impl Loaded {
     /// A run that was just made for a command, with the message that it answers.
     pub(crate) fn new(
+        tx: &mut Tx<'_>,
         run: &RunRow,
         (input, message): (&InputRow, Message),
         command: &AgentCommand,
@@ -56,6 +62,7 @@ impl Loaded {
         let stored = StoredMessage { id: input.message_id, message: Arc::new(message.clone()) };
         journal.first_message = Some(stored);
         let extra = command.extra_system_prompt.as_deref().filter(|extra| !extra.is_empty());
+        let user = command.user.as_ref().or(command.requested_by.as_ref()).cloned();
         Ok(Self {
             machine: None,
             message: Some(message),
@@ -64,6 +71,8 @@ impl Loaded {
             agent: agent_of(run),
             extra: extra.map(Arc::from),
             birth: Birth::of(run)?,
+            shared: shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
+            user,
         })
     }
 }
@@ -88,7 +97,14 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
     let task = task::get(tx, run.task_id)?;
     let extra = extra_instructions(&inputs, task.as_ref())?;
     let (agent, birth) = (agent_of(run), Birth::of(run)?);
-    Ok(Loaded { machine, message: first, revision, journal, agent, extra, birth })
+    let user = shared_state::user_of(&inputs)?;
+    let shared = match &machine {
+        // It has them already.
+        Some(_) => Map::new(),
+        None => shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
+    };
+    let message = first;
+    Ok(Loaded { machine, message, revision, journal, agent, extra, birth, user, shared })
 }
 
 /// What the command of a run's task adds to the agent's instructions.
@@ -137,7 +153,10 @@ pub(crate) fn fresh(
     journal.first_message = stored;
     let extra = extra_instructions(&inputs, task)?;
     let (agent, birth) = (agent_of(run), Birth::of(run)?);
-    Ok(Some(Loaded { machine: None, message, revision, journal, agent, extra, birth }))
+    let user = shared_state::user_of(&inputs)?;
+    let shared = shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?;
+    let machine = None;
+    Ok(Some(Loaded { machine, message, revision, journal, agent, extra, birth, user, shared }))
 }
 
 /// Where a fold starts.

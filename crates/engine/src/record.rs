@@ -57,7 +57,8 @@ pub(crate) struct Unreadable {
 }
 
 pub(crate) fn beginning(beginning: &Beginning) -> Result<Record<'_>, serde_json::Error> {
-    let Beginning { agent, config, mirrors_session, state, with, at } = beginning;
+    // What it changes of what outlives it is in rows of its own.
+    let Beginning { agent, config, mirrors_session, state, with, at, shared: _ } = beginning;
     let (message, with) = match with {
         BeginWith::Message { message } => (Some(&**message), None),
         other => (None, Some(other.clone())),
@@ -85,7 +86,7 @@ pub(crate) fn read_beginning(
         (None, None) => return Err(unreadable("its message is missing".to_owned())),
     };
     let Begun { agent, config, mirrors_session, state, at, .. } = begun;
-    Ok(Beginning { agent, config, mirrors_session, state, with, at })
+    Ok(Beginning { agent, config, mirrors_session, state, shared: Vec::new(), with, at })
 }
 
 pub(crate) fn feed(feed: &Feed) -> Result<Record<'_>, serde_json::Error> {

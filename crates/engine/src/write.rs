@@ -105,6 +105,8 @@ pub(crate) struct StepWrite {
     pub(crate) open_from: u64,
     /// What a call wants to have done in the transaction that commits its result.
     pub(crate) works: Works,
+    /// What it changes of what outlives the run.
+    pub(crate) shared: Works,
     /// The step that must be on disk before this, or 0.
     pub(crate) after: u64,
     /// True if the row of the run hears of it.
@@ -140,6 +142,7 @@ impl StepWrite {
             next_step: 0,
             open_from: 0,
             works: Works::default(),
+            shared: Works::default(),
             after: 0,
             heard: false,
         }
@@ -287,6 +290,7 @@ fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(
             };
             journal::commit_step(tx, &commit)?;
             write.works.carry_out(tx)?;
+            write.shared.carry_out(tx)?;
         }
     }
     if let Some(input) = write.claimed_input {

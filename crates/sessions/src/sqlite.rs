@@ -7,6 +7,7 @@ mod fault;
 mod open;
 mod read;
 mod sql;
+mod state;
 mod write;
 
 use std::path::Path;

@@ -138,6 +138,7 @@ pub mod schedule;
 pub mod secret;
 pub mod session;
 pub mod session_entry;
+pub mod shared_state;
 pub mod task;
 pub mod team;
 pub mod timer;

@@ -69,7 +69,7 @@ pub use schema::{SchemaError, schema_of};
 pub use sink::{Queue, QueueWork, RECORD_TIMEOUT, Sink, SinkError, WhenFull};
 pub use spec::{Approval, Facts, SpecError, ToolSpec};
 pub use spill::{Artifact, FileSpill, OutputCollector, Spill, SpillWriter};
-pub use state::State;
+pub use state::{Scopes, State};
 pub use tool::{Probe, Tool, ToolFuture};
 pub use toolset::{
     ApprovalTools, CompositeTools, ConfirmedTools, DynamicTools, FilteredTools, FnTools,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use provost_core::EventKind;
 use provost_model::ChatRequest;
 
-use super::Driver;
+use super::{Driver, shared};
 use crate::context::{Estimate, count_request};
 use crate::error::Error;
 use crate::handle::UserInput;
@@ -85,7 +85,11 @@ impl Driver {
         }
         let state = self.cx.state.snapshot();
         if state != *self.run.state() {
-            self.feed(Feed::Noted { state })?;
+            let shared = shared::changes(&mut self.shared_base, &state);
+            if !shared.is_empty() {
+                self.cx.queue.emit(EventKind::StateChanged { changes: shared.clone() });
+            }
+            self.feed(Feed::Noted { state, shared })?;
         }
         Ok(())
     }

@@ -79,6 +79,12 @@ impl BoundSession {
         Some(Session::new(store, id))
     }
 
+    /// The id of the session a run names.
+    pub(crate) fn id_of(options: &RunOptions) -> Option<&str> {
+        let given = options.session.as_ref().map(|(_, id)| id);
+        given.or(options.session_id.as_ref()).map(String::as_str)
+    }
+
     pub(crate) fn point(&self) -> SessionPoint {
         SessionPoint { id: self.id.clone(), revision: self.revision }
     }

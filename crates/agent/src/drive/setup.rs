@@ -1,34 +1,34 @@
 //! Getting a run ready: checks, instructions, the conversation so far.
 
 mod join;
+pub(super) mod open;
 
 use std::sync::Arc;
 
-use provost_core::{Env, EventKind, LimitKind, LimitReached, Message, Role, RunId, Timestamp};
+use provost_core::{Env, LimitKind, LimitReached, RunId, Timestamp};
 use provost_model::{ChatModel, Settings};
 use provost_tool::{Deps, Guard, Origin, State, Tool};
+use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use self::join::Parts;
-use super::fit::TokenLedger;
 use super::session::BoundSession;
-use super::toolbox::Toolbox;
-use super::{Driver, Prepared, hook_error};
+use super::{Prepared, hook_error};
 use crate::agent::AgentCore;
 use crate::approval::OnApproval;
 use crate::builder::check_tools;
 use crate::child::local::LocalChildren;
 use crate::child::{ChildHost, HooksFor, Hop};
-use crate::context;
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
 use crate::hook::{Gate, Hooks};
 use crate::journal::Journal;
-use crate::outcome::{Outcome, Suspended};
+use crate::outcome::Outcome;
 use crate::pot::Pot;
 use crate::prompt::InstructionCx;
-use crate::request::{Begin, Restored, RunOptions};
-use crate::run::{BeginWith, Beginning, Feed, OutputPlan, Run, RunConfig};
+use crate::request::{Begin, RunOptions};
+use crate::run::{OutputPlan, RunConfig};
+use crate::shared_state::SharedOptions;
 use crate::stream::EventQueue;
 use crate::team::Seat;
 
@@ -76,6 +76,12 @@ pub(crate) struct Cx {
 pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
     let Prepared { core, run_id, begin, mut options, queue, control, pot } = *prepared;
     let mut values = begin.going_on().map_or_else(|| core.state.clone(), |run| run.state().clone());
+    let mut shared = std::mem::take(&mut options.shared);
+    shared.bind(core.state_store.as_ref(), BoundSession::id_of(&options));
+    options.shared = shared;
+    if matches!(begin, Begin::Resume(_)) && options.shared.bound.is_some() {
+        super::shared::without_shared(&mut values);
+    }
     values.append(&mut options.state);
     let asks = options.above.as_ref().map_or(&control, |above| &above.asks);
     let asks = Arc::clone(asks);
@@ -84,7 +90,7 @@ pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
         core,
         hooks_of: HooksFor::Inherit,
         run_id,
-        state: State::new(values),
+        state: State::scoped(values, options.shared.scopes()),
         options,
         queue,
         control,
@@ -127,6 +133,15 @@ impl Cx {
             .await
     }
 
+    pub(crate) fn shared_options(&self) -> &SharedOptions {
+        &self.options.shared
+    }
+
+    /// The state that every run of the agent starts with.
+    pub(super) fn agents_own_state(&self) -> &Map<String, Value> {
+        &self.root.state
+    }
+
     /// Lets hooks see, change or refuse the user's message.
     pub(crate) async fn check_message(&self, input: &mut UserInput) -> Result<(), Error> {
         match self
@@ -167,6 +182,7 @@ impl Cx {
         if let Some(problem) = &self.options.problem {
             return Err(Error::Start(problem.clone()));
         }
+        self.check_given(self.shared_options())?;
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(Error::Start("a run needs a tokio runtime around it".to_owned()));
         }
@@ -268,146 +284,5 @@ impl Cx {
             }
             _ => Ok(system),
         }
-    }
-}
-
-/// Loads the conversation and makes the run.
-pub(crate) async fn open(cx: &Arc<Cx>, begin: Begin) -> Result<Driver, Error> {
-    cx.check()?;
-    let cx = &match begin.going_on() {
-        Some(run) => cx.handed_along(run)?,
-        None => Arc::clone(cx),
-    };
-    let config = begin.going_on().map_or_else(|| cx.config(), |run| run.config().clone());
-    let system = cx.instructions(&config.output).await?;
-    let begin = match begin {
-        Begin::Resume(suspended) => return reopen(cx, *suspended, system).await,
-        Begin::Restore(restored) => return restore(cx, *restored, system).await,
-        other => other,
-    };
-    let (session, stored) = BoundSession::open(&cx.options, &cx.root).await?;
-    if matches!(begin, Begin::Results(_) | Begin::Proceed)
-        && session.is_none()
-        && cx.options.history.is_empty()
-    {
-        return Err(Error::Start(
-            "going on needs the conversation: give `.session(..)` or `.history(..)`".to_owned(),
-        ));
-    }
-    if session.is_some() && !cx.options.history.is_empty() {
-        return Err(Error::Start(
-            "a run has one conversation: give `.session(..)` or `.history(..)`, not both"
-                .to_owned(),
-        ));
-    }
-    let mut history = stored;
-    history.extend(cx.options.history.iter().cloned());
-    let (history, repairs) = context::opening(&history, matches!(begin, Begin::Results(_)));
-    if repairs > 0 {
-        let message =
-            format!("the stored conversation had {repairs} broken place(s), which were repaired");
-        cx.queue.emit(EventKind::Warning { message });
-    }
-    let with = match begin {
-        Begin::Message(input) => {
-            let said_at = cx.options.said_at.unwrap_or_else(|| cx.env.now());
-            let message = Message::new(Role::User, input.0, said_at);
-            if message.is_empty() {
-                return Err(Error::Start("the message is empty: say something".to_owned()));
-            }
-            let message = Arc::new(message);
-            cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-            BeginWith::Message { message }
-        }
-        Begin::Results(results) => BeginWith::Results { results },
-        Begin::Proceed => BeginWith::Nothing,
-        Begin::Resume(_) | Begin::Restore(_) => {
-            return Err(Error::Bug("a resumed run was opened as a new one".to_owned()));
-        }
-    };
-    let beginning = Beginning {
-        agent: Arc::clone(&cx.agent),
-        config,
-        mirrors_session: session.is_some() && repairs == 0,
-        state: cx.state.snapshot(),
-        with,
-        at: cx.started_at,
-    };
-    if let Some(journal) = &cx.journal {
-        journal.began(&beginning).await?;
-    }
-    let run = Run::begin(cx.run_id, beginning, history)?;
-    Ok(driver(cx, run, system, session))
-}
-
-/// Goes on with a run that was folded from its journal.
-async fn restore(
-    cx: &Arc<Cx>,
-    restored: Restored,
-    system: Option<Arc<str>>,
-) -> Result<Driver, Error> {
-    let Restored { run, revision } = restored;
-    let session = BoundSession::at(&cx.options, &cx.root, revision)?;
-    let mut driver = driver(cx, run, system, session);
-    if driver.run.is_suspended() {
-        driver.feed(Feed::Resumed { at: cx.env.now() })?;
-    }
-    if driver.run.is_done() {
-        // It had been stopped, or had come to its end unnoticed: what was said to it since lets it go on.
-        driver.hear_journal().await?;
-    }
-    driver.toolbox = Toolbox::gather(cx, &driver.run).await;
-    Ok(driver)
-}
-
-async fn reopen(
-    cx: &Arc<Cx>,
-    suspended: Suspended,
-    system: Option<Arc<str>>,
-) -> Result<Driver, Error> {
-    let Suspended { run, session: point, .. } = suspended;
-    if !run.is_current_version() {
-        return Err(Error::Start(crate::outcome::SuspendedError::Version.to_string()));
-    }
-    let agent = cx.options.path(&cx.root.name);
-    if run.agent() != &agent {
-        return Err(Error::Start(format!(
-            "the run belongs to agent `{}`, not to `{}`: resume it with its own agent",
-            run.agent(),
-            agent
-        )));
-    }
-    let session = match point {
-        Some(point) => Some(BoundSession::reopen(&cx.options, &cx.root, point).await?),
-        None => None,
-    };
-    let mut run = *run;
-    run.resumed(cx.env.now());
-    cx.pot.go_on(&run.used_in_all(), run.used_before());
-    if let Some(local) = &cx.local {
-        local.take_labelled(&cx.state);
-    }
-    let mut driver = driver(cx, run, system, session);
-    driver.toolbox = Toolbox::gather(cx, &driver.run).await;
-    Ok(driver)
-}
-
-fn driver(
-    cx: &Arc<Cx>,
-    run: Run,
-    system: Option<Arc<str>>,
-    session: Option<BoundSession>,
-) -> Driver {
-    Driver {
-        cx: Arc::clone(cx),
-        run,
-        system,
-        session,
-        toolbox: Toolbox::default(),
-        ledger: TokenLedger::default(),
-        fold: None,
-        unseen: None,
-        hears: false,
-        limit_told: false,
     }
 }

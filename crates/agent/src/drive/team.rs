@@ -117,7 +117,7 @@ impl Driver {
             Err(StopReason::Cancelled) => self.cancel().await.map(Some),
             Ok(false) => {
                 self.keep_children().await?;
-                self.suspend().map(Some)
+                self.suspend().await.map(Some)
             }
             Ok(true) | Err(_) => Ok(None),
         }

@@ -94,6 +94,7 @@ impl RunBuilder {
                 origin: parent.origin().clone(),
             }),
             seat,
+            shared: parent.shared_options().for_child(),
             parent: Some(below.parent),
             cancel: Some(cancel),
             ..RunOptions::default()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use provost_core::{
     AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, LimitReached, Message, Money, RunId,
-    StopReason, Timestamp, ToolCall, ToolResult, Usage,
+    StateChange, StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
 use provost_model::ModelResponse;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,9 @@ pub struct Beginning {
     /// The run's own notes at the start.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub state: Map<String, Value>,
+    /// What was given to it of what outlives it, where a journal keeps that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared: Vec<StateChange>,
     /// What it began with.
     pub with: BeginWith,
     /// When.
@@ -146,6 +149,9 @@ pub enum Feed {
     Noted {
         /// All of them.
         state: Map<String, Value>,
+        /// What changed of those that outlive the run.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        shared: Vec<StateChange>,
     },
     /// The run waits for decisions.
     Suspended {
@@ -208,7 +214,7 @@ impl Run {
         beginning: Beginning,
         history: Vec<Arc<Message>>,
     ) -> Result<Self, ContinueError> {
-        let Beginning { agent, config, mirrors_session, state, with, at } = beginning;
+        let Beginning { agent, config, mirrors_session, state, with, at, .. } = beginning;
         let start = RunStart { id, agent, config, history, mirrors_session, state, now: at };
         match with {
             BeginWith::Message { message } => Ok(Self::answer_message(start, message)),
@@ -256,7 +262,7 @@ impl Run {
             }
             Feed::HandedOff(handed) => self.handed_off(*handed)?,
             Feed::ChildUsed { child, used } => self.child_used(child, used),
-            Feed::Noted { state } => self.state = state,
+            Feed::Noted { state, .. } => self.state = state,
             Feed::Suspended { state, at } => self.suspended(state, at),
             Feed::Resumed { at } => self.resumed(at),
             Feed::Stopped { partial, cost, reason, limit, at } => {

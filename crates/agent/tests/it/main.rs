@@ -21,6 +21,7 @@ mod limits;
 mod looping;
 mod outputs;
 mod sessions;
+mod shared_state;
 mod steering;
 mod support;
 mod teams;

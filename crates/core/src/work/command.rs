@@ -182,6 +182,9 @@ pub struct AgentCommand {
     /// Who hands it in, as far as that was proven: over the API the name of the token, never a word of the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_by: Option<String>,
+    /// For whom it is: whose `user:` values the run sees and sets. The one who hands it in, if nobody is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// What to do if the session is busy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_mode: Option<QueueMode>,

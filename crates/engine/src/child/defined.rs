@@ -135,6 +135,8 @@ pub(super) struct Births {
     pub(super) env: Env,
     pub(super) key: EffectKey,
     pub(super) call_id: String,
+    /// For whom the run above is.
+    pub(super) user: Option<String>,
     /// The agent that asks, with those above it, and how deep it is.
     pub(super) above: String,
     pub(super) depth: u32,
@@ -309,6 +311,7 @@ impl Births {
                 ..InputProvenance::default()
             }),
             new_task: true,
+            user: self.user.clone(),
             ..AgentCommand::default()
         })
     }

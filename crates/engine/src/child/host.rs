@@ -52,6 +52,7 @@ impl EngineChildren {
             env: family.env.clone(),
             key: cx.effect_key().clone(),
             call_id: cx.call_id().to_owned(),
+            user: family.journal.user(),
             above: cx.agent().to_owned(),
             depth: cx.depth(),
             depth_max: cx.depth_max(),

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::error::EngineError;
 use crate::input::{self, Said};
+use crate::shared_state;
 use crate::state::word;
 
 /// The kind of message that tells of a child.
@@ -105,6 +106,7 @@ pub(super) fn announce(
             correlation_id: Some(child.id.to_string()),
             ..InputProvenance::default()
         }),
+        user: shared_state::user_of(&input_row::first_of_run(tx, parent.id)?)?,
         queue_mode: Some(QueueMode::Steer),
         ..AgentCommand::default()
     };

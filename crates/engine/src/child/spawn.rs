@@ -91,6 +91,7 @@ async fn spawn(cx: ToolCx, spawn: Spawn) -> Result<Value, ToolError> {
         env: family.env.clone(),
         step,
         call_id: cx.call_id().to_owned(),
+        user: family.journal.user(),
         spawn,
     };
     let child = transactional.commit(cx.effect_key(), move |tx| spawning.create(tx)).await?;
@@ -107,6 +108,8 @@ struct Spawning {
     env: Env,
     step: u64,
     call_id: String,
+    /// For whom the run above is.
+    user: Option<String>,
     spawn: Spawn,
 }
 
@@ -198,6 +201,7 @@ impl Spawning {
                 ..InputProvenance::default()
             }),
             new_task: true,
+            user: self.user.clone(),
             ..AgentCommand::default()
         })
     }

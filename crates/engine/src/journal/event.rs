@@ -71,6 +71,9 @@ pub(super) fn of_feed(
             event("output_rejected", json!({ "reason": problem }))
         }
         Some(Feed::HandedOff(handed)) => event("handed_off", json!(handed.hand_off)),
+        Some(Feed::Noted { shared, .. }) if !shared.is_empty() => {
+            event("state_changed", json!({ "changes": shared }))
+        }
         Some(Feed::LimitFound { .. }) => event("limit_found", json!({ "step": step })),
         Some(Feed::Stopped { reason, .. }) => event("stopped", json!({ "reason": reason })),
         Some(

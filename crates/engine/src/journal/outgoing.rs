@@ -16,6 +16,8 @@ use crate::write::{self, Guess, Heard, StepWrite};
 /// Does anybody wait for a write?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Haste {
+    /// It is sent with what follows, and not before.
+    WithNext,
     /// It shares the commit of what follows: the beginning of the next step, or the next look at the disk.
     Along,
     /// An effect waits for it.
@@ -31,17 +33,22 @@ struct Writes {
 }
 
 impl Batch {
-    fn of(write: StepWrite) -> Self {
-        Self(Mutex::new(Writes { writes: Arc::new(vec![write]), taken: false }))
+    fn of(note: Option<StepWrite>, write: StepWrite) -> Self {
+        let writes = Arc::new(note.into_iter().chain([write]).collect());
+        Self(Mutex::new(Writes { writes, taken: false }))
     }
 
-    /// Adds a write; gives it back if the writer was here before.
-    fn join(&self, write: StepWrite) -> Option<StepWrite> {
+    /// Adds a write with the note before it; gives them back if the writer was here before.
+    fn join(
+        &self,
+        note: Option<StepWrite>,
+        write: StepWrite,
+    ) -> Option<(Option<StepWrite>, StepWrite)> {
         let mut state = self.lock();
         if state.taken {
-            return Some(write);
+            return Some((note, write));
         }
-        Arc::make_mut(&mut state.writes).push(write);
+        Arc::make_mut(&mut state.writes).extend(note.into_iter().chain([write]));
         None
     }
 
@@ -69,6 +76,8 @@ pub(super) struct Sent {
 pub(super) struct Outgoing {
     /// The last job, if more may join it.
     open: Option<Arc<Batch>>,
+    /// Notes that a call has changed, until its outcome comes: both are on disk, or neither.
+    note: Option<StepWrite>,
     sent: Vec<Sent>,
     count: u64,
     guess: Arc<Guess>,
@@ -78,7 +87,21 @@ pub(super) struct Outgoing {
 impl Outgoing {
     pub(super) fn new(lease: &Lease) -> Self {
         let (guess, heard) = (Arc::new(Guess::new(lease)), Heard::new(lease));
-        Self { open: None, sent: Vec::new(), count: 0, guess, heard }
+        Self { open: None, note: None, sent: Vec::new(), count: 0, guess, heard }
+    }
+
+    /// Keeps a note for the write that follows it.
+    pub(super) fn hold(&mut self, store: &Store, lease: &Arc<Lease>, mut note: StepWrite) {
+        self.send_note(store, lease);
+        note.heard = self.heard.must_hear(&note);
+        self.note = Some(note);
+    }
+
+    /// Sends a note that nothing has followed.
+    fn send_note(&mut self, store: &Store, lease: &Arc<Lease>) {
+        if let Some(note) = self.note.take() {
+            self.send(store, lease, note, Haste::Along);
+        }
     }
 
     /// Sends a write with the last job, or as a new one.
@@ -91,17 +114,18 @@ impl Outgoing {
     ) {
         write.heard = self.heard.must_hear(&write);
         let alone = write.is_refusable(lease);
-        let write = match &self.open {
-            Some(open) if !alone => open.join(write),
-            _ => Some(write),
+        let note = self.note.take();
+        let rest = match &self.open {
+            Some(open) if !alone => open.join(note, write),
+            _ => Some((note, write)),
         };
-        let Some(write) = write else { return };
-        let batch = Arc::new(Batch::of(write));
+        let Some((note, write)) = rest else { return };
+        let batch = Arc::new(Batch::of(note, write));
         let (lease, writes, guess) =
             (Arc::clone(lease), Arc::clone(&batch), Arc::clone(&self.guess));
         let job = move |tx: &mut Tx<'_>| write::steps(tx, &lease, &guess, &writes.take());
         let written = match haste {
-            Haste::Along => store.write_along(job),
+            Haste::Along | Haste::WithNext => store.write_along(job),
             Haste::Now => store.write(job),
         };
         self.open = (!alone).then_some(batch);
@@ -110,7 +134,8 @@ impl Outgoing {
     }
 
     /// Everything that was sent and is not confirmed. Somebody waits for it from now on.
-    pub(super) fn hurry(&mut self, store: &Store) -> Vec<Sent> {
+    pub(super) fn hurry(&mut self, store: &Store, lease: &Arc<Lease>) -> Vec<Sent> {
+        self.send_note(store, lease);
         if self.sent.iter().any(|sent| sent.haste == Haste::Along) {
             store.hurry();
         }
@@ -127,8 +152,12 @@ impl Outgoing {
 }
 
 /// Waits until everything that was sent so far is on disk.
-pub(super) async fn confirm(outgoing: &Mutex<Outgoing>, store: &Store) -> Result<(), EngineError> {
-    let waiting = super::lock(outgoing).hurry(store);
+pub(super) async fn confirm(
+    outgoing: &Mutex<Outgoing>,
+    store: &Store,
+    lease: &Arc<Lease>,
+) -> Result<(), EngineError> {
+    let waiting = super::lock(outgoing).hurry(store, lease);
     let Some(last) = waiting.last().map(|sent| sent.number) else { return Ok(()) };
     let mut outcome = Ok(());
     for sent in waiting {

@@ -54,6 +54,8 @@ pub(crate) struct JournalState {
     unanswered: bool,
     /// Inputs that were given to the driver and not yet taken in.
     expected: VecDeque<(InputId, StoredMessage)>,
+    /// For whom the run is, if that is known.
+    pub(crate) user: Option<String>,
     /// Where the session stands.
     pub(crate) revision: u64,
     /// The last feed that is in a snapshot.
@@ -77,6 +79,7 @@ impl JournalState {
             results: HashMap::new(),
             unanswered: true,
             expected: VecDeque::new(),
+            user: None,
             revision: 0,
             snapshot_fed: 0,
             first_message: None,

@@ -46,6 +46,7 @@ mod retention;
 mod retry;
 mod schedules;
 mod sessions;
+mod shared_state;
 mod simulation;
 mod snapshots;
 mod stage;

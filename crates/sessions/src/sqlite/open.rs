@@ -14,7 +14,7 @@ use super::sql::Sql;
 use crate::OpenError;
 
 /// The schema this program writes.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 /// Characters of a table prefix.
 const PREFIX_CHARS_MAX: usize = 32;
 /// Prepared statements kept per connection: more than there are distinct statements.
@@ -193,9 +193,14 @@ fn migrate(connection: &mut Connection, path: &Path, sql: &Sql) -> Result<(), Op
     let refused = |error| refusal(path, error);
     let tx =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(refused)?;
-    if schema(&tx, path, sql)?.is_none() {
+    let found = schema(&tx, path, sql)?;
+    if found.is_none() {
         tx.execute_batch(&sql.create).map_err(refused)?;
         tx.execute(&sql.set_version, [SCHEMA_VERSION]).map_err(refused)?;
+    }
+    if found.is_none_or(|found| found < SCHEMA_VERSION) {
+        tx.execute_batch(&sql.create_values).map_err(refused)?;
+        tx.execute(&sql.raise_version, [SCHEMA_VERSION]).map_err(refused)?;
     }
     tx.commit().map_err(refused)
 }

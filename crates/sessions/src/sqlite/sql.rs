@@ -11,6 +11,7 @@ pub(super) struct Sql {
     pub(super) create: String,
     pub(super) version: String,
     pub(super) set_version: String,
+    pub(super) raise_version: String,
     /// key, revision, messages, metadata of an id.
     pub(super) session: String,
     pub(super) insert_session: String,
@@ -24,6 +25,13 @@ pub(super) struct Sql {
     pub(super) copy_messages: String,
     pub(super) page: String,
     pub(super) unused: String,
+    /// What the second version of the schema added.
+    pub(super) create_values: String,
+    /// name and value of an owner.
+    pub(super) values: String,
+    pub(super) set_value: String,
+    pub(super) remove_value: String,
+    pub(super) forget_values: String,
 }
 
 impl Sql {
@@ -35,6 +43,7 @@ impl Sql {
             create: create(prefix, &s, &m, &v),
             version: format!("SELECT version FROM {v}"),
             set_version: format!("INSERT INTO {v} (version) VALUES (?1)"),
+            raise_version: format!("UPDATE {v} SET version = ?1"),
             session: format!("SELECT key, revision, messages, metadata FROM {s} WHERE id = ?1"),
             insert_session: format!(
                 "INSERT INTO {s} (id, revision, messages, metadata, created_at, updated_at)
@@ -61,6 +70,22 @@ impl Sql {
             ),
             unused: format!(
                 "SELECT key FROM {s} WHERE updated_at < ?1 ORDER BY updated_at LIMIT ?2"
+            ),
+            create_values: create_values(prefix, &s),
+            values: format!(
+                "SELECT name, value FROM {prefix}shared_state WHERE scope = ?1 AND owner = ?2 ORDER BY name"
+            ),
+            set_value: format!(
+                "INSERT INTO {prefix}shared_state (scope, owner, name, value, updated_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (scope, owner, name)
+                 DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at"
+            ),
+            remove_value: format!(
+                "DELETE FROM {prefix}shared_state WHERE scope = ?1 AND owner = ?2 AND name = ?3"
+            ),
+            forget_values: format!(
+                "DELETE FROM {prefix}shared_state WHERE scope = ?1 AND owner = ?2"
             ),
             version_table: v,
             sessions_table: s,
@@ -93,5 +118,22 @@ fn create(prefix: &str, sessions: &str, messages: &str, version: &str) -> String
              body TEXT NOT NULL,
              UNIQUE (session, seq)
          ) STRICT;"
+    )
+}
+
+/// The values of a session go with it, whoever deletes it.
+fn create_values(prefix: &str, sessions: &str) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {prefix}shared_state (
+             scope TEXT NOT NULL,
+             owner TEXT NOT NULL,
+             name TEXT NOT NULL,
+             value TEXT NOT NULL,
+             updated_at INTEGER NOT NULL,
+             PRIMARY KEY (scope, owner, name)
+         ) STRICT, WITHOUT ROWID;
+         CREATE TRIGGER IF NOT EXISTS {prefix}session_values_go AFTER DELETE ON {sessions} BEGIN
+             DELETE FROM {prefix}shared_state WHERE scope = 'session' AND owner = OLD.id;
+         END;"
     )
 }

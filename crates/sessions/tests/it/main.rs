@@ -10,6 +10,7 @@ mod damage;
 mod listing;
 mod running;
 mod sqlite;
+mod state;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// It must be done in this time: 30s, 5m, 1h
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     within: Option<Duration>,
+    /// For whom it is: whose `user:` values the agent sees and sets
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// Never a follow-up of what the session already has
     #[arg(long)]
     new_task: bool,
@@ -92,6 +95,7 @@ impl Args {
             priority: self.priority,
             lane: self.lane.clone(),
             extra_system_prompt: self.system.clone(),
+            user: self.user.clone(),
             budget,
             timeout_ms: self.timeout.map(millis),
             delay_ms: self.delay.map(millis),

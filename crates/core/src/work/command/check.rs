@@ -61,6 +61,7 @@ impl AgentCommand {
             ("label", &self.label),
             ("spawned_by", &self.spawned_by),
             ("requested_by", &self.requested_by),
+            ("user", &self.user),
         ] {
             check_field(&format!("command.{field}"), value.as_deref())?;
         }

@@ -1,0 +1,96 @@
+//! Values of the state that outlive a run, one row for each name.
+
+use provost_core::{RunId, Timestamp};
+
+use crate::{StoreError, Tx, params};
+
+table! {
+    /// One value.
+    SharedStateRow in "shared_state" {
+        /// The tenancy boundary.
+        namespace: String,
+        /// `session`, `user` or `app`.
+        scope: String,
+        /// Which session or user; empty for everybody.
+        owner: String,
+        /// Its name inside the scope.
+        name: String,
+        /// The value as JSON.
+        value: String,
+        /// The run that set it.
+        run_id: RunId,
+        /// When it was set.
+        updated: Timestamp,
+    }
+}
+
+impl SharedStateRow {
+    /// Sets the value, whatever it was.
+    pub fn put(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+        tx.execute(
+            "INSERT INTO shared_state (namespace, scope, owner, name, value, run_id, updated)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (namespace, scope, owner, name) DO UPDATE
+                SET value = excluded.value, run_id = excluded.run_id, updated = excluded.updated",
+            params![
+                self.namespace,
+                self.scope,
+                self.owner,
+                self.name,
+                self.value,
+                self.run_id,
+                self.updated
+            ],
+        )
+        .map(drop)
+    }
+}
+
+/// What a run of a session and a user sees.
+pub fn seen_by(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    session: &str,
+    user: Option<&str>,
+) -> Result<Vec<SharedStateRow>, StoreError> {
+    let sql = SharedStateRow::select(
+        "WHERE namespace = ?1 AND (scope = 'session' AND owner = ?2
+            OR scope = 'user' AND owner = ?3 OR scope = 'app' AND owner = '')
+         ORDER BY scope, name",
+    );
+    tx.all(&sql, params![namespace, session, user])
+}
+
+/// The values of one owner, by name, after one.
+pub fn list(
+    tx: &mut Tx<'_>,
+    (namespace, scope, owner): (&str, &str, &str),
+    after: Option<&str>,
+    limit: u64,
+) -> Result<Vec<SharedStateRow>, StoreError> {
+    let sql = SharedStateRow::select(
+        "WHERE namespace = ?1 AND scope = ?2 AND owner = ?3 AND (?4 IS NULL OR name > ?4)
+         ORDER BY name LIMIT ?5",
+    );
+    tx.all(&sql, params![namespace, scope, owner, after, limit])
+}
+
+/// Takes one value away; false if there was none.
+pub fn remove(
+    tx: &mut Tx<'_>,
+    (namespace, scope, owner): (&str, &str, &str),
+    name: &str,
+) -> Result<bool, StoreError> {
+    let sql =
+        "DELETE FROM shared_state WHERE namespace = ?1 AND scope = ?2 AND owner = ?3 AND name = ?4";
+    Ok(tx.execute(sql, params![namespace, scope, owner, name])? == 1)
+}
+
+/// Takes everything away that an owner has. How many values it were.
+pub fn forget(
+    tx: &mut Tx<'_>,
+    (namespace, scope, owner): (&str, &str, &str),
+) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM shared_state WHERE namespace = ?1 AND scope = ?2 AND owner = ?3";
+    tx.execute(sql, params![namespace, scope, owner])
+}
