@@ -40,6 +40,7 @@ NewTask = TypedDict('NewTask', {
     'policy': NotRequired[Union["PolicyPatch", None]],
     'lane': NotRequired[Union[str, None]],
     'extra_system_prompt': NotRequired[Union[str, None]],
+    'user': NotRequired[Union[str, None]],
     'input_provenance': NotRequired[Union["InputProvenance", None]],
     'routing': NotRequired["RoutingContext"],
     'attachments': NotRequired[list["Part"]],

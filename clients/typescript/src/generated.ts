@@ -37,6 +37,7 @@ export type NewTask = {
   "policy"?: PolicyPatch | null;
   "lane"?: string | null;
   "extra_system_prompt"?: string | null;
+  "user"?: string | null;
   "input_provenance"?: InputProvenance | null;
   "routing"?: RoutingContext;
   "attachments"?: Array<Part>;

@@ -50,7 +50,7 @@ pub use provost_agent::{
     Agent, AgentBuilder, AgentRef, AgentSlot, AtLimit, BuildError, ContextPreview, Delegate, Error,
     FanOut, HandOffTo, HandleError, HistoryPolicy, HooksFor, LimitDecision, LimitQuestion,
     OnApproval, Outcome, RunBuilder, RunHandle, RunResult, RunStream, Suspended, SuspendedError,
-    Team, UserInput, child, context, hook, prompt, run, session, team,
+    Team, UserInput, child, context, hook, prompt, run, session, shared_state, team,
 };
 pub use provost_core::{
     AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, Compaction, Currency, Document, Env,
@@ -72,9 +72,9 @@ pub use provost_model::{Embedder, HashEmbedder, openai_embeddings};
 pub use provost_tool::{
     Approval, ApprovalTools, CallFacts, CompositeTools, ConfirmedTools, Dep, DepType, Deps,
     DynamicTools, EffectClass, FilteredTools, FnTool, FnTools, Guard, IntoToolOutput, Permit,
-    PrefixedTools, RenamedTools, Ruling, SearchableTools, SpecError, State, StaticTools, Tool,
-    ToolCx, ToolError, ToolOutput, ToolSpec, Toolset, ToolsetCx, ToolsetError, ToolsetExt, tool_fn,
-    toolset_fn,
+    PrefixedTools, RenamedTools, Ruling, Scopes, SearchableTools, SpecError, State, StaticTools,
+    Tool, ToolCx, ToolError, ToolOutput, ToolSpec, Toolset, ToolsetCx, ToolsetError, ToolsetExt,
+    tool_fn, toolset_fn,
 };
 
 /// MCP servers as toolsets (feature `mcp`).

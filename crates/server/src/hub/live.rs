@@ -102,6 +102,7 @@ pub(crate) fn has_durable_form(run: RunId, event: &Event) -> bool {
                 | EventKind::LimitReached(_)
                 | EventKind::Compacted(_)
                 | EventKind::OutputRejected { .. }
+                | EventKind::StateChanged { .. }
                 | EventKind::Finished { .. }
                 | EventKind::Suspended { .. }
                 | EventKind::Failed { .. }
