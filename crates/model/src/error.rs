@@ -1,5 +1,6 @@
 //! Why a model call failed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ impl ModelErrorClass {
 
 /// A failed model call. Never holds a key or a prompt.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
+#[error("{message}{}", Origin(self))]
 pub struct ModelError {
     /// What sort of failure.
     pub class: ModelErrorClass,
@@ -81,6 +82,8 @@ pub struct ModelError {
     pub status: Option<u16>,
     /// How long the provider asks to wait.
     pub retry_after: Option<Duration>,
+    /// Who said no, or did not answer, if somebody was asked.
+    pub provider: Option<String>,
     /// The provider's id of the failed request, for its support.
     pub request_id: Option<String>,
     /// What lies beneath.
@@ -96,6 +99,7 @@ impl ModelError {
             message: message.into(),
             status: None,
             retry_after: None,
+            provider: None,
             request_id: None,
             source: None,
         }
@@ -115,7 +119,21 @@ impl ModelError {
 
     /// The error as data.
     pub fn info(&self) -> ErrorInfo {
-        ErrorInfo::new(self.kind(), self.class.as_str(), self.message.clone())
+        ErrorInfo::new(self.kind(), self.class.as_str(), self.to_string())
+    }
+}
+
+/// Who was asked, and what the provider calls the request: what its support wants to know.
+struct Origin<'a>(&'a ModelError);
+
+impl fmt::Display for Origin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.0.provider, &self.0.request_id) {
+            (None, None) => Ok(()),
+            (Some(provider), None) => write!(f, " [{provider}]"),
+            (None, Some(id)) => write!(f, " [request {id}]"),
+            (Some(provider), Some(id)) => write!(f, " [{provider}, request {id}]"),
+        }
     }
 }
 

@@ -27,7 +27,10 @@ pub use error::{ModelError, ModelErrorClass};
 pub use fold::Fold;
 pub use http::{BuildError, HttpModel, HttpModelBuilder, Timeouts};
 pub use info::{ModelInfo, NativeOutput};
-pub use provider::{Anthropic, OpenAi, openai_compatible};
+pub use provider::{
+    Anthropic, AzureOpenAi, Bedrock, Gemini, Ollama, OpenAi, Providers, ProvidersError,
+    openai_compatible,
+};
 pub use request::{ChatRequest, Effort, OutputSchema, Settings, ToolChoice};
 pub use retry::RetryPolicy;
 pub use scripted::{ScriptedModel, Turn, call, calls, fail, text};

@@ -1,12 +1,18 @@
 //! Providers: which wire, which address, which variables.
 
+mod cloud;
+mod registry;
+
 use provost_core::Secret;
 
+pub use self::cloud::{AzureOpenAi, Bedrock, Gemini, Ollama};
+pub use self::registry::{Providers, ProvidersError};
 use crate::wire::anthropic::AnthropicMessages;
 use crate::wire::openai_chat::OpenAiChat;
+use crate::wire::openai_responses::OpenAiResponses;
 use crate::{BuildError, Catalog, HttpModel, HttpModelBuilder};
 
-/// OpenAI over Chat Completions.
+/// OpenAI over Chat Completions, or over Responses.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenAi;
 
@@ -22,6 +28,15 @@ impl OpenAi {
     pub fn builder(model: impl Into<String>) -> HttpModelBuilder<OpenAiChat> {
         let info = Catalog::builtin().info("openai", &model.into());
         HttpModel::builder("openai", &info.model, OpenAiChat::default())
+            .info(info)
+            .base_url(Self::BASE_URL)
+            .require_key(Self::KEY_VARIABLE)
+    }
+
+    /// Begins a model over Responses, where reasoning models keep their thoughts from one tool call to the next.
+    pub fn responses(model: impl Into<String>) -> HttpModelBuilder<OpenAiResponses> {
+        let info = Catalog::builtin().info("openai", &model.into());
+        HttpModel::builder("openai", &info.model, OpenAiResponses::default())
             .info(info)
             .base_url(Self::BASE_URL)
             .require_key(Self::KEY_VARIABLE)

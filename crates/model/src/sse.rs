@@ -5,6 +5,10 @@
 
 use provost_core::limits::SSE_EVENT_BYTES_MAX;
 
+/// Bytes of comments that may stand between two events. Servers send a line every few seconds while a model thinks; more is
+/// a server that will never answer.
+const COMMENT_BYTES_MAX: usize = 1024 * 1024;
+
 /// One event, borrowed from the parser until the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseEvent<'a> {
@@ -20,6 +24,9 @@ pub enum SseError {
     /// An event that does not end.
     #[error("the provider sent an event of more than {SSE_EVENT_BYTES_MAX} bytes")]
     TooLarge,
+    /// Signs of life, and nothing else.
+    #[error("the provider sent {COMMENT_BYTES_MAX} bytes of comments and no event")]
+    OnlyComments,
 }
 
 /// Cuts chunks of bytes into events, wherever the chunks break.
@@ -33,6 +40,8 @@ pub struct SseParser {
     /// The last chunk ended in a carriage return; a line feed that follows belongs to it.
     after_cr: bool,
     at_start: bool,
+    /// Bytes of comments since the last event.
+    comments: usize,
     bytes_max: usize,
 }
 
@@ -52,6 +61,7 @@ impl SseParser {
             has_data: false,
             after_cr: false,
             at_start: true,
+            comments: 0,
             bytes_max,
         }
     }
@@ -137,7 +147,12 @@ impl SseParser {
                 self.event.extend_from_slice(value);
             }
             // Comments keep a connection alive; `id` and `retry` are for browsers.
-            _ => {}
+            _ => {
+                self.comments += line.len();
+                if self.comments > COMMENT_BYTES_MAX {
+                    return Err(SseError::OnlyComments.into());
+                }
+            }
         }
         Ok(())
     }
@@ -147,6 +162,7 @@ impl SseParser {
         sink: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let result = if self.has_data {
+            self.comments = 0;
             sink(SseEvent { event: &self.event, data: &self.data })
         } else {
             Ok(())

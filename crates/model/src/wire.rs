@@ -4,14 +4,26 @@
 //! no clock; the transport in `http` does that for every wire alike.
 
 pub mod anthropic;
+pub mod bedrock;
 mod failure;
+mod framing;
+pub mod gemini;
+pub mod ollama;
 pub mod openai_chat;
+pub mod openai_responses;
 mod piece;
 mod schema;
+mod sigv4;
 #[cfg(test)]
 mod testing;
+pub mod transcript;
 
+use provost_core::Timestamp;
+use reqwest::Url;
 use reqwest::header::{HeaderMap, InvalidHeaderValue};
+
+pub use framing::{FrameError, Frames, Framing};
+use transcript::Rules;
 
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent, ModelInfo, SseEvent};
 
@@ -19,6 +31,27 @@ use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent, ModelInfo, Sse
 pub trait Wire: Send + Sync + 'static {
     /// The path of the endpoint under a base URL such as `https://api.example.com/v1`.
     fn path(&self, base_path: &str) -> &'static str;
+
+    /// The same with whatever depends on the model, and with a query if the vendor wants one. Starts with `/`; what of the
+    /// model's name is no part of a path is escaped.
+    fn route(&self, base_path: &str, _model: &str) -> String {
+        self.path(base_path).to_owned()
+    }
+
+    /// How an answer is cut into events.
+    fn framing(&self) -> Framing {
+        Framing::Sse
+    }
+
+    /// What a conversation must look like for this vendor.
+    fn rules(&self) -> Rules {
+        Rules::default()
+    }
+
+    /// Signs one try, for vendors whose credentials are not sent but prove themselves.
+    fn sign(&self, _key: Option<&str>, _request: &mut Unsigned<'_>) -> Result<(), ModelError> {
+        Ok(())
+    }
 
     /// Adds the headers that carry the key and the version of the protocol.
     fn headers(&self, key: Option<&str>, headers: &mut HeaderMap)
@@ -33,6 +66,61 @@ pub trait Wire: Send + Sync + 'static {
     /// What an error answer means. The status is missing where the error came inside a stream.
     fn failure(&self, status: Option<u16>, body: &[u8]) -> ModelError {
         failure::read(status, body)
+    }
+}
+
+/// A request that is about to go out. Its method is always `POST`.
+#[derive(Debug)]
+pub struct Unsigned<'a> {
+    /// Where it goes.
+    pub url: &'a Url,
+    /// What it says.
+    pub body: &'a [u8],
+    /// Its headers so far.
+    pub headers: &'a mut HeaderMap,
+    /// The time of this try.
+    pub now: Timestamp,
+}
+
+impl Wire for Box<dyn Wire> {
+    fn path(&self, base_path: &str) -> &'static str {
+        (**self).path(base_path)
+    }
+
+    fn route(&self, base_path: &str, model: &str) -> String {
+        (**self).route(base_path, model)
+    }
+
+    fn framing(&self) -> Framing {
+        (**self).framing()
+    }
+
+    fn rules(&self) -> Rules {
+        (**self).rules()
+    }
+
+    fn sign(&self, key: Option<&str>, request: &mut Unsigned<'_>) -> Result<(), ModelError> {
+        (**self).sign(key, request)
+    }
+
+    fn headers(
+        &self,
+        key: Option<&str>,
+        headers: &mut HeaderMap,
+    ) -> Result<(), InvalidHeaderValue> {
+        (**self).headers(key, headers)
+    }
+
+    fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError> {
+        (**self).encode(request, info)
+    }
+
+    fn decoder(&self) -> Box<dyn Decoder> {
+        (**self).decoder()
+    }
+
+    fn failure(&self, status: Option<u16>, body: &[u8]) -> ModelError {
+        (**self).failure(status, body)
     }
 }
 
@@ -67,6 +155,12 @@ pub(crate) fn malformed(what: &str, cause: &serde_json::Error) -> ModelError {
         ModelErrorClass::Malformed,
         format!("the provider sent {what} that cannot be read ({place})"),
     )
+}
+
+/// A call of which nobody knows what it calls.
+#[cold]
+pub(crate) fn nameless() -> ModelError {
+    ModelError::new(ModelErrorClass::Malformed, "the provider sent a tool call without a name")
 }
 
 /// A stream that ended too early.

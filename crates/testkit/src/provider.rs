@@ -29,6 +29,8 @@ use crate::reply::{Ending, Reply, Shape, WireKind, failure};
 pub struct Recorded {
     /// Its path, such as `/v1/messages`.
     pub path: String,
+    /// Its query, such as `alt=sse`.
+    pub query: Option<String>,
     /// Its headers.
     pub headers: HeaderMap,
     /// Its body.
@@ -102,7 +104,7 @@ impl FakeProvider {
         Self { address, shared, server }
     }
 
-    /// The base URL for both wires, such as `http://127.0.0.1:4711/v1`.
+    /// The base URL for all wires, such as `http://127.0.0.1:4711/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -217,10 +219,10 @@ async fn respond(
     shared: Arc<Shared>,
 ) -> Result<Response<ReplyBody>, Reset> {
     let (head, body) = request.into_parts();
-    let wire = match (&head.method, head.uri.path()) {
-        (&Method::POST, "/v1/chat/completions") => WireKind::OpenAiChat,
-        (&Method::POST, "/v1/messages") => WireKind::Anthropic,
-        (&Method::GET, "/v1/models") => {
+    let posted = WireKind::at(head.uri.path()).filter(|_| head.method == Method::POST);
+    let wire = match (posted, &head.method, head.uri.path()) {
+        (Some(wire), ..) => wire,
+        (None, &Method::GET, "/v1/models") => {
             let models = r#"{"object":"list","data":[{"id":"fake-1","object":"model","created":1700000000,"owned_by":"fake"}]}"#;
             let reply = Reply::fixed(200, "application/json", models);
             return answer(&reply, WireKind::OpenAiChat, &shared).await;
@@ -232,6 +234,7 @@ async fn respond(
     };
     let recorded = Recorded {
         path: head.uri.path().to_owned(),
+        query: head.uri.query().map(str::to_owned),
         headers: head.headers,
         body: read(body).await,
     };
@@ -272,13 +275,7 @@ async fn answer(
     let (status, content_type, frames, pause, ending) = match &reply.shape {
         Shape::Stream => {
             let frames = reply.frames(wire);
-            (
-                200,
-                "text/event-stream; charset=utf-8".to_owned(),
-                frames,
-                reply.chunk_delay,
-                reply.ending,
-            )
+            (200, wire.content_type().to_owned(), frames, reply.chunk_delay, reply.ending)
         }
         Shape::Failure(kind) => {
             let (status, body) = failure(*kind, wire);

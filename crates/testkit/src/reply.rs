@@ -1,7 +1,12 @@
-//! What the fake provider answers: one script, said in either vendor's words.
+//! What the fake provider answers: one script, said in any vendor's words.
 
 mod anthropic;
+mod bedrock;
+mod gemini;
+mod kind;
+mod ollama;
 mod openai;
+mod responses;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +15,7 @@ use bytes::Bytes;
 use provost_core::{StopReason, Usage};
 use serde_json::Value;
 
-/// The wires the fake provider speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WireKind {
-    /// `POST /v1/chat/completions`.
-    OpenAiChat,
-    /// `POST /v1/messages`.
-    Anthropic,
-}
+pub use self::kind::WireKind;
 
 /// Failures that vendors report with a status and a body of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,6 +38,8 @@ pub enum Failure {
     UnknownModel,
     /// A wrong request.
     InvalidRequest,
+    /// A tool whose schema the vendor refuses.
+    ToolSchema,
 }
 
 /// How a streamed answer ends.
@@ -331,7 +331,11 @@ impl Reply {
             Some((prepared, frames)) if *prepared == wire => Arc::clone(frames),
             _ => match wire {
                 WireKind::OpenAiChat => openai::frames(self).into(),
+                WireKind::OpenAiResponses => responses::frames(self).into(),
                 WireKind::Anthropic => anthropic::frames(self).into(),
+                WireKind::Gemini => gemini::frames(self).into(),
+                WireKind::Ollama => ollama::frames(self).into(),
+                WireKind::Bedrock => bedrock::frames(self).into(),
             },
         }
     }
@@ -355,6 +359,10 @@ impl Reply {
 pub(crate) fn failure(failure: Failure, wire: WireKind) -> (u16, String) {
     match wire {
         WireKind::OpenAiChat => openai::failure(failure),
+        WireKind::OpenAiResponses => responses::failure(failure),
+        WireKind::Gemini => gemini::failure(failure),
+        WireKind::Ollama => ollama::failure(failure),
+        WireKind::Bedrock => bedrock::failure(failure),
         WireKind::Anthropic => anthropic::failure(failure),
     }
 }

@@ -12,6 +12,7 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
 use super::plain::PlainBody;
+use crate::ModelError;
 
 /// The head of an answer that is on its way.
 pub(crate) type Answering = BoxFuture<'static, Result<Answer, Broken>>;
@@ -68,6 +69,8 @@ pub(crate) enum Broken {
     Connect(Box<dyn Error + Send + Sync>),
     ConnectTimeout,
     Line(Box<dyn Error + Send + Sync>),
+    /// The request could not be signed, so it was never sent.
+    Unsigned(ModelError),
 }
 
 impl Broken {
@@ -88,7 +91,7 @@ impl Broken {
         match self {
             Self::Client(error) => error.is_timeout(),
             Self::ConnectTimeout => true,
-            Self::Connect(_) | Self::Line(_) => false,
+            Self::Connect(_) | Self::Line(_) | Self::Unsigned(_) => false,
         }
     }
 
@@ -97,7 +100,7 @@ impl Broken {
         match self {
             Self::Client(error) => error.is_connect(),
             Self::Connect(_) | Self::ConnectTimeout => true,
-            Self::Line(_) => false,
+            Self::Line(_) | Self::Unsigned(_) => false,
         }
     }
 
@@ -116,6 +119,7 @@ impl fmt::Display for Broken {
             Self::Client(error) => error.fmt(f),
             Self::Connect(error) | Self::Line(error) => error.fmt(f),
             Self::ConnectTimeout => f.write_str("no connection in time"),
+            Self::Unsigned(error) => error.fmt(f),
         }
     }
 }
@@ -126,6 +130,7 @@ impl Error for Broken {
             Self::Client(error) => error.source(),
             Self::Connect(error) | Self::Line(error) => error.source(),
             Self::ConnectTimeout => None,
+            Self::Unsigned(error) => Error::source(error),
         }
     }
 }

@@ -11,6 +11,7 @@ use super::plain::Plain;
 use super::{Endpoint, HttpModel, Timeouts, Transport, client};
 use crate::wire::Wire;
 use crate::wire::anthropic::{AnthropicMessages, Thinking};
+use crate::wire::bedrock::{AwsCredentials, BedrockConverse};
 use crate::wire::openai_chat::OpenAiChat;
 use crate::{ModelInfo, RetryPolicy};
 
@@ -40,6 +41,14 @@ pub enum BuildError {
         url: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// There is no provider of this name.
+    #[error("there is no provider `{name}`: use one of {known}, or add it to a file of providers")]
+    Provider {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        known: String,
     },
     /// A header of the caller's own is not one.
     #[error("`{0}` is not a header that can be sent")]
@@ -176,6 +185,22 @@ impl<W: Wire> HttpModelBuilder<W> {
         self
     }
 
+    /// The same, whichever its wire is.
+    pub fn boxed(self) -> HttpModelBuilder<Box<dyn Wire>> {
+        HttpModelBuilder {
+            wire: Box::new(self.wire),
+            info: self.info,
+            base_url: self.base_url,
+            key: self.key,
+            key_variable: self.key_variable,
+            headers: self.headers,
+            client: self.client,
+            timeouts: self.timeouts,
+            retry: self.retry,
+            env: self.env,
+        }
+    }
+
     /// Checks everything and builds the model. Nothing is sent.
     pub fn build(self) -> Result<HttpModel, BuildError> {
         if self.info.model.trim().is_empty() {
@@ -186,14 +211,20 @@ impl<W: Wire> HttpModelBuilder<W> {
             return Err(BuildError::MissingKey { provider: self.info.provider, variable });
         }
         let mut headers = headers(&self.headers)?;
+        headers.insert(ACCEPT, HeaderValue::from_static(self.wire.framing().media_type()));
         let key_text = key.as_ref().map(|key| key.expose().as_str());
         if self.wire.headers(key_text, &mut headers).is_err() {
             return Err(BuildError::Key);
         }
         let base = base_url(&self.base_url)?;
         let mut url = base.clone();
-        let path = self.wire.path(base.path());
+        let route = self.wire.route(base.path(), &self.info.model);
+        let (path, query) = match route.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (route.as_str(), None),
+        };
         url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+        url.set_query(query);
         let connect = self.timeouts.connect;
         let transport = match self.client {
             Some(client) => Transport::Client(client),
@@ -240,10 +271,17 @@ impl HttpModelBuilder<AnthropicMessages> {
     }
 }
 
+impl HttpModelBuilder<BedrockConverse> {
+    /// Signs requests instead of sending a key.
+    pub fn credentials(mut self, credentials: AwsCredentials) -> Self {
+        self.key_variable = None;
+        self.with_wire(|wire| wire.credentials = Some(credentials))
+    }
+}
+
 fn headers(own: &[(String, Secret<String>)]) -> Result<HeaderMap, BuildError> {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     let agent = concat!("provost/", env!("CARGO_PKG_VERSION"));
     headers.insert(USER_AGENT, HeaderValue::from_static(agent));
     for (name, value) in own {

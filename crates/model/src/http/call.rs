@@ -16,8 +16,8 @@ use tokio::time::{Instant, Sleep};
 use super::alarm::Alarm;
 use super::answer::{Answer, Answering, Body};
 use super::{Endpoint, header, later, send};
-use crate::sse::{SseError, SseParser};
-use crate::wire::{Decoder, Progress};
+use crate::wire::transcript::{self, Aliases};
+use crate::wire::{Decoder, FrameError, Frames, Progress};
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent};
 
 /// How long usage may follow the end of the answer.
@@ -38,6 +38,8 @@ pub(super) struct Call {
     /// The request until it is encoded.
     request: Option<Box<ChatRequest>>,
     body: Bytes,
+    /// Names of tools that the vendor does not take, and what it was told instead.
+    aliases: Aliases,
     deadline: Option<Instant>,
     retries: u32,
     /// True once a piece of the answer was decoded: from then on a retry would repeat it.
@@ -71,7 +73,7 @@ struct Reading {
     body: Body,
     /// What came and is not decoded yet.
     rest: Bytes,
-    sse: SseParser,
+    frames: Frames,
     decoder: Box<dyn Decoder>,
     request_id: Option<String>,
     /// Bytes of the body so far.
@@ -88,6 +90,7 @@ impl Call {
             endpoint,
             request: Some(Box::new(request)),
             body: Bytes::new(),
+            aliases: Aliases::default(),
             deadline: None,
             retries: 0,
             delivered: false,
@@ -105,8 +108,9 @@ impl Call {
             let total = self.endpoint.timeouts.total;
             let total = total.and_then(|total| Instant::now().checked_add(total));
             self.deadline = request.deadline.into_iter().chain(total).min();
+            let (request, aliases) = transcript::fit(*request, &self.endpoint.wire.rules());
             let body = self.endpoint.wire.encode(&request, &self.endpoint.info)?;
-            self.body = Bytes::from(body);
+            (self.body, self.aliases) = (Bytes::from(body), aliases);
         }
         let now = Instant::now();
         if self.deadline.is_some_and(|deadline| now >= deadline) {
@@ -151,7 +155,7 @@ impl Call {
         self.state = State::Reading(Box::new(Reading {
             body: answer.body,
             rest: Bytes::new(),
-            sse: SseParser::default(),
+            frames: Frames::new(self.endpoint.wire.framing()),
             decoder: self.endpoint.wire.decoder(),
             request_id,
             bytes: 0,
@@ -211,7 +215,8 @@ impl Call {
     }
 
     fn note_new_events(&mut self) {
-        for event in &self.queue {
+        for event in &mut self.queue {
+            self.aliases.restore(event);
             self.delivered |= is_delta(event);
             self.stopped |= matches!(event, ModelEvent::Stop(_));
         }
@@ -233,7 +238,8 @@ impl Call {
             return;
         }
         let endpoint = &self.endpoint;
-        let error = send::without_secrets(endpoint, error);
+        let mut error = send::without_secrets(endpoint, error);
+        error.provider.get_or_insert_with(|| endpoint.info.provider.clone());
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let wait = match self.delivered {
             true => None,
@@ -296,8 +302,8 @@ impl Reading {
                 format!("the provider sent an answer of more than {BODY_BYTES_MAX} bytes"),
             )));
         }
-        let Self { sse, decoder, finished, .. } = self;
-        let fed = sse.push(bytes, |event| {
+        let Self { frames, decoder, finished, .. } = self;
+        let fed = frames.push(bytes, |event| {
             if !*finished {
                 *finished = decoder.push(&event, out)? == Progress::Done;
             }
@@ -307,8 +313,8 @@ impl Reading {
     }
 
     fn end(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let Self { sse, decoder, finished, .. } = self;
-        let ended = sse.finish(|event| {
+        let Self { frames, decoder, finished, .. } = self;
+        let ended = frames.finish(|event| {
             if !*finished {
                 *finished = decoder.push(&event, out)? == Progress::Done;
             }
@@ -355,8 +361,8 @@ fn is_delta(event: &ModelEvent) -> bool {
     )
 }
 
-impl From<SseError> for ModelError {
-    fn from(error: SseError) -> Self {
+impl From<FrameError> for ModelError {
+    fn from(error: FrameError) -> Self {
         ModelError::new(ModelErrorClass::Malformed, error.to_string())
     }
 }

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use crate::ModelEvent;
 
 /// Where vendors put the id of a request.
-const REQUEST_ID_HEADERS: [&str; 3] = ["x-request-id", "request-id", "cf-ray"];
+const REQUEST_ID_HEADERS: [&str; 5] =
+    ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"];
 /// How the names of rate-limit headers begin.
 const RATE_LIMIT_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
 

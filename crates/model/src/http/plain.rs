@@ -84,7 +84,10 @@ impl Plain {
         let host = url.host_str()?;
         let name = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let server = Uri::try_from(format!("http://{name}/")).ok()?;
-        let path = Uri::try_from(url.path()).ok()?;
+        let path = match url.query() {
+            Some(query) => Uri::try_from(format!("{}?{query}", url.path())).ok()?,
+            None => Uri::try_from(url.path()).ok()?,
+        };
         headers.entry(HOST).or_insert(HeaderValue::try_from(name).ok()?);
         Some(Self { lines: Lines::to(server, connect), path })
     }

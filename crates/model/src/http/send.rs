@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::answer::{Answer, Answering, Body, Broken};
 use super::{Endpoint, Transport, header};
+use crate::wire::Unsigned;
 use crate::{ModelError, ModelErrorClass};
 
 /// How long the body of an error answer may take.
@@ -22,7 +23,13 @@ const SECRET_BYTES_MIN: usize = 6;
 
 /// Sends the request.
 pub(crate) fn send(endpoint: &Endpoint, body: Bytes) -> Answering {
-    let headers = endpoint.headers.clone();
+    let mut headers = endpoint.headers.clone();
+    let key = endpoint.key.as_ref().map(|key| key.expose().as_str());
+    let now = endpoint.env.now();
+    let mut unsigned = Unsigned { url: &endpoint.url, body: &body, headers: &mut headers, now };
+    if let Err(error) = endpoint.wire.sign(key, &mut unsigned) {
+        return Box::pin(async { Err(Broken::Unsigned(error)) });
+    }
     match &endpoint.transport {
         Transport::Plain(plain) => Box::pin(plain.clone().ask(headers, body)),
         Transport::Client(client) => {
@@ -126,7 +133,10 @@ fn secrets_of_header(value: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn transport_error(endpoint: &Endpoint, error: Broken) -> ModelError {
     let host = endpoint.url.host_str().unwrap_or("the server");
     let port = endpoint.url.port_or_known_default().unwrap_or(0);
-    let error = error.without_url();
+    let error = match error.without_url() {
+        Broken::Unsigned(error) => return error,
+        error => error,
+    };
     let mut cause: &dyn std::error::Error = &error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

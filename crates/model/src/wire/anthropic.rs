@@ -6,6 +6,8 @@ mod encode;
 
 use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
 
+use crate::wire::openai_chat::KeyHeader;
+use crate::wire::transcript::{NameRule, Replay, Rules};
 use crate::wire::{Decoder, Wire};
 use crate::{ChatRequest, ModelError, ModelInfo};
 
@@ -15,6 +17,11 @@ const PROVIDER: &str = "anthropic";
 const SIGNATURE: &str = "signature";
 /// What a hidden thinking block is called in opaque data.
 const REDACTED: &str = "redacted_thinking";
+
+/// How a token of OAuth begins. It stands for a person and not for an account, and goes another way than a key.
+const OAUTH_PREFIX: &str = "sk-ant-oat";
+const OAUTH_BETA: &str = "oauth-2025-04-20";
+const BETA: &str = "anthropic-beta";
 
 /// How a model is asked to think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,13 +61,28 @@ impl Wire for AnthropicMessages {
         key: Option<&str>,
         headers: &mut HeaderMap,
     ) -> Result<(), InvalidHeaderValue> {
-        if let Some(key) = key {
-            let mut value = HeaderValue::try_from(key)?;
-            value.set_sensitive(true);
-            headers.insert("x-api-key", value);
+        match key {
+            Some(token) if token.starts_with(OAUTH_PREFIX) => {
+                KeyHeader::Bearer.write(key, headers)?;
+                add_beta(OAUTH_BETA, headers)?;
+            }
+            Some(key) => {
+                let mut value = HeaderValue::try_from(key)?;
+                value.set_sensitive(true);
+                headers.insert("x-api-key", value);
+            }
+            None => {}
         }
         headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         Ok(())
+    }
+
+    fn rules(&self) -> Rules {
+        Rules {
+            tool_names: NameRule { chars_max: 128, ..NameRule::default() },
+            reasoning: Replay::own(PROVIDER),
+            ..Rules::default()
+        }
     }
 
     fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError> {
@@ -70,6 +92,18 @@ impl Wire for AnthropicMessages {
     fn decoder(&self) -> Box<dyn Decoder> {
         Box::new(decode::MessageDecoder::default())
     }
+}
+
+/// Adds a feature to those that the caller asks for already.
+fn add_beta(feature: &str, headers: &mut HeaderMap) -> Result<(), InvalidHeaderValue> {
+    let asked = headers.get(BETA).and_then(|asked| asked.to_str().ok());
+    let all = match asked {
+        Some(asked) if asked.split(',').any(|known| known.trim() == feature) => return Ok(()),
+        Some(asked) => format!("{asked},{feature}"),
+        None => feature.to_owned(),
+    };
+    headers.insert(BETA, HeaderValue::try_from(all)?);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -20,17 +20,31 @@ struct Words {
 #[derive(Deserialize)]
 struct ErrorBody {
     error: Option<Value>,
+    #[serde(alias = "Message")]
     message: Option<Value>,
     detail: Option<Value>,
+    code: Option<Value>,
+    #[serde(rename = "__type")]
+    kind: Option<Value>,
 }
 
 /// Reads an error answer.
 #[cold]
 pub(crate) fn read(status: Option<u16>, body: &[u8]) -> ModelError {
-    let words = words(body);
+    error(status, words(body))
+}
+
+/// Reads an error whose kind stands before it and not in it.
+#[cold]
+pub(crate) fn named(kind: &[u8], body: &[u8]) -> ModelError {
+    let kind = String::from_utf8_lossy(kind).into_owned();
+    error(None, Words { kind, ..words(body) })
+}
+
+fn error(status: Option<u16>, words: Words) -> ModelError {
     let status = status.or(words.status);
     let class = classify(status, &words);
-    let mut message = sentence(class).to_owned();
+    let mut message = sentence(class, &words).to_owned();
     if let Some(status) = status {
         message.push_str(&format!(" (status {status})"));
     }
@@ -44,9 +58,12 @@ pub(crate) fn read(status: Option<u16>, body: &[u8]) -> ModelError {
 }
 
 fn words(body: &[u8]) -> Words {
-    let Ok(body) = serde_json::from_slice::<ErrorBody>(body) else {
-        return Words { message: clip(&String::from_utf8_lossy(body)), ..Words::default() };
+    // One vendor puts a list around its errors.
+    let inner = body.trim_ascii().strip_prefix(b"[").and_then(|body| body.strip_suffix(b"]"));
+    let Ok(body) = serde_json::from_slice::<ErrorBody>(inner.unwrap_or(body)) else {
+        return Words { message: page(&String::from_utf8_lossy(body)), ..Words::default() };
     };
+    let (code, kind) = (as_text(body.code), as_text(body.kind));
     match body.error.or(body.message).or(body.detail) {
         Some(Value::Object(error)) => {
             let field = |name: &str| match error.get(name) {
@@ -57,14 +74,36 @@ fn words(body: &[u8]) -> Words {
             let code = field("code");
             Words {
                 status: code.parse().ok().filter(|status| (400..600).contains(status)),
-                kind: field("type"),
+                kind: Some(field("type"))
+                    .filter(|kind| !kind.is_empty())
+                    .unwrap_or(field("status")),
                 code,
                 message: clip(&field("message")),
             }
         }
-        Some(Value::String(text)) => Words { message: clip(&text), ..Words::default() },
+        Some(Value::String(text)) => Words { message: clip(&text), code, kind, status: None },
         Some(other) => Words { message: clip(&other.to_string()), ..Words::default() },
         None => Words::default(),
+    }
+}
+
+fn as_text(value: Option<Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
+
+/// What is no JSON. Of a web page only its title says something.
+fn page(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let title = lower.find("<title>").and_then(|start| {
+        let end = lower.get(start..)?.find("</title>")? + start;
+        text.get(start + "<title>".len()..end)
+    });
+    match title {
+        Some(title) => format!("a web page, \"{}\"", clip(title)),
+        None => clip(text),
     }
 }
 
@@ -97,11 +136,38 @@ fn by_code(words: &Words) -> Option<ModelErrorClass> {
             "rate_limit_error" | "rate_limit_exceeded" => Class::RateLimited,
             "overloaded_error" | "api_error" | "server_error" => Class::Overloaded,
             "timeout_error" => Class::Timeout,
-            _ => continue,
+            "UNAUTHENTICATED" | "PERMISSION_DENIED" => Class::Auth,
+            "UNAVAILABLE" | "INTERNAL" => Class::Overloaded,
+            "DEADLINE_EXCEEDED" => Class::Timeout,
+            "RESOURCE_EXHAUSTED" if words.message.contains("depleted") => Class::QuotaExceeded,
+            "RESOURCE_EXHAUSTED" => Class::RateLimited,
+            other => match by_exception(other) {
+                Some(class) => class,
+                None => continue,
+            },
         };
         return Some(class);
     }
     None
+}
+
+/// The names of one vendor's exceptions, whatever stands around them.
+fn by_exception(word: &str) -> Option<ModelErrorClass> {
+    use ModelErrorClass as Class;
+    let word = word.rsplit('#').next().unwrap_or(word).to_ascii_lowercase();
+    Some(match word.as_str() {
+        "throttlingexception" => Class::RateLimited,
+        "servicequotaexceededexception" => Class::QuotaExceeded,
+        "accessdeniedexception" | "unrecognizedclientexception" | "expiredtokenexception" => {
+            Class::Auth
+        }
+        "serviceunavailableexception"
+        | "internalserverexception"
+        | "modelstreamerrorexception"
+        | "modelnotreadyexception" => Class::Overloaded,
+        "modeltimeoutexception" => Class::Timeout,
+        _ => return None,
+    })
 }
 
 /// Vendors say some things only in prose.
@@ -118,12 +184,24 @@ fn by_message(status: Option<u16>, message: &str) -> Option<ModelErrorClass> {
             "prompt is too long",
             "exceed context limit",
             "too many tokens",
+            "input is too long",
+            "maximum number of tokens",
+            "input length exceeds",
         ])
     {
         return Some(ModelErrorClass::ContextLength);
     }
+    if status.is_none() && says(&["too many requests", "too many concurrent", "rate limit"]) {
+        return Some(ModelErrorClass::RateLimited);
+    }
     if is_refusal && says(&["credit balance is too low"]) {
         return Some(ModelErrorClass::QuotaExceeded);
+    }
+    if is_refusal && says(&["api key not valid", "api key expired"]) {
+        return Some(ModelErrorClass::Auth);
+    }
+    if is_refusal && says(&["model identifier is invalid"]) {
+        return Some(ModelErrorClass::UnknownModel);
     }
     if is_refusal && says(&["content filtering policy", "content management policy"]) {
         return Some(ModelErrorClass::ContentFilter);
@@ -141,22 +219,40 @@ fn by_status(status: Option<u16>, words: &Words) -> ModelErrorClass {
         Some(429) => Class::RateLimited,
         Some(409 | 425 | 500..=599) => Class::Overloaded,
         Some(_) => Class::InvalidRequest,
-        None if words.kind.contains("invalid_request") => Class::InvalidRequest,
+        None if words.kind.contains("invalid_request")
+            || words.kind == "INVALID_ARGUMENT"
+            || words.kind.eq_ignore_ascii_case("validationException") =>
+        {
+            Class::InvalidRequest
+        }
         None => Class::Overloaded,
     }
 }
 
-fn sentence(class: ModelErrorClass) -> &'static str {
+/// True if what was refused is the schema of a tool.
+fn is_about_schema(words: &Words) -> bool {
+    let message = words.message.to_ascii_lowercase();
+    ["invalid schema for function", "input_schema", "inputschema", "function_declarations"]
+        .iter()
+        .any(|phrase| message.contains(phrase))
+}
+
+fn sentence(class: ModelErrorClass, words: &Words) -> &'static str {
     use ModelErrorClass as Class;
     match class {
+        Class::InvalidRequest if is_about_schema(words) => {
+            "the provider refused the schema of a tool: simplify it or take the tool away"
+        }
         Class::Auth => "the provider refused the API key: check the key and what it may use",
-        Class::RateLimited => "the provider limits the rate of requests",
+        Class::RateLimited => "the provider limits the rate of requests: wait or ask for less",
         Class::QuotaExceeded => "the account has no quota left: check its billing",
-        Class::Overloaded => "the provider is overloaded or broken",
+        Class::Overloaded => "the provider is overloaded or broken: try again later",
         Class::ContextLength => "the conversation is longer than the model's context: shorten it",
-        Class::ContentFilter => "the provider's content filter refused the request",
+        Class::ContentFilter => {
+            "the provider's content filter refused the request: change the prompt"
+        }
         Class::UnknownModel => "the provider does not have this model: check its name",
-        Class::Timeout => "the provider took too long",
+        Class::Timeout => "the provider took too long: try again or ask for less",
         _ => "the provider refused the request: check the settings and the base URL",
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::catalog::is_dated;
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelInfo, NativeOutput, ToolChoice};
 
 /// What stands before a summary that is shown to a model.
@@ -171,6 +172,13 @@ pub(crate) fn allows_native_output(request: &ChatRequest, info: &ModelInfo) -> b
         NativeOutput::WithoutTools => request.tools.is_empty(),
         NativeOutput::WithTools => true,
     }
+}
+
+/// Thinking belongs to the model that thought. Gateways put a path before the name, vendors a date behind it, some after `@`.
+pub(crate) fn is_same_model(written_by: &str, asked: &str) -> bool {
+    let tail = |name: &str| name.rsplit('/').next().unwrap_or(name).replace('@', "-");
+    let (written_by, asked) = (tail(written_by), tail(asked));
+    written_by == asked || is_dated(&written_by, &asked) || is_dated(&asked, &written_by)
 }
 
 /// True if the role is one that vendors call `user`.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use provost_core::Message;
-use provost_model::{ChatRequest, ModelErrorClass as Class, ModelEvent, RetryPolicy, Timeouts};
+use provost_model::{
+    ChatModel, ChatRequest, ModelErrorClass as Class, ModelEvent, RetryPolicy, Timeouts,
+};
 use provost_testkit::{Failure, FakeProvider, Reply, WireKind};
 
 use crate::harness::{KEY, Options, WIRES, drain, model, model_with, retries, texts};
@@ -22,6 +24,7 @@ async fn s243_every_failure_has_its_class_and_its_chance_of_a_retry() {
             (Failure::ContentFilter, Class::ContentFilter, 1),
             (Failure::UnknownModel, Class::UnknownModel, 1),
             (Failure::InvalidRequest, Class::InvalidRequest, 1),
+            (Failure::ToolSchema, Class::InvalidRequest, 1),
             (Failure::RateLimited, Class::RateLimited, 5),
             (Failure::Overloaded, Class::Overloaded, 5),
             (Failure::Server, Class::Overloaded, 5),
@@ -29,11 +32,17 @@ async fn s243_every_failure_has_its_class_and_its_chance_of_a_retry() {
             let provider = FakeProvider::start().await;
             let reply = Reply::failure(failure).header("x-request-id", "req_5");
             provider.replies(vec![reply; tries]);
-            let (events, error) = drain(&model(wire, &provider), ask()).await;
+            let asked = model(wire, &provider);
+            let (events, error) = drain(&asked, ask()).await;
             let error = error.unwrap();
-            assert_eq!(error.class, class, "{wire:?} {failure:?}");
+            assert_eq!(error.class, class, "{wire:?} {failure:?}: {error}");
             assert!(error.status.is_some());
             assert_eq!(error.request_id.as_deref(), Some("req_5"));
+            let told = error.to_string();
+            let vendor = asked.info().provider.as_str();
+            assert!(told.ends_with(&format!("[{vendor}, request req_5]")), "{told}");
+            let status = format!("(status {})", error.status.unwrap());
+            assert!(told.contains(&status) && told.contains(": "), "{told}");
             assert_eq!(provider.request_count(), tries, "{wire:?} {failure:?}");
             assert_eq!(retries(&events).len(), tries - 1);
             let shown = format!("{error} {error:?}");
@@ -99,18 +108,18 @@ async fn s243_a_stream_that_breaks_before_its_first_delta_is_tried_again() {
 #[tokio::test]
 async fn s243_nothing_is_tried_again_after_the_first_delta() {
     for wire in WIRES {
-        let bad_type = match wire {
-            WireKind::OpenAiChat => "data: {\"choices\": \"none\"}\n\n",
-            WireKind::Anthropic => "data: {\"type\": 7}\n\n",
-        };
+        let name = "contentBlockDelta";
+        let broken_json = wire.event(name, b"{\"choices\": [{");
+        let bad_type = wire.event(name, bad_type(wire));
+        let bad_text = wire.event(name, bad_text(wire));
         for (broken, class) in [
             (Reply::text("half").cut(), Class::Transport),
             (Reply::text("half").end_early(), Class::Incomplete),
             (Reply::text("half").fail_midway(Failure::Overloaded), Class::Overloaded),
             (Reply::text("half").fail_midway(Failure::RateLimited), Class::RateLimited),
-            (Reply::text("half").raw("data: {\"choices\": [{\n\n").end_early(), Class::Malformed),
+            (Reply::text("half").raw(broken_json).end_early(), Class::Malformed),
             (Reply::text("half").raw(bad_type).end_early(), Class::Malformed),
-            (Reply::text("half").raw(&b"data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"\xff\"},\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}\n\n"[..]).end_early(), Class::Malformed),
+            (Reply::text("half").raw(bad_text).end_early(), Class::Malformed),
             (Reply::call("c", "search", &serde_json::json!({"q": 1})).cut(), Class::Transport),
         ] {
             let provider = FakeProvider::start().await;
@@ -123,6 +132,31 @@ async fn s243_nothing_is_tried_again_after_the_first_delta() {
                 assert_eq!(texts(&events), ["half"], "{wire:?} {broken:?}");
             }
         }
+    }
+}
+
+/// JSON that is not the vendor's.
+fn bad_type(wire: WireKind) -> &'static [u8] {
+    match wire {
+        WireKind::OpenAiChat => b"{\"choices\": \"none\"}",
+        WireKind::OpenAiResponses | WireKind::Anthropic => b"{\"type\": 7}",
+        WireKind::Gemini => b"{\"candidates\": \"none\"}",
+        WireKind::Ollama => b"{\"message\": 7}",
+        WireKind::Bedrock => b"{\"delta\": 7}",
+    }
+}
+
+/// A piece of text that is none.
+fn bad_text(wire: WireKind) -> &'static [u8] {
+    match wire {
+        WireKind::OpenAiChat => b"{\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}",
+        WireKind::OpenAiResponses => {
+            b"{\"type\":\"response.output_text.delta\",\"delta\":\"\xff\"}"
+        }
+        WireKind::Anthropic => b"{\"type\":\"content_block_delta\",\"delta\":{\"text\":\"\xff\"}}",
+        WireKind::Gemini => b"{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\xff\"}]}}]}",
+        WireKind::Ollama => b"{\"message\":{\"content\":\"\xff\"}}",
+        WireKind::Bedrock => b"{\"delta\":{\"text\":\"\xff\"}}",
     }
 }
 
@@ -202,9 +236,8 @@ async fn an_endless_error_body_and_an_echoed_key_do_no_harm() {
         assert!(error.message.contains("the key *** is wrong"), "{}", error.message);
         assert!(error.message.len() < 1000);
 
-        let echo = format!(
-            "event: error\ndata: {{\"type\":\"error\",\"error\":{{\"message\":\"{KEY}\"}}}}\n\n"
-        );
+        let echo = format!("{{\"type\":\"error\",\"error\":{{\"message\":\"{KEY}\"}}}}");
+        let echo = wire.event("modelStreamErrorException", echo.as_bytes());
         provider.reply(Reply::text("half").raw(echo).end_early());
         let error = drain(&model(wire, &provider), ask()).await.1.unwrap();
         assert!(error.message.ends_with(": ***"), "{}", error.message);

@@ -1,4 +1,4 @@
-//! The two wires behind one door, so that every test runs for both.
+//! All wires behind one door, so that every test runs for each.
 
 use std::time::Duration;
 
@@ -6,12 +6,13 @@ use futures::StreamExt;
 use provost_core::Env;
 use provost_model::wire::Wire;
 use provost_model::{
-    Anthropic, ChatModel, ChatRequest, HttpModel, HttpModelBuilder, ModelError, ModelEvent, OpenAi,
-    RetryPolicy, Timeouts,
+    Anthropic, Bedrock, ChatModel, ChatRequest, Gemini, HttpModel, HttpModelBuilder, ModelError,
+    ModelEvent, Ollama, OpenAi, RetryPolicy, Timeouts,
 };
 use provost_testkit::{FakeProvider, WireKind};
+use serde_json::Value;
 
-pub(crate) const WIRES: [WireKind; 2] = [WireKind::OpenAiChat, WireKind::Anthropic];
+pub(crate) const WIRES: [WireKind; 6] = WireKind::ALL;
 pub(crate) const KEY: &str = "sk-hunter2";
 
 /// What a test may change about the model.
@@ -51,7 +52,49 @@ pub(crate) fn model_with(wire: WireKind, provider: &FakeProvider, options: Optio
             let builder = OpenAi::builder("gpt-5.1").replay_reasoning(replay);
             finish(builder, provider, options)
         }
+        WireKind::OpenAiResponses => finish(OpenAi::responses("gpt-5.1"), provider, options),
         WireKind::Anthropic => finish(Anthropic::builder("claude-haiku-4-5"), provider, options),
+        WireKind::Gemini => {
+            let builder = Gemini::builder("gemini-3-pro").with_info(|info| info.reasoning = true);
+            finish(builder, provider, options)
+        }
+        WireKind::Ollama => {
+            let builder = Ollama::builder("llama3.2");
+            finish(builder.with_wire(|wire| wire.replay_reasoning = replay), provider, options)
+        }
+        WireKind::Bedrock => {
+            finish(Bedrock::builder(BEDROCK_MODEL, "us-east-1"), provider, options)
+        }
+    }
+}
+
+pub(crate) const BEDROCK_MODEL: &str = "us.anthropic.claude-haiku-4-5-20251001-v1:0";
+
+/// The conversation in the body of a request.
+pub(crate) fn conversation(wire: WireKind, body: &Value) -> &Value {
+    match wire {
+        WireKind::OpenAiResponses => &body["input"],
+        WireKind::Gemini => &body["contents"],
+        _ => &body["messages"],
+    }
+}
+
+/// What the first message of a request says.
+pub(crate) fn first_words(wire: WireKind, body: &Value) -> String {
+    let first = &conversation(wire, body)[0];
+    let content = first.get("content").or(first.get("parts")).cloned().unwrap_or_default();
+    content.as_str().or(content[0]["text"].as_str()).unwrap_or("?").to_owned()
+}
+
+/// What a file of snapshots is called for a wire.
+pub(crate) fn short(wire: WireKind) -> &'static str {
+    match wire {
+        WireKind::OpenAiChat => "openai",
+        WireKind::OpenAiResponses => "responses",
+        WireKind::Anthropic => "anthropic",
+        WireKind::Gemini => "gemini",
+        WireKind::Ollama => "ollama",
+        WireKind::Bedrock => "bedrock",
     }
 }
 

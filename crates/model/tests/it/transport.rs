@@ -9,7 +9,7 @@ use provost_testkit::{Failure, FakeProvider, Reply};
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::json;
 
-use crate::harness::{Options, WIRES, drain, model, model_with, texts};
+use crate::harness::{Options, WIRES, drain, first_words, model, model_with, texts};
 
 fn ask() -> ChatRequest {
     ChatRequest::new([Message::user("Hi")])
@@ -142,10 +142,8 @@ fn the_shared_client_outlives_the_runtime_that_first_used_it() {
 #[tokio::test]
 async fn many_calls_at_once_do_not_mix() {
     for wire in WIRES {
-        let provider = FakeProvider::answering(|request| {
-            let body = request.json();
-            let said = body["messages"][0]["content"].clone();
-            let said = said.as_str().or(said[0]["text"].as_str()).unwrap_or("?").to_owned();
+        let provider = FakeProvider::answering(move |request| {
+            let said = first_words(wire, &request.json());
             Reply::new().deltas(said.split(' ').map(str::to_owned).collect::<Vec<_>>())
         })
         .await;

@@ -169,6 +169,9 @@ pub(super) fn failure(failure: Failure) -> (u16, String) {
             (400, "invalid_request_error", "Output blocked by content filtering policy")
         }
         Failure::UnknownModel => (404, "not_found_error", "model: fake"),
+        Failure::ToolSchema => {
+            (400, "invalid_request_error", "tools.0.custom.input_schema.type: Field required")
+        }
         Failure::InvalidRequest => (400, "invalid_request_error", "max_tokens: Field required"),
     };
     let body = format!(

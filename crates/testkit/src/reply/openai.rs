@@ -98,7 +98,24 @@ fn usage_json(usage: &Usage) -> String {
 }
 
 pub(super) fn failure(failure: Failure) -> (u16, String) {
-    let (status, kind, code, message) = match failure {
+    let (status, kind, code, message) = all_words(failure);
+    let code = if code.is_empty() { "null".to_owned() } else { quoted(code) };
+    let body = format!(
+        r#"{{"error":{{"message":{},"type":{},"param":null,"code":{code}}}}}"#,
+        quoted(message),
+        quoted(kind)
+    );
+    (status, body)
+}
+
+/// The status, the code and the words of a failure.
+pub(super) fn words(failure: Failure) -> (u16, &'static str, &'static str) {
+    let (status, _, code, message) = all_words(failure);
+    (status, code, message)
+}
+
+fn all_words(failure: Failure) -> (u16, &'static str, &'static str, &'static str) {
+    match failure {
         Failure::Auth => {
             (401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided.")
         }
@@ -127,12 +144,11 @@ pub(super) fn failure(failure: Failure) -> (u16, String) {
         Failure::InvalidRequest => {
             (400, "invalid_request_error", "invalid_value", "Invalid value: 'x'.")
         }
-    };
-    let code = if code.is_empty() { "null".to_owned() } else { quoted(code) };
-    let body = format!(
-        r#"{{"error":{{"message":{},"type":{},"param":null,"code":{code}}}}}"#,
-        quoted(message),
-        quoted(kind)
-    );
-    (status, body)
+        Failure::ToolSchema => (
+            400,
+            "invalid_request_error",
+            "invalid_function_parameters",
+            "Invalid schema for function 'f': 'x' is not valid under any of the given schemas.",
+        ),
+    }
 }

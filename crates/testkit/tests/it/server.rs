@@ -1,7 +1,7 @@
 //! The fake provider, read byte by byte.
 
 use provost_core::{StopReason, Usage};
-use provost_testkit::{Failure, FakeProvider, Reply};
+use provost_testkit::{Failure, FakeProvider, Reply, WireKind};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -42,7 +42,7 @@ fn reply() -> Reply {
 }
 
 #[tokio::test]
-async fn both_wires_are_spoken() {
+async fn all_wires_are_spoken() {
     let provider = FakeProvider::start().await;
     provider.replies([reply(), reply(), reply().stop(StopReason::MaxTokens).stop_word("odd")]);
     let openai = fetch(&provider, "POST", "/v1/chat/completions", "{\"n\":1}").await;
@@ -57,10 +57,55 @@ async fn both_wires_are_spoken() {
     assert_eq!((provider.request_count(), provider.replies_left()), (3, 0));
 }
 
+const PATHS: [(WireKind, &str); 4] = [
+    (WireKind::OpenAiResponses, "/v1/responses"),
+    (WireKind::Gemini, "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"),
+    (WireKind::Ollama, "/api/chat"),
+    (WireKind::Bedrock, "/model/anthropic.claude/converse-stream"),
+];
+
+/// The body of a chunked answer, whatever it holds.
+async fn fetch_bytes(provider: &FakeProvider, path: &str) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(provider.address()).await.unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let (mut rest, mut body) = (&answer[end + 4..], Vec::new());
+    while let Some(line) = rest.windows(2).position(|two| two == b"\r\n") {
+        let size = std::str::from_utf8(&rest[..line]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        body.extend_from_slice(&rest[line + 2..line + 2 + size]);
+        rest = &rest[line + 4 + size..];
+    }
+    (head, body)
+}
+
+#[tokio::test]
+async fn the_newer_wires_are_spoken_too() {
+    let provider = FakeProvider::answering(|_| reply()).await;
+    for (wire, path) in PATHS {
+        let (head, body) = fetch_bytes(&provider, path).await;
+        assert!(head.contains(wire.content_type()), "{head}");
+        // Frames are binary around text: what is no text is shown as such.
+        let shown: String = match wire {
+            WireKind::Bedrock => body.escape_ascii().to_string().replace("\\\"", "\""),
+            _ => String::from_utf8(body).unwrap(),
+        };
+        insta::assert_snapshot!(format!("{wire:?}"), shown);
+    }
+    let requests = provider.requests();
+    assert_eq!(requests[1].query.as_deref(), Some("alt=sse"));
+}
+
 #[tokio::test]
 async fn every_event_is_json() {
     let provider = FakeProvider::answering(|_| reply()).await;
-    for path in ["/v1/chat/completions", "/v1/messages"] {
+    for path in ["/v1/chat/completions", "/v1/messages", PATHS[0].1, PATHS[1].1] {
         let body = unchunk(&fetch(&provider, "POST", path, "{}").await);
         let data = body.lines().filter_map(|line| line.strip_prefix("data: "));
         for data in data.filter(|data| *data != "[DONE]") {

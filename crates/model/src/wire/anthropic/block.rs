@@ -10,9 +10,8 @@ use serde::Serialize;
 
 use super::{PROVIDER, REDACTED, SIGNATURE};
 use crate::ModelInfo;
-use crate::catalog::is_dated;
 use crate::wire::piece::{
-    Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, is_user_side, readable,
+    Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, is_same_model, is_user_side, readable,
 };
 
 /// What the user says where a conversation would begin with the model.
@@ -221,13 +220,6 @@ impl<'a> Turns<'a> {
         let thought = self.blocks[before.blocks.clone()].first().is_some_and(Block::is_thinking);
         answers_calls && !thought
     }
-}
-
-/// Thinking belongs to the model that thought. Gateways put a path before the name, vendors a date behind it, some after `@`.
-fn is_same_model(written_by: &str, asked: &str) -> bool {
-    let tail = |name: &str| name.rsplit('/').next().unwrap_or(name).replace('@', "-");
-    let (written_by, asked) = (tail(written_by), tail(asked));
-    written_by == asked || is_dated(&written_by, &asked) || is_dated(&asked, &written_by)
 }
 
 fn block<'a>(part: &'a Part, info: &ModelInfo) -> Option<Block<'a>> {

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::OpenAiChat;
 use super::message::Messages;
+use super::{EffortField, OpenAiChat};
 use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
 use crate::wire::schema::{self, Dialect};
 use crate::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
@@ -19,7 +19,8 @@ struct Body<'a> {
     model: &'a str,
     messages: Messages<'a>,
     stream: bool,
-    stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,6 +36,8 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<Effort>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<Tools<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
@@ -47,6 +50,11 @@ struct Body<'a> {
 #[derive(Serialize)]
 struct StreamOptions {
     include_usage: bool,
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    effort: Effort,
 }
 
 /// Writes the body of a request.
@@ -62,33 +70,40 @@ pub(super) fn body(
         true => (None, settings.max_tokens),
         false => (settings.max_tokens, None),
     };
+    let effort = settings.effort.filter(|_| info.reasoning);
     let output = request.output.as_deref();
     let body = Body {
         model: &info.model,
         messages: Messages { wire, request, info },
         stream: true,
-        stream_options: StreamOptions { include_usage: true },
+        stream_options: (!wire.no_stream_options).then_some(StreamOptions { include_usage: true }),
         max_completion_tokens: new_max,
         max_tokens: old_max,
         temperature: settings.temperature,
         top_p: settings.top_p,
         stop: &settings.stop[..settings.stop.len().min(STOP_MAX)],
-        seed: settings.seed,
-        reasoning_effort: settings.effort.filter(|_| info.reasoning),
+        seed: settings.seed.filter(|_| !wire.no_seed),
+        reasoning_effort: effort.filter(|_| wire.effort == EffortField::ReasoningEffort),
+        reasoning: effort
+            .filter(|_| wire.effort == EffortField::Reasoning)
+            .map(|effort| Reasoning { effort }),
         tools: has_tools.then_some(Tools(request)),
-        tool_choice: choice(request).filter(|_| has_tools),
-        parallel_tool_calls: settings.parallel_tool_calls.filter(|_| has_tools),
+        tool_choice: choice(wire, request).filter(|_| has_tools),
+        parallel_tool_calls: settings
+            .parallel_tool_calls
+            .filter(|_| has_tools && !wire.no_parallel_tool_calls),
         response_format: output
             .filter(|_| allows_native_output(request, info))
-            .map(ResponseFormat::new),
+            .map(|output| ResponseFormat::new(output, wire)),
     };
     to_body(&body, &settings.extra)
 }
 
-fn choice(request: &ChatRequest) -> Option<Choice<'_>> {
+fn choice<'a>(wire: &OpenAiChat, request: &'a ChatRequest) -> Option<Choice<'a>> {
     match &request.tool_choice {
         ToolChoice::Auto => None,
         ToolChoice::None => Some(Choice::Mode("none")),
+        ToolChoice::Required if wire.choice_any => Some(Choice::Mode("any")),
         ToolChoice::Required => Some(Choice::Mode("required")),
         ToolChoice::Tool(name) => {
             Some(Choice::Function { kind: "function", function: Named { name } })
@@ -124,19 +139,20 @@ struct JsonSchema<'a> {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    strict: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
     schema: Cow<'a, Value>,
 }
 
 impl<'a> ResponseFormat<'a> {
-    fn new(output: &'a crate::OutputSchema) -> Self {
+    fn new(output: &'a crate::OutputSchema, wire: &OpenAiChat) -> Self {
         let strict = schema::strict(&output.schema, Dialect::OpenAi);
         Self {
             kind: "json_schema",
             json_schema: JsonSchema {
                 name: schema::name(&output.name),
                 description: output.description.as_deref(),
-                strict: strict.is_some(),
+                strict: (!wire.no_strict).then_some(strict.is_some()),
                 schema: strict.map_or(Cow::Borrowed(&output.schema), Cow::Owned),
             },
         }

@@ -6,7 +6,7 @@ use provost_core::{Document, Image, Message, Part, ResultPart, Role, ToolCall, T
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
-use super::OpenAiChat;
+use super::{OpenAiChat, ReasoningField};
 use crate::wire::piece::{
     Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, UrlOf, has_media, readable,
 };
@@ -26,7 +26,7 @@ impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
         if let Some(system) = &self.request.system {
-            seq.serialize_element(&Plain::text("system", system))?;
+            seq.serialize_element(&Plain::text(self.system_role(), system))?;
         }
         // A tool message holds only text, so images follow, but only after the last result of the turn.
         let mut media: Vec<&ToolResult> = Vec::new();
@@ -59,8 +59,12 @@ impl Serialize for Messages<'_> {
 }
 
 impl Messages<'_> {
+    fn system_role(&self) -> &'static str {
+        if self.wire.developer_role { "developer" } else { "system" }
+    }
+
     fn write_plain<S: SerializeSeq>(&self, message: &Message, seq: &mut S) -> Result<(), S::Error> {
-        let role = if message.role == Role::System { "system" } else { "user" };
+        let role = if message.role == Role::System { self.system_role() } else { "user" };
         let mut parts: Vec<ContentPart<'_>> = Vec::new();
         if message.role == Role::Summary {
             parts.push(ContentPart::text(SUMMARY_HEADING));
@@ -76,7 +80,8 @@ impl Messages<'_> {
         if parts.is_empty() {
             return Ok(());
         }
-        let content = Content::new(parts, message.role == Role::Summary);
+        let joined = message.role == Role::Summary || self.wire.plain_content;
+        let content = Content::new(parts, joined);
         seq.serialize_element(&Plain { role, content })
     }
 
@@ -205,6 +210,8 @@ struct Assistant<'a> {
     content: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<Call<'a>>,
 }
@@ -217,11 +224,15 @@ impl<'a> Assistant<'a> {
         if content.is_none() && tool_calls.is_empty() {
             return None;
         }
-        let reasoning_content = match wire.replay_reasoning {
+        let thoughts = match wire.replay_reasoning {
             true => join(message.reasoning().map(|reasoning| reasoning.text.as_str())),
             false => None,
         };
-        Some(Self { role: "assistant", content, reasoning_content, tool_calls })
+        let (reasoning_content, reasoning) = match wire.reasoning_field {
+            ReasoningField::ReasoningContent => (thoughts, None),
+            ReasoningField::Reasoning => (None, thoughts),
+        };
+        Some(Self { role: "assistant", content, reasoning_content, reasoning, tool_calls })
     }
 }
 

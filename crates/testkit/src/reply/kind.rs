@@ -1,0 +1,66 @@
+//! The wires, and how each cuts its answers into events.
+
+use bytes::Bytes;
+
+use super::bedrock;
+
+/// The wires the fake provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WireKind {
+    /// `POST /v1/chat/completions`.
+    OpenAiChat,
+    /// `POST /v1/responses`.
+    OpenAiResponses,
+    /// `POST /v1/messages`.
+    Anthropic,
+    /// `POST /v1beta/models/{model}:streamGenerateContent`.
+    Gemini,
+    /// `POST /api/chat`.
+    Ollama,
+    /// `POST /model/{model}/converse-stream`.
+    Bedrock,
+}
+
+impl WireKind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::OpenAiChat,
+        Self::OpenAiResponses,
+        Self::Anthropic,
+        Self::Gemini,
+        Self::Ollama,
+        Self::Bedrock,
+    ];
+
+    /// The wire that is spoken at a path, whatever stands before it.
+    pub fn at(path: &str) -> Option<Self> {
+        let ends = |end: &str| path.ends_with(end);
+        Some(match () {
+            () if ends("/chat/completions") => Self::OpenAiChat,
+            () if ends("/responses") => Self::OpenAiResponses,
+            () if ends("/messages") => Self::Anthropic,
+            () if ends(":streamGenerateContent") => Self::Gemini,
+            () if ends("/api/chat") => Self::Ollama,
+            () if ends("/converse-stream") => Self::Bedrock,
+            () => return None,
+        })
+    }
+
+    /// The content type of a stream.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Ollama => "application/x-ndjson",
+            Self::Bedrock => "application/vnd.amazon.eventstream",
+            _ => "text/event-stream; charset=utf-8",
+        }
+    }
+
+    /// One event of a stream, whatever its payload: for tests that send what no vendor sends.
+    pub fn event(self, name: &str, payload: &[u8]) -> Bytes {
+        match self {
+            Self::Ollama => Bytes::from([payload, b"\n"].concat()),
+            Self::Bedrock => bedrock::frame("event", name, payload),
+            _ => Bytes::from([b"data: ", payload, b"\n\n"].concat()),
+        }
+    }
+}
