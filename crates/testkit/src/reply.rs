@@ -107,6 +107,7 @@ pub struct Reply {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) delay: Duration,
     pub(crate) chunk_delay: Duration,
+    only_raw: bool,
     prepared: Option<(WireKind, Arc<[Bytes]>)>,
 }
 
@@ -125,6 +126,7 @@ impl Default for Reply {
             headers: Vec::new(),
             delay: Duration::ZERO,
             chunk_delay: Duration::ZERO,
+            only_raw: false,
             prepared: None,
         }
     }
@@ -219,6 +221,18 @@ impl Reply {
     #[must_use]
     pub fn raw(self, bytes: impl Into<Bytes>) -> Self {
         self.step(Step::Raw(bytes.into()))
+    }
+
+    /// Sends nothing but the bytes given by [`raw`](Self::raw), not even the vendor's first and last words.
+    #[must_use]
+    pub fn only_raw(mut self) -> Self {
+        self.only_raw = true;
+        self
+    }
+
+    /// The pieces of the stream as they are sent.
+    pub fn render(&self, wire: WireKind) -> Vec<Bytes> {
+        self.frames(wire).to_vec()
     }
 
     /// Reports a failure inside the stream; nothing follows it.
@@ -329,6 +343,13 @@ impl Reply {
     pub(crate) fn frames(&self, wire: WireKind) -> Arc<[Bytes]> {
         match &self.prepared {
             Some((prepared, frames)) if *prepared == wire => Arc::clone(frames),
+            _ if self.only_raw => {
+                let raw = self.steps.iter().filter_map(|step| match step {
+                    Step::Raw(bytes) => Some(bytes.clone()),
+                    _ => None,
+                });
+                raw.collect()
+            }
             _ => match wire {
                 WireKind::OpenAiChat => openai::frames(self).into(),
                 WireKind::OpenAiResponses => responses::frames(self).into(),

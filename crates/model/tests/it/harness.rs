@@ -23,6 +23,7 @@ pub(crate) struct Options {
     pub(crate) client: Option<reqwest::Client>,
     pub(crate) base_url: Option<String>,
     pub(crate) replay_reasoning: bool,
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
 }
 
 impl Default for Options {
@@ -37,6 +38,7 @@ impl Default for Options {
             client: None,
             base_url: None,
             replay_reasoning: false,
+            headers: Vec::new(),
         }
     }
 }
@@ -46,24 +48,30 @@ pub(crate) fn model(wire: WireKind, provider: &FakeProvider) -> HttpModel {
 }
 
 pub(crate) fn model_with(wire: WireKind, provider: &FakeProvider, options: Options) -> HttpModel {
+    let base_url = options.base_url.clone().unwrap_or_else(|| provider.base_url());
+    model_at(wire, &base_url, options)
+}
+
+/// A model at an address, whoever listens there.
+pub(crate) fn model_at(wire: WireKind, base_url: &str, options: Options) -> HttpModel {
     let replay = options.replay_reasoning;
     match wire {
         WireKind::OpenAiChat => {
             let builder = OpenAi::builder("gpt-5.1").replay_reasoning(replay);
-            finish(builder, provider, options)
+            finish(builder, base_url, options)
         }
-        WireKind::OpenAiResponses => finish(OpenAi::responses("gpt-5.1"), provider, options),
-        WireKind::Anthropic => finish(Anthropic::builder("claude-haiku-4-5"), provider, options),
+        WireKind::OpenAiResponses => finish(OpenAi::responses("gpt-5.1"), base_url, options),
+        WireKind::Anthropic => finish(Anthropic::builder("claude-haiku-4-5"), base_url, options),
         WireKind::Gemini => {
             let builder = Gemini::builder("gemini-3-pro").with_info(|info| info.reasoning = true);
-            finish(builder, provider, options)
+            finish(builder, base_url, options)
         }
         WireKind::Ollama => {
             let builder = Ollama::builder("llama3.2");
-            finish(builder.with_wire(|wire| wire.replay_reasoning = replay), provider, options)
+            finish(builder.with_wire(|wire| wire.replay_reasoning = replay), base_url, options)
         }
         WireKind::Bedrock => {
-            finish(Bedrock::builder(BEDROCK_MODEL, "us-east-1"), provider, options)
+            finish(Bedrock::builder(BEDROCK_MODEL, "us-east-1"), base_url, options)
         }
     }
 }
@@ -98,12 +106,11 @@ pub(crate) fn short(wire: WireKind) -> &'static str {
     }
 }
 
-fn finish<W: Wire>(
-    builder: HttpModelBuilder<W>,
-    provider: &FakeProvider,
-    options: Options,
-) -> HttpModel {
-    let base_url = options.base_url.unwrap_or_else(|| provider.base_url());
+fn finish<W: Wire>(builder: HttpModelBuilder<W>, base_url: &str, options: Options) -> HttpModel {
+    let builder = options
+        .headers
+        .iter()
+        .fold(builder, |builder, (name, value)| builder.header(*name, *value));
     let builder = builder
         .api_key(KEY)
         .base_url(base_url)
@@ -150,4 +157,24 @@ pub(crate) fn retries(events: &[ModelEvent]) -> Vec<(u32, Duration)> {
         _ => None,
     });
     retries.collect()
+}
+
+/// A model that is known to reason and to be held to schemas.
+pub(crate) fn held_to_schemas(wire: WireKind, provider: &FakeProvider) -> HttpModel {
+    fn able<W: Wire>(builder: HttpModelBuilder<W>, base_url: &str) -> HttpModel {
+        let able = builder.with_info(|info| {
+            info.reasoning = true;
+            info.native_output = provost_model::NativeOutput::WithTools;
+        });
+        finish(able, base_url, Options::default())
+    }
+    let url = &provider.base_url();
+    match wire {
+        WireKind::OpenAiChat => able(OpenAi::builder("gpt-5.1"), url),
+        WireKind::OpenAiResponses => able(OpenAi::responses("gpt-5.1"), url),
+        WireKind::Anthropic => able(Anthropic::builder("claude-haiku-4-5"), url),
+        WireKind::Gemini => able(Gemini::builder("gemini-3-pro"), url),
+        WireKind::Ollama => able(Ollama::builder("qwen3"), url),
+        WireKind::Bedrock => able(Bedrock::builder(BEDROCK_MODEL, "us-east-1"), url),
+    }
 }

@@ -165,7 +165,7 @@ impl ContentDecoder {
             return;
         }
         let stop = match reason {
-            "STOP" if self.calls > 0 => StopReason::ToolUse,
+            "STOP" | "FUNCTION_CALL" if self.calls > 0 => StopReason::ToolUse,
             "STOP" => StopReason::EndTurn,
             "MAX_TOKENS" => StopReason::MaxTokens,
             "SAFETY"
