@@ -26,6 +26,7 @@ mod recall;
 mod recover;
 mod redact;
 mod rounds;
+mod router;
 mod server;
 mod side;
 mod sqlite;
@@ -47,7 +48,7 @@ const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] 
   --quick          fewer repetitions: a look, not a verdict
   --strict         exit with 1 if a limit is missed or could not be measured
   --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many,
-                   together, recall, mcp, redact, guard, api
+                   together, recall, mcp, redact, guard, router, api
   --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
 
 /// How much to measure.
@@ -77,7 +78,7 @@ enum Measure {
     Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 16] = [
+const SECTIONS: [Section; 17] = [
     Section { name: "rounds", measure: Measure::Served(rounds::measure) },
     Section { name: "crowd", measure: Measure::Served(crowd::measure) },
     Section { name: "stream", measure: Measure::Served(stream::measure) },
@@ -93,6 +94,7 @@ const SECTIONS: [Section; 16] = [
     Section { name: "mcp", measure: Measure::Alone(mcp::measure) },
     Section { name: "redact", measure: Measure::Alone(redact::measure) },
     Section { name: "guard", measure: Measure::Alone(guard::measure) },
+    Section { name: "router", measure: Measure::Alone(router::measure) },
     Section { name: "api", measure: Measure::Stored(api::measure) },
 ];
 

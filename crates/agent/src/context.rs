@@ -6,7 +6,6 @@
 //! Strategies expect a history that [`repair`] finds nothing wrong with, and leave one.
 
 mod chain;
-mod count;
 mod group;
 mod repair;
 mod sliding;
@@ -21,11 +20,12 @@ use provost_core::{ErrorKind, Message, Money, Role, Timestamp, Usage};
 use provost_model::{ModelError, ModelInfo};
 use serde::{Deserialize, Serialize};
 
-pub use self::chain::Chain;
-pub use self::count::{
+pub use provost_model::tokens::{
     Calibration, Estimate, TokenCount, TokenCounter, count_message, count_request, count_system,
     count_tools,
 };
+
+pub use self::chain::Chain;
 pub use self::repair::repair;
 pub use self::sliding::Sliding;
 pub use self::summarize::Summarize;

@@ -148,7 +148,7 @@ impl fmt::Debug for Money {
 pub struct Pricing {
     /// Input that no cache answered.
     pub input: Decimal,
-    /// Output, reasoning included.
+    /// Output, and reasoning where the vendor has no special price for it.
     pub output: Decimal,
     /// Input read from the vendor's cache; the input price where the vendor has no special one.
     #[serde(default)]
@@ -156,6 +156,9 @@ pub struct Pricing {
     /// Input written to the vendor's cache; the input price where the vendor has no special one.
     #[serde(default)]
     pub cache_write: Option<Decimal>,
+    /// Output that is reasoning; the output price where the vendor has no special one.
+    #[serde(default)]
+    pub reasoning: Option<Decimal>,
     /// What the prices are in.
     #[serde(default)]
     pub currency: Currency,
@@ -169,11 +172,39 @@ impl Pricing {
             (plain, self.input),
             (usage.cache_read, self.cache_read.unwrap_or(self.input)),
             (usage.cache_write, self.cache_write.unwrap_or(self.input)),
-            (usage.output, self.output),
+            (usage.output.saturating_sub(usage.reasoning), self.output),
+            (usage.reasoning.min(usage.output), self.reasoning.unwrap_or(self.output)),
         ];
         let total: Decimal =
             lines.iter().map(|(tokens, price)| Decimal::from(*tokens) * price).sum();
         Money { amount: total / Decimal::from(PRICE_UNIT_TOKENS), currency: self.currency }
+    }
+
+    /// The most that so many tokens can cost, whatever they are.
+    pub fn cost_max(&self, input: u64, output: u64) -> Money {
+        let dearest = |usual: Decimal, special: [Option<Decimal>; 2]| {
+            special.into_iter().flatten().fold(usual, Decimal::max)
+        };
+        let input_price = dearest(self.input, [self.cache_read, self.cache_write]);
+        let output_price = dearest(self.output, [self.reasoning, None]);
+        let total = Decimal::from(input) * input_price + Decimal::from(output) * output_price;
+        Money { amount: total / Decimal::from(PRICE_UNIT_TOKENS), currency: self.currency }
+    }
+
+    /// The higher price of each sort; nothing if the two are not in one currency.
+    pub fn highest(&self, other: &Self) -> Option<Self> {
+        let part = |of: fn(&Self) -> (Option<Decimal>, Decimal)| match (of(self), of(other)) {
+            ((None, _), (None, _)) => None,
+            ((one, usual), (two, also)) => Some(one.unwrap_or(usual).max(two.unwrap_or(also))),
+        };
+        (self.currency == other.currency).then(|| Self {
+            input: self.input.max(other.input),
+            output: self.output.max(other.output),
+            cache_read: part(|pricing| (pricing.cache_read, pricing.input)),
+            cache_write: part(|pricing| (pricing.cache_write, pricing.input)),
+            reasoning: part(|pricing| (pricing.reasoning, pricing.output)),
+            currency: self.currency,
+        })
     }
 }
 
@@ -192,11 +223,40 @@ mod tests {
             output: dec("15"),
             cache_read: Some(dec("0.3")),
             cache_write: None,
+            reasoning: None,
             currency: Currency::USD,
         };
         let usage =
             Usage { input: 1_000_000, output: 100_000, cache_read: 400_000, ..Usage::default() };
         assert_eq!(pricing.cost(&usage).to_string(), "$3.42");
+        let thinking = Pricing { reasoning: Some(dec("20")), ..pricing };
+        let usage = Usage { reasoning: 40_000, ..usage };
+        assert_eq!(thinking.cost(&usage).to_string(), "$3.62");
+    }
+
+    #[test]
+    fn the_most_is_by_the_dearest_price_of_each_side() {
+        let cheap = Pricing {
+            input: dec("1"),
+            output: dec("2"),
+            cache_read: Some(dec("0.1")),
+            cache_write: Some(dec("1.25")),
+            reasoning: None,
+            currency: Currency::USD,
+        };
+        assert_eq!(cheap.cost_max(1_000_000, 1_000_000).to_string(), "$3.25");
+        let thinking = Pricing {
+            input: dec("0.5"),
+            output: dec("1"),
+            cache_read: None,
+            cache_write: None,
+            reasoning: Some(dec("9")),
+            currency: Currency::USD,
+        };
+        let both = cheap.highest(&thinking).unwrap();
+        assert_eq!((both.input, both.output, both.reasoning), (dec("1"), dec("2"), Some(dec("9"))));
+        assert_eq!((both.cache_read, both.cache_write), (Some(dec("0.5")), Some(dec("1.25"))));
+        assert_eq!(cheap.highest(&Pricing { currency: Currency::EUR, ..thinking }), None);
     }
 
     #[test]

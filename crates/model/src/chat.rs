@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use provost_core::{Message, Opaque, StopReason, Usage};
+use provost_core::{Message, Money, Opaque, StopReason, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -24,6 +24,12 @@ pub trait ChatModel: Send + Sync + 'static {
 
     /// Asks the model. Nothing happens before the stream is polled.
     fn stream(&self, request: ChatRequest) -> ModelStream;
+
+    /// What an answer of this model cost; nothing if the price or the usage is not known.
+    fn cost(&self, response: &ModelResponse) -> Option<Money> {
+        let pricing = self.info().pricing?;
+        response.usage_known.then(|| pricing.cost(&response.usage))
+    }
 }
 
 impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
@@ -33,6 +39,10 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
 
     fn stream(&self, request: ChatRequest) -> ModelStream {
         (**self).stream(request)
+    }
+
+    fn cost(&self, response: &ModelResponse) -> Option<Money> {
+        (**self).cost(response)
     }
 }
 

@@ -13,8 +13,10 @@ mod info;
 mod provider;
 mod request;
 mod retry;
+mod router;
 mod scripted;
 mod sse;
+pub mod tokens;
 pub mod wire;
 
 pub use catalog::Catalog;
@@ -33,5 +35,14 @@ pub use provider::{
 };
 pub use request::{ChatRequest, Effort, OutputSchema, Settings, ToolChoice};
 pub use retry::RetryPolicy;
+pub use router::{
+    BreakerPolicy, BreakerState, BudgetHold, BudgetLedger, BudgetRefusal, BudgetWish, CapState,
+    Delivery, Endpoint, EndpointState, FallbackRules, HoldFuture, Limits, MemoryLedger, RouteError,
+    RoutedModel, RoutedModelBuilder, Unbounded,
+};
 pub use scripted::{ScriptedModel, Turn, call, calls, fail, text};
 pub use sse::{SseError, SseEvent, SseParser};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/models.md")]
+struct ModelsPage;

@@ -198,8 +198,7 @@ impl Driver {
 
     /// What an answer cost; `None` if the price or the usage is not known.
     pub(super) fn price(&self, response: &ModelResponse) -> Option<Money> {
-        let pricing = self.cx.model.info().pricing?;
-        response.usage_known.then(|| pricing.cost(&response.usage))
+        self.cx.model.cost(response)
     }
 
     fn accept(

@@ -30,6 +30,7 @@ fn priced(model: ScriptedModel) -> ScriptedModel {
         output: 1000.into(),
         cache_read: None,
         cache_write: None,
+        reasoning: None,
         currency: provost_core::Currency::USD,
     };
     model.with_info(|info| info.pricing = Some(pricing))

@@ -257,6 +257,7 @@ fn priced(turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
             output: price,
             cache_read: None,
             cache_write: None,
+            reasoning: None,
             currency: Currency::USD,
         });
     })

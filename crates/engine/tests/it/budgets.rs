@@ -27,7 +27,7 @@ fn money(micros: i64) -> Money {
 }
 
 /// A stage whose model is priced: a millionth of a dollar for each token, and at most 1000 of answer.
-async fn priced(
+pub(crate) async fn priced(
     options: EngineOptions,
     env: Env,
     answer: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static,
@@ -42,6 +42,7 @@ async fn priced(
                 output: price,
                 cache_read: None,
                 cache_write: None,
+                reasoning: None,
                 currency: Currency::USD,
             });
             info.max_output = Some(1000);
@@ -136,6 +137,53 @@ async fn g41_sixty_four_runs_at_once_never_exceed_a_cap() {
     assert!(really > cap_micros - 2 * CALL_MAX, "the money was used");
     assert_eq!((state.reserved_micros, refused > 0), (0, true));
     assert_eq!(budget(&stage, BudgetScope::Agent("default".to_owned())).await.spent_micros, really);
+}
+
+/// Trials of 64 runs at once; `scripts/budgets` makes a thousand.
+fn trials() -> usize {
+    let asked = std::env::var("PROVOST_BUDGET_TRIALS").ok();
+    asked.and_then(|asked| asked.parse().ok()).unwrap_or(50)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g41_sixty_four_runs_at_once_never_exceed_a_cap_in_any_trial() {
+    let spent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&spent);
+    let stage = priced(options(), Env::system(), move |_| {
+        counted.fetch_add(1010, Ordering::SeqCst);
+        answers("hello", 1000)
+    })
+    .await;
+    let cap_micros = 20 * CALL_MAX;
+    // So that there is a class that can be widened.
+    let first = stage.say("first", "hi").await.run;
+    stage
+        .engine
+        .store()
+        .write(|tx| tx.execute("UPDATE exec_class SET desired = 64", params![]))
+        .await
+        .unwrap();
+    let _worker = stage.worker().await;
+    stage.wait(first).await;
+    for trial in 0..trials() {
+        stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, None).await.unwrap();
+        cap(&stage, BudgetScope::Namespace, cap_micros, None).await;
+        spent.store(0, Ordering::SeqCst);
+        let mut runs = Vec::new();
+        for n in 0..64 {
+            runs.push(stage.say(&format!("chat-{trial}-{n}"), "hi").await.run);
+        }
+        let mut refused = 0;
+        for run in runs {
+            let run = stage.wait(run).await;
+            refused += usize::from(run.outcome_code.as_deref() == Some("budget"));
+        }
+        let state = budget(&stage, BudgetScope::Namespace).await;
+        let really = i64::try_from(spent.load(Ordering::SeqCst)).unwrap();
+        assert_eq!((state.spent_micros, state.reserved_micros), (really, 0), "trial {trial}");
+        assert!(really <= cap_micros, "trial {trial}: {really} of {cap_micros}");
+        assert!(refused > 0 && really > cap_micros - 2 * CALL_MAX, "trial {trial}: {really}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -190,6 +190,7 @@ async fn money_needs_a_price_in_the_same_currency() {
         output: "10".parse().unwrap(),
         cache_read: None,
         cache_write: None,
+        reasoning: None,
         currency,
     };
     let run = async |pricing: Option<Pricing>| {

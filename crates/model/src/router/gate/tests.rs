@@ -1,0 +1,73 @@
+use futures::future::join_all;
+
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn gate(requests: Option<u64>, tokens: Option<u64>) -> Gate {
+    Gate::new(Limits { requests_per_minute: requests, tokens_per_minute: tokens }, Instant::now())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_callers_at_once_stay_within_the_limits_and_all_get_through() {
+    let gate = gate(Some(200), Some(5_000));
+    let start = Instant::now();
+    let through = join_all((0..1_000u64).map(|n| {
+        let gate = &gate;
+        async move {
+            let tokens = 10 + n % 30;
+            let taken = gate.wait(tokens).await.unwrap();
+            let at = Instant::now();
+            // Half of what was thought.
+            gate.correct(taken, tokens / 2);
+            (at, tokens / 2)
+        }
+    }))
+    .await;
+    assert!(through.iter().map(|(at, _)| *at).is_sorted(), "who comes first goes first");
+    for (from, _) in &through {
+        let minute = through.iter().filter(|(at, _)| at >= from && *at < *from + MINUTE);
+        let (requests, tokens) = minute.fold((0, 0), |(n, sum), (_, used)| (n + 1, sum + used));
+        assert!(requests <= 200 && tokens <= 5_000, "{requests} {tokens}");
+    }
+    let took = start.elapsed();
+    assert!(took >= 4 * MINUTE && took < 6 * MINUTE, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_leaves_the_queue_to_the_others() {
+    let gate = gate(Some(1), None);
+    gate.take(0, Instant::now()).unwrap();
+    let mut first = Box::pin(gate.wait(0));
+    let mut second = Box::pin(gate.wait(0));
+    assert!(futures::poll!(first.as_mut()).is_pending());
+    assert!(futures::poll!(second.as_mut()).is_pending());
+    assert_eq!(gate.standing(0, Instant::now()), Err(Busy::For(MINUTE + Duration::from_secs(1))));
+    drop(first);
+    second.await.unwrap();
+    assert_eq!(gate.lock().queue.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_that_were_not_used_are_given_to_who_waits() {
+    let gate = gate(None, Some(100));
+    let taken = gate.take(90, Instant::now()).unwrap();
+    let mut waiting = Box::pin(gate.wait(50));
+    assert!(futures::poll!(waiting.as_mut()).is_pending());
+    let start = Instant::now();
+    gate.correct(taken, 20);
+    waiting.await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(gate.take(101, Instant::now()).unwrap_err(), Busy::Never);
+    assert_eq!(gate.wait(101).await.unwrap_err(), Busy::Never);
+}
+
+#[test]
+fn without_limits_nobody_waits() {
+    let gate = gate(None, None);
+    assert!(!gate.counts_tokens());
+    for _ in 0..1_000 {
+        let taken = gate.take(u64::MAX, Instant::now()).unwrap();
+        gate.correct(taken, 1);
+    }
+}
