@@ -4,6 +4,7 @@
 //! becomes known counts with what was set aside for it.
 
 mod caps;
+mod ledger;
 
 use provost_core::Timestamp;
 use provost_core::work::{OutcomeCode, RetryClass};
@@ -13,6 +14,7 @@ use provost_store::row::run::{self, RunRow};
 use provost_store::row::{journal, run_step};
 
 pub use self::caps::{Budget, BudgetPeriod, BudgetScope, BudgetState};
+pub use self::ledger::DurableLedger;
 use crate::error::EngineError;
 use crate::lease::Lease;
 use crate::state::word;

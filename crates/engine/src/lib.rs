@@ -68,7 +68,7 @@ mod write;
 pub use accept::{Accepted, CLASS_DESIRED_DEFAULT};
 pub use agent::{AgentChange, AgentConfig, AgentProfile, DEFAULT_AGENT, RUNNER};
 pub use approval::Answered;
-pub use budget::{Budget, BudgetPeriod, BudgetScope, BudgetState};
+pub use budget::{Budget, BudgetPeriod, BudgetScope, BudgetState, DurableLedger};
 pub use cancel::Cancelled;
 pub use child::{ChildLimits, child_tools};
 pub use claim::BUILD;

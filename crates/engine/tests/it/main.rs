@@ -38,6 +38,8 @@ mod house;
 mod inputs;
 mod journal;
 mod leases;
+mod ledger;
+mod ledger;
 mod lists;
 mod live;
 mod log;

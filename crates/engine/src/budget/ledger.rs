@@ -1,0 +1,128 @@
+//! The budgets in the database for calls outside of runs: embeddings, batches, a route that a program asks by itself.
+//!
+//! What a call may cost is counted as spent when it is set aside, and what it did not cost is given back. So nothing has to be tidied
+//! up after a crash: a call whose cost never became known counts with what was set aside for it.
+
+use std::fmt;
+
+use futures::FutureExt;
+use provost_core::work::Namespace;
+use provost_core::{Money, Timestamp};
+use provost_model::{BudgetHold, BudgetLedger, BudgetRefusal, BudgetWish, HoldFuture};
+use provost_store::row::budget;
+use provost_store::{Store, Tx};
+
+use super::{BudgetScope, current};
+use crate::engine::Engine;
+use crate::error::EngineError;
+
+/// The budgets of some scopes in the database. Every call is paid from all of them that exist.
+#[derive(Clone)]
+pub struct DurableLedger {
+    store: Store,
+    namespace: String,
+    scopes: Vec<String>,
+}
+
+impl Engine {
+    /// The budgets of these scopes, for calls outside of runs. The calls of runs are paid by themselves.
+    pub fn ledger(
+        &self,
+        namespace: &Namespace,
+        scopes: impl IntoIterator<Item = BudgetScope>,
+    ) -> DurableLedger {
+        let scopes = scopes.into_iter().map(|scope| scope.to_string()).collect();
+        DurableLedger { store: self.shared.store.clone(), namespace: namespace.to_string(), scopes }
+    }
+}
+
+/// What was counted in one budget, and in which period.
+type Counted = (String, Option<Timestamp>);
+
+impl DurableLedger {
+    async fn hold(&self, wish: &BudgetWish) -> Result<Box<dyn BudgetHold>, BudgetRefusal> {
+        let (ledger, wanted) = (self.clone(), wish.cost_max);
+        let spent = self.store.write(move |tx| ledger.spend(tx, wanted)).await;
+        match spent {
+            Ok(counted) => {
+                let micros = wanted.map_or(0, Money::micros);
+                Ok(Box::new(DurableHold { ledger: self.clone(), counted, micros }))
+            }
+            Err(EngineError::Budget { scope, needed, left }) => {
+                Err(BudgetRefusal::UsedUp { scope, needed, left })
+            }
+            Err(EngineError::Unpriced { scope }) => {
+                Err(BudgetRefusal::Unpriced { scope, model: wish.model.clone() })
+            }
+            Err(error) => Err(BudgetRefusal::Unreachable(error.to_string())),
+        }
+    }
+
+    /// Counts the most a call can cost in every budget, or in none.
+    fn spend(&self, tx: &mut Tx<'_>, wanted: Option<Money>) -> Result<Vec<Counted>, EngineError> {
+        let mut counted = Vec::with_capacity(self.scopes.len());
+        for scope in &self.scopes {
+            let Some(row) = current(tx, &self.namespace, scope)? else { continue };
+            let wanted = wanted.filter(|cost| cost.currency.as_str() == row.currency);
+            let Some(needed) = wanted.map(Money::micros) else {
+                return Err(EngineError::Unpriced {
+                    scope: format!("{scope} in {}", row.currency),
+                });
+            };
+            if !budget::reserve(tx, &self.namespace, scope, needed)? {
+                let left = row.cap_micros - row.spent_micros - row.reserved_micros;
+                return Err(EngineError::Budget { scope: scope.clone(), needed, left });
+            }
+            budget::settle(tx, &self.namespace, scope, needed, needed)?;
+            counted.push((scope.clone(), row.period_start));
+        }
+        Ok(counted)
+    }
+
+    /// Gives back what a call did not cost, where that is still counted.
+    fn give_back(
+        &self,
+        tx: &mut Tx<'_>,
+        counted: &[Counted],
+        micros: i64,
+    ) -> Result<(), EngineError> {
+        for (scope, period) in counted {
+            let row = current(tx, &self.namespace, scope)?;
+            // In another period it was never counted, and a budget that was set anew begins with nothing.
+            let Some(row) = row.filter(|row| row.period_start == *period) else { continue };
+            let back = micros.min(row.spent_micros);
+            budget::settle(tx, &self.namespace, scope, 0, -back)?;
+        }
+        Ok(())
+    }
+}
+
+impl BudgetLedger for DurableLedger {
+    fn reserve<'a>(&'a self, wish: &'a BudgetWish) -> HoldFuture<'a> {
+        self.hold(wish).boxed()
+    }
+}
+
+impl fmt::Debug for DurableLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DurableLedger").field("scopes", &self.scopes).finish_non_exhaustive()
+    }
+}
+
+struct DurableHold {
+    ledger: DurableLedger,
+    counted: Vec<Counted>,
+    micros: i64,
+}
+
+impl BudgetHold for DurableHold {
+    fn settle(self: Box<Self>, spent_micros: i64) {
+        let Self { ledger, counted, micros } = *self;
+        let back = micros.saturating_sub(spent_micros);
+        if back == 0 || counted.is_empty() {
+            return;
+        }
+        let store = ledger.store.clone();
+        store.write_along(move |tx| ledger.give_back(tx, &counted, back)).detach();
+    }
+}
