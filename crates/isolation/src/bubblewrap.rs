@@ -1,0 +1,288 @@
+//! `process` by bubblewrap: name spaces, a root file system of its own, a filter for calls into the kernel.
+//!
+//! A shell sets the bounds and opens the files that `bwrap` reads by number, then becomes `bwrap`. The environment of all of
+//! them is the program's own, since a program can read that of the first process it sees.
+//!
+//! Invariant: the number of the user outside is ours. So `/proc/sys` and its like are bound read-only: to the kernel the owner
+//! of these files is the root user, whatever that one is called inside.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use provost_core::resource::IsolationMode;
+use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
+
+use crate::backend::{Backend, Holding};
+use crate::bare::{pipes, terms};
+use crate::cgroup::Cgroups;
+use crate::egress::{self, Entrance};
+use crate::error::IsolationError;
+use crate::job::Job;
+use crate::launcher::Launcher;
+use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES, WORKSPACE};
+use crate::profile::{Hold, Limits, Network, Profile, Workspace};
+use crate::remains::{Leader, Remains, STATUS_FILE};
+use crate::running::Running;
+use crate::scratch::Scratch;
+use crate::seccomp::{self, Shared, Sockets};
+use crate::spawner::Spawner;
+use crate::tree;
+
+const NAME: &str = "bubblewrap";
+/// The private directory for temporary files.
+const TMP: &str = "/tmp";
+/// The user and the group of a program.
+const NOBODY: &str = "65534";
+/// Where our launcher and the entrance to the proxy are in a sandbox.
+const LAUNCHER_INSIDE: &str = "/run/provost/launcher";
+const ENTRANCE_INSIDE: &str = "/run/provost/egress";
+
+/// Bounds, control groups, files by number; then `bwrap`. What is already bounded more strictly stays so.
+const SCRIPT: &str = "
+status=$1 refused=$2 absent=$3 files=$4 open=$5 cpu=$6 memory=$7; shift 7
+while [ \"$1\" != -- ]; do echo 0 >\"$1\" || exit 125; shift; done; shift
+ulimit -c 0 2>/dev/null; ulimit -f \"$files\" 2>/dev/null; ulimit -n \"$open\" 2>/dev/null
+ulimit -t \"$cpu\" 2>/dev/null; [ -z \"$memory\" ] || ulimit -v \"$memory\" 2>/dev/null
+exec \"$@\" 7>\"$status\" 8<\"$refused\" 9<\"$absent\"
+";
+/// Inside, where processes are counted for the user that the program is.
+const COUNT_SCRIPT: &str =
+    "ulimit -u \"$1\" 2>/dev/null || ulimit -p \"$1\" 2>/dev/null || exit 125; shift; exec \"$@\"";
+/// Parts of `/proc` that nobody inside may change.
+const PROC_READ_ONLY: [&str; 5] = ["/proc/sys", "/proc/fs", "/proc/irq", "/proc/bus", "/proc/acpi"];
+/// Files of `/proc` that nobody inside needs.
+const PROC_HIDDEN: [&str; 9] = [
+    "/proc/sysrq-trigger",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/timer_list",
+    "/proc/sched_debug",
+    "/proc/kallsyms",
+    "/proc/latency_stats",
+    "/proc/config.gz",
+];
+
+/// Keeps programs in with bubblewrap.
+#[derive(Debug)]
+pub struct Bubblewrap {
+    bwrap: PathBuf,
+    shell: PathBuf,
+    launcher: Option<Launcher>,
+    spawner: Arc<Spawner>,
+    scratch: Scratch,
+    cgroups: Cgroups,
+    is_root: bool,
+}
+
+impl Bubblewrap {
+    /// Looks for `bwrap` and runs a program in it.
+    pub async fn open(launcher: Option<Launcher>) -> Result<Self, IsolationError> {
+        let unavailable = |why: &str| IsolationError::Unavailable {
+            mode: IsolationMode::Process,
+            why: why.to_owned(),
+        };
+        let bwrap =
+            place::find("bwrap".as_ref()).map_err(|_missing| unavailable("there is no bwrap"))?;
+        let shell = place::find("sh".as_ref())?;
+        if !tree::is_told() {
+            return Err(unavailable(
+                "the kernel does not tell which processes a program has started",
+            ));
+        }
+        let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
+        let filters = seccomp::filters(Sockets::OwnNetwork, Shared::default())?;
+        for (name, filter) in [("refused", &filters.refused), ("absent", &filters.absent)] {
+            let written = fs::write(scratch.path().join(name), seccomp::bytes(filter));
+            written.map_err(IsolationError::io("the filter cannot be kept"))?;
+        }
+        let opened = Self {
+            bwrap,
+            shell,
+            launcher,
+            spawner: Arc::new(Spawner::open()?),
+            scratch,
+            cgroups: Cgroups::find(),
+            is_root: rustix::process::geteuid().is_root(),
+        };
+        opened.trial().await.map_err(|error| unavailable(&error.to_string()))?;
+        Ok(opened)
+    }
+
+    async fn trial(&self) -> Result<(), IsolationError> {
+        let job = Job::new("true", [] as [&str; 0], Profile::new(IsolationMode::Process));
+        let input = job.input.clone();
+        let ended =
+            self.begin(job).await?.drive(input, &CancellationToken::new(), |_, _| {}).await?;
+        match ended.code {
+            0 => Ok(()),
+            code => Err(IsolationError::Setup {
+                backend: NAME,
+                why: format!("`true` ended with {code}"),
+            }),
+        }
+    }
+
+    async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
+        let place = Place::of(&job, Some(WORKSPACE), Path::new(TMP))?;
+        let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
+        let limits = &job.profile.limits;
+        let cgroup = self.cgroups.job(dir.name(), limits);
+        let cgroup = cgroup.map_err(IsolationError::io("no control group for a job"))?;
+        let entrance = match &job.profile.network {
+            Network::Off => None,
+            Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
+        };
+        let mut command = Command::new(&self.shell);
+        command.arg("-c").arg(SCRIPT).arg("sh");
+        command.arg(dir.path().join(STATUS_FILE));
+        command.args(["refused", "absent"].map(|name| self.scratch.path().join(name)));
+        command.args(self.bounds(limits)).args(cgroup.doors()).arg("--");
+        command.arg(&self.bwrap).args(self.sandbox(&place, &job, entrance.as_ref())?);
+        command.arg("--").args(self.inner(&place, &job, entrance.is_some())).args(&job.args);
+        let env = place::environment(&job, place.inside.as_deref(), Path::new(TMP));
+        command.env_clear().envs(env).current_dir("/");
+        pipes(&mut command, &job.input);
+        let child = self.spawner.spawn(command).await;
+        let spawner = Arc::clone(&self.spawner);
+        let (cgroup, dir) = (Some(cgroup), Some(dir));
+        let remains =
+            Remains { leader: Leader::Watcher, cgroup, dir, last: None, spawner, entrance };
+        match child {
+            Ok(child) => Running::new(child, remains, terms(&job, NAME, true)),
+            Err(error) => {
+                remains.clear();
+                Err(error)
+            }
+        }
+    }
+
+    /// The bounds that the shell sets: blocks of a file, open files, seconds, and memory where no group counts it.
+    fn bounds(&self, limits: &Limits) -> [String; 4] {
+        const BLOCK_BYTES: u64 = 512;
+        const KIB: u64 = 1024;
+        let memory = match self.cgroups.counts_memory() {
+            true => String::new(),
+            false => (limits.memory_bytes / KIB).to_string(),
+        };
+        let files = limits.file_bytes.div_ceil(BLOCK_BYTES);
+        let cpu = limits.cpu_time.as_secs().max(1);
+        [files.to_string(), limits.open_files.to_string(), cpu.to_string(), memory]
+    }
+
+    /// What stands around the program.
+    fn sandbox(
+        &self,
+        place: &Place,
+        job: &Job,
+        entrance: Option<&Entrance>,
+    ) -> Result<Vec<String>, IsolationError> {
+        let mut args: Vec<String> = Vec::new();
+        let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
+        add(&["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]);
+        add(&["--uid", NOBODY, "--gid", NOBODY, "--cap-drop", "ALL", "--hostname", "sandbox"]);
+        add(&["--json-status-fd", "7", "--add-seccomp-fd", "8", "--add-seccomp-fd", "9"]);
+        for dir in SYSTEM_DIRS {
+            match fs::read_link(dir) {
+                Ok(target) => add(&["--symlink", &target.to_string_lossy(), dir]),
+                Err(_) => add(&["--ro-bind-try", dir, dir]),
+            }
+        }
+        for file in SYSTEM_FILES {
+            add(&["--ro-bind-try", file, file]);
+        }
+        let size = job.profile.limits.tmp_bytes.to_string();
+        add(&["--dev", "/dev", "--size", &size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
+        add(&["--proc", "/proc"]);
+        for dir in PROC_READ_ONLY.into_iter().filter(|dir| Path::new(dir).exists()) {
+            add(&["--ro-bind", dir, dir]);
+        }
+        for file in PROC_HIDDEN.into_iter().filter(|file| Path::new(file).exists()) {
+            add(&["--ro-bind", DEVICES[0], file]);
+        }
+        add(&["--perms", "1777", "--size", &size, "--tmpfs", TMP]);
+        if let Some(outside) = &place.outside {
+            let kind = if place.is_writable { "--bind" } else { "--ro-bind" };
+            let outside = outside.to_str().ok_or_else(|| {
+                IsolationError::Job("the path of the workspace is no text".to_owned())
+            })?;
+            add(&[kind, outside, WORKSPACE]);
+        }
+        if let (Some(entrance), Some(launcher)) = (entrance, &self.launcher) {
+            let shown = |path: &Path| path.to_string_lossy().into_owned();
+            add(&["--ro-bind", &shown(&launcher.program), LAUNCHER_INSIDE]);
+            add(&["--ro-bind", &shown(entrance.path()), ENTRANCE_INSIDE]);
+        }
+        add(&["--remount-ro", "/", "--chdir", &place.dir.to_string_lossy()]);
+        Ok(args)
+    }
+
+    /// What `bwrap` starts: the program, behind whatever must be done inside first.
+    fn inner(&self, place: &Place, job: &Job, has_network: bool) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        if let (true, Some(launcher)) = (has_network, &self.launcher) {
+            words.push(LAUNCHER_INSIDE.into());
+            words.extend(launcher.args.iter().map(Into::into));
+            words.extend(["relay".into(), egress::PORT.to_string().into(), ENTRANCE_INSIDE.into()]);
+        }
+        if !self.cgroups.counts_pids() {
+            words.extend(["/bin/sh", "-c", COUNT_SCRIPT, "sh"].map(Into::into));
+            words.push(job.profile.limits.pids.to_string().into());
+        }
+        words.push(place.program.clone().into());
+        words
+    }
+}
+
+impl Backend for Bubblewrap {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn mode(&self) -> IsolationMode {
+        IsolationMode::Process
+    }
+
+    fn holds(&self) -> Vec<Holding> {
+        let groups = &self.cgroups;
+        let no_group = "no control group can be made here: give one, or start as an ordinary user";
+        let told = |hold: Hold| match hold {
+            Hold::Files => (true, "a root of its own, the system read-only"),
+            Hold::Network => (true, "a network of its own with nothing in it"),
+            Hold::AllowList => match &self.launcher {
+                Some(_) => (true, "the proxy is the only way out"),
+                None => (false, "this program is no launcher, which carries words to the proxy"),
+            },
+            Hold::Environment => (true, "a clean environment, also of the first process"),
+            Hold::Tree => (true, "a process name space that ends as a whole"),
+            Hold::Processes => (true, "a process name space and a session of its own"),
+            Hold::Kernel => (true, "a filter for calls, no capabilities, no new privileges"),
+            Hold::Pids if groups.counts_pids() => (true, "a control group"),
+            Hold::Pids if self.is_root => (false, no_group),
+            Hold::Pids => (true, "a bound for the user in its name space"),
+            Hold::Memory if groups.counts_memory() => (true, "a control group"),
+            Hold::Memory => (false, "each process by itself: no control group can be made here"),
+            Hold::Cpu if groups.counts_cpu() => (true, "a control group"),
+            Hold::Cpu => (false, no_group),
+            Hold::Tmp => (true, "a file system in memory, of bounded size"),
+        };
+        let holding = |hold| {
+            let (is_held, how) = told(hold);
+            Holding { hold, is_held, how: how.to_owned() }
+        };
+        Hold::ALL.into_iter().map(holding).collect()
+    }
+
+    fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>> {
+        self.begin(job).boxed()
+    }
+
+    fn workspace(&self, workspace: &Workspace) -> Option<PathBuf> {
+        workspace.dir().map(|_| PathBuf::from(WORKSPACE))
+    }
+}

@@ -1,0 +1,200 @@
+//! `process` without bubblewrap: Landlock for files, a filter for calls, bounds, and name spaces where the kernel gives them.
+//!
+//! The files stay where they are, so a program sees the paths of the machine and is refused at them: it has no `/proc`, no
+//! `/tmp` but its own directory (`TMPDIR`), and no sockets by a path. Landlock does not look at rights, owners and times of
+//! files, so a program cannot change them by a path at all: `chmod` fails, also in the workspace.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use provost_core::resource::IsolationMode;
+use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
+
+use crate::backend::{Backend, Holding};
+use crate::bare::{pipes, terms};
+use crate::cgroup::Cgroups;
+use crate::error::IsolationError;
+use crate::job::Job;
+use crate::launcher::{Launcher, Orders};
+use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES};
+use crate::profile::{Hold, Network, Profile, Workspace};
+use crate::remains::{Leader, Remains};
+use crate::running::Running;
+use crate::scratch::{JobDir, Scratch};
+use crate::spawner::Spawner;
+use crate::tree;
+
+const NAME: &str = "landlock";
+
+/// Keeps programs in with Landlock.
+#[derive(Debug)]
+pub struct Landlocked {
+    launcher: Launcher,
+    spawner: Arc<Spawner>,
+    scratch: Scratch,
+    cgroups: Cgroups,
+    has_namespaces: bool,
+    is_root: bool,
+}
+
+impl Landlocked {
+    /// Looks what the kernel gives, and runs a program in it.
+    pub async fn open(launcher: Launcher) -> Result<Self, IsolationError> {
+        let with = Self::attempt(launcher.clone(), /*has_namespaces*/ true).await;
+        match with {
+            Ok(opened) => Ok(opened),
+            Err(_) => Self::without_namespaces(launcher).await,
+        }
+    }
+
+    /// The same without name spaces, as on a machine that gives none.
+    pub async fn without_namespaces(launcher: Launcher) -> Result<Self, IsolationError> {
+        Self::attempt(launcher, /*has_namespaces*/ false).await
+    }
+
+    async fn attempt(launcher: Launcher, has_namespaces: bool) -> Result<Self, IsolationError> {
+        let unavailable =
+            |why: String| IsolationError::Unavailable { mode: IsolationMode::Process, why };
+        if !tree::is_told() {
+            let why = "the kernel does not tell which processes a program has started";
+            return Err(unavailable(why.to_owned()));
+        }
+        let opened = Self {
+            launcher,
+            spawner: Arc::new(Spawner::open()?),
+            scratch: Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?,
+            cgroups: Cgroups::find(),
+            has_namespaces,
+            is_root: rustix::process::geteuid().is_root(),
+        };
+        let job = Job::new("true", [] as [&str; 0], Profile::new(IsolationMode::Process));
+        let input = job.input.clone();
+        let running = opened.begin(job).await?;
+        let ended = running.drive(input, &CancellationToken::new(), |_, _| {}).await;
+        match ended {
+            Ok(ended) if ended.code == 0 => Ok(opened),
+            Ok(ended) => Err(unavailable(format!("`true` ended with {}", ended.code))),
+            Err(error) => Err(unavailable(error.to_string())),
+        }
+    }
+
+    async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
+        let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
+        let tmp = dir.path().join("tmp");
+        std::fs::create_dir(&tmp).map_err(IsolationError::io("no directory for a job"))?;
+        let place = Place::of(&job, None, &tmp)?;
+        let cgroup = self.cgroups.job(dir.name(), &job.profile.limits);
+        let cgroup = cgroup.map_err(IsolationError::io("no control group for a job"))?;
+        let entrance = match &job.profile.network {
+            Network::Off => None,
+            Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
+        };
+        let mut orders = self.orders(&job, &place, &dir, &tmp);
+        orders.doors = cgroup.doors();
+        orders.entrance = entrance.as_ref().map(|entrance| entrance.path().to_owned());
+        let orders = serde_json::to_string(&orders);
+        let orders = orders.map_err(|error| IsolationError::Job(error.to_string()))?;
+        let mut command = Command::new(&self.launcher.program);
+        command.args(&self.launcher.args).arg("landlock").arg(orders);
+        command.arg(&place.program).args(&job.args);
+        let env = place::environment(&job, place.inside.as_deref(), &tmp);
+        command.env_clear().envs(env).current_dir("/");
+        pipes(&mut command, &job.input);
+        let child = self.spawner.spawn(command).await;
+        let spawner = Arc::clone(&self.spawner);
+        let (cgroup, dir) = (Some(cgroup), Some(dir));
+        let remains =
+            Remains { leader: Leader::Watcher, cgroup, dir, last: None, entrance, spawner };
+        match child {
+            Ok(child) => Running::new(child, remains, terms(&job, NAME, true)),
+            Err(error) => {
+                remains.clear();
+                Err(error)
+            }
+        }
+    }
+
+    fn orders(&self, job: &Job, place: &Place, dir: &JobDir, tmp: &Path) -> Orders {
+        let limits = &job.profile.limits;
+        let system = SYSTEM_DIRS.iter().chain(&SYSTEM_FILES).map(PathBuf::from);
+        let (mut read, mut write) = (system.collect::<Vec<_>>(), vec![tmp.to_owned()]);
+        if let Some(outside) = &place.outside {
+            let list = if place.is_writable { &mut write } else { &mut read };
+            list.push(outside.clone());
+        }
+        let memory = (!self.cgroups.counts_memory()).then_some(limits.memory_bytes);
+        let counts = !self.cgroups.counts_pids();
+        Orders {
+            parent: std::process::id(),
+            dir: dir.path().to_owned(),
+            start: place.dir.clone(),
+            read,
+            write,
+            devices: DEVICES.map(PathBuf::from).to_vec(),
+            doors: Vec::new(),
+            is_root: self.is_root,
+            has_namespaces: self.has_namespaces,
+            entrance: None,
+            file_bytes: limits.file_bytes,
+            open_files: limits.open_files,
+            cpu_seconds: limits.cpu_time.as_secs(),
+            memory_bytes: memory,
+            pids: counts.then_some(u64::from(limits.pids)),
+        }
+    }
+}
+
+impl Backend for Landlocked {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn mode(&self) -> IsolationMode {
+        IsolationMode::Process
+    }
+
+    fn holds(&self) -> Vec<Holding> {
+        let (groups, spaces) = (&self.cgroups, self.has_namespaces);
+        let no_group = "no control group can be made here: give one, or start as an ordinary user";
+        let told = |hold: Hold| match hold {
+            Hold::Files => (true, "Landlock: the system read-only, the workspace, nothing else"),
+            Hold::Network if spaces => {
+                (true, "no sockets, and a network of its own with nothing in it")
+            }
+            Hold::Network => (true, "no sockets"),
+            Hold::AllowList if spaces => (true, "the proxy is the only way out"),
+            Hold::AllowList => (false, "the kernel gives no network of its own"),
+            Hold::Environment => (true, "a clean environment, no /proc"),
+            Hold::Tree if spaces => (true, "a process name space that ends as a whole"),
+            Hold::Tree => (true, "a watcher to which every process falls back"),
+            Hold::Processes if spaces => (true, "a process name space, no /proc"),
+            Hold::Processes => (true, "Landlock scopes, a filter for calls, no /proc"),
+            Hold::Kernel => (true, "a filter for calls, no new privileges"),
+            Hold::Pids if groups.counts_pids() => (true, "a control group"),
+            Hold::Pids if self.is_root => (false, no_group),
+            Hold::Pids if spaces => (true, "a bound for the user in its name space"),
+            Hold::Pids => (true, "a bound for the user, above what that one runs already"),
+            Hold::Memory if groups.counts_memory() => (true, "a control group"),
+            Hold::Memory => (false, "each process by itself: no control group can be made here"),
+            Hold::Cpu if groups.counts_cpu() => (true, "a control group"),
+            Hold::Cpu => (false, no_group),
+            Hold::Tmp => (false, "a private directory on the disk: only each file is bounded"),
+        };
+        let holding = |hold| {
+            let (is_held, how) = told(hold);
+            Holding { hold, is_held, how: how.to_owned() }
+        };
+        Hold::ALL.into_iter().map(holding).collect()
+    }
+
+    fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>> {
+        self.begin(job).boxed()
+    }
+
+    fn workspace(&self, workspace: &Workspace) -> Option<PathBuf> {
+        workspace.dir().map(Path::to_owned)
+    }
+}

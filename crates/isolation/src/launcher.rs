@@ -1,0 +1,145 @@
+//! The part of a sandbox that runs in the sandboxed process itself.
+//!
+//! A program that has a launcher starts itself again with [`WORD`] as its first argument; its `main` asks [`run_if_asked`]
+//! before anything else. What runs there has one thread and our rights, and gives them up one after the other: it is in a
+//! control group, has bounds, name spaces where the kernel gives them, no new privileges, no files but those that it was told,
+//! no calls but those that a tool needs. Then it becomes the program.
+//!
+//! Two of our processes stand above the program: one outside that ends everything when its parent ends, and, in a name space,
+//! one that is the first process there and fetches those that nobody waits for.
+
+mod inner;
+mod outer;
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+
+use serde::{Deserialize, Serialize};
+
+use crate::egress;
+
+/// The first argument that makes a program a launcher.
+pub const WORD: &str = "__sandbox";
+/// The code of a launcher that could not do its work.
+const FAILED: u8 = 125;
+
+/// How a program starts its launcher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launcher {
+    /// The program.
+    pub program: PathBuf,
+    /// What it is told first.
+    pub args: Vec<String>,
+}
+
+impl Launcher {
+    /// This program itself. Its `main` must ask [`run_if_asked`] first.
+    pub fn own() -> io::Result<Self> {
+        Ok(Self::at(std::env::current_exe()?))
+    }
+
+    /// Another program that is a launcher.
+    pub fn at(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), args: vec![WORD.to_owned()] }
+    }
+}
+
+/// What a launcher is told.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    /// Whose end is ours.
+    pub(crate) parent: u32,
+    /// Where it tells how it went.
+    pub(crate) dir: PathBuf,
+    /// Where the program starts.
+    pub(crate) start: PathBuf,
+    /// What it may read, and execute.
+    pub(crate) read: Vec<PathBuf>,
+    /// What it may change.
+    pub(crate) write: Vec<PathBuf>,
+    /// Devices that it may use.
+    pub(crate) devices: Vec<PathBuf>,
+    /// Control groups to be in.
+    pub(crate) doors: Vec<PathBuf>,
+    /// Whether the user outside is root.
+    pub(crate) is_root: bool,
+    /// Whether it has name spaces.
+    pub(crate) has_namespaces: bool,
+    /// The entrance to the proxy, for a network of its own.
+    pub(crate) entrance: Option<PathBuf>,
+    /// Bytes of a file, open files, seconds of processor time.
+    pub(crate) file_bytes: u64,
+    /// Open files.
+    pub(crate) open_files: u64,
+    /// Seconds on a processor.
+    pub(crate) cpu_seconds: u64,
+    /// Bytes of memory of each process.
+    pub(crate) memory_bytes: Option<u64>,
+    /// Processes of the user.
+    pub(crate) pids: Option<u64>,
+}
+
+/// The file in which the inner process says that it is ready.
+pub(crate) const READY_FILE: &str = "ready";
+
+/// Does a launcher's work if this process was started as one.
+pub fn run_if_asked() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    if args.next()? != WORD {
+        return None;
+    }
+    let kind = args.next().unwrap_or_default();
+    let done = match kind.to_str() {
+        Some("relay") => relay(args),
+        Some("landlock") => ordered(args).and_then(|(orders, line)| outer::run(&orders, &line)),
+        Some("inner") => ordered(args).and_then(|(orders, line)| inner::run(&orders, &line)),
+        _ => Err(io::Error::other("it is not known what to launch")),
+    };
+    Some(done.unwrap_or_else(|error| {
+        complain(&error);
+        ExitCode::from(FAILED)
+    }))
+}
+
+fn complain(error: &io::Error) {
+    use io::Write as _;
+    // Standard error is all there is here; where it is closed nobody listens.
+    writeln!(io::stderr(), "sandbox: {error}").unwrap_or_default();
+}
+
+fn ordered(mut args: impl Iterator<Item = OsString>) -> io::Result<(Orders, Vec<OsString>)> {
+    let orders = args.next().unwrap_or_default();
+    let orders = serde_json::from_slice(orders.as_encoded_bytes())?;
+    let line: Vec<_> = args.collect();
+    if line.is_empty() {
+        return Err(io::Error::other("there is no program to start"));
+    }
+    Ok((orders, line))
+}
+
+/// Stands beside a program in its network and carries its words to the proxy.
+fn relay(mut args: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
+    let port = args.next().and_then(|port| port.to_str()?.parse().ok());
+    let port: u16 = port.ok_or_else(|| io::Error::other("there is no port to listen to"))?;
+    let entrance = PathBuf::from(args.next().unwrap_or_default());
+    let program = args.next().ok_or_else(|| io::Error::other("there is no program to start"))?;
+    listen(port, &entrance)?;
+    let status = Command::new(program).args(args).status()?;
+    Ok(code_of(status))
+}
+
+fn listen(port: u16, entrance: &Path) -> io::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    let entrance = entrance.to_owned();
+    std::thread::Builder::new().spawn(move || egress::relay(&listener, &entrance))?;
+    Ok(())
+}
+
+fn code_of(status: ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    ExitCode::from(u8::try_from(code.unwrap_or(-1)).unwrap_or(FAILED))
+}

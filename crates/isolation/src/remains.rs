@@ -1,0 +1,173 @@
+//! What is left to do when a job ends, however it ends.
+//!
+//! Invariant: the processes go first, then the control groups, then the directory. Nothing here needs a runtime, so it also
+//! works when one is going down.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::process::{Pid, Signal, pidfd_send_signal};
+use serde::Deserialize;
+use tokio::process::Child;
+
+use crate::cgroup::Cgroup;
+use crate::egress::Entrance;
+use crate::limits::{KILL_GRACE, TERM_GRACE};
+use crate::scratch::JobDir;
+use crate::spawner::Spawner;
+use crate::tree;
+
+/// Who the process that we started is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leader {
+    /// The program itself.
+    Program,
+    /// One of ours that watches over the program and ends after it.
+    Watcher,
+}
+
+/// What a job leaves behind.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    pub(crate) leader: Leader,
+    pub(crate) cgroup: Option<Cgroup>,
+    pub(crate) dir: Option<JobDir>,
+    /// A container of this name, and the command that ends it.
+    pub(crate) last: Option<LastCommand>,
+    /// Its entrance to the proxy.
+    pub(crate) entrance: Option<Entrance>,
+    /// Whoever started it must live as long as it does.
+    pub(crate) spawner: Arc<Spawner>,
+}
+
+/// A command that takes away what no signal reaches.
+#[derive(Debug, Clone)]
+pub(crate) struct LastCommand {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+}
+
+/// A process that is held by a handle.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) pid: Pid,
+    pub(crate) handle: OwnedFd,
+}
+
+/// One line of what the sandbox tells about itself.
+#[derive(Deserialize)]
+struct Told {
+    #[serde(rename = "child-pid")]
+    child: Option<i32>,
+    #[serde(rename = "exit-code")]
+    exit: Option<i32>,
+}
+
+/// The file in a job's directory in which the sandbox tells about itself.
+pub(crate) const STATUS_FILE: &str = "status";
+
+impl Remains {
+    /// Asks the program to end.
+    pub(crate) fn ask(&self, held: &Held) {
+        if self.leader == Leader::Program {
+            pidfd_send_signal(&held.handle, Signal::TERM).unwrap_or_default();
+        }
+        tree::signal_below(held.pid, Signal::TERM);
+    }
+
+    /// Ends everything. Blocks until it is gone, for a bounded time.
+    pub(crate) fn end(&self, held: &Held) {
+        let send = |signal| pidfd_send_signal(&held.handle, signal).unwrap_or_default();
+        // Who is stopped starts nothing new meanwhile.
+        send(Signal::STOP);
+        let is_clear = tree::kill_below(held.pid);
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill();
+        }
+        if self.leader == Leader::Watcher && is_clear {
+            // It fetches those that have ended, so that nobody else has to.
+            send(Signal::CONT);
+            if tree::ended_within(&held.handle, KILL_GRACE) {
+                return;
+            }
+        }
+        send(Signal::KILL);
+        if !tree::ended_within(&held.handle, KILL_GRACE) {
+            tracing::warn!(pid = held.pid.as_raw_nonzero(), "a sandbox does not end");
+        }
+    }
+
+    /// Takes away what is not a process. The processes have ended or are about to.
+    pub(crate) fn clear(mut self) {
+        drop(self.entrance.take());
+        if let Some(last) = &self.last {
+            last.run();
+        }
+        if let Some(inner) = self.told().child.and_then(Pid::from_raw)
+            && let Some(inner) = tree::handle(inner)
+        {
+            tree::ended_within(&inner, KILL_GRACE);
+        }
+        if let Some(cgroup) = self.cgroup {
+            cgroup.remove();
+        }
+        drop(self.dir);
+        drop(self.spawner);
+    }
+
+    /// The code with which the program ended, if the sandbox said so: then it had been set up.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.told().exit
+    }
+
+    fn told(&self) -> Told {
+        let nothing = Told { child: None, exit: None };
+        let Some(dir) = &self.dir else { return nothing };
+        let text = fs::read_to_string(dir.path().join(STATUS_FILE)).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str::<Told>(line).ok()).fold(
+            nothing,
+            |sum, line| Told { child: sum.child.or(line.child), exit: sum.exit.or(line.exit) },
+        )
+    }
+}
+
+impl LastCommand {
+    fn run(&self) {
+        let mut command = std::process::Command::new(&self.program);
+        command.args(&self.args).stdin(std::process::Stdio::null());
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        if let Err(error) = command.status() {
+            tracing::warn!(%error, "the command that takes a container away cannot be run");
+        }
+    }
+}
+
+/// Ends a job that nobody waits for any more, on a thread of its own.
+pub(crate) fn abandon(remains: Remains, held: Held, child: Option<Child>) {
+    let work = Arc::new(Mutex::new(Some((remains, held, child))));
+    let taken = Arc::clone(&work);
+    let built = std::thread::Builder::new().name("sandbox-end".to_owned()).spawn(move || {
+        finish(&taken);
+    });
+    if let Err(error) = built {
+        // Whoever has started all the processes there may be gets no thread: then it is done here and now.
+        tracing::warn!(%error, "no thread to end a sandbox");
+        finish(&work);
+    }
+}
+
+fn finish(work: &Mutex<Option<(Remains, Held, Option<Child>)>>) {
+    let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some((remains, held, child)) = taken else { return };
+    remains.ask(&held);
+    if !tree::ended_within(&held.handle, TERM_GRACE) {
+        remains.end(&held);
+    }
+    if let Some(mut child) = child {
+        // Fetches it: nobody else may do so soon.
+        drop(child.try_wait());
+    }
+    remains.clear();
+}

@@ -1,0 +1,275 @@
+//! A program that runs in a sandbox.
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::IsolationError;
+use crate::job::Input;
+use crate::limits::{CHUNK_BYTES, COMPLAINT_BYTES_MAX, DRAIN_GRACE, TERM_GRACE};
+use crate::remains::{Held, Remains, abandon};
+use crate::tree;
+
+/// Which of its outputs a program has written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// Why a program is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It ended by itself.
+    Exited,
+    /// Its time was over.
+    TimedOut,
+    /// Somebody asked for its end.
+    Stopped,
+    /// It wrote more than it may.
+    Flooded,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Why.
+    pub cause: Cause,
+    /// Its code; 128 and the number of a signal if one ended it.
+    pub code: i32,
+    /// Bytes that it wrote in all, as far as they were read.
+    pub output_bytes: u64,
+    /// How long it ran.
+    pub took: Duration,
+}
+
+/// A program that runs in a sandbox. Dropping it ends the program and all that it has started.
+#[derive(Debug)]
+pub struct Running {
+    parts: Option<Parts>,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    pub(crate) backend: &'static str,
+    /// True if a sandbox that was set up tells the program's code in a file.
+    pub(crate) tells_code: bool,
+    started: Instant,
+    deadline: Instant,
+    output_bytes_max: u64,
+}
+
+#[derive(Debug)]
+struct Parts {
+    child: Child,
+    held: Held,
+    remains: Remains,
+}
+
+/// How a program is told apart from its sandbox.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) backend: &'static str,
+    pub(crate) tells_code: bool,
+    pub(crate) time: Duration,
+    pub(crate) output_bytes_max: u64,
+}
+
+impl Running {
+    pub(crate) fn new(
+        mut child: Child,
+        remains: Remains,
+        terms: Terms,
+    ) -> Result<Self, IsolationError> {
+        let pid = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(rustix::process::Pid::from_raw);
+        let held = pid.and_then(|pid| Some(Held { pid, handle: tree::handle(pid)? }));
+        let Some(held) = held else {
+            remains.clear();
+            return Err(IsolationError::Setup {
+                backend: terms.backend,
+                why: "it is gone".to_owned(),
+            });
+        };
+        let started = Instant::now();
+        Ok(Self {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            parts: Some(Parts { child, held, remains }),
+            backend: terms.backend,
+            tells_code: terms.tells_code,
+            started,
+            deadline: started + terms.time,
+            output_bytes_max: terms.output_bytes_max,
+        })
+    }
+
+    /// The pipe to its standard input, once, if its job has [`Input::Piped`].
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
+    /// The pipes from its outputs, once. Whoever takes them bounds what is read.
+    pub fn take_outputs(&mut self) -> Option<(ChildStdout, ChildStderr)> {
+        self.stdout.take().zip(self.stderr.take())
+    }
+
+    /// Runs it to its end. Each piece of output is handed over as it comes; `cancel` ends the program.
+    pub async fn drive(
+        mut self,
+        input: Input,
+        cancel: &CancellationToken,
+        mut each: impl FnMut(Channel, &[u8]),
+    ) -> Result<Ended, IsolationError> {
+        let mut complaint = Vec::new();
+        let mut heard = |channel, bytes: &[u8]| {
+            if channel == Channel::Err && complaint.len() < COMPLAINT_BYTES_MAX {
+                complaint.extend_from_slice(bytes);
+            }
+            each(channel, bytes);
+        };
+        let (cause, output_bytes) = self.listen(input, cancel, &mut heard).await;
+        let status = self.finish(cause).await?;
+        let took = self.started.elapsed();
+        let Some(parts) = self.parts.take() else {
+            return Err(IsolationError::Job("it has ended before".to_owned()));
+        };
+        let told = parts.remains.exit_code();
+        let is_set_up = !self.tells_code || told.is_some() || cause != Cause::Exited;
+        let remains = parts.remains;
+        let cleared = tokio::task::spawn_blocking(move || remains.clear()).await;
+        if cleared.is_err() {
+            tracing::error!("what a sandbox has left could not be taken away");
+        }
+        if !is_set_up {
+            let why = String::from_utf8_lossy(&complaint).trim().to_owned();
+            return Err(IsolationError::Setup { backend: self.backend, why });
+        }
+        Ok(Ended { cause, code: told.unwrap_or_else(|| code_of(status)), output_bytes, took })
+    }
+
+    async fn listen(
+        &mut self,
+        input: Input,
+        cancel: &CancellationToken,
+        each: &mut (impl FnMut(Channel, &[u8]) + ?Sized),
+    ) -> (Cause, u64) {
+        let feeding = feed(self.stdin.take(), input);
+        tokio::pin!(feeding);
+        // The pipes stay open when this returns: who is asked to end may still say something.
+        let Self { parts, stdout: out, stderr: err, deadline, output_bytes_max, .. } = self;
+        let (mut out_chunk, mut err_chunk) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
+        let (mut total, mut is_fed, mut exited) = (0_u64, false, false);
+        let mut drained_by: Option<Instant> = None;
+        let Some(parts) = parts else { return (Cause::Stopped, 0) };
+        loop {
+            if exited && out.is_none() && err.is_none() {
+                return (Cause::Exited, total);
+            }
+            let until = drained_by.unwrap_or(*deadline);
+            let (channel, read) = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return (Cause::Stopped, total),
+                () = sleep_until(until) => {
+                    let cause = if exited { Cause::Exited } else { Cause::TimedOut };
+                    return (cause, total);
+                }
+                read = read(out, &mut out_chunk), if out.is_some() => (Channel::Out, read),
+                read = read(err, &mut err_chunk), if err.is_some() => (Channel::Err, read),
+                () = &mut feeding, if !is_fed => { is_fed = true; continue }
+                _ = parts.child.wait(), if !exited => {
+                    exited = true;
+                    // A process that was left behind may hold a pipe open for ever.
+                    drained_by = Some(Instant::now() + DRAIN_GRACE);
+                    continue;
+                }
+            };
+            if read == 0 {
+                match channel {
+                    Channel::Out => *out = None,
+                    Channel::Err => *err = None,
+                }
+                continue;
+            }
+            let chunk = match channel {
+                Channel::Out => &out_chunk[..read],
+                Channel::Err => &err_chunk[..read],
+            };
+            let room = output_bytes_max.saturating_sub(total);
+            let kept = usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len());
+            total += read as u64;
+            each(channel, &chunk[..kept]);
+            if kept < chunk.len() {
+                return (Cause::Flooded, total);
+            }
+        }
+    }
+
+    /// Sees to it that the program has ended.
+    async fn finish(&mut self, cause: Cause) -> Result<ExitStatus, IsolationError> {
+        let Some(parts) = &mut self.parts else {
+            return Err(IsolationError::Job("it has ended before".to_owned()));
+        };
+        let waited = IsolationError::io("the end of a program is not known");
+        if cause == Cause::Exited {
+            return parts.child.wait().await.map_err(waited);
+        }
+        parts.remains.ask(&parts.held);
+        if timeout(TERM_GRACE, parts.child.wait()).await.is_err() {
+            // Blocks for as long as the kernel needs to end what was killed.
+            let Some(Parts { child, held, remains }) = self.parts.take() else {
+                return Err(IsolationError::Job("it has ended before".to_owned()));
+            };
+            let ended = tokio::task::spawn_blocking(move || {
+                remains.end(&held);
+                Parts { child, held, remains }
+            });
+            match ended.await {
+                Ok(parts) => self.parts = Some(parts),
+                Err(_) => return Err(IsolationError::Job("its end was cut off".to_owned())),
+            }
+        }
+        let Some(parts) = &mut self.parts else {
+            return Err(IsolationError::Job("it has ended before".to_owned()));
+        };
+        parts.child.wait().await.map_err(waited)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(Parts { child, held, remains }) = self.parts.take() {
+            abandon(remains, held, Some(child));
+        }
+    }
+}
+
+async fn read<R: tokio::io::AsyncRead + Unpin>(pipe: &mut Option<R>, chunk: &mut [u8]) -> usize {
+    match pipe {
+        // What cannot be read any more is at its end.
+        Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
+        None => std::future::pending().await,
+    }
+}
+
+async fn feed(stdin: Option<ChildStdin>, input: Input) {
+    if let (Some(mut stdin), Input::Bytes(bytes)) = (stdin, input) {
+        // A program need not read what it is given.
+        if let Err(error) = stdin.write_all(&bytes).await {
+            tracing::trace!(%error, "a program did not read its input");
+        }
+    }
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}

@@ -1,0 +1,13 @@
+//! Sandboxes with real programs in them.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, also in what tests share, and says which backend is missing"
+)]
+
+mod egress;
+mod escape;
+mod leftovers;
+mod process;
+mod stage;
