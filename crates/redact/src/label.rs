@@ -179,6 +179,9 @@ impl Label {
         if peek.at(len)?.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)) {
             return Ok(None);
         }
+        if is_word_of_text(peek, len)? {
+            return Ok(None);
+        }
         let Some(site) = self.site(peek)? else { return Ok(None) };
         let Some((sign, value)) = sign(peek, len, site)? else { return Ok(None) };
         match self.strength {
@@ -213,7 +216,6 @@ impl Label {
         for place in 0..self.word.len() {
             is_upper &= !peek.at(place)?.is_some_and(|byte| byte.is_ascii_lowercase());
         }
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let back = (1..=BACK_MAX).take_while(|back| peek.back(*back).is_some_and(is_name)).count();
         let name = peek.behind(back);
         let stem = name.strip_suffix(b"_").or(name.strip_suffix(b"-")).unwrap_or(name);
@@ -228,6 +230,18 @@ impl Label {
             is_tag: matches!(before, Some(b'<')),
         }))
     }
+}
+
+/// True for a label that is a word among words, as almost every one is: no sign stands behind it, and it is no flag.
+fn is_word_of_text(peek: &Peek<'_>, len: usize) -> Result<bool, Short> {
+    let goes_on = |byte: u8| byte.is_ascii_alphabetic();
+    let is_alone = !peek.back(1).is_some_and(is_name);
+    Ok(is_alone && peek.at(len)? == Some(b' ') && peek.at(len + 1)?.is_some_and(goes_on))
+}
+
+/// True for what names are made of.
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
 /// Whether a name ends with a word in lower case, whatever the case of its own letters.

@@ -33,11 +33,24 @@ impl RedactStream {
         self.at = self.scan(false);
         // Forms that were learned are found by bytes in their middle and may begin this much before.
         let limit = self.at.saturating_sub(BACK_MAX);
+        let out = self.take(limit, chunk.len());
+        self.base += limit;
+        self.at -= limit;
+        out
+    }
+
+    /// Takes so much off the beginning of the text, without what is hidden. So much more is expected to come.
+    fn take(&mut self, limit: usize, expected: usize) -> Vec<u8> {
+        if self.hidden.spans.is_empty() {
+            // Most text hides nothing: it goes as it is, and only the few bytes behind it are copied.
+            let mut rest = Vec::with_capacity(self.text.len() - limit + expected);
+            rest.extend_from_slice(&self.text[limit..]);
+            self.text.truncate(limit);
+            return std::mem::replace(&mut self.text, rest);
+        }
         let mut out = Vec::with_capacity(limit);
         self.give(limit, &mut out);
         self.text.drain(..limit);
-        self.base += limit;
-        self.at -= limit;
         out
     }
 
