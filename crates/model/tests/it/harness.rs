@@ -24,6 +24,7 @@ pub(crate) struct Options {
     pub(crate) base_url: Option<String>,
     pub(crate) replay_reasoning: bool,
     pub(crate) headers: Vec<(&'static str, &'static str)>,
+    pub(crate) prompt_cache: bool,
 }
 
 impl Default for Options {
@@ -39,6 +40,7 @@ impl Default for Options {
             base_url: None,
             replay_reasoning: false,
             headers: Vec::new(),
+            prompt_cache: true,
         }
     }
 }
@@ -71,7 +73,9 @@ pub(crate) fn model_at(wire: WireKind, base_url: &str, options: Options) -> Http
             finish(builder.with_wire(|wire| wire.replay_reasoning = replay), base_url, options)
         }
         WireKind::Bedrock => {
-            finish(Bedrock::builder(BEDROCK_MODEL, "us-east-1"), base_url, options)
+            let cache = options.prompt_cache;
+            let builder = Bedrock::builder(BEDROCK_MODEL, "us-east-1");
+            finish(builder.with_wire(|wire| wire.prompt_cache = cache), base_url, options)
         }
     }
 }

@@ -66,9 +66,8 @@ async fn a_stream_that_never_ends_is_ended() {
         provider.reply(endless);
         let timeouts = Timeouts { total: Some(Duration::from_millis(300)), ..Timeouts::default() };
         let options = Options { timeouts, ..once() };
-        let (events, error) = drain(&model_with(wire, &provider, options), ask("?")).await;
+        let error = drain(&model_with(wire, &provider, options), ask("?")).await.1;
         assert_eq!(error.unwrap().class, Class::Timeout, "{wire:?}");
-        assert!(!texts(&events).is_empty());
     }
 }
 

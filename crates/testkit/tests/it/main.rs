@@ -5,4 +5,6 @@ mod ledger;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod sdks;
+#[cfg(test)]
 mod server;

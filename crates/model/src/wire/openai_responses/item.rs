@@ -25,7 +25,7 @@ pub(super) struct Input<'a> {
 enum Item<'a> {
     Message {
         role: &'static str,
-        content: Vec<Content<'a>>,
+        content: Output<'a>,
     },
     FunctionCall {
         call_id: &'a str,
@@ -40,6 +40,7 @@ enum Item<'a> {
     Sealed(&'a RawValue),
 }
 
+/// What is said: a text, or parts.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Output<'a> {
@@ -48,19 +49,14 @@ enum Output<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum Content<'a> {
-    InputText {
-        text: Cow<'a, str>,
-    },
-    OutputText {
-        text: &'a str,
-    },
-    InputImage {
-        image_url: UrlOf<'a>,
-        detail: &'a str,
-    },
-    InputFile {
+    #[serde(rename = "input_text")]
+    Text { text: Cow<'a, str> },
+    #[serde(rename = "input_image")]
+    Image { image_url: UrlOf<'a>, detail: &'a str },
+    #[serde(rename = "input_file")]
+    File {
         #[serde(skip_serializing_if = "Option::is_none")]
         filename: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +98,7 @@ impl Input<'_> {
         if content.is_empty() {
             return Ok(());
         }
-        let content = heading.into_iter().chain(content).collect();
+        let content = Output::Parts(heading.into_iter().chain(content).collect());
         seq.serialize_element(&Item::Message { role, content })
     }
 
@@ -119,7 +115,8 @@ impl Input<'_> {
         for part in parts {
             match part {
                 Part::Text { text } if !text.is_empty() => {
-                    let content = vec![Content::OutputText { text }];
+                    // As plain text: with parts the vendor would want the id that it gave to the message.
+                    let content = Output::Text(Cow::Borrowed(text));
                     seq.serialize_element(&Item::Message { role: "assistant", content })?;
                 }
                 Part::ToolCall(call) => seq.serialize_element(&Item::FunctionCall {
@@ -166,7 +163,7 @@ impl Input<'_> {
     fn image<'i>(&self, image: &'i Image) -> Content<'i> {
         match self.info.images {
             false => Content::text(IMAGE_NOTE),
-            true => Content::InputImage {
+            true => Content::Image {
                 image_url: UrlOf(&image.source),
                 detail: image.detail.as_deref().unwrap_or("auto"),
             },
@@ -189,25 +186,25 @@ fn result_text(result: &ToolResult) -> Cow<'_, str> {
 
 impl<'a> Content<'a> {
     fn text(text: &'a str) -> Self {
-        Self::InputText { text: Cow::Borrowed(text) }
+        Self::Text { text: Cow::Borrowed(text) }
     }
 
     fn document(document: &'a Document) -> Self {
         let name = document.name.as_deref();
         let text = match readable(document) {
             Readable::Pdf(_) => {
-                return Self::InputFile {
+                return Self::File {
                     filename: Some(name.unwrap_or("document.pdf")),
                     file_data: Some(UrlOf(&document.source)),
                     file_url: None,
                 };
             }
             Readable::Url(url) => {
-                return Self::InputFile { filename: None, file_data: None, file_url: Some(url) };
+                return Self::File { filename: None, file_data: None, file_url: Some(url) };
             }
             Readable::Text(text) => format!("{}:\n{text}", name.unwrap_or("document")),
             Readable::Note(note) => note,
         };
-        Self::InputText { text: Cow::Owned(text) }
+        Self::Text { text: Cow::Owned(text) }
     }
 }
