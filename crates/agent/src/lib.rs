@@ -32,7 +32,6 @@ pub use agent::Agent;
 pub use approval::OnApproval;
 pub use builder::AgentBuilder;
 pub use child::{AgentRef, AgentSlot, Delegate, FanOut, HooksFor};
-pub use drive::span::name as gen_ai;
 pub use error::{BuildError, Error};
 pub use hand_off::{HandOffTo, HistoryPolicy};
 pub use handle::{HandleError, RunHandle, UserInput};

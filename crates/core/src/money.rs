@@ -165,6 +165,13 @@ pub struct Pricing {
 }
 
 impl Pricing {
+    /// A price for a million tokens from one for a single token, as some lists have it; nothing if it is none.
+    pub fn per_million(one_token: &str) -> Option<Decimal> {
+        let price = one_token.parse::<Decimal>().or_else(|_| Decimal::from_scientific(one_token));
+        let price = price.ok()?.checked_mul(Decimal::from(PRICE_UNIT_TOKENS))?;
+        (!price.is_sign_negative()).then(|| price.normalize())
+    }
+
     /// The price of some usage.
     pub fn cost(&self, usage: &Usage) -> Money {
         let plain = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
@@ -257,6 +264,19 @@ mod tests {
         assert_eq!((both.input, both.output, both.reasoning), (dec("1"), dec("2"), Some(dec("9"))));
         assert_eq!((both.cache_read, both.cache_write), (Some(dec("0.5")), Some(dec("1.25"))));
         assert_eq!(cheap.highest(&Pricing { currency: Currency::EUR, ..thinking }), None);
+    }
+
+    #[test]
+    fn a_price_for_one_token_is_read_in_any_notation() {
+        for (text, price) in [
+            ("0.000003", Some("3")),
+            ("1.5e-7", Some("0.15")),
+            ("0", Some("0")),
+            ("-1", None),
+            ("free", None),
+        ] {
+            assert_eq!(Pricing::per_million(text), price.map(dec), "{text}");
+        }
     }
 
     #[test]

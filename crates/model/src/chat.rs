@@ -115,6 +115,16 @@ pub enum ModelEvent {
     Stop(StopReason),
 }
 
+impl ModelEvent {
+    /// True for a piece of the answer itself. Once one was given out, trying again would repeat it.
+    pub fn is_delta(&self) -> bool {
+        !matches!(
+            self,
+            Self::Started { .. } | Self::Usage(_) | Self::Metadata(..) | Self::Retry { .. }
+        )
+    }
+}
+
 /// A whole answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelResponse {

@@ -1,10 +1,11 @@
 //! Embedders: texts to vectors whose closeness means likeness.
 //!
-//! [`HttpEmbedder`] speaks the embeddings endpoint of OpenAI and of the many servers that copy it, over the same transport
-//! as chat models. [`HashEmbedder`] needs no network and is for tests.
+//! [`HttpEmbedder`] speaks the embeddings endpoint of OpenAI, which many servers copy, and those of Gemini, Ollama, Voyage and
+//! Cohere. [`HashEmbedder`] needs no network and is for tests.
 
 mod hash;
 mod http;
+pub(crate) mod trace;
 mod wire;
 
 use std::sync::Arc;
@@ -16,7 +17,11 @@ use serde::{Deserialize, Serialize};
 use crate::ModelError;
 
 pub use hash::HashEmbedder;
-pub use http::{HttpEmbedder, HttpEmbedderBuilder, openai_embeddings};
+pub use http::{
+    HttpEmbedder, HttpEmbedderBuilder, cohere_embeddings, gemini_embeddings, ollama_embeddings,
+    openai_embeddings, voyage_embeddings,
+};
+pub use trace::embed_traced;
 
 /// Facts about an embedder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +60,13 @@ pub struct Embeddings {
     pub usage: Usage,
     /// Whether the provider said what it used; if not, `usage` is zero and means nothing.
     pub usage_known: bool,
+}
+
+impl Embeddings {
+    /// The tokens that were used, if the provider said so.
+    pub fn tokens(&self) -> Option<u64> {
+        self.usage_known.then_some(self.usage.input)
+    }
 }
 
 /// What an embedder gives.

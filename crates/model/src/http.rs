@@ -94,11 +94,6 @@ impl HttpModel {
         Self { endpoint: Arc::new(endpoint) }
     }
 
-    /// What it was built of, for calls that are no chat.
-    pub(crate) fn into_endpoint(self) -> Arc<Endpoint> {
-        self.endpoint
-    }
-
     /// The address that requests go to.
     pub fn url(&self) -> &str {
         self.endpoint.url.as_str()

@@ -3,15 +3,21 @@
 //! [`ChatModel::stream`] is the one thing a model must do; everything else folds that stream.
 //! Vendor JSON is known only to the codecs in [`wire`]; the transport moves bytes and knows no vendor.
 
+mod batch;
+mod cassette;
 mod catalog;
 mod chat;
+mod chunk;
 mod embed;
 mod error;
+mod exchange;
 mod fold;
+pub mod gen_ai;
 mod http;
 mod info;
 mod provider;
 mod request;
+mod rerank;
 mod retry;
 mod router;
 mod scripted;
@@ -19,11 +25,21 @@ mod sse;
 pub mod tokens;
 pub mod wire;
 
-pub use catalog::Catalog;
+pub use batch::{
+    BatchItem, BatchJob, BatchOutcome, BatchPhase, BatchProgress, BatchRequest, BatchState,
+    NativeBatch, NativeBatchBuilder, run_batch,
+};
+pub use cassette::{
+    Cassette, CassetteError, CassetteMode, Player, RecordedAnswer, RecordedCall, Recorder,
+    Redaction,
+};
+pub use catalog::{Catalog, CatalogEntry, CatalogError, ModelKind, ModelList};
 pub use chat::{ChatModel, ModelEvent, ModelResponse, ModelStream, complete};
+pub use chunk::{Chunk, Chunking};
 pub use embed::{
     EmbedFuture, Embedder, EmbedderInfo, Embeddings, HashEmbedder, HttpEmbedder,
-    HttpEmbedderBuilder, Purpose, openai_embeddings,
+    HttpEmbedderBuilder, Purpose, cohere_embeddings, embed_traced, gemini_embeddings,
+    ollama_embeddings, openai_embeddings, voyage_embeddings,
 };
 pub use error::{ModelError, ModelErrorClass};
 pub use fold::Fold;
@@ -34,6 +50,10 @@ pub use provider::{
     openai_compatible,
 };
 pub use request::{ChatRequest, Effort, OutputSchema, Settings, ToolChoice};
+pub use rerank::{
+    HttpReranker, HttpRerankerBuilder, Ranked, Ranking, RerankFuture, Reranker, RerankerInfo,
+    cohere_reranker, voyage_reranker,
+};
 pub use retry::RetryPolicy;
 pub use router::{
     BreakerPolicy, BreakerState, BudgetHold, BudgetLedger, BudgetRefusal, BudgetWish, CapState,

@@ -31,6 +31,7 @@ mod call;
 mod choose;
 mod endpoint;
 mod gate;
+mod plan;
 mod react;
 mod ticket;
 mod trail;

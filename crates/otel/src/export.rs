@@ -12,7 +12,7 @@ use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
-use provost_agent::gen_ai;
+use provost_model::gen_ai;
 
 /// Whether telemetry can be sent. Says so when that changes, and not with every batch.
 #[derive(Debug, Default)]

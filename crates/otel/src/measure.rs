@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
-use provost_agent::gen_ai;
+use provost_model::gen_ai;
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -34,10 +34,16 @@ const SECOND_BOUNDS: [f64; 14] =
 const AGENT_SECOND_BOUNDS: [f64; 13] =
     [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6];
 
+/// Bounds for what one call costs, from a hundredth of a cent on.
+const COST_BOUNDS: [f64; 12] =
+    [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
+
 /// Measures spans.
 pub(crate) struct Measure {
     tokens: Histogram<u64>,
     calls: Histogram<f64>,
+    first_chunks: Histogram<f64>,
+    costs: Histogram<f64>,
     runs: Histogram<f64>,
     tools: Histogram<f64>,
 }
@@ -52,6 +58,11 @@ impl Measure {
         Self {
             tokens: tokens.with_boundaries(TOKEN_BOUNDS.to_vec()).build(),
             calls: seconds(gen_ai::METRIC_DURATION, &SECOND_BOUNDS),
+            first_chunks: seconds(gen_ai::METRIC_FIRST_CHUNK, &SECOND_BOUNDS),
+            costs: meter
+                .f64_histogram(gen_ai::METRIC_COST)
+                .with_boundaries(COST_BOUNDS.to_vec())
+                .build(),
             runs: seconds(gen_ai::METRIC_AGENT_DURATION, &AGENT_SECOND_BOUNDS),
             tools: seconds(gen_ai::METRIC_TOOL_DURATION, &SECOND_BOUNDS),
         }
@@ -90,6 +101,15 @@ impl Measure {
                 labels.pop();
             }
         }
+        if let Some(seconds) = span.first_chunk {
+            self.first_chunks.record(seconds, &labels);
+        }
+        if let Some(cost) = span.cost {
+            let currency = labels.len();
+            labels.extend(span.labels(&[gen_ai::USAGE_COST_CURRENCY]));
+            self.costs.record(cost, &labels);
+            labels.truncate(currency);
+        }
         labels.extend(span.labels(&[gen_ai::ERROR_TYPE]));
         self.calls.record(seconds, &labels);
     }
@@ -123,7 +143,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Measure {
 }
 
 /// The labels of metrics: each has few different values.
-const LABELS: [&str; 7] = [
+const LABELS: [&str; 8] = [
     gen_ai::OPERATION_NAME,
     gen_ai::PROVIDER_NAME,
     gen_ai::REQUEST_MODEL,
@@ -131,6 +151,7 @@ const LABELS: [&str; 7] = [
     gen_ai::AGENT_NAME,
     gen_ai::TOOL_NAME,
     gen_ai::ERROR_TYPE,
+    gen_ai::USAGE_COST_CURRENCY,
 ];
 
 /// What is known of a span that is measured.
@@ -139,6 +160,8 @@ struct Measured {
     texts: Vec<(&'static str, String)>,
     input: u64,
     output: u64,
+    first_chunk: Option<f64>,
+    cost: Option<f64>,
 }
 
 impl Measured {
@@ -148,6 +171,8 @@ impl Measured {
             texts: Vec::with_capacity(LABELS.len()),
             input: 0,
             output: 0,
+            first_chunk: None,
+            cost: None,
         }
     }
 
@@ -168,6 +193,14 @@ impl Visit for Measured {
         match field.name() {
             gen_ai::USAGE_INPUT => self.input = tokens,
             gen_ai::USAGE_OUTPUT => self.output = tokens,
+            _ => {}
+        }
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        match field.name() {
+            gen_ai::RESPONSE_FIRST_CHUNK => self.first_chunk = Some(value),
+            gen_ai::USAGE_COST => self.cost = Some(value),
             _ => {}
         }
     }

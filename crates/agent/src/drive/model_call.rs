@@ -148,9 +148,12 @@ impl Driver {
         if span.is_disabled() && self.cx.queue.is_unread() {
             return self.cx.control.arrival.begin(answer).whole().await?.finish();
         }
-        let mut reading = pin!(self.read(answer, announced).instrument(span));
-        let outcome = reading.as_mut().await;
-        span::close_chat(reading.span(), &outcome);
+        let (outcome, span) = {
+            let mut reading = pin!(self.read(answer, announced).instrument(span));
+            let outcome = reading.as_mut().await;
+            (outcome, reading.span().clone())
+        };
+        span::close_chat(&span, &self.cx, &outcome);
         outcome
     }
 
@@ -162,12 +165,17 @@ impl Driver {
     ) -> Result<ModelResponse, ModelError> {
         let is_watched = !self.cx.queue.is_unread();
         self.fold = Some(Fold::default());
+        let (started, mut is_first) = (Instant::now(), true);
         let outcome = loop {
             let event = match answer.next().await {
                 None => break Ok(()),
                 Some(Err(error)) => break Err(error),
                 Some(Ok(event)) => event,
             };
+            if is_first && event.is_delta() {
+                is_first = false;
+                span::first_chunk(started.elapsed());
+            }
             let fold = self.fold.get_or_insert_default();
             if let Err(error) = fold.push(&event) {
                 break Err(error);

@@ -4,10 +4,11 @@
 //! subscribers, so that no log ever shows it.
 
 mod content;
-pub mod name;
+
+use std::time::Duration;
 
 use provost_core::{Role, RunSummary, StopReason, ToolCall, Usage};
-use provost_model::{ChatRequest, ModelError, ModelResponse};
+use provost_model::{ChatRequest, ModelError, ModelResponse, gen_ai as name};
 use provost_tool::{ToolError, ToolOutput, ToolSpec, trace};
 use tracing::{Span, field::Empty, info_span};
 
@@ -91,6 +92,9 @@ pub(crate) fn chat(cx: &Cx, session: Option<&BoundSession>, request: &ChatReques
         { name::USAGE_CACHE_READ } = Empty,
         { name::USAGE_CACHE_WRITE } = Empty,
         { name::USAGE_REASONING } = Empty,
+        { name::USAGE_COST } = Empty,
+        { name::USAGE_COST_CURRENCY } = Empty,
+        { name::RESPONSE_FIRST_CHUNK } = Empty,
         { name::ERROR_TYPE } = Empty,
     );
     if let Some(system) = &request.system {
@@ -100,7 +104,12 @@ pub(crate) fn chat(cx: &Cx, session: Option<&BoundSession>, request: &ChatReques
     span
 }
 
-pub(crate) fn close_chat(span: &Span, outcome: &Result<ModelResponse, ModelError>) {
+/// The first piece of an answer came after so long.
+pub(crate) fn first_chunk(took: Duration) {
+    Span::current().record(name::RESPONSE_FIRST_CHUNK, took.as_secs_f64());
+}
+
+pub(crate) fn close_chat(span: &Span, cx: &Cx, outcome: &Result<ModelResponse, ModelError>) {
     if span.is_disabled() {
         return;
     }
@@ -108,6 +117,10 @@ pub(crate) fn close_chat(span: &Span, outcome: &Result<ModelResponse, ModelError
         Ok(response) => {
             if response.usage_known {
                 used(span, &response.usage);
+            }
+            if let Some(cost) = cx.model.cost(response) {
+                span.record(name::USAGE_COST, name::amount(cost));
+                span.record(name::USAGE_COST_CURRENCY, cost.currency.as_str());
             }
             span.record(name::RESPONSE_FINISH_REASONS, list(&[finish_reason(response.stop)]));
             span.record(name::RESPONSE_ID, response.response_id.as_deref());

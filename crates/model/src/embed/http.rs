@@ -1,24 +1,16 @@
-//! Embeddings over the one transport: batches, bounds, retries.
+//! Embeddings over the one exchange: batches, bounds, purposes.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use provost_core::limits::RESPONSE_BYTES_MAX;
 use provost_core::{Env, Secret, Usage};
-use tokio::time::{Instant, sleep, timeout_at};
+use tracing::Instrument;
 
-use super::wire::{self, OpenAiEmbeddings};
-use super::{EmbedFuture, Embedder, EmbedderInfo, Embeddings, Purpose};
-use crate::http::answer::Body;
-use crate::http::{Endpoint, later, send};
-use crate::{
-    BuildError, HttpModel, HttpModelBuilder, ModelError, ModelErrorClass, RetryPolicy, Timeouts,
-};
+use super::wire::{Dialect, Question};
+use super::{EmbedFuture, Embedder, EmbedderInfo, Embeddings, Purpose, trace};
+use crate::exchange::{Ask, Exchange, ExchangeConfig};
+use crate::{BuildError, ModelError, ModelErrorClass, RetryPolicy, Timeouts};
 
-/// Texts in one request unless the builder says otherwise.
-const BATCH_TEXTS_DEFAULT: usize = 128;
 /// Bytes of the texts of one request; a longer text goes alone.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
@@ -31,13 +23,45 @@ pub fn openai_embeddings(
     model: impl Into<String>,
     dimensions: usize,
 ) -> HttpEmbedderBuilder {
-    let (provider, model) = (provider.into(), model.into());
-    let http = HttpModel::builder(provider.clone(), model.clone(), OpenAiEmbeddings);
+    let (provider, base_url) = (provider.into(), base_url.into());
+    builder(Dialect::OpenAi, (&provider, &base_url), model.into(), dimensions)
+}
+
+/// Begins an embedder of Gemini. The key is usually in `GEMINI_API_KEY`.
+pub fn gemini_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
+    let at = ("gemini", "https://generativelanguage.googleapis.com/v1beta");
+    builder(Dialect::Gemini, at, model.into(), dimensions).require_key("GEMINI_API_KEY")
+}
+
+/// Begins an embedder of an Ollama on this machine. It needs no key.
+pub fn ollama_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
+    builder(Dialect::Ollama, ("ollama", "http://127.0.0.1:11434"), model.into(), dimensions)
+}
+
+/// Begins an embedder of Voyage. The key is usually in `VOYAGE_API_KEY`.
+pub fn voyage_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
+    let at = ("voyage", "https://api.voyageai.com/v1");
+    builder(Dialect::Voyage, at, model.into(), dimensions).require_key("VOYAGE_API_KEY")
+}
+
+/// Begins an embedder of Cohere. The key is usually in `COHERE_API_KEY`.
+pub fn cohere_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
+    let at = ("cohere", "https://api.cohere.com");
+    builder(Dialect::Cohere, at, model.into(), dimensions).require_key("COHERE_API_KEY")
+}
+
+fn builder(
+    dialect: Dialect,
+    (provider, base_url): (&str, &str),
+    model: String,
+    dimensions: usize,
+) -> HttpEmbedderBuilder {
     HttpEmbedderBuilder {
-        http: http.base_url(base_url),
-        info: EmbedderInfo { provider, model, dimensions },
+        dialect,
+        exchange: ExchangeConfig::new(provider, base_url, dialect.auth()),
+        info: EmbedderInfo { provider: provider.to_owned(), model, dimensions },
         ask_dimensions: false,
-        batch_texts: BATCH_TEXTS_DEFAULT,
+        batch_texts: dialect.texts_max(),
         document_prefix: String::new(),
         query_prefix: String::new(),
     }
@@ -46,7 +70,8 @@ pub fn openai_embeddings(
 /// Collects what an embedder needs.
 #[must_use]
 pub struct HttpEmbedderBuilder {
-    http: HttpModelBuilder<OpenAiEmbeddings>,
+    dialect: Dialect,
+    exchange: ExchangeConfig,
     info: EmbedderInfo,
     ask_dimensions: bool,
     batch_texts: usize,
@@ -57,13 +82,24 @@ pub struct HttpEmbedderBuilder {
 impl HttpEmbedderBuilder {
     /// The key.
     pub fn api_key(mut self, key: impl Into<Secret<String>>) -> Self {
-        self.http = self.http.api_key(key);
+        self.exchange.key = Some(key.into());
+        self
+    }
+
+    fn require_key(mut self, variable: &'static str) -> Self {
+        self.exchange.key_variable = Some(variable);
+        self
+    }
+
+    /// Another address.
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        self.exchange.base_url = url.into();
         self
     }
 
     /// Adds a header to every request; its value is kept as a secret.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
-        self.http = self.http.header(name, value);
+        self.exchange.headers.push((name.into(), value.into()));
         self
     }
 
@@ -87,26 +123,30 @@ impl HttpEmbedderBuilder {
 
     /// Sets how long each stage may take.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.http = self.http.timeouts(timeouts);
+        self.exchange.timeouts = timeouts;
         self
     }
 
     /// Sets how failed calls are tried again.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.http = self.http.retry(retry);
+        self.exchange.retry = retry;
         self
     }
 
     /// Takes time and chance from here.
     pub fn env(mut self, env: Env) -> Self {
-        self.http = self.http.env(env);
+        self.exchange.env = env;
         self
     }
 
     /// Checks everything and builds the embedder. Nothing is sent.
     pub fn build(self) -> Result<HttpEmbedder, BuildError> {
+        if self.info.model.trim().is_empty() {
+            return Err(BuildError::Model);
+        }
         Ok(HttpEmbedder {
-            endpoint: self.http.build()?.into_endpoint(),
+            dialect: self.dialect,
+            exchange: Arc::new(self.exchange.build()?),
             info: self.info,
             ask_dimensions: self.ask_dimensions,
             batch_texts: self.batch_texts,
@@ -119,7 +159,8 @@ impl HttpEmbedderBuilder {
 /// An embedder behind HTTP. Cheap to clone.
 #[derive(Clone)]
 pub struct HttpEmbedder {
-    endpoint: Arc<Endpoint>,
+    dialect: Dialect,
+    exchange: Arc<Exchange>,
     info: EmbedderInfo,
     ask_dimensions: bool,
     batch_texts: usize,
@@ -150,83 +191,25 @@ impl HttpEmbedder {
                 prefixed = batch.iter().map(|text| format!("{prefix}{text}")).collect();
                 &prefixed
             };
-            let (vectors, used) = self.embed_batch(batch).await?;
+            let (vectors, used) = self.embed_batch(batch, purpose).await?;
             all.vectors.extend(vectors);
-            all.usage += Usage::new(used.unwrap_or(0), 0);
+            all.usage += used.unwrap_or_default();
             all.usage_known &= used.is_some();
         }
         Ok(all)
     }
 
-    /// One request, tried again as the policy says.
     async fn embed_batch(
         &self,
         texts: &[String],
-    ) -> Result<(Vec<Vec<f32>>, Option<u64>), ModelError> {
-        let dimensions = self.ask_dimensions.then_some(self.info.dimensions);
-        let body = Bytes::from(wire::encode(&self.info.model, texts, dimensions)?);
-        let endpoint = &self.endpoint;
-        let total = endpoint.timeouts.total;
-        let deadline = total.and_then(|total| Instant::now().checked_add(total));
-        let mut retries = 0;
-        loop {
-            let asked = self.ask(body.clone(), deadline).await;
-            let read =
-                asked.and_then(|answer| wire::decode(&answer, texts.len(), self.info.dimensions));
-            let error = match read {
-                Ok(read) => return Ok(read),
-                Err(error) => send::without_secrets(endpoint, error),
-            };
-            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
-            let chance = endpoint.env.random_unit();
-            match endpoint.retry.decide(&error, retries, left, chance) {
-                Some(delay) => sleep(delay).await,
-                None => return Err(error),
-            }
-            retries += 1;
-        }
-    }
-
-    async fn ask(&self, body: Bytes, deadline: Option<Instant>) -> Result<Vec<u8>, ModelError> {
-        let endpoint = &self.endpoint;
-        let sending = send::send(endpoint, body);
-        let first_byte = later(Instant::now(), endpoint.timeouts.first_byte);
-        let until = deadline.map_or(first_byte, |deadline| deadline.min(first_byte));
-        let answer = match timeout_at(until, sending).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return Err(send::transport_error(endpoint, error)),
-            Err(_) if deadline.is_some_and(|deadline| deadline <= until) => {
-                return Err(send::deadline_error());
-            }
-            Err(_) => return Err(send::first_byte_error(endpoint)),
-        };
-        if !answer.status.is_success() {
-            return Err(send::refusal(Arc::clone(endpoint), answer, deadline).await);
-        }
-        self.read(answer.body, deadline).await
-    }
-
-    async fn read(&self, mut body: Body, deadline: Option<Instant>) -> Result<Vec<u8>, ModelError> {
-        let endpoint = &self.endpoint;
-        let mut read = Vec::new();
-        loop {
-            let idle = later(Instant::now(), endpoint.timeouts.idle);
-            let until = deadline.map_or(idle, |deadline| deadline.min(idle));
-            let Ok(bytes) = timeout_at(until, poll_fn(|cx| body.poll_bytes(cx))).await else {
-                return Err(send::deadline_error());
-            };
-            let bytes = match bytes {
-                None => return Ok(read),
-                Some(Ok(bytes)) => bytes,
-                Some(Err(error)) => return Err(send::transport_error(endpoint, error)),
-            };
-            if read.len() + bytes.len() > RESPONSE_BYTES_MAX {
-                let problem =
-                    format!("the provider sent an answer of more than {RESPONSE_BYTES_MAX} bytes");
-                return Err(ModelError::new(ModelErrorClass::Malformed, problem));
-            }
-            read.extend_from_slice(&bytes);
-        }
+        purpose: Purpose,
+    ) -> Result<(Vec<Vec<f32>>, Option<Usage>), ModelError> {
+        let EmbedderInfo { model, dimensions, .. } = &self.info;
+        let asked = self.ask_dimensions.then_some(*dimensions);
+        let question = Question { model, texts, purpose, dimensions: asked };
+        let ask = Ask::post(self.dialect.path(model), self.dialect.encode(question)?);
+        let read = |body: &[u8]| self.dialect.decode(body, texts.len(), *dimensions);
+        self.exchange.ask(ask, read).await
     }
 }
 
@@ -236,7 +219,12 @@ impl Embedder for HttpEmbedder {
     }
 
     fn embed<'a>(&'a self, texts: &'a [String], purpose: Purpose) -> EmbedFuture<'a> {
-        Box::pin(self.embed_all(texts, purpose))
+        Box::pin(async move {
+            let span = trace::span(&self.info, texts.len());
+            let made = self.embed_all(texts, purpose).instrument(span.clone()).await;
+            trace::close(&span, made.as_ref().map(Embeddings::tokens));
+            made
+        })
     }
 }
 

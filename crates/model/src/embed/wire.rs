@@ -1,142 +1,126 @@
-//! The embeddings endpoint of OpenAI: a pure codec.
+//! The embeddings endpoints of vendors: pure codecs.
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, InvalidHeaderValue};
-use serde::{Deserialize, Serialize};
+mod cohere;
+mod gemini;
+mod ollama;
+mod openai;
+mod voyage;
 
-use crate::wire::{Decoder, Wire, malformed, openai_chat::OpenAiChat};
-use crate::{ChatRequest, ModelError, ModelErrorClass, ModelInfo};
+use provost_core::Usage;
 
-/// The wire, as the transport wants one: the address, the headers, the errors. It cannot chat.
-pub(super) struct OpenAiEmbeddings;
+use super::Purpose;
+use crate::ModelError;
+use crate::exchange::{Auth, wrong};
 
-impl Wire for OpenAiEmbeddings {
-    fn path(&self, _base_path: &str) -> &'static str {
-        "/embeddings"
-    }
+/// What is asked of a vendor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) model: &'a str,
+    pub(super) texts: &'a [String],
+    pub(super) purpose: Purpose,
+    /// The size of the vectors, if the model is asked for one.
+    pub(super) dimensions: Option<usize>,
+}
 
-    fn headers(
-        &self,
-        key: Option<&str>,
-        headers: &mut HeaderMap,
-    ) -> Result<(), InvalidHeaderValue> {
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        if let Some(key) = key {
-            let mut value = HeaderValue::try_from(format!("Bearer {key}"))?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
+/// What a vendor says: vectors, perhaps with their places, and tokens.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) vectors: Vec<(Option<usize>, Vec<f32>)>,
+    pub(super) tokens: Option<u64>,
+}
+
+/// A vendor's way to ask for vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    OpenAi,
+    Gemini,
+    Ollama,
+    Voyage,
+    Cohere,
+}
+
+impl Dialect {
+    /// The path under the base URL.
+    pub(super) fn path(self, model: &str) -> String {
+        match self {
+            Self::OpenAi | Self::Voyage => "/embeddings".to_owned(),
+            Self::Gemini => format!("/models/{model}:batchEmbedContents"),
+            Self::Ollama => "/api/embed".to_owned(),
+            Self::Cohere => "/v2/embed".to_owned(),
         }
-        Ok(())
     }
 
-    fn encode(&self, _request: &ChatRequest, _info: &ModelInfo) -> Result<Vec<u8>, ModelError> {
-        let problem = "an embeddings endpoint cannot chat: use a chat model";
-        Err(ModelError::new(ModelErrorClass::InvalidRequest, problem))
+    pub(super) fn auth(self) -> Auth {
+        match self {
+            Self::Gemini => Auth::Header("x-goog-api-key"),
+            Self::OpenAi | Self::Ollama | Self::Voyage | Self::Cohere => Auth::Bearer,
+        }
     }
 
-    fn decoder(&self) -> Box<dyn Decoder> {
-        OpenAiChat::default().decoder()
+    /// Texts that the vendor takes in one request.
+    pub(super) fn texts_max(self) -> usize {
+        match self {
+            Self::OpenAi | Self::Ollama | Self::Voyage => 128,
+            Self::Gemini => 100,
+            Self::Cohere => 96,
+        }
+    }
+
+    pub(super) fn encode(self, question: Question<'_>) -> Result<Vec<u8>, ModelError> {
+        match self {
+            Self::OpenAi => openai::encode(question),
+            Self::Gemini => gemini::encode(question),
+            Self::Ollama => ollama::encode(question),
+            Self::Voyage => voyage::encode(question),
+            Self::Cohere => cohere::encode(question),
+        }
+    }
+
+    /// The vectors in the order of the texts, and what it used if that was told.
+    pub(super) fn decode(
+        self,
+        body: &[u8],
+        texts: usize,
+        dimensions: usize,
+    ) -> Result<(Vec<Vec<f32>>, Option<Usage>), ModelError> {
+        let said = match self {
+            Self::OpenAi => openai::decode(body),
+            Self::Gemini => gemini::decode(body),
+            Self::Ollama => ollama::decode(body),
+            Self::Voyage => voyage::decode(body),
+            Self::Cohere => cohere::decode(body),
+        }?;
+        let used = said.tokens.map(|tokens| Usage::new(tokens, 0));
+        Ok((ordered(said.vectors, texts, dimensions)?, used))
     }
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    input: &'a [String],
-    encoding_format: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dimensions: Option<usize>,
-}
-
-/// The body of a request.
-pub(super) fn encode(
-    model: &str,
-    input: &[String],
-    dimensions: Option<usize>,
-) -> Result<Vec<u8>, ModelError> {
-    let body = Body { model, input, encoding_format: "float", dimensions };
-    serde_json::to_vec(&body).map_err(|cause| {
-        let problem = "the texts cannot be written as JSON";
-        ModelError::new(ModelErrorClass::InvalidRequest, problem).caused_by(cause)
-    })
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    data: Vec<Item>,
-    usage: Option<Used>,
-}
-
-#[derive(Deserialize)]
-struct Item {
-    index: Option<usize>,
-    embedding: Vec<f32>,
-}
-
-#[derive(Deserialize)]
-struct Used {
-    #[serde(default)]
-    prompt_tokens: Option<u64>,
-    #[serde(default)]
-    total_tokens: Option<u64>,
-}
-
-/// The vectors in the order of the texts, and the tokens if they were told.
-pub(super) fn decode(
-    body: &[u8],
+fn ordered(
+    said: Vec<(Option<usize>, Vec<f32>)>,
     texts: usize,
     dimensions: usize,
-) -> Result<(Vec<Vec<f32>>, Option<u64>), ModelError> {
-    let answer: Answer =
-        serde_json::from_slice(body).map_err(|cause| malformed("embeddings", &cause))?;
-    let used = answer.usage.and_then(|used| used.prompt_tokens.or(used.total_tokens));
-    let wrong = |problem: String| ModelError::new(ModelErrorClass::Malformed, problem);
-    if answer.data.len() != texts {
-        let found = answer.data.len();
-        return Err(wrong(format!("the provider sent {found} vectors for {texts} texts")));
+) -> Result<Vec<Vec<f32>>, ModelError> {
+    if said.len() != texts {
+        return Err(wrong(format!("the provider sent {} vectors for {texts} texts", said.len())));
     }
     let mut vectors = vec![Vec::new(); texts];
-    for (place, item) in answer.data.into_iter().enumerate() {
-        let found = item.embedding.len();
+    for (place, (index, vector)) in said.into_iter().enumerate() {
+        let found = vector.len();
         if found != dimensions {
             return Err(wrong(format!(
                 "the model gives vectors of {found} numbers, not {dimensions}: build the embedder with the model's own size"
             )));
         }
-        if item.embedding.iter().any(|x| !x.is_finite()) {
-            return Err(wrong("the provider sent a vector that is not of finite numbers".into()));
+        if vector.iter().any(|x| !x.is_finite()) {
+            return Err(wrong("the provider sent a vector that is not of finite numbers"));
         }
-        match vectors.get_mut(item.index.unwrap_or(place)) {
-            Some(slot) if slot.is_empty() => *slot = item.embedding,
-            _ => return Err(wrong("the provider numbered its vectors wrongly".into())),
+        match vectors.get_mut(index.unwrap_or(place)) {
+            Some(slot) if slot.is_empty() => *slot = vector,
+            _ => return Err(wrong("the provider numbered its vectors wrongly")),
         }
     }
-    Ok((vectors, used))
+    Ok(vectors)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn order_is_restored_by_index() {
-        let body = br#"{"data":[{"index":1,"embedding":[2.0]},{"index":0,"embedding":[1.0]}],"usage":{"prompt_tokens":3}}"#;
-        let (vectors, used) = decode(body, 2, 1).unwrap();
-        assert_eq!(vectors, [vec![1.0], vec![2.0]]);
-        assert_eq!(used, Some(3));
-    }
-
-    #[test]
-    fn wrong_answers_are_refused() {
-        for (body, texts, dimensions) in [
-            (r#"{"data":[]}"#, 1, 1),
-            (r#"{"data":[{"embedding":[1.0,2.0]}]}"#, 1, 1),
-            (r#"{"data":[{"index":0,"embedding":[1.0]},{"index":0,"embedding":[1.0]}]}"#, 2, 1),
-            (r#"{"data":[{"index":9,"embedding":[1.0]}]}"#, 1, 1),
-            (r#"{"data":[{"embedding":[1e99]}]}"#, 1, 1),
-            ("[]", 1, 1),
-        ] {
-            let error = decode(body.as_bytes(), texts, dimensions).unwrap_err();
-            assert_eq!(error.class, ModelErrorClass::Malformed, "{body}");
-        }
-    }
-}
+mod tests;

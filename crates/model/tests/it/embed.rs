@@ -14,7 +14,7 @@ use provost_model::{
 use serde_json::{Value, json};
 
 /// What the server does with a request.
-enum Reply {
+pub(crate) enum Reply {
     Json(u16, String),
     /// The connection is closed without an answer.
     Reset,
@@ -24,20 +24,21 @@ enum Reply {
 
 /// A request as it came in: its head in lower case, and its body.
 #[derive(Clone)]
-struct Recorded {
-    head: String,
+pub(crate) struct Recorded {
+    pub(crate) head: String,
+    pub(crate) text: String,
     body: Value,
 }
 
 /// A server for one request per connection.
-struct Server {
-    address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     replies: Arc<Mutex<VecDeque<Reply>>>,
     requests: Arc<Mutex<Vec<Recorded>>>,
 }
 
 impl Server {
-    fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(crate) fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Self {
             address: listener.local_addr().unwrap(),
@@ -67,7 +68,7 @@ impl Server {
         server
     }
 
-    fn requests(&self) -> Vec<Recorded> {
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.requests.lock().unwrap().clone()
     }
 }
@@ -77,10 +78,12 @@ fn read(stream: &TcpStream) -> Recorded {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {}
     let head = head.to_ascii_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-    let mut body = vec![0; length.parse().unwrap()];
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     reader.read_exact(&mut body).unwrap();
-    Recorded { head, body: serde_json::from_slice(&body).unwrap() }
+    let (text, body) =
+        (String::from_utf8(body.clone()).unwrap(), serde_json::from_slice(&body).ok());
+    Recorded { head, text, body: body.unwrap_or_default() }
 }
 
 fn builder(provider: &Server) -> HttpEmbedderBuilder {
@@ -104,7 +107,7 @@ fn vectors(vectors: &[[f32; 2]], tokens: u64) -> Reply {
     json_reply(200, &json!({ "data": data, "usage": { "prompt_tokens": tokens } }))
 }
 
-fn json_reply(status: u16, body: &Value) -> Reply {
+pub(crate) fn json_reply(status: u16, body: &Value) -> Reply {
     Reply::Json(status, body.to_string())
 }
 

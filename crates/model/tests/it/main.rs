@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod aimock;
+#[cfg(test)]
+mod batch;
 mod choice;
 mod content;
 #[cfg(test)]
@@ -23,3 +25,5 @@ mod reasoning;
 mod transport;
 #[cfg(test)]
 mod variations;
+#[cfg(test)]
+mod vendors;

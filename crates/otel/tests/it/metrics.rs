@@ -1,7 +1,11 @@
 //! What is measured.
 
-use provost_core::Usage;
-use provost_model::{ModelErrorClass, call, fail, text};
+use std::time::Duration;
+
+use provost_core::{Currency, Pricing, Usage};
+use provost_model::{
+    HashEmbedder, ModelErrorClass, Purpose, call, embed_traced as traced, fail, text,
+};
 use serde_json::json;
 
 use crate::receiver::Series;
@@ -43,6 +47,52 @@ async fn s224_tokens_and_durations_are_measured() {
     assert_eq!((runs.count, &runs.attributes["gen_ai.agent.name"]), (1, &json!("tester")));
     let [tools] = &got.series("gen_ai.execute_tool.duration")[..] else { panic!("one tool") };
     assert_eq!((tools.count, &tools.attributes["gen_ai.tool.name"]), (1, &json!("echo")));
+}
+
+#[tokio::test]
+async fn the_first_piece_and_the_cost_of_a_call_are_measured() {
+    let watch = Watch::start(|builder| builder).await;
+    let slow = text("done").usage(Usage::new(1_000, 100)).delay(Duration::from_millis(20));
+    let model = script([slow]).with_info(|info| {
+        info.pricing = Some(Pricing {
+            input: 2.into(),
+            output: 10.into(),
+            cache_read: None,
+            cache_write: None,
+            reasoning: None,
+            currency: Currency::USD,
+        });
+    });
+    agent("tester", &model).build().unwrap().run("go").await.unwrap();
+    let got = watch.end().await;
+    let [first] = &got.series("gen_ai.client.operation.time_to_first_chunk")[..] else {
+        panic!("one call")
+    };
+    assert_eq!((first.count, first.unit.as_str()), (1, "s"));
+    assert!(first.sum >= 0.02, "{}", first.sum);
+    assert_eq!(first.attributes["gen_ai.request.model"], "scripted-1");
+    let [cost] = &got.series("gen_ai.client.operation.cost")[..] else { panic!("one call") };
+    assert_eq!(cost.count, 1);
+    assert!((cost.sum - 0.003).abs() < 1e-9, "{}", cost.sum);
+    assert_eq!(cost.attributes["gen_ai.usage.cost.currency"], "USD");
+    let chat = got.spans().into_iter().find(|span| span.name == "chat scripted-1").unwrap();
+    assert_eq!(chat.attributes["gen_ai.usage.cost"], json!(0.003));
+    assert!(chat.attributes["gen_ai.response.time_to_first_chunk"].as_f64().unwrap() >= 0.02);
+}
+
+#[tokio::test]
+async fn vectors_are_a_call_like_any_other() {
+    let watch = Watch::start(|builder| builder).await;
+    let texts = ["green tea".to_owned(), "black tea".to_owned()];
+    traced(&HashEmbedder::new(8), &texts, Purpose::Document).await.unwrap();
+    let got = watch.end().await;
+    let [calls] = &got.series(DURATION)[..] else { panic!("one call") };
+    assert_eq!(calls.attributes["gen_ai.operation.name"], "embeddings");
+    let [tokens] = &got.series(TOKENS)[..] else { panic!("input only") };
+    assert_eq!((tokens.sum, &tokens.attributes["gen_ai.token.type"]), (4.0, &json!("input")));
+    let spans = got.spans();
+    assert_eq!(spans[0].name, "embeddings words");
+    assert_eq!(spans[0].attributes["gen_ai.embeddings.dimension.count"], json!(8));
 }
 
 #[tokio::test]

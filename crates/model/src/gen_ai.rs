@@ -1,6 +1,8 @@
 //! The names of attributes and metrics: the GenAI semantic conventions as they are developed, in one table.
 //!
-//! What the conventions call opt-in is content; it is recorded through [`trace`](provost_tool::trace) and never as a field.
+//! What the conventions call opt-in is content; it is never recorded as a field.
+
+use provost_core::Money;
 
 /// What is being done: `chat`, `invoke_agent`, `execute_tool`.
 pub const OPERATION_NAME: &str = "gen_ai.operation.name";
@@ -55,6 +57,17 @@ pub const USAGE_CACHE_WRITE: &str = "gen_ai.usage.cache_creation.input_tokens";
 /// Output tokens that were reasoning.
 pub const USAGE_REASONING: &str = "gen_ai.usage.reasoning.output_tokens";
 
+/// What the call cost, in its currency; not in the conventions.
+pub const USAGE_COST: &str = "gen_ai.usage.cost";
+/// The currency of a cost; not in the conventions.
+pub const USAGE_COST_CURRENCY: &str = "gen_ai.usage.cost.currency";
+/// Seconds until the first piece of the answer.
+pub const RESPONSE_FIRST_CHUNK: &str = "gen_ai.response.time_to_first_chunk";
+/// How many numbers a vector has.
+pub const EMBEDDINGS_DIMENSIONS: &str = "gen_ai.embeddings.dimension.count";
+/// How many texts a request holds; not in the conventions.
+pub const REQUEST_INPUT_COUNT: &str = "gen_ai.request.input_count";
+
 /// The tool.
 pub const TOOL_NAME: &str = "gen_ai.tool.name";
 /// The id of the call.
@@ -88,6 +101,10 @@ pub const TOKEN_TYPE: &str = "gen_ai.token.type";
 pub const METRIC_TOKENS: &str = "gen_ai.client.token.usage";
 /// The metric of how long a call of a provider takes.
 pub const METRIC_DURATION: &str = "gen_ai.client.operation.duration";
+/// The metric of how long the first piece of an answer takes.
+pub const METRIC_FIRST_CHUNK: &str = "gen_ai.client.operation.time_to_first_chunk";
+/// The metric of what calls cost; not in the conventions.
+pub const METRIC_COST: &str = "gen_ai.client.operation.cost";
 /// The metric of how long a run takes.
 pub const METRIC_AGENT_DURATION: &str = "gen_ai.invoke_agent.duration";
 /// The metric of how long a tool takes.
@@ -95,6 +112,10 @@ pub const METRIC_TOOL_DURATION: &str = "gen_ai.execute_tool.duration";
 
 /// A model call.
 pub const CHAT: &str = "chat";
+/// Vectors of texts.
+pub const EMBEDDINGS: &str = "embeddings";
+/// Documents in the order of a query; not in the conventions.
+pub const RERANK: &str = "rerank";
 /// A run of an agent.
 pub const INVOKE_AGENT: &str = "invoke_agent";
 /// A tool call.
@@ -117,4 +138,9 @@ pub fn provider(name: &str) -> &str {
         "xai" => "x_ai",
         other => other,
     }
+}
+
+/// An amount as exporters know numbers. It is for charts; what is billed is counted in decimals.
+pub fn amount(cost: Money) -> f64 {
+    cost.amount.to_string().parse().unwrap_or_default()
 }

@@ -1,0 +1,117 @@
+//! Taking secrets out of what is kept.
+
+use std::fmt;
+use std::sync::Arc;
+
+use provost_core::Secret;
+use serde_json::Value;
+
+use super::RecordedCall;
+
+/// What stands in the place of a secret.
+const MASK: &str = "[redacted]";
+/// How keys of well-known services begin.
+const KEY_PREFIXES: [&str; 11] = [
+    "sk-",
+    "sk_",
+    "pk_",
+    "ghp_",
+    "gho_",
+    "github_pat_",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "glpat-",
+];
+/// Characters of what follows such a beginning, at least.
+const KEY_CHARS_MIN: usize = 12;
+
+type Rule = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// What is taken out before anything is kept: keys that can be told by their form, secrets that are known, and whatever further
+/// rules find.
+#[derive(Clone, Default)]
+pub struct Redaction {
+    secrets: Vec<Secret<String>>,
+    rules: Vec<Rule>,
+}
+
+impl Redaction {
+    /// Takes this secret out wherever it occurs.
+    #[must_use]
+    pub fn secret(mut self, secret: impl Into<Secret<String>>) -> Self {
+        self.secrets.push(secret.into());
+        self
+    }
+
+    /// Puts every text through a rule of one's own, too.
+    #[must_use]
+    pub fn rule(mut self, rule: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.rules.push(Arc::new(rule));
+        self
+    }
+
+    /// A text without secrets.
+    pub fn text(&self, text: &str) -> String {
+        let mut text = masked(text);
+        for secret in &self.secrets {
+            let secret = secret.expose().as_str();
+            if !secret.is_empty() && text.contains(secret) {
+                text = text.replace(secret, MASK);
+            }
+        }
+        self.rules.iter().fold(text, |text, rule| rule(&text))
+    }
+
+    /// Data without secrets, whatever its shape.
+    pub(super) fn value(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.text(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.value(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    pub(super) fn call(&self, call: RecordedCall) -> RecordedCall {
+        let RecordedCall { mut request, answer } = call;
+        self.value(&mut request);
+        let redacted = serde_json::to_value(&answer).and_then(|mut data| {
+            self.value(&mut data);
+            serde_json::from_value(data)
+        });
+        // What can be written can be read; if not, nothing is kept rather than a secret.
+        let answer = redacted.unwrap_or_else(|error| super::RecordedAnswer::Error {
+            class: "malformed".to_owned(),
+            message: format!("the answer could not be kept: {error}"),
+            status: None,
+        });
+        RecordedCall { request, answer }
+    }
+}
+
+impl fmt::Debug for Redaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redaction({} secrets, {} rules)", self.secrets.len(), self.rules.len())
+    }
+}
+
+/// A text without what looks like a key.
+fn masked(text: &str) -> String {
+    let is_key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(is_key_char) {
+        let (before, from) = rest.split_at(start);
+        let end = from.find(|c| !is_key_char(c)).unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
+        out.push_str(before);
+        let prefix = KEY_PREFIXES.iter().find(|prefix| word.starts_with(**prefix));
+        let is_key = prefix.is_some_and(|prefix| word.len() >= prefix.len() + KEY_CHARS_MIN);
+        out.push_str(if is_key { MASK } else { word });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
