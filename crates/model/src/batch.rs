@@ -10,6 +10,8 @@ mod native;
 mod openai;
 mod whole;
 
+use std::collections::BTreeMap;
+
 use provost_core::Usage;
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +76,9 @@ pub struct BatchJob {
     pub id: String,
     /// The ids of the requests, in their order.
     pub requests: Vec<String>,
+    /// What tools were called on the wire and what they are, by request, where that is not the same.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_names: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// How a native batch stands.

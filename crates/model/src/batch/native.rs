@@ -1,12 +1,12 @@
 //! Batches of the vendors that have them: submit, look, cancel, collect.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use provost_core::Secret;
+use provost_core::{Part, Secret};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -17,8 +17,9 @@ use super::{
 };
 use crate::exchange::{Ask, Auth, Exchange, ExchangeConfig, json as bytes_of, wrong};
 use crate::wire::anthropic::AnthropicMessages;
+use crate::wire::gemini::GeminiContent;
 use crate::wire::openai_chat::OpenAiChat;
-use crate::wire::{Wire, malformed};
+use crate::wire::{Wire, malformed, transcript};
 use crate::{
     BuildError, Catalog, ModelError, ModelErrorClass, ModelInfo, ModelResponse, RetryPolicy,
     Timeouts,
@@ -73,12 +74,13 @@ impl NativeBatch {
         NativeBatchBuilder::new(Vendor::Anthropic, at, model, wire).require_key("ANTHROPIC_API_KEY")
     }
 
-    /// Gemini's, over a wire that writes and reads its requests. The key is usually in `GEMINI_API_KEY`.
-    pub fn gemini(model: impl Into<String>, wire: impl Wire) -> NativeBatchBuilder {
+    /// Gemini's. The key is usually in `GEMINI_API_KEY`.
+    pub fn gemini(model: impl Into<String>) -> NativeBatchBuilder {
         let url = "https://generativelanguage.googleapis.com/v1beta";
         let at = ("gemini", url, Auth::Header("x-goog-api-key"));
-        NativeBatchBuilder::new(Vendor::Gemini, at, model.into(), wire)
-            .require_key("GEMINI_API_KEY")
+        let model = model.into();
+        let wire = GeminiContent::for_model(&model);
+        NativeBatchBuilder::new(Vendor::Gemini, at, model, wire).require_key("GEMINI_API_KEY")
     }
 
     /// Hands the requests in. What comes back is all that is needed to go on, in any process.
@@ -89,8 +91,18 @@ impl NativeBatch {
             return Err(ModelError::new(ModelErrorClass::InvalidRequest, problem));
         }
         let mut bodies = Vec::with_capacity(requests.len());
+        let mut tool_names = BTreeMap::new();
         for BatchRequest { id, request } in requests {
-            let body = self.wire.encode(request, &self.info)?;
+            let (fitted, aliases) = transcript::fit(request.clone(), &self.wire.rules());
+            let names: BTreeMap<String, String> = request
+                .tools
+                .iter()
+                .filter_map(|tool| Some((aliases.of(&tool.name)?.to_owned(), tool.name.clone())))
+                .collect();
+            if !names.is_empty() {
+                tool_names.insert(id.clone(), names);
+            }
+            let body = self.wire.encode(&fitted, &self.info)?;
             let body: Value =
                 serde_json::from_slice(&body).map_err(|cause| malformed("a request", &cause))?;
             bodies.push((id.as_str(), body));
@@ -113,7 +125,8 @@ impl NativeBatch {
         };
         let ids = requests.iter().map(|request| request.id.clone()).collect();
         let ModelInfo { provider, model, .. } = &self.info;
-        Ok(BatchJob { provider: provider.clone(), model: model.clone(), id, requests: ids })
+        let (provider, model) = (provider.clone(), model.clone());
+        Ok(BatchJob { provider, model, id, requests: ids, tool_names })
     }
 
     async fn submit_openai(&self, bodies: Vec<(&str, Value)>) -> Result<String, ModelError> {
@@ -206,7 +219,10 @@ impl NativeBatch {
         let mut found: HashMap<String, Answer> = lines.iter().filter_map(answer).collect();
         let items = job.requests.iter().map(|id| BatchItem {
             id: id.clone(),
-            outcome: found.remove(id).map_or_else(|| Err(unanswered()), |found| self.read(found)),
+            outcome: found.remove(id).map_or_else(
+                || Err(unanswered()),
+                |found| Ok(renamed(self.read(found)?, job.tool_names.get(id))),
+            ),
         });
         Ok(BatchOutcome { items: items.collect() })
     }
@@ -236,6 +252,18 @@ impl NativeBatch {
 
 fn read_value(body: &[u8]) -> Result<Value, ModelError> {
     serde_json::from_slice(body).map_err(|cause| malformed("a batch", &cause))
+}
+
+/// The answer with the real names of its tools.
+fn renamed(mut response: ModelResponse, names: Option<&BTreeMap<String, String>>) -> ModelResponse {
+    for part in &mut response.message.parts {
+        if let Part::ToolCall(call) = part
+            && let Some(real) = names.and_then(|names| names.get(&call.name))
+        {
+            call.name.clone_from(real);
+        }
+    }
+    response
 }
 
 fn id_of(value: &Value, name: &str) -> Result<String, ModelError> {

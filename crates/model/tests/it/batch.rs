@@ -1,11 +1,11 @@
 //! The batch APIs of vendors over a real socket: handed in by one, collected by another.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use provost_core::{Message, Usage};
-use provost_model::wire::openai_chat::OpenAiChat;
+use provost_core::{Message, ToolDef, Usage};
 use provost_model::{
     BatchJob, BatchPhase, BatchRequest, ChatRequest, ModelErrorClass, NativeBatch,
     NativeBatchBuilder, RetryPolicy, ScriptedModel, fail, run_batch, text,
@@ -150,10 +150,9 @@ async fn a_batch_of_anthropic_is_one_request_and_its_answers_are_lines() {
 
 #[tokio::test]
 async fn a_batch_of_gemini_is_an_operation_with_its_answers_inside() {
-    // The envelope is Gemini's; what is inside is the wire's business.
     let chunk = json!({
-        "id": "x", "model": "m",
-        "choices": [{ "index": 0, "delta": { "content": "answer a" }, "finish_reason": "stop" }],
+        "candidates": [{ "content": { "role": "model", "parts": [{ "text": "answer a" }] }, "finishReason": "STOP" }],
+        "usageMetadata": { "promptTokenCount": 2, "candidatesTokenCount": 3, "totalTokenCount": 5 },
     });
     let ended = json!({
         "name": "batches/1", "done": true,
@@ -175,8 +174,7 @@ async fn a_batch_of_gemini_is_an_operation_with_its_answers_inside() {
         json_reply(200, &ended),
         json_reply(200, &json!({})),
     ]);
-    let batch =
-        built(NativeBatch::gemini("gemini-2.5-flash", OpenAiChat::default()), &server, "/v1beta");
+    let batch = built(NativeBatch::gemini("gemini-2.5-flash"), &server, "/v1beta");
     let job = batch.submit(&requests(&["a", "b"])).await.unwrap();
     let mut told = Vec::new();
     let outcome =
@@ -194,6 +192,32 @@ async fn a_batch_of_gemini_is_an_operation_with_its_answers_inside() {
 }
 
 #[tokio::test]
+async fn tools_have_their_own_names_again_when_another_process_collects() {
+    let mut answer = completion("x");
+    answer["choices"][0]["message"]["tool_calls"] = json!([{ "id": "c1", "type": "function", "function": { "name": "memory_read", "arguments": "{}" } }]);
+    answer["choices"][0]["finish_reason"] = "tool_calls".into();
+    let server = Server::start([
+        json_reply(200, &json!({ "id": "file-1" })),
+        json_reply(200, &json!({ "id": "batch_1", "status": "validating" })),
+        json_reply(
+            200,
+            &json!({ "id": "batch_1", "status": "completed", "output_file_id": "file-2" }),
+        ),
+        lines(&[json!({ "custom_id": "a", "response": { "status_code": 200, "body": answer } })]),
+    ]);
+    let batch = built(NativeBatch::openai("gpt-5-mini"), &server, "/v1");
+    let mut asked = requests(&["a"]);
+    let (name, description) = ("memory.read".to_owned(), "Reads".to_owned());
+    let input_schema = json!({ "type": "object" });
+    asked[0].request.tools.push(Arc::new(ToolDef { name, description, input_schema }));
+    let job = batch.submit(&asked).await.unwrap();
+    assert!(server.requests()[0].text.contains("memory_read"), "the vendor refuses dots");
+    let outcome = batch.finish(&carried(&job), |_| {}).await.unwrap();
+    let response = outcome.items[0].outcome.as_ref().unwrap();
+    assert_eq!(response.message.tool_calls().next().unwrap().name, "memory.read");
+}
+
+#[tokio::test]
 async fn a_batch_is_begun_only_once_and_looked_at_as_often_as_it_takes() {
     let server = Server::start([
         json_reply(503, &json!({})),
@@ -204,8 +228,9 @@ async fn a_batch_is_begun_only_once_and_looked_at_as_often_as_it_takes() {
     let error = batch.submit(&requests(&["a"])).await.unwrap_err();
     assert_eq!((error.class, server.requests().len()), (ModelErrorClass::Overloaded, 1));
     let (provider, model) = ("anthropic".to_owned(), "claude-haiku-4-5".to_owned());
-    let job =
-        BatchJob { provider, model, id: "msgbatch_1".to_owned(), requests: vec!["a".to_owned()] };
+    let (id, requests_of) = ("msgbatch_1".to_owned(), vec!["a".to_owned()]);
+    let tool_names = BTreeMap::new();
+    let job = BatchJob { provider, model, id, requests: requests_of, tool_names };
     assert_eq!(batch.state(&job).await.unwrap().phase, BatchPhase::Working);
     for bad in [requests(&["a", "a"]), requests(&[""]), Vec::new()] {
         let error = batch.submit(&bad).await.unwrap_err();
