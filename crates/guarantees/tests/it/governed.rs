@@ -9,11 +9,15 @@ use crate::stage::Stage;
 const GOVERNED: [&str; 1] = ["--governed"];
 
 /// Where a worker dies, in the order of a call.
-const STAGES: [Dies; 5] = [
+const STAGES: [Dies; 7] = [
     Dies::At("tool.before_begin"),
     Dies::At("tool.begun"),
     Dies::InTheCall,
     Dies::At("tool.finished"),
+    // The fifth write of this run is the one that records the result. Both places are within its transaction, so a worker that
+    // dies there has recorded nothing: the call is one that nobody knows the outcome of.
+    Dies::With("step.before=kill@5"),
+    Dies::With("step.after=kill@5"),
     Dies::With(RECORDED),
 ];
 
@@ -55,6 +59,15 @@ fn allowed(class: &str, stage: Dies) -> (&'static [usize], u64) {
     }
 }
 
+/// How far the journal has come with the call when the worker is dead: nothing, begun, or done with its result.
+fn recorded(stage: Dies) -> Option<&'static str> {
+    match stage {
+        Dies::At("tool.before_begin") => None,
+        Dies::With(RECORDED) => Some("committed"),
+        _ => Some("started"),
+    }
+}
+
 #[tokio::test]
 async fn g15_declared_tools_killed_at_every_stage_have_one_effect() {
     let mut table = String::from("class       stage                calls effects\n");
@@ -75,6 +88,10 @@ async fn g15_declared_tools_killed_at_every_stage_have_one_effect() {
                     stage.ledger.release();
                 }
             }
+            let steps = stage.steps(run).await;
+            let step = steps.iter().find(|step| step.kind == "tool_call");
+            let state = step.map(|step| step.state.as_str());
+            assert_eq!(state, recorded(dies), "{class} {}", dies.name());
             let _worker = stage.worker_with(&GOVERNED, "").await;
             assert_eq!(stage.answer(run).await, "done", "{class} {}", dies.name());
             let seen = (stage.ledger.calls("a"), stage.ledger.effects("a"));
