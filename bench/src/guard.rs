@@ -14,11 +14,11 @@ use provost_core::resource::{
     AgentRole, OperationClass, OperationRule, OperationVerdict, ToolPermission,
 };
 use provost_core::work::EffectKey;
-use provost_core::{ApprovalDecision, Env, Secret, ToolCall};
+use provost_core::{Env, Secret, ToolCall};
 use provost_redact::Redactor;
 use provost_tool::{
-    Confirm, Deps, EffectClass, FnTool, Guard, Oversight, Sink, SinkError, State, Tool, ToolCx,
-    ToolCxParts, ToolError, ToolOutput, ToolSpec, Verdict,
+    Deps, EffectClass, FnTool, Guard, Nobody, Oversight, Sink, SinkError, State, Tool, ToolCx,
+    ToolCxParts, ToolOutput, ToolSpec, Verdict,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -117,7 +117,16 @@ fn echo() -> Result<Arc<dyn Tool>> {
 /// A call as a run makes it: looked at, permitted, run.
 async fn call(guard: &Guard, tool: &Arc<dyn Tool>) -> Result<()> {
     let arguments = json!({ "words": "so it goes, as it always did", "times": 3 });
-    let asked = ToolCall::new("call_1", tool.spec().name(), &arguments);
+    call_with(guard, tool, &arguments).await
+}
+
+/// The same with arguments of one's own.
+pub(crate) async fn call_with(
+    guard: &Guard,
+    tool: &Arc<dyn Tool>,
+    arguments: &Value,
+) -> Result<()> {
+    let asked = ToolCall::new("call_1", tool.spec().name(), arguments);
     let Verdict::Allow(permit) = guard.admit(tool, &asked, false).await else {
         return Err("the guard does not let it through".into());
     };
@@ -126,7 +135,8 @@ async fn call(guard: &Guard, tool: &Arc<dyn Tool>) -> Result<()> {
     Ok(())
 }
 
-fn context(call: &ToolCall) -> ToolCx {
+/// What a call knows where nobody watches.
+pub(crate) fn context(call: &ToolCall) -> ToolCx {
     let run_id = Env::system().id();
     ToolCx::new(ToolCxParts {
         run_id,
@@ -152,20 +162,4 @@ impl<E: Send + 'static> Sink<E> for Nowhere {
         black_box(event);
         std::future::ready(Ok(())).boxed()
     }
-}
-
-/// Nobody watches.
-struct Nobody;
-
-impl Confirm for Nobody {
-    fn confirm<'a>(
-        &'a self,
-        _cx: &'a ToolCx,
-        _hint: String,
-        _payload: Option<Value>,
-    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
-        std::future::ready(Ok(ApprovalDecision::Approve)).boxed()
-    }
-
-    fn progress(&self, _cx: &ToolCx, _message: String) {}
 }

@@ -2,21 +2,16 @@
 
 use std::io::{BufRead, Write};
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::BoxFuture;
-use provost_core::work::EffectKey;
-use provost_core::{ApprovalDecision, Env, ToolCall};
+use provost_core::Env;
 use provost_mcp::{McpPool, McpServer};
-use provost_tool::{
-    Confirm, Deps, Guard, State, Tool, ToolCx, ToolCxParts, ToolError, Toolset, ToolsetCx, Verdict,
-};
+use provost_tool::{Deps, Guard, State, Toolset, ToolsetCx};
 use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
+use crate::guard::call_with;
 use crate::measure::Pairs;
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
@@ -93,7 +88,7 @@ async fn both(calls: usize) -> Result<Pairs> {
     let tool = tools.tools(&cx).await.map_err(|error| error.to_string())?.remove(0);
 
     let arguments = json!({ "words": "so it goes" });
-    let mut pairs = Pairs::default();
+    let (guard, mut pairs) = (Guard::default(), Pairs::default());
     // One after the other, so that both meet the same machine.
     for at in 0..calls + WARM_UP {
         let start = Instant::now();
@@ -102,7 +97,7 @@ async fn both(calls: usize) -> Result<Pairs> {
         raw.call_tool(params).await?;
         let raw_took = start.elapsed();
         let start = Instant::now();
-        call(&tool, &arguments).await.map_err(|error| error.to_string())?;
+        call_with(&guard, &tool, &arguments).await?;
         let pooled_took = start.elapsed();
         if at >= WARM_UP {
             pairs.push(pooled_took.as_secs_f64(), raw_took.as_secs_f64());
@@ -111,45 +106,4 @@ async fn both(calls: usize) -> Result<Pairs> {
     pool.close().await;
     raw.cancel().await?;
     Ok(pairs)
-}
-
-/// A call as a run makes it: through the guard.
-async fn call(tool: &Arc<dyn Tool>, arguments: &Value) -> Result<(), ToolError> {
-    let guard = Guard::default();
-    let call = ToolCall::new("call_1", tool.spec().name(), arguments);
-    let Verdict::Allow(permit) = guard.check(tool, &call, false) else {
-        return Err(ToolError::failed("the guard does not let it through"));
-    };
-    let run_id = Env::system().id();
-    let cx = ToolCx::new(ToolCxParts {
-        run_id,
-        agent: "bench".into(),
-        depth: 0,
-        depth_max: None,
-        call_id: call.id.clone(),
-        tool: call.name.clone(),
-        effect_key: EffectKey::new(run_id, 1, 0),
-        retries_left: 0,
-        cancel: CancellationToken::new(),
-        deps: Deps::default(),
-        state: State::default(),
-        outside: Arc::new(Nobody),
-    });
-    guard.run(permit, cx).await.map(|_| ())
-}
-
-/// Nobody watches.
-struct Nobody;
-
-impl Confirm for Nobody {
-    fn confirm<'a>(
-        &'a self,
-        _cx: &'a ToolCx,
-        _hint: String,
-        _payload: Option<Value>,
-    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
-        Box::pin(async { Ok(ApprovalDecision::Approve) })
-    }
-
-    fn progress(&self, _cx: &ToolCx, _message: String) {}
 }

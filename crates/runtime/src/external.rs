@@ -27,6 +27,10 @@ impl ToolRuntime for ExternalRuntime {
         ToolType::External
     }
 
+    fn yields(&self) -> bool {
+        true
+    }
+
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.outbound.admit(tool)?;
         outbound::endpoint(tool).map(|_url| ())

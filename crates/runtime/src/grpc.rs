@@ -73,6 +73,10 @@ impl ToolRuntime for GrpcRuntime {
         ToolType::Grpc
     }
 
+    fn yields(&self) -> bool {
+        true
+    }
+
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.place(tool).map(drop)
     }
@@ -105,7 +109,7 @@ impl GrpcRuntime {
         let (place, path) = self.place(&call.tool)?;
         let dialer = self.outbound.dialer(&call.tool)?;
         let channel = self.channels.get(&place, &dialer, self.tls.as_ref())?;
-        let mut envelope = call.request.clone();
+        let mut envelope = ToolRequest::clone(&call.request);
         ToolType::Grpc.as_str().clone_into(&mut envelope.runtime.mode);
         let response = match spec(&call.tool).encoding {
             GrpcEncoding::Protobuf => {

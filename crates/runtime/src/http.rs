@@ -46,6 +46,10 @@ impl ToolRuntime for HttpRuntime {
         ToolType::Http
     }
 
+    fn yields(&self) -> bool {
+        true
+    }
+
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.outbound.admit(tool)?;
         Origin::of(tool)?;
@@ -112,7 +116,6 @@ fn request(call: &Call, arguments: &Value, effect_key: &str) -> Result<NetReques
     if matches!(spec.method, HttpMethod::Get | HttpMethod::Head) {
         request.redirects_max = limits::REDIRECTS_MAX;
     }
-    let credentials = request.headers.clone();
     let headers = &mut request.headers;
     if has_body {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -135,13 +138,7 @@ fn request(call: &Call, arguments: &Value, effect_key: &str) -> Result<NetReques
         headers.insert(header_name(name)?, header_value("the effect key", effect_key)?);
     }
     // A template is no way around the declared credentials.
-    for (name, _) in &call.credentials.headers {
-        if let Ok(name) = HeaderName::try_from(name.as_str())
-            && let Some(value) = credentials.get(&name)
-        {
-            headers.insert(name, value.clone());
-        }
-    }
+    call.authenticate(headers)?;
     Ok(request)
 }
 
@@ -214,6 +211,7 @@ fn body(spec: &HttpSpec, arguments: &Value) -> Result<Bytes, ToolFault> {
 
 /// The part of an endpoint that no template may touch: scheme, host and port.
 struct Origin<'a> {
+    url: Url,
     text: &'a str,
     rest: &'a str,
 }
@@ -231,9 +229,8 @@ impl<'a> Origin<'a> {
             );
             return Err(fault::definition(message).detail("field", "endpoint"));
         }
-        let plain = ToolResource::new(tool.name.as_str(), tool.kind, origin);
-        outbound::endpoint(&plain)?;
-        Ok(Self { text: origin, rest })
+        let url = outbound::address(&tool.name, origin)?;
+        Ok(Self { url, text: origin, rest })
     }
 }
 
@@ -248,10 +245,10 @@ fn url(tool: &ToolResource, spec: &HttpSpec, arguments: &Value) -> Result<Url, T
         return Err(fault::input(message).detail("field", "endpoint"));
     }
     let text = format!("{}{}", origin.text, rest.trim_end_matches(['?', '&']));
-    let invalid = |error: url::ParseError| fault::input(format!("the endpoint is no URL: {error}"));
-    let mut url = Url::parse(&text).map_err(invalid)?;
-    let fixed = Url::parse(origin.text).map_err(invalid)?;
-    if url.origin() != fixed.origin() || !url.username().is_empty() || url.password().is_some() {
+    let mut url = Url::parse(&text)
+        .map_err(|error| fault::input(format!("the endpoint is no URL: {error}")))?;
+    if !is_same_origin(&url, &origin.url) || !url.username().is_empty() || url.password().is_some()
+    {
         return Err(fault::input("an argument changes the host of the endpoint"));
     }
     add_query(&mut url, &spec.query, arguments)?;
@@ -261,9 +258,15 @@ fn url(tool: &ToolResource, spec: &HttpSpec, arguments: &Value) -> Result<Url, T
     Ok(url)
 }
 
+fn is_same_origin(one: &Url, other: &Url) -> bool {
+    let is_same_place =
+        one.host() == other.host() && one.port_or_known_default() == other.port_or_known_default();
+    is_same_place && one.scheme() == other.scheme()
+}
+
 fn is_dots(segment: &str) -> bool {
-    let plain = segment.replace("%2e", ".").replace("%2E", ".");
-    matches!(plain.as_str(), "." | "..")
+    const SPELLINGS: [&str; 6] = [".", "..", "%2e", ".%2e", "%2e.", "%2e%2e"];
+    SPELLINGS.iter().any(|dots| segment.eq_ignore_ascii_case(dots))
 }
 
 fn add_query(

@@ -145,6 +145,10 @@ impl ToolRuntime for McpRuntime {
         ToolType::Mcp
     }
 
+    fn yields(&self) -> bool {
+        true
+    }
+
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         let named = Self::named(tool)?;
         // In which namespace it will be called is not known here; where no server of that name takes a header, none will.
@@ -163,7 +167,7 @@ impl ToolRuntime for McpRuntime {
             .and_then(|(known, named)| Ok((self.tools(known, &call)?, named)));
         async move {
             let (tools, named) = found?;
-            let Value::Object(arguments) = attempt.arguments.clone() else {
+            let Value::Object(arguments) = Value::clone(&attempt.arguments) else {
                 return Err(fault::input("the arguments of an MCP tool must be an object"));
             };
             let cx = context(&call, &attempt);

@@ -110,7 +110,7 @@ impl Outbound {
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) tool: Arc<ToolResource>,
-    pub(crate) request: ToolRequest,
+    pub(crate) request: Arc<ToolRequest>,
     pub(crate) credentials: Credentials,
     pub(crate) deadline: Instant,
     pub(crate) cancel: CancellationToken,
@@ -124,7 +124,7 @@ impl Call {
     pub(crate) fn of(attempt: &Attempt) -> Self {
         Self {
             tool: Arc::clone(&attempt.tool),
-            request: attempt.request.clone(),
+            request: Arc::clone(&attempt.request),
             credentials: attempt.credentials.clone(),
             deadline: attempt.deadline,
             cancel: attempt.cancel.clone(),
@@ -176,7 +176,7 @@ impl Call {
 
     /// A request with an envelope in it.
     pub(crate) fn envelope(&self, url: Url, mode: &str) -> Result<NetRequest, ToolFault> {
-        let mut envelope = self.request.clone();
+        let mut envelope = ToolRequest::clone(&self.request);
         mode.clone_into(&mut envelope.runtime.mode);
         let body = serde_json::to_vec(&envelope)
             .map_err(|error| fault::input(format!("the request has no JSON form: {error}")))?;
@@ -251,11 +251,16 @@ impl Call {
 
 /// The endpoint of a tool as a URL with a host.
 pub(crate) fn endpoint(tool: &ToolResource) -> Result<Url, ToolFault> {
+    address(&tool.name, &tool.endpoint)
+}
+
+/// An endpoint, or the beginning of one, of the tool with this name.
+pub(crate) fn address(tool: &str, text: &str) -> Result<Url, ToolFault> {
     let refused = |problem: &str| {
-        fault::definition(format!("the endpoint of tool `{}` {problem}", tool.name))
+        fault::definition(format!("the endpoint of tool `{tool}` {problem}"))
             .detail("field", "endpoint")
     };
-    let url = Url::parse(&tool.endpoint)
+    let url = Url::parse(text)
         .map_err(|error| refused(&format!("is no URL ({error}): write `https://host/path`")))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(refused("must begin with https:// or http:// and name a host"));

@@ -17,19 +17,27 @@ use crate::{Dep, Deps, Redact, State, ToolError};
 /// Bytes of one report of progress; each one is an event that watchers keep.
 const PROGRESS_BYTES_MAX: usize = 4 * 1024;
 
-/// Answers a question that a tool asks while it runs.
+/// Answers a question that a tool asks while it runs. What is not said here is how it is where nobody is there.
 pub trait Confirm: Send + Sync {
     /// Asks. `Err` ends the call: it was refused, or the run must be suspended for the answer.
     fn confirm<'a>(
         &'a self,
-        cx: &'a ToolCx,
+        _cx: &'a ToolCx,
         hint: String,
         payload: Option<Value>,
-    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>>;
+    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::NeedsApproval { hint, payload })))
+    }
 
     /// Passes on how far the tool is.
-    fn progress(&self, cx: &ToolCx, message: String);
+    fn progress(&self, _cx: &ToolCx, _message: String) {}
 }
+
+/// Nobody is there to be asked, and nobody watches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nobody;
+
+impl Confirm for Nobody {}
 
 /// Everything a tool knows about its call. Cheap to clone.
 #[derive(Clone)]

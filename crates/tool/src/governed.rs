@@ -88,6 +88,8 @@ pub struct GovernedTool {
     resource: Arc<ToolResource>,
     namespace: Arc<str>,
     host: ToolHost,
+    /// What every request to it says.
+    envelope: ToolRequest,
     /// Whether the runtime can run this definition; it is asked once.
     checked: OnceLock<Result<(), ToolFault>>,
 }
@@ -111,8 +113,10 @@ impl GovernedTool {
             .effect(resource.effect)
             .timeout(whole_time(&resource))
             .facts(facts);
-        let namespace = namespace.into();
-        Ok(Self { spec, resource: Arc::new(resource), namespace, host, checked: OnceLock::new() })
+        let namespace: Arc<str> = namespace.into();
+        let envelope = envelope(&resource, &namespace);
+        let (resource, checked) = (Arc::new(resource), OnceLock::new());
+        Ok(Self { spec, resource, namespace, host, envelope, checked })
     }
 
     /// The definition.
@@ -144,56 +148,23 @@ impl GovernedTool {
         let attempts = Arc::clone(permit.attempts());
         let arguments = permit.into_arguments();
         let request = ToolRequest {
-            tool_contract_version: CONTRACT_VERSION.to_owned(),
             request_id: cx.effect_key().to_string(),
             task_id: if origin.task.is_empty() { cx.run_id().to_string() } else { origin.task },
-            namespace: self.namespace.to_string(),
             agent: cx.agent().to_owned(),
             input_raw: arguments.to_string(),
             trace: trace_ids(),
-            attempt: 1,
-            ..self.envelope()
+            ..self.envelope.clone()
         };
         Ok(GovernedCall {
             resource: Arc::clone(&self.resource),
             namespace: Arc::clone(&self.namespace),
             host: self.host.clone(),
             runtime,
-            arguments,
-            request,
+            arguments: Arc::new(arguments),
+            request: Arc::new(request),
             cx,
             attempts,
         })
-    }
-
-    /// What every request to this tool says.
-    fn envelope(&self) -> ToolRequest {
-        let resource = &self.resource;
-        let retry = &resource.runtime.retry;
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let auth = resource.auth.as_ref().map(|auth| RequestAuth {
-            profile: auth.profile.to_string(),
-            secret_ref: auth.secret_ref.clone(),
-            scopes: auth.scopes.clone(),
-        });
-        ToolRequest {
-            tool: RequestTool {
-                name: resource.name.clone(),
-                operation: OPERATION_INVOKE.to_owned(),
-                capabilities: resource.capabilities.clone(),
-                risk_level: resource.risk_level.to_string(),
-            },
-            runtime: RequestRuntime {
-                mode: resource.kind.to_string(),
-                timeout_ms: millis(resource.runtime.timeout.0),
-                max_attempts: u64::from(retry.max_attempts),
-                backoff: retry.backoff.to_string(),
-                max_backoff_ms: millis(retry.max_backoff.0),
-                jitter: retry.jitter != Jitter::None,
-            },
-            auth: auth.unwrap_or_default(),
-            ..ToolRequest::default()
-        }
     }
 }
 
@@ -202,11 +173,48 @@ impl Tool for GovernedTool {
         &self.spec
     }
 
+    /// What may block is the runtime, and an attempt of one that does has a task of its own.
+    fn yields(&self) -> bool {
+        true
+    }
+
     fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
         match self.begin(permit, cx) {
             Ok(call) => async move { call.run().await.map_err(ToolError::Fault) }.boxed(),
             Err(fault) => std::future::ready(Err(ToolError::Fault(fault))).boxed(),
         }
+    }
+}
+
+/// What every request to a tool says.
+fn envelope(resource: &ToolResource, namespace: &str) -> ToolRequest {
+    let retry = &resource.runtime.retry;
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let auth = resource.auth.as_ref().map(|auth| RequestAuth {
+        profile: auth.profile.to_string(),
+        secret_ref: auth.secret_ref.clone(),
+        scopes: auth.scopes.clone(),
+    });
+    ToolRequest {
+        tool_contract_version: CONTRACT_VERSION.to_owned(),
+        namespace: namespace.to_owned(),
+        tool: RequestTool {
+            name: resource.name.clone(),
+            operation: OPERATION_INVOKE.to_owned(),
+            capabilities: resource.capabilities.clone(),
+            risk_level: resource.risk_level.to_string(),
+        },
+        runtime: RequestRuntime {
+            mode: resource.kind.to_string(),
+            timeout_ms: millis(resource.runtime.timeout.0),
+            max_attempts: u64::from(retry.max_attempts),
+            backoff: retry.backoff.to_string(),
+            max_backoff_ms: millis(retry.max_backoff.0),
+            jitter: retry.jitter != Jitter::None,
+        },
+        auth: auth.unwrap_or_default(),
+        attempt: 1,
+        ..ToolRequest::default()
     }
 }
 

@@ -6,13 +6,14 @@ mod bounds;
 mod oversight;
 mod record;
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use provost_core::ToolCall;
 use provost_core::contract::{OPERATION_INVOKE, ToolCode, ToolFault};
 use provost_core::limits::TOOL_ARGUMENTS_BYTES_MAX;
@@ -289,7 +290,7 @@ impl Guard {
         })
     }
 
-    /// Runs a permitted call: within its time, in a task of its own so that a panic stays inside, with a bounded result.
+    /// Runs a permitted call: within its time, so that a panic stays inside, with a bounded result.
     /// Time that people take to answer the tool's questions is not the tool's. Dropping the future stops the tool.
     ///
     /// Under oversight it is recorded before and after, secrets are taken out, and what is too long is kept whole elsewhere.
@@ -304,23 +305,32 @@ impl Guard {
     }
 
     async fn run_bare(&self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
-        let timeout = permit.tool.spec().timeout;
         let tool = Arc::clone(&permit.tool);
+        let timeout = tool.spec().timeout;
         let watched = cx.clone();
-        // The call itself may panic before it returns a future, so it too happens inside the task.
+        let yields = tool.yields();
+        // The call itself may panic before it returns a future, so it too happens inside.
         let body = async move { tool.call(permit, cx).await };
-        let mut task = Aborting(tokio::spawn(body.instrument(Span::current())));
-        let ended = tokio::select! {
-            biased;
-            ended = &mut task.0 => Some(ended),
-            () = late(&watched, timeout) => None,
+        let ended = if yields {
+            tokio::select! {
+                biased;
+                ended = AssertUnwindSafe(body).catch_unwind() => Some(ended.map_err(Some)),
+                () = watched.asking().worked_for(timeout) => None,
+            }
+        } else {
+            let mut task = Aborting(tokio::spawn(body.instrument(Span::current())));
+            tokio::select! {
+                biased;
+                ended = &mut task.0 => Some(ended.map_err(|failure| failure.try_into_panic().ok())),
+                () = late(&watched, timeout) => None,
+            }
         };
         match ended {
             Some(Ok(result)) => result,
-            Some(Err(failure)) if failure.is_panic() => {
-                Err(ToolError::Failed(format!("the tool panicked: {}", panic_text(failure))))
+            Some(Err(Some(panic))) => {
+                Err(ToolError::Failed(format!("the tool panicked: {}", panic_text(&*panic))))
             }
-            Some(Err(_)) => Err(ToolError::Failed("the tool was stopped".to_owned())),
+            Some(Err(None)) => Err(ToolError::Failed("the tool was stopped".to_owned())),
             None => Err(ToolError::Fault(ToolFault::new(
                 ToolCode::Timeout,
                 format!("the tool did not finish within {} s", timeout.as_secs_f64()),
@@ -354,8 +364,7 @@ impl<T> Drop for Aborting<T> {
     }
 }
 
-pub(crate) fn panic_text(failure: tokio::task::JoinError) -> String {
-    let payload = failure.into_panic();
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

@@ -49,7 +49,7 @@ pub mod trace;
 
 pub use audit::{AuditEvent, AuditOutcome, AuditSink};
 pub use capability::{Capability, CapabilityProvider, CapabilitySnapshot};
-pub use cx::{Confirm, ToolCx, ToolCxParts};
+pub use cx::{Confirm, Nobody, ToolCx, ToolCxParts};
 pub use deps::{Dep, DepType, Deps};
 pub use error::ToolError;
 pub use function::{FnTool, tool_fn};

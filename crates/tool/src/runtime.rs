@@ -24,6 +24,12 @@ pub trait ToolRuntime: Send + Sync + 'static {
         IsolationMode::None
     }
 
+    /// True if an attempt never holds the thread that it is polled on. It is then polled where the caller is. Any other runtime
+    /// gets a task for each attempt, so that one that blocks cannot hold the caller beyond the deadline.
+    fn yields(&self) -> bool {
+        false
+    }
+
     /// Refuses a definition that it could never run, before anybody calls it.
     fn check(&self, _tool: &ToolResource) -> Result<(), ToolFault> {
         Ok(())
@@ -38,9 +44,9 @@ pub struct Attempt {
     /// The tool as it was declared.
     pub tool: Arc<ToolResource>,
     /// The arguments; they fit the tool's schema.
-    pub arguments: Value,
+    pub arguments: Arc<Value>,
     /// The call as an envelope, in its normal form: request id, task, namespace, agent, trace, number of the attempt.
-    pub request: ToolRequest,
+    pub request: Arc<ToolRequest>,
     /// What is the same whenever this very call is made again, for services that know repeats by a key.
     pub effect_key: String,
     /// What proves who calls.

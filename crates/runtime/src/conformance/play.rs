@@ -262,9 +262,9 @@ async fn observability(stage: &dyn Stage, report: &mut Report) {
         play.request.attempt = 2;
         let request = play.request.clone().normalised().map_err(|fault| fault.to_string())?;
         let attempt = Attempt {
-            arguments: stage.arguments(Scene::Echo, "grüezi"),
+            arguments: Arc::new(stage.arguments(Scene::Echo, "grüezi")),
             tool: Arc::new(play.tool),
-            request: request.clone(),
+            request: Arc::new(request.clone()),
             effect_key: "conformance".to_owned(),
             credentials: Credentials::default(),
             deadline: Instant::now() + TIMEOUT,

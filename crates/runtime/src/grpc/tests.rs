@@ -51,7 +51,7 @@ fn call(effect: EffectClass) -> Call {
     let tool = ToolResource { effect, ..tool("t.example:1", false) };
     Call {
         tool: Arc::new(tool),
-        request: ToolRequest::default(),
+        request: Arc::default(),
         credentials: provost_tool::Credentials::default(),
         deadline: Instant::now() + Duration::from_secs(1),
         cancel: CancellationToken::new(),

@@ -30,7 +30,7 @@ fn call(tool: ToolResource) -> Call {
     };
     Call {
         tool: Arc::new(tool),
-        request,
+        request: Arc::new(request),
         credentials: Credentials {
             headers: vec![("authorization".to_owned(), Secret::from("Bearer s3cret"))],
         },

@@ -39,8 +39,8 @@ pub(crate) fn attempt(tool: &ToolResource, arguments: Value, timeout: Duration) 
     };
     Attempt {
         tool: Arc::new(tool.clone()),
-        arguments,
-        request: request.normalised().unwrap(),
+        arguments: Arc::new(arguments),
+        request: Arc::new(request.normalised().unwrap()),
         effect_key: "eff-1".to_owned(),
         credentials: Credentials {
             headers: vec![("authorization".to_owned(), Secret::from("Bearer t0ken"))],

@@ -1,9 +1,11 @@
 //! The attempts of one call.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use provost_core::contract::{ToolCode, ToolFault, ToolRequest};
 use provost_core::resource::ToolResource;
 use provost_core::work::EffectClass;
@@ -22,8 +24,8 @@ pub(super) struct GovernedCall {
     pub(super) namespace: Arc<str>,
     pub(super) host: ToolHost,
     pub(super) runtime: Arc<dyn ToolRuntime>,
-    pub(super) arguments: Value,
-    pub(super) request: ToolRequest,
+    pub(super) arguments: Arc<Value>,
+    pub(super) request: Arc<ToolRequest>,
     pub(super) cx: ToolCx,
     pub(super) attempts: Arc<AtomicU32>,
 }
@@ -36,12 +38,15 @@ enum Next {
 
 impl GovernedCall {
     /// Tries until it works or must not be tried again.
-    pub(super) async fn run(self) -> Result<ToolOutput, ToolFault> {
+    pub(super) async fn run(mut self) -> Result<ToolOutput, ToolFault> {
         let (mut attempt, mut evicted) = (0, false);
         loop {
             attempt += 1;
             self.attempts.store(attempt, Ordering::Relaxed);
-            let fault = match self.attempt(attempt).await {
+            if attempt > 1 {
+                Arc::make_mut(&mut self.request).attempt = attempt;
+            }
+            let fault = match self.attempt().await {
                 Ok(output) => return Ok(output),
                 Err(fault) => fault,
             };
@@ -91,8 +96,9 @@ impl GovernedCall {
         }
     }
 
-    /// Makes one attempt in a task of its own: one that blocks or ignores everything cannot hold the caller.
-    async fn attempt(&self, number: u32) -> Result<ToolOutput, ToolFault> {
+    /// Makes one attempt. One that ignores everything cannot hold the caller; nor can one that may block, which has a task of
+    /// its own.
+    async fn attempt(&self) -> Result<ToolOutput, ToolFault> {
         if self.cx.cancelled().is_cancelled() {
             return Err(canceled());
         }
@@ -103,7 +109,7 @@ impl GovernedCall {
         let _ends_with_it = cancel.clone().drop_guard();
         let reached = Arc::new(AtomicBool::new(false));
         let (runtime, sending) = (Arc::clone(&self.runtime), Arc::clone(&reached));
-        let mut ready = self.prepared(number, deadline);
+        let mut ready = self.prepared(deadline);
         ready.cancel = cancel;
         let (host, namespace) = (self.host.clone(), Arc::clone(&self.namespace));
         let body = async move {
@@ -113,16 +119,22 @@ impl GovernedCall {
             sending.store(true, Ordering::Relaxed);
             runtime.invoke(ready).await
         };
-        let mut task = Aborting(tokio::spawn(body.instrument(Span::current())));
+        let ended = async {
+            if self.runtime.yields() {
+                return AssertUnwindSafe(body).catch_unwind().await.map_err(Some);
+            }
+            let mut task = Aborting(tokio::spawn(body.instrument(Span::current())));
+            (&mut task.0).await.map_err(|failure| failure.try_into_panic().ok())
+        };
         let result = tokio::select! {
             biased;
-            ended = &mut task.0 => match ended {
+            ended = ended => match ended {
                 Ok(result) => result,
-                Err(failure) if failure.is_panic() => Err(ToolFault::final_failure(format!(
+                Err(Some(panic)) => Err(ToolFault::final_failure(format!(
                     "the runtime panicked: {}",
-                    panic_text(failure)
+                    panic_text(&*panic)
                 ))),
-                Err(_) => Err(canceled()),
+                Err(None) => Err(canceled()),
             },
             () = self.cx.cancelled().cancelled() => Err(canceled()),
             () = tokio::time::sleep_until(deadline) => {
@@ -140,12 +152,12 @@ impl GovernedCall {
         })
     }
 
-    fn prepared(&self, number: u32, deadline: Instant) -> Attempt {
+    fn prepared(&self, deadline: Instant) -> Attempt {
         let cx = self.cx.clone();
         Attempt {
             tool: Arc::clone(&self.resource),
-            arguments: self.arguments.clone(),
-            request: ToolRequest { attempt: number, ..self.request.clone() },
+            arguments: Arc::clone(&self.arguments),
+            request: Arc::clone(&self.request),
             effect_key: self.cx.effect_key().to_string(),
             credentials: Credentials::default(),
             deadline: deadline.into_std(),

@@ -4,17 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use provost_core::contract::{OPERATION_INVOKE, ToolCode, ToolFault, ToolRequest, ToolResponse};
 use provost_core::work::{EffectKey, sha256_hex};
-use provost_core::{ApprovalDecision, Env, RunId, ToolCall};
+use provost_core::{Env, RunId, ToolCall};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Confirm, Deps, Guard, Origin, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict,
+    Deps, Guard, Nobody, Origin, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict,
 };
 
 /// Executes request envelopes in process.
@@ -23,22 +21,6 @@ pub struct ContractExecutor {
     tools: HashMap<String, Arc<dyn Tool>>,
     deps: Deps,
     env: Env,
-}
-
-/// Nobody is there to be asked.
-struct Nobody;
-
-impl Confirm for Nobody {
-    fn confirm<'a>(
-        &'a self,
-        _cx: &'a ToolCx,
-        hint: String,
-        payload: Option<Value>,
-    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
-        std::future::ready(Err(ToolError::NeedsApproval { hint, payload })).boxed()
-    }
-
-    fn progress(&self, _cx: &ToolCx, _message: String) {}
 }
 
 impl ContractExecutor {

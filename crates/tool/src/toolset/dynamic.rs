@@ -96,6 +96,10 @@ impl Tool for Listed {
         std::future::ready(Err(withdrawn(self.inner.spec()))).boxed()
     }
 
+    fn yields(&self) -> bool {
+        self.inner.yields()
+    }
+
     fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, Probe> {
         self.inner.probe(key, arguments)
     }

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::Env;
 use provost_core::Secret;
-use provost_core::contract::ToolFault;
+use provost_core::contract::{ToolFault, ToolRequest};
 use provost_core::resource::{IsolationMode, ToolAuth, ToolResource, ToolType};
 use provost_tool::{
     Attempt, Authenticator, Credentials, GovernedTool, Guard, NoCredentials, Redact, RedactChunks,
@@ -36,6 +36,8 @@ pub(crate) struct Puppet {
     pub(crate) acts: Mutex<VecDeque<Act>>,
     pub(crate) seen: Mutex<Vec<Seen>>,
     pub(crate) refuses: Option<ToolFault>,
+    /// Whether it says that it never blocks.
+    pub(crate) yields: bool,
 }
 
 /// What an attempt was given.
@@ -45,12 +47,18 @@ pub(crate) struct Seen {
     pub(crate) effect_key: String,
     pub(crate) token: Option<String>,
     pub(crate) at: tokio::time::Instant,
-    pub(crate) request: provost_core::contract::ToolRequest,
+    pub(crate) request: ToolRequest,
 }
 
 impl Puppet {
     pub(crate) fn of(acts: impl IntoIterator<Item = Act>) -> Arc<Self> {
         Arc::new(Self::with(ToolType::Http, IsolationMode::None, acts))
+    }
+
+    /// One that is polled where its caller is.
+    pub(crate) fn in_place(acts: impl IntoIterator<Item = Act>) -> Arc<Self> {
+        let yields = true;
+        Arc::new(Self { yields, ..Self::with(ToolType::Http, IsolationMode::None, acts) })
     }
 
     pub(crate) fn with(
@@ -59,7 +67,7 @@ impl Puppet {
         acts: impl IntoIterator<Item = Act>,
     ) -> Self {
         let (acts, seen) = (Mutex::new(acts.into_iter().collect()), Mutex::default());
-        Self { kind, isolation, acts, seen, refuses: None }
+        Self { kind, isolation, acts, seen, refuses: None, yields: false }
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -76,6 +84,10 @@ impl ToolRuntime for Puppet {
         self.isolation
     }
 
+    fn yields(&self) -> bool {
+        self.yields
+    }
+
     fn check(&self, _tool: &ToolResource) -> Result<(), ToolFault> {
         self.refuses.clone().map_or(Ok(()), Err)
     }
@@ -88,7 +100,7 @@ impl ToolRuntime for Puppet {
             effect_key: attempt.effect_key,
             token,
             at: tokio::time::Instant::now(),
-            request: attempt.request,
+            request: ToolRequest::clone(&attempt.request),
         });
         (attempt.progress)("half way with hunter2".to_owned());
         async move {

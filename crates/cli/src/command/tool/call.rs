@@ -4,15 +4,11 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use provost_core::contract::{RequestTool, ToolCode, ToolFault, ToolRequest, ToolResponse};
 use provost_core::policy::Decision;
 use provost_core::work::EffectKey;
-use provost_core::{ApprovalDecision, Env, ErrorKind, RunId, ToolCall};
-use provost_tool::{
-    Confirm, Deps, Guard, Origin, State, Tool, ToolCx, ToolCxParts, ToolError, Verdict,
-};
+use provost_core::{Env, ErrorKind, RunId, ToolCall};
+use provost_tool::{Confirm, Deps, Guard, Origin, State, Tool, ToolCx, ToolCxParts, Verdict};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -185,15 +181,6 @@ fn ask(output: &Output, tool: &str, why: &str) -> Result<bool, Problem> {
 struct Person(Output);
 
 impl Confirm for Person {
-    fn confirm<'a>(
-        &'a self,
-        _cx: &'a ToolCx,
-        hint: String,
-        payload: Option<Value>,
-    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
-        std::future::ready(Err(ToolError::NeedsApproval { hint, payload })).boxed()
-    }
-
     fn progress(&self, _cx: &ToolCx, message: String) {
         self.0.dim(&message);
     }
