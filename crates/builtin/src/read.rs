@@ -1,12 +1,14 @@
 //! `read`: lines of a text file.
 //!
-//! Invariant: however large the file is, memory holds one page and one buffer; and every page moves on by at least one line.
+//! Invariants: however large the file is, memory holds one page and one buffer; every page moves on by at least one line; secrets
+//! are taken out of the file before it is cut into pages, so that none lies half on one and half on the next. Lines are those of
+//! what is left.
 
 mod page;
 
 use std::io::{ErrorKind, Read};
 
-use provost_tool::{EffectClass, FnTool, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, Redact, SpecError, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -61,17 +63,24 @@ fn reader(
     description: &str,
 ) -> std::result::Result<FnTool, SpecError> {
     let workspace = workspace.clone();
-    let tool = tool_fn(name, description, move |_cx, arguments: Arguments| {
+    let tool = tool_fn(name, description, move |cx, arguments: Arguments| {
         let workspace = workspace.clone();
         async move {
-            let text = blocking::run(move |stop| page_of(&workspace, &arguments, stop)).await?;
-            Ok::<_, ToolError>(text)
+            let redact = cx.redactor().cloned();
+            let read =
+                blocking::run(move |stop| page_of(&workspace, &arguments, redact.as_deref(), stop));
+            Ok::<_, ToolError>(read.await?)
         }
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-fn page_of(workspace: &Workspace, arguments: &Arguments, stop: &Stop) -> Result<String> {
+fn page_of(
+    workspace: &Workspace,
+    arguments: &Arguments,
+    redact: Option<&dyn Redact>,
+    stop: &Stop,
+) -> Result<String> {
     let path = InnerPath::parse(&arguments.path)?;
     let mut opened = workspace.open_file(&path)?;
     let size = u64::try_from(opened.stat.st_size).unwrap_or(0);
@@ -81,7 +90,9 @@ fn page_of(workspace: &Workspace, arguments: &Arguments, stop: &Stop) -> Result<
     };
     let mut page = Page::new(arguments.offset.max(1), lines_max);
     let mut buffer = vec![0; BUFFER_BYTES];
-    let mut offset: u64 = 0;
+    let mut clean = redact.map(Redact::stream);
+    // How much of the file was read, and how much of it came to the page.
+    let (mut offset, mut given): (u64, u64) = (0, 0);
     loop {
         stop.check()?;
         let length = read_some(&mut opened.file, &mut buffer).map_err(|e| Error::io(&path, e))?;
@@ -92,10 +103,16 @@ fn page_of(workspace: &Workspace, arguments: &Arguments, stop: &Stop) -> Result<
             )));
         }
         if length == 0 {
+            if let Some(clean) = clean {
+                page.push(&clean.finish());
+            }
             return page.finish(path.as_str(), offset);
         }
-        page.push(bytes);
         offset += length as u64;
+        given += match &mut clean {
+            None => page.take(bytes),
+            Some(clean) => page.take(&clean.push(bytes)),
+        };
         match page.filled_at() {
             None if offset > READ_SEEK_BYTES_MAX => {
                 return Err(Error::Content(format!(
@@ -104,7 +121,7 @@ fn page_of(workspace: &Workspace, arguments: &Arguments, stop: &Stop) -> Result<
                     arguments.offset
                 )));
             }
-            Some(at) if offset - at > READ_COUNT_BYTES_MAX => {
+            Some(at) if given - at > READ_COUNT_BYTES_MAX => {
                 return page.finish_early(path.as_str(), size.max(offset));
             }
             _ => {}

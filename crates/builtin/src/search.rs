@@ -4,10 +4,11 @@ mod sink;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
-use provost_tool::{EffectClass, FnTool, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, Redact, SpecError, ToolError, tool_fn};
 use rustix::fs::{FileType, OFlags, fstat};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -57,11 +58,12 @@ fn matches_default() -> u64 {
 /// The tool `search`.
 pub fn search(workspace: &Workspace) -> std::result::Result<FnTool, SpecError> {
     let workspace = workspace.clone();
-    let tool = tool_fn("search", DESCRIPTION, move |_cx, arguments: Arguments| {
+    let tool = tool_fn("search", DESCRIPTION, move |cx, arguments: Arguments| {
         let workspace = workspace.clone();
         async move {
-            let text = blocking::run(move |stop| find(&workspace, &arguments, stop)).await?;
-            Ok::<_, ToolError>(text)
+            let redact = cx.redactor().cloned();
+            let found = blocking::run(move |stop| find(&workspace, &arguments, redact, stop));
+            Ok::<_, ToolError>(found.await?)
         }
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
@@ -76,9 +78,14 @@ struct Search<'a> {
     stop: &'a Stop,
 }
 
-fn find(workspace: &Workspace, arguments: &Arguments, stop: &Stop) -> Result<String> {
+fn find(
+    workspace: &Workspace,
+    arguments: &Arguments,
+    redact: Option<Arc<dyn Redact>>,
+    stop: &Stop,
+) -> Result<String> {
     let path = InnerPath::parse(&arguments.path)?;
-    let mut search = Search::new(arguments, stop)?;
+    let mut search = Search::new(arguments, redact, stop)?;
     let glob = match arguments.glob.as_str() {
         "" => None,
         glob => Some(Pattern::parse(glob)?),
@@ -110,7 +117,7 @@ fn find(workspace: &Workspace, arguments: &Arguments, stop: &Stop) -> Result<Str
 }
 
 impl<'a> Search<'a> {
-    fn new(arguments: &Arguments, stop: &'a Stop) -> Result<Self> {
+    fn new(arguments: &Arguments, redact: Option<Arc<dyn Redact>>, stop: &'a Stop) -> Result<Self> {
         let pattern = &arguments.pattern;
         if pattern.is_empty() || pattern.len() > PATTERN_BYTES_MAX {
             return Err(Error::Argument(format!(
@@ -135,7 +142,7 @@ impl<'a> Search<'a> {
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(SEARCH_HEAP_BYTES_MAX))
             .build();
-        let matches = Matches::new(arguments.limit.clamp(1, SEARCH_MATCHES_MAX));
+        let matches = Matches::new(arguments.limit.clamp(1, SEARCH_MATCHES_MAX), redact);
         Ok(Self { matcher, searcher, matches, bytes_left: SEARCH_BYTES_MAX, stop })
     }
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use provost_core::work::EffectKey;
-use provost_core::{ApprovalDecision, Env, RunId, ToolCall};
+use provost_core::{Env, RunId, ToolCall};
 use provost_tool::{
-    Confirm, Deps, Guard, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict,
+    Deps, Guard, Nobody, Oversight, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput,
+    Verdict,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -62,6 +62,16 @@ impl Stage {
     }
 
     pub(crate) fn call(&self, name: &str, arguments: Value) -> Result<String, ToolError> {
+        self.call_under(&Guard::default(), name, arguments)
+    }
+
+    /// The same under a guard.
+    pub(crate) fn call_under(
+        &self,
+        guard: &Guard,
+        name: &str,
+        arguments: Value,
+    ) -> Result<String, ToolError> {
         let workspace = &self.workspace;
         let tool: Arc<dyn Tool> = match name {
             "read" => Arc::new(read(workspace).unwrap()),
@@ -70,7 +80,9 @@ impl Stage {
             "list" => Arc::new(list(workspace).unwrap()),
             _ => Arc::new(search(workspace).unwrap()),
         };
-        call(&tool, arguments, &key(1)).map(|output| output.to_text())
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let called = runtime.block_on(call_under(guard, &tool, arguments, &key(1)));
+        called.map(|output| output.to_text())
     }
 
     /// What went wrong, as the model hears it.
@@ -107,19 +119,14 @@ pub(crate) fn key(turn: u64) -> EffectKey {
     EffectKey::new(run, turn, 0)
 }
 
-struct Nobody;
-
-impl Confirm for Nobody {
-    fn confirm<'a>(
-        &'a self,
-        _cx: &'a ToolCx,
-        _hint: String,
-        _payload: Option<Value>,
-    ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
-        Box::pin(async { Ok(ApprovalDecision::Approve) })
+/// A guard under which these are secrets.
+pub(crate) fn hiding(secrets: &[&str]) -> Guard {
+    let redactor = provost_redact::Redactor::new();
+    for secret in secrets {
+        redactor.learn(&provost_core::Secret::from(*secret)).unwrap();
     }
-
-    fn progress(&self, _cx: &ToolCx, _message: String) {}
+    let redact = Some(Arc::new(redactor) as _);
+    Guard::default().with_oversight(Oversight { redact, ..Oversight::default() })
 }
 
 /// Calls a tool through the guard, as if a person had approved it.

@@ -51,6 +51,12 @@ impl Page {
         self.filled_at
     }
 
+    /// Takes the next bytes of the file; says how many they are.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> u64 {
+        self.push(bytes);
+        bytes.len() as u64
+    }
+
     /// Takes the next bytes of the file.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use serde_json::json;
 
 use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_BYTES_MAX};
-use crate::testing::Stage;
+use crate::testing::{Stage, hiding};
 
 fn numbered(lines: usize) -> String {
     (1..=lines).map(|number| format!("line {number}\n")).collect()
@@ -179,4 +179,32 @@ fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Five bytes of a secret in a row, wherever they are.
+fn leaks(secret: &str, shown: &str) -> bool {
+    secret.as_bytes().windows(5).any(|part| shown.as_bytes().windows(5).any(|it| it == part))
+}
+
+#[test]
+fn no_page_holds_a_part_of_a_secret() {
+    let secret = "alpha-bravo-charlie\ndelta-echo-foxtrot";
+    let guard = hiding(&[secret]);
+    let stage = Stage::new();
+    stage.put("a", format!("first\nkey {secret} end\nlast\n"));
+    // Of the two lines of the secret one is left.
+    for (offset, shown) in [(1, "first\n"), (2, "key [REDACTED] end\n"), (3, "last\n")] {
+        let arguments = json!({ "path": "a", "offset": offset, "limit": 1 });
+        let got = stage.call_under(&guard, "read", arguments).unwrap();
+        assert!(got.contains(shown) && !leaks(secret, &got), "{offset}: {got}");
+    }
+    assert!(leaks(secret, &stage.call("read", json!({ "path": "a", "limit": 2 })).unwrap()));
+    // A line that is cut.
+    let secret = "swordfish-swordfish-swordfish";
+    let guard = hiding(&[secret]);
+    for before in CONTENT_BYTES_MAX - 40..CONTENT_BYTES_MAX + 4 {
+        stage.put("b", format!("{} {secret} {}", "a".repeat(before), "z".repeat(1000)));
+        let got = stage.call_under(&guard, "read", json!({ "path": "b" })).unwrap();
+        assert!(!leaks(secret, &got), "{before}");
+    }
 }

@@ -1,8 +1,11 @@
 //! What a search has found, as text of bounded size.
 
+use std::borrow::Cow;
 use std::io;
+use std::sync::Arc;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+use provost_tool::Redact;
 
 use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_LINES_MAX, SEARCH_LINE_BYTES_MAX};
 use crate::text::{count, shown, shown_name};
@@ -19,13 +22,15 @@ pub(super) struct Matches {
     matches: u64,
     matches_max: u64,
     is_full: bool,
+    /// Takes secrets out of lines before they are cut: half of one is found by nobody.
+    redact: Option<Arc<dyn Redact>>,
 }
 
 /// The same while one file is searched.
 pub(super) struct InFile<'a>(&'a mut Matches);
 
 impl Matches {
-    pub(super) fn new(matches_max: u64) -> Self {
+    pub(super) fn new(matches_max: u64, redact: Option<Arc<dyn Redact>>) -> Self {
         Self {
             text: String::new(),
             path: String::new(),
@@ -35,6 +40,7 @@ impl Matches {
             matches: 0,
             matches_max,
             is_full: false,
+            redact,
         }
     }
 
@@ -55,7 +61,7 @@ impl Matches {
 
     /// Adds a line; false if it does not fit.
     fn line(&mut self, mark: char, number: u64, bytes: &[u8]) -> bool {
-        let line = format!("{}{mark}{number}{mark} {}\n", self.path, shortened(bytes));
+        let line = format!("{}{mark}{number}{mark} {}\n", self.path, self.shortened(bytes));
         if self.lines == OUTPUT_LINES_MAX || self.text.len() + line.len() > CONTENT_BYTES_MAX {
             self.is_full = true;
             return false;
@@ -63,6 +69,34 @@ impl Matches {
         self.text.push_str(&line);
         self.lines += 1;
         true
+    }
+
+    /// A line without its end, cut where it is too long.
+    fn shortened(&self, bytes: &[u8]) -> String {
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        if bytes.len() <= SEARCH_LINE_BYTES_MAX {
+            return shown(bytes);
+        }
+        let clean = match &self.redact {
+            None => Cow::Borrowed(bytes),
+            Some(redact) => {
+                let mut stream = redact.stream();
+                let mut clean = stream.push(bytes);
+                clean.extend(stream.finish());
+                Cow::Owned(clean)
+            }
+        };
+        let mut cut = SEARCH_LINE_BYTES_MAX.min(clean.len());
+        // Not in the middle of a character.
+        while cut < clean.len() && cut > SEARCH_LINE_BYTES_MAX - 4 && clean[cut] & 0xC0 == 0x80 {
+            cut -= 1;
+        }
+        let rest = clean.len() - cut;
+        match rest {
+            0 => shown(&clean),
+            _ => format!("{} [… {rest} bytes more]", shown(&clean[..cut])),
+        }
     }
 
     pub(super) fn finish(mut self, notes: &[String]) -> String {
@@ -110,19 +144,4 @@ impl Sink for InFile<'_> {
         self.0.text.push_str("--\n");
         Ok(true)
     }
-}
-
-/// A line without its end, cut where it is too long.
-fn shortened(bytes: &[u8]) -> String {
-    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-    if bytes.len() <= SEARCH_LINE_BYTES_MAX {
-        return shown(bytes);
-    }
-    let mut cut = SEARCH_LINE_BYTES_MAX;
-    // Not in the middle of a character.
-    while cut > SEARCH_LINE_BYTES_MAX - 4 && bytes[cut] & 0xC0 == 0x80 {
-        cut -= 1;
-    }
-    format!("{} [… {} bytes more]", shown(&bytes[..cut]), bytes.len() - cut)
 }

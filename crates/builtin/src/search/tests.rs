@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::limits::OUTPUT_BYTES_MAX;
-use crate::testing::Stage;
+use crate::limits::{OUTPUT_BYTES_MAX, SEARCH_LINE_BYTES_MAX};
+use crate::testing::{Stage, hiding};
 
 #[test]
 fn lines_are_found_with_path_and_number() {
@@ -138,4 +138,19 @@ fn a_sparse_gibibyte_is_passed_by() {
     std::fs::File::create(stage.path("a")).unwrap().set_len(1 << 30).unwrap();
     let found = stage.call("search", json!({ "pattern": "needle" })).unwrap();
     assert_eq!(found, "[0 matches in 0 files]");
+}
+
+#[test]
+fn no_line_is_cut_within_a_secret() {
+    let secret = "swordfish-swordfish-swordfish";
+    let guard = hiding(&[secret]);
+    let stage = Stage::new();
+    let leaks = |shown: &str| shown.contains("sword") || shown.contains("dfish");
+    for before in SEARCH_LINE_BYTES_MAX - 40..SEARCH_LINE_BYTES_MAX + 4 {
+        stage.put("a", format!("{} {secret} tail\n", "a".repeat(before)));
+        let got = stage.call_under(&guard, "search", json!({ "pattern": "aaa" })).unwrap();
+        assert!(!leaks(&got), "{before}: {got}");
+    }
+    let open = stage.call("search", json!({ "pattern": "sword" })).unwrap();
+    assert!(open.contains("aaa") && open.contains("bytes more"), "{open}");
 }
