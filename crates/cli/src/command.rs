@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use provost_core::ErrorKind;
+use provost_core::resource::Span;
 use serde::de::DeserializeOwned;
 
 use crate::discover::Wanted;
@@ -239,22 +240,13 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: u64 =
-        number.parse().map_err(|error| format!("{error}; write it like 500ms, 30s, 5m or 1h"))?;
-    let millis = match unit {
-        "ms" => Some(number),
-        "" | "s" => number.checked_mul(1000),
-        "m" => number.checked_mul(60_000),
-        "h" => number.checked_mul(3_600_000),
-        _ => return Err(format!("`{unit}` is no unit of time; use ms, s, m or h")),
-    };
-    match millis {
-        Some(0) => Err("it must be more than nothing".to_owned()),
-        Some(millis) => Ok(Duration::from_millis(millis)),
-        None => Err("it is too long".to_owned()),
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // A number alone is in seconds.
+    let time = if is_number { Span::read(&format!("{text}s")) } else { Span::read(text) }?;
+    if time.is_zero() {
+        return Err("it must be more than nothing".to_owned());
     }
+    Ok(time)
 }
 
 /// One of the words that the API knows.
@@ -315,10 +307,12 @@ mod tests {
 
     #[test]
     fn durations_have_units() {
-        for (text, millis) in [("500ms", 500), ("2", 2000), ("30s", 30_000), ("5m", 300_000)] {
+        for (text, millis) in
+            [("500ms", 500), ("2", 2000), ("30s", 30_000), ("5m", 300_000), ("1m30s", 90_000)]
+        {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)));
         }
-        for text in ["", "s", "-1s", "1d", "0s", "99999999999999999999", "18446744073709551615h"] {
+        for text in ["", "s", "-1s", "1w", "0s", "99999999999999999999", "18446744073709551615h"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

@@ -18,17 +18,16 @@ pub struct Span(pub Duration);
 const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
+impl Span {
+    /// Reads a length of time such as `1m30s`, however long it is.
+    pub fn read(text: &str) -> Result<Duration, String> {
         let refused = || {
             let shown: String = text.chars().take(40).collect();
             format!("`{shown}` is no length of time: write `250ms`, `30s`, `10m`, `2h` or `1m30s`")
         };
         let mut rest = text.trim();
         if rest == "0" {
-            return Ok(Self::default());
+            return Ok(Duration::ZERO);
         }
         let mut total_ms: u64 = 0;
         if rest.is_empty() {
@@ -47,11 +46,18 @@ impl FromStr for Span {
                 .ok_or_else(refused)?;
             rest = tail;
         }
-        let span = Duration::from_millis(total_ms);
-        if span > SPAN_MAX {
-            return Err(format!("`{}` is more than a year", text.trim()));
+        Ok(Duration::from_millis(total_ms))
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match Self::read(text)? {
+            span if span > SPAN_MAX => Err(format!("`{}` is more than a year", text.trim())),
+            span => Ok(Self(span)),
         }
-        Ok(Self(span))
     }
 }
 
