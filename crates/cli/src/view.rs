@@ -158,6 +158,7 @@ impl Shown for Approval {
     const COLUMNS: &'static [Column] = &[
         rigid("APPROVAL"),
         rigid("STATE"),
+        rigid("VOTES"),
         rigid("KIND"),
         rigid("AGE"),
         rigid("EXPIRES"),
@@ -170,6 +171,9 @@ impl Shown for Approval {
         vec![
             self.id.into(),
             Cell::state(self.state.as_str()),
+            Cell::maybe(
+                self.tally.as_ref().map(|tally| format!("{} of {}", tally.have, tally.needed)),
+            ),
             self.kind.into(),
             age(now, self.created),
             age(now, self.expires),

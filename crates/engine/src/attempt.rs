@@ -235,10 +235,9 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
         Some(fresh) => fresh,
         None => load(shared, lease).await?,
     };
-    let Loaded { machine, message, revision, mut journal, agent, extra, birth, user, shared: seen } =
-        loaded;
-    let owners = shared_state::owners(lease, user.as_deref());
-    journal.user = user;
+    let Loaded { machine, message, revision, mut journal, agent, extra, by, birth, .. } = loaded;
+    let owners = shared_state::owners(lease, loaded.user.as_deref());
+    journal.user = loaded.user;
     let profile = shared.profiles.get(&shared.store, agent).await?;
     let budgeted = !lease.budgets.is_empty();
     let store = shared.store.clone();
@@ -265,7 +264,7 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
         .run_id(lease.run)
         .session(journal.clone(), lease.session.clone())
         .journal(journal.clone())
-        .shared_values(owners, seen)
+        .shared_values(owners, loaded.shared)
         .deps(given(shared, lease, &journal))
         .children(Arc::new(EngineChildren::new(
             Family::new(shared, lease, &journal),
@@ -275,6 +274,7 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
             namespace: lease.namespace.clone(),
             task: lease.task.to_string(),
             worker: lease.worker.to_string(),
+            principal: by.unwrap_or_default(),
             ..Origin::default()
         })
         .on_approval(OnApproval::Suspend);

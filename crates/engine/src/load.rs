@@ -41,6 +41,8 @@ pub(crate) struct Loaded {
     pub(crate) agent: ProfileKey,
     /// What its command adds to the agent's instructions.
     pub(crate) extra: Option<Arc<str>>,
+    /// Who handed its task in.
+    pub(crate) by: Option<String>,
     /// What it is below another run, if its definition is part of that one's.
     pub(crate) birth: Option<Birth>,
     /// For whom it is, if that is known.
@@ -70,6 +72,7 @@ impl Loaded {
             journal,
             agent: agent_of(run),
             extra: extra.map(Arc::from),
+            by: command.requested_by.clone(),
             birth: Birth::of(run)?,
             shared: shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
             user,
@@ -95,7 +98,7 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
         journal.turn = machine.turns();
     }
     let task = task::get(tx, run.task_id)?;
-    let extra = extra_instructions(&inputs, task.as_ref())?;
+    let Commanded { extra, by } = commanded(&inputs, task.as_ref())?;
     let (agent, birth) = (agent_of(run), Birth::of(run)?);
     let user = shared_state::user_of(&inputs)?;
     let shared = match &machine {
@@ -104,29 +107,33 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
         None => shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
     };
     let message = first;
-    Ok(Loaded { machine, message, revision, journal, agent, extra, birth, user, shared })
+    Ok(Loaded { machine, message, revision, journal, agent, extra, by, birth, user, shared })
 }
 
-/// What the command of a run's task adds to the agent's instructions.
-fn extra_instructions(
-    inputs: &[InputRow],
-    task: Option<&TaskRow>,
-) -> Result<Option<Arc<str>>, EngineError> {
-    /// The one field that is read; a command may be large.
-    #[derive(Deserialize)]
-    struct Extra {
-        #[serde(default)]
-        extra_system_prompt: Option<Arc<str>>,
-    }
+/// What the command of a run's task says besides its message; a command may be large, and the rest is not read.
+#[derive(Default, Deserialize)]
+struct Commanded {
+    /// What it adds to the agent's instructions.
+    #[serde(default, rename = "extra_system_prompt")]
+    extra: Option<Arc<str>>,
+    /// Who handed it in.
+    #[serde(default, rename = "requested_by")]
+    by: Option<String>,
+}
+
+fn commanded(inputs: &[InputRow], task: Option<&TaskRow>) -> Result<Commanded, EngineError> {
+    let of_task = task.map(|task| serde_json::from_str(&task.command)).transpose()?;
+    let Commanded { extra, by } = of_task.unwrap_or_default();
     // A command that goes on with a task has its own.
     let first = inputs.first().map(Origin::of).transpose()?;
-    let own = first.and_then(|origin| origin.extra_system_prompt);
-    if let Some(own) = own.filter(|own| !own.is_empty()) {
-        return Ok(Some(own.into()));
-    }
-    let Some(task) = task else { return Ok(None) };
-    let Extra { extra_system_prompt } = serde_json::from_str(&task.command)?;
-    Ok(extra_system_prompt.filter(|extra| !extra.is_empty()))
+    let own = first.and_then(|origin| origin.extra_system_prompt).filter(|own| !own.is_empty());
+    let extra = own.map(Arc::from).or(extra).filter(|extra| !extra.is_empty());
+    Ok(Commanded { extra, by })
+}
+
+/// Who handed in the task of a run.
+pub(crate) fn requester(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<String>, EngineError> {
+    Ok(commanded(&[], task::get(tx, run.task_id)?.as_ref())?.by)
 }
 
 fn agent_of(run: &RunRow) -> ProfileKey {
@@ -151,12 +158,12 @@ pub(crate) fn fresh(
     let inputs = input::first_of_run(tx, run.id)?;
     let (message, stored) = first_message(tx, &inputs)?;
     journal.first_message = stored;
-    let extra = extra_instructions(&inputs, task)?;
+    let Commanded { extra, by } = commanded(&inputs, task)?;
     let (agent, birth) = (agent_of(run), Birth::of(run)?);
     let user = shared_state::user_of(&inputs)?;
     let shared = shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?;
     let machine = None;
-    Ok(Some(Loaded { machine, message, revision, journal, agent, extra, birth, user, shared }))
+    Ok(Some(Loaded { machine, message, revision, journal, agent, extra, by, birth, user, shared }))
 }
 
 /// Where a fold starts.

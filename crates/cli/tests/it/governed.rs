@@ -201,6 +201,9 @@ async fn a_declared_tool_is_called_with_its_secret_and_the_model_never_sees_it()
     assert_eq!(house.outcomes(), ["search allowed", "search succeeded"]);
     let tools = house.list(&["audit", "--tool", "search", "--outcome", "succeeded"]);
     assert_eq!(tools[0]["record"]["metadata"]["agent"], "clerk");
+    let who: Value =
+        serde_json::from_str(&house.ask(&["server", "whoami", "-o", "json"]).out).unwrap();
+    assert_eq!(tools[0]["record"]["principal"], who["name"], "who handed the task in: {who}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -27,7 +27,7 @@ use crate::lease::Lease;
 use crate::queue::HELD;
 use crate::settle::held;
 use crate::state::{policy, word};
-use crate::{event, queue};
+use crate::{event, load, queue};
 
 /// What the labels of children begin with that may outlive their call.
 const LABEL_PREFIX: &str = "task-";
@@ -187,6 +187,7 @@ impl Births {
         let lane = self.lane();
         let (profile, grounds, policy) = self.grounds(tx, &namespace, &parent, &lane)?;
         let mut labels = self.labels(tx)?;
+        let by = load::requester(tx, &parent)?;
         let mut rows = Vec::with_capacity(self.asks.len());
         for (place, ask) in self.asks.iter().enumerate() {
             let (id, task) = child_ids_of_call(self.lease.run, &self.key, ask.index);
@@ -213,6 +214,7 @@ impl Births {
                 }),
             };
             let command = self.command(&parent, ask, (id, &lane))?;
+            let command = AgentCommand { requested_by: by.clone(), ..command };
             command.validate()?;
             let key = format!("child:{}:{}", self.key, ask.index);
             let said = Said::new(&command, &key, &self.env);

@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 use super::{ChildLimits, Cleanup, Family, Notify, Terms};
 use crate::accept::{self, NewTask, Parent};
 use crate::error::EngineError;
-use crate::event;
 use crate::input::Said;
 use crate::lease::Lease;
 use crate::state::{policy, word};
 use crate::transactional::Transactional;
+use crate::{event, load};
 
 const DESCRIPTION: &str = "Starts another agent on a task of its own and returns its ids at once; it works while you go on. \
      Wait for it with await_tasks, or end your turn: you get a message when it has ended.";
@@ -127,7 +127,8 @@ impl Spawning {
         let mut parent = parent.ok_or_else(|| EngineError::not_found("run", self.lease.run))?;
         self.check_limits(tx, &parent)?;
         let namespace: Namespace = word(&parent.namespace)?;
-        let command = self.command(tx, &parent, id)?;
+        let by = load::requester(tx, &parent)?;
+        let command = AgentCommand { requested_by: by, ..self.command(tx, &parent, id)? };
         command.validate()?;
         let (notify, cleanup) = (self.spawn.notify, self.spawn.cleanup);
         let terms = Terms { notify, cleanup, birth: None };
