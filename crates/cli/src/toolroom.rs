@@ -1,6 +1,7 @@
 //! What stands around the tools of this program: what was declared, secrets, records, and where long outputs go.
 
 mod house;
+mod shop;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +10,9 @@ use provost_agent::AgentBuilder;
 use provost_builtin::{Access, Workspace, read_output};
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
-use provost_declared::{
-    DeclareError, Declared, DeclaredGovernor, Records, Workshop, WorkshopOptions,
-};
+use provost_declared::Records;
 use provost_net::{NetPolicy, Url};
 use provost_redact::Redactor;
-use provost_runtime::{CallbackDesk, CommandAllowList};
 use provost_secret::{
     ChainResolver, EnvResolver, FileResolver, KeySource, SecretError, Secrets, StoreResolver, Vault,
 };
@@ -22,6 +20,7 @@ use provost_store::Store;
 use provost_tool::{FileSpill, Oversight, Tool};
 
 pub(crate) use self::house::{DECLARED, told};
+use self::shop::Shop;
 
 use crate::problem::Problem;
 
@@ -98,18 +97,6 @@ pub(crate) struct Toolroom {
     artifacts: PathBuf,
 }
 
-/// What was declared.
-pub(crate) struct Shop {
-    /// From where.
-    pub(crate) path: PathBuf,
-    /// The tools.
-    pub(crate) workshop: Workshop,
-    /// Who decides about calls.
-    pub(crate) governor: Arc<DeclaredGovernor>,
-    /// Where answers that come later are handed in.
-    pub(crate) desk: Option<CallbackDesk>,
-}
-
 /// Which of the declared tools an agent gets that is not declared itself.
 pub(crate) enum Wish<'a> {
     /// All of its namespace.
@@ -127,39 +114,15 @@ impl Toolroom {
         let Some(path) = &args.resources else {
             return Ok(Self { shop: None, oversight, artifacts });
         };
-        let path =
-            std::path::absolute(path).map_err(|error| Problem::io("the resources", &error))?;
-        let declared = Arc::new(Declared::read(&path).map_err(|error| refused(&error))?);
-        for rule in declared.loose_rules() {
-            tracing::warn!("{rule}");
-        }
-        let desk = match &site.callbacks {
-            None => None,
-            Some(base) => Some(
-                CallbackDesk::with_random_key(base.clone())
-                    .map_err(|fault| Problem::new(ErrorKind::Unavailable, fault.message))?,
-            ),
-        };
-        let options = WorkshopOptions {
-            network: args.tool_network.policy(),
-            allow_private_tools: args.tool_network != ToolNetwork::Public,
-            commands: CommandAllowList::of(args.allow_command.iter().cloned()),
-            desk: desk.clone(),
-            secrets: secrets(args, &site).await?,
-            redactor: site.redactor.clone(),
-            env: Env::system(),
-        };
-        let workshop = Workshop::open(Arc::clone(&declared), options);
-        let workshop = workshop.await.map_err(|error| refused(&error))?;
-        let governor = Arc::new(DeclaredGovernor::new(declared).roles(site.roles));
+        let shop = Shop::open(path, args, &site).await?;
         crate::data::make(&artifacts)?;
         let spill = FileSpill::new(artifacts.join(OUTPUTS), OUTPUTS);
         oversight.spill = Some(Arc::new(spill));
         let records = Arc::new(Records::new(site.store.clone(), Env::system()));
-        oversight.governor = Some(Arc::clone(&governor) as _);
+        oversight.governor = Some(Arc::clone(&shop.governor) as _);
         oversight.audit = Some(Arc::clone(&records) as _);
         oversight.meter = Some(records);
-        Ok(Self { shop: Some(Shop { path, workshop, governor, desk }), oversight, artifacts })
+        Ok(Self { shop: Some(shop), oversight, artifacts })
     }
 
     /// The same for every call.
@@ -176,7 +139,7 @@ impl Toolroom {
     ) -> Result<AgentBuilder, Problem> {
         builder = builder.oversight(self.oversight());
         let Some(shop) = &self.shop else { return Ok(builder) };
-        let workshop = &shop.workshop;
+        let workshop = shop.workshop();
         if let Some(agent) = workshop.declared().agent(namespace, name) {
             let tools = workshop.tools_of(agent);
             if !tools.is_empty() || !agent.mcp_servers.is_empty() {
@@ -217,14 +180,14 @@ impl Toolroom {
     /// True if an agent is declared here.
     pub(crate) fn declares(&self, namespace: &str, name: &str) -> bool {
         let shop = self.shop.as_ref();
-        shop.is_some_and(|shop| shop.workshop.declared().agent(namespace, name).is_some())
+        shop.is_some_and(|shop| shop.workshop().declared().agent(namespace, name).is_some())
     }
 
     /// Names and descriptions of what an agent of the terminal gets.
     pub(crate) fn described(&self) -> Vec<(String, String)> {
         let Some(shop) = &self.shop else { return Vec::new() };
         let namespace = Namespace::default();
-        let tools = shop.workshop.declared().tools(namespace.as_str());
+        let tools = shop.workshop().declared().tools(namespace.as_str());
         tools.map(|tool| (tool.name.clone(), tool.description.clone())).collect()
     }
 
@@ -243,14 +206,9 @@ impl Toolroom {
     /// Ends connections and programs.
     pub(crate) async fn close(&self) {
         if let Some(shop) = &self.shop {
-            shop.workshop.close().await;
+            shop.workshop().close().await;
         }
     }
-}
-
-fn refused(error: &DeclareError) -> Problem {
-    Problem::invalid(error.to_string())
-        .help("`provost tool test --resources PATH` checks what is declared")
 }
 
 /// The places where secrets are: the database, then the environment, then files.

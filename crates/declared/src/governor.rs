@@ -1,7 +1,7 @@
 //! What counts for a run, from what was declared.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -15,16 +15,35 @@ const KEPT_MAX: usize = 4096;
 
 /// Tells what counts for a run.
 pub struct DeclaredGovernor {
-    declared: Arc<Declared>,
+    current: RwLock<Arc<Current>>,
     /// Roles of agents that nothing is declared about.
     roles: Vec<String>,
+}
+
+/// What was declared last, with the answers that were made of it.
+struct Current {
+    declared: Arc<Declared>,
+    edition: u64,
     kept: Mutex<HashMap<(String, String), Arc<Governance>>>,
 }
 
 impl DeclaredGovernor {
     /// Over what was declared. An agent that is not declared has no role.
     pub fn new(declared: Arc<Declared>) -> Self {
-        Self { declared, roles: Vec::new(), kept: Mutex::default() }
+        let current = Current { declared, edition: 0, kept: Mutex::default() };
+        Self { current: RwLock::new(Arc::new(current)), roles: Vec::new() }
+    }
+
+    /// Puts what was declared anew in the place of what was. Calls that were let through go on; every later one is decided by
+    /// the new rules, in runs that have begun before as well.
+    pub fn replace(&self, declared: Arc<Declared>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let edition = current.edition + 1;
+        *current = Arc::new(Current { declared, edition, kept: Mutex::default() });
+    }
+
+    fn current(&self) -> Arc<Current> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Gives roles to agents that are not declared: for a program whose user is the operator.
@@ -37,14 +56,16 @@ impl DeclaredGovernor {
     /// What counts for somebody.
     pub fn governance_of(&self, origin: &Origin) -> Result<Arc<Governance>, GovernorError> {
         let key = (origin.namespace.clone(), origin.agent.clone());
+        let current = self.current();
+        let declared = &current.declared;
         // Policies for single tasks would make each answer good for one task only.
-        let keep = !self.declared.has_scoped_policies(&origin.namespace);
-        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let keep = !declared.has_scoped_policies(&origin.namespace);
+        let kept = || current.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if keep && let Some(found) = kept().get(&key) {
             return Ok(Arc::clone(found));
         }
         let mut subject = Subject::new(&origin.namespace, &origin.agent);
-        match self.declared.agent(&origin.namespace, &origin.agent) {
+        match declared.agent(&origin.namespace, &origin.agent) {
             Some(agent) => {
                 subject.roles.clone_from(&agent.roles);
                 subject.allowed_tools.clone_from(&agent.allowed_tools);
@@ -53,7 +74,7 @@ impl DeclaredGovernor {
         }
         subject.task.clone_from(&origin.task);
         subject.system.clone_from(&origin.system);
-        let governance = self.declared.governance(subject);
+        let governance = declared.governance(subject);
         let governance = Arc::new(governance.map_err(|error| GovernorError(error.to_string()))?);
         if keep {
             let mut kept = kept();
@@ -72,5 +93,9 @@ impl Governor for DeclaredGovernor {
         origin: &'a Origin,
     ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>> {
         std::future::ready(self.governance_of(origin)).boxed()
+    }
+
+    fn edition(&self) -> u64 {
+        self.current().edition
     }
 }

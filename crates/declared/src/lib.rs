@@ -24,6 +24,7 @@
 //!
 //! Invariant: what cannot be read whole is not used at all. A rule that was mistyped is an error and never a rule less.
 
+mod change;
 mod error;
 mod governor;
 mod line;
@@ -32,6 +33,7 @@ mod records;
 mod set;
 mod workshop;
 
+pub use change::{Became, Change};
 pub use error::{DeclareError, Place};
 pub use governor::DeclaredGovernor;
 pub use load::{DEPTH_MAX, FILE_BYTES_MAX, FILES_MAX};

@@ -22,7 +22,7 @@ pub const RESOURCES_MAX: usize = 50_000;
 const REVISION_DIGITS: usize = 16;
 
 /// Namespace and name. Names are compared as rules compare them: without regard to case.
-type Key = (String, String);
+pub(crate) type Key = (String, String);
 
 #[derive(Debug, Clone)]
 pub(crate) struct At<T> {
@@ -30,7 +30,7 @@ pub(crate) struct At<T> {
     pub(crate) what: T,
 }
 
-type Kind<T> = BTreeMap<Key, At<T>>;
+pub(crate) type Kind<T> = BTreeMap<Key, At<T>>;
 
 /// Everything that was declared.
 #[derive(Debug, Clone, Default)]
@@ -38,9 +38,9 @@ pub struct Declared {
     pub(crate) agents: Kind<AgentResource>,
     pub(crate) tools: Kind<ToolResource>,
     pub(crate) servers: Kind<McpServerResource>,
-    roles: Kind<AgentRole>,
-    permissions: Kind<ToolPermission>,
-    policies: Kind<AgentPolicy>,
+    pub(crate) roles: Kind<AgentRole>,
+    pub(crate) permissions: Kind<ToolPermission>,
+    pub(crate) policies: Kind<AgentPolicy>,
 }
 
 impl Declared {

@@ -1,15 +1,19 @@
 use std::fs;
 use std::sync::Arc;
 
-use provost_core::Env;
 use provost_core::policy::{Decision, Subject, ToolFacts};
 use provost_core::resource::OperationClass;
+use provost_core::{Env, ToolCall};
 use provost_net::NetPolicy;
 use provost_redact::Redactor;
 use provost_runtime::CommandAllowList;
 use provost_secret::{ChainResolver, EnvResolver, Secrets};
 use provost_store::{Store, StoreOptions};
-use provost_tool::{AuditEvent, AuditOutcome, Governor as _, Origin, Sink as _};
+use provost_tool::{
+    AuditEvent, AuditOutcome, FnTool, Governor as _, Guard, Origin, Oversight, Sink as _, Tool,
+    ToolOutput, ToolSpec, Verdict,
+};
+use serde_json::json;
 
 use super::*;
 
@@ -160,6 +164,54 @@ async fn roles_come_from_the_declaration_and_from_nowhere_else() {
     assert_ne!(revision(HOUSE, &["payer"]), revision(&changed, &["payer"]));
     let renamed = HOUSE.replace("metadata: {name: pay}\nspec:\n", "metadata: {name: pya}\nspec:\n");
     assert_eq!(Declared::parse(&renamed).unwrap().loose_rules().len(), 1);
+}
+
+/// A call of the clerk under a guard.
+fn pay(guard: &Guard) -> Verdict {
+    let spec = ToolSpec::new("pay", "Pays", json!({"type": "object"})).unwrap();
+    let tool: Arc<dyn Tool> = Arc::new(FnTool::new(spec, |_permit, _cx| {
+        Box::pin(std::future::ready(Ok(ToolOutput::text("paid"))))
+    }));
+    guard.check(&tool, &ToolCall::new("c1", "pay", &json!({})), false)
+}
+
+#[tokio::test]
+async fn what_is_declared_anew_counts_from_the_next_call_on() {
+    let parse = |text: &str| Arc::new(Declared::parse(text).unwrap());
+    let allowing = parse(&HOUSE.replace("approval_required", "allow"));
+    let governor = Arc::new(DeclaredGovernor::new(Arc::clone(&allowing)));
+    let oversight =
+        Oversight { governor: Some(Arc::clone(&governor) as _), ..Oversight::default() };
+    let origin = Origin { agent: "clerk".to_owned(), ..Origin::default() };
+    let guard = Guard::default().with_oversight(oversight).for_run(origin).await;
+    assert!(matches!(pay(&*guard.up_to_date().await), Verdict::Allow(_)));
+    governor.replace(parse(HOUSE));
+    assert!(matches!(pay(&guard), Verdict::Allow(_)), "what was read stays as it was");
+    assert!(matches!(pay(&*guard.up_to_date().await), Verdict::Ask(_)));
+    governor.replace(parse(&HOUSE.replace("approval_required", "deny")));
+    assert!(matches!(pay(&*guard.up_to_date().await), Verdict::Deny(_)));
+    governor.replace(allowing);
+    assert!(matches!(pay(&*guard.up_to_date().await), Verdict::Allow(_)));
+}
+
+#[test]
+fn changes_are_named_one_by_one() {
+    let before = Declared::parse(HOUSE).unwrap();
+    let moved = format!("\n\n{HOUSE}");
+    assert_eq!(before.changes_to(&Declared::parse(&moved).unwrap()), Vec::new());
+    let after = HOUSE
+        .replace("metadata: {name: guest}", "metadata: {name: Visitor}")
+        .replace("verdict: approval_required", "verdict: allow");
+    let changes = before.changes_to(&Declared::parse(&after).unwrap());
+    let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "added Agent default/visitor",
+            "removed Agent default/guest",
+            "changed ToolPermission default/pay"
+        ]
+    );
 }
 
 #[tokio::test]

@@ -54,13 +54,19 @@ impl Default for Origin {
 #[error("{0}")]
 pub struct GovernorError(pub String);
 
-/// Reads what governs a run: once when it starts, so that a call costs a look into a table.
+/// Reads what governs a run: once when it starts, and again when that may have changed, so that a call costs a look into a table.
 pub trait Governor: Send + Sync + 'static {
     /// The snapshot for a run. Any error denies every call of the run.
     fn governance<'a>(
         &'a self,
         origin: &'a Origin,
     ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>>;
+
+    /// Another number whenever it may say something else than before. Asked before each call; a run that has read another
+    /// edition reads again.
+    fn edition(&self) -> u64 {
+        0
+    }
 }
 
 /// What governs the calls of one run.
@@ -77,16 +83,20 @@ pub(crate) enum Governing {
 pub(crate) struct Seat {
     pub(crate) origin: Origin,
     pub(crate) governing: Governing,
+    /// The governor's edition that was read.
+    pub(crate) edition: u64,
 }
 
 impl Seat {
     /// Reads what governs a run. An error, a panic, silence, and a snapshot for somebody else are all no answer.
     pub(crate) async fn read(governor: &dyn Governor, origin: Origin) -> Self {
+        // Looked at first: what changes meanwhile is read again.
+        let edition = governor.edition();
         let asked = AssertUnwindSafe(async { governor.governance(&origin).await }).catch_unwind();
         let problem = match tokio::time::timeout(GOVERNOR_TIMEOUT, asked).await {
             Ok(Ok(Ok(governance))) => {
                 if is_for(&governance, &origin) {
-                    return Self { origin, governing: Governing::By(governance) };
+                    return Self { origin, governing: Governing::By(governance), edition };
                 }
                 "it is for another agent".to_owned()
             }
@@ -100,7 +110,7 @@ impl Seat {
             problem,
             "governance could not be read: every call of the run is denied"
         );
-        Self { origin, governing: Governing::Unread }
+        Self { origin, governing: Governing::Unread, edition }
     }
 
     /// A run where nobody is asked: what was there already still counts, and only for whom it was made.
@@ -112,7 +122,7 @@ impl Seat {
             }
             Some(Governing::By(_) | Governing::Unread) => Governing::Unread,
         };
-        Self { origin, governing }
+        Self { origin, governing, edition: 0 }
     }
 
     /// The run of a ready snapshot.
@@ -125,7 +135,7 @@ impl Seat {
             system: subject.system.clone(),
             ..Origin::default()
         };
-        Self { origin, governing: Governing::By(governance) }
+        Self { origin, governing: Governing::By(governance), edition: 0 }
     }
 
     /// The revision of the policy that counts.

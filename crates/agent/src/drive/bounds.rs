@@ -10,7 +10,9 @@ impl Driver {
     /// Refuses a model that a policy does not allow, and tells if the tokens that one gives the run are used up.
     pub(super) async fn spent_by_policy(&self) -> Result<Option<LimitReached>, Error> {
         self.cx.check_model(self.cx.model.info()).await?;
-        let Some(allowed) = self.cx.guard().await.tokens_max() else { return Ok(None) };
+        let Some(allowed) = self.cx.guard().await.up_to_date().await.tokens_max() else {
+            return Ok(None);
+        };
         // Also what runs below use while they run counts, and they stop with it.
         self.cx.pot.bound(allowed);
         Ok(self.run.used_up(allowed).or_else(|| self.cx.pot.used_up()))
@@ -23,7 +25,7 @@ impl Cx {
         if !self.shared_guard.is_governed() {
             return Ok(());
         }
-        Ok(self.guard().await.check_model(&info.provider, &info.model)?)
+        Ok(self.guard().await.up_to_date().await.check_model(&info.provider, &info.model)?)
     }
 
     /// The same for every model that something else asks on behalf of the run.

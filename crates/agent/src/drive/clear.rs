@@ -40,14 +40,14 @@ impl Cx {
         if let Some(ApprovalDecision::Deny { reason }) = newest {
             return Cleared::Refused(ToolError::Rejected(reason.clone()).to_string());
         }
-        let guard = self.guard().await;
+        let guard = self.guard().await.up_to_date().await;
         // What was approved under another policy is asked again.
         let approved = answers.iter().filter(before_it_ran).any(|Answer { request, decision }| {
             request.call == *call
                 && request.policy_revision.as_deref() == guard.revision()
                 && self.is_enough(request, decision)
         });
-        self.admit(guard, tool, call, approved).await
+        self.admit(&guard, tool, call, approved).await
     }
 
     /// The same for a call that had been let through and then asked people something: that may have taken long.

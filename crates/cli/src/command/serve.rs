@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::boot;
 use crate::data::{self, engine_problem};
 use crate::discover::Wanted;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Signal};
 #[cfg(not(feature = "otel"))]
 use crate::log::Log;
 use crate::output::Output;
@@ -46,6 +46,7 @@ Examples:
   curl -H \"Authorization: Bearer $PROVOST_TOKEN\" http://127.0.0.1:7077/v1/whoami
 
 The first start shows a token that may do everything, this once; `provost token create` on this machine makes others.
+SIGHUP reads what --resources names anew: the next call goes by it, or it is said why it cannot be used.
 Ctrl-C or SIGTERM lets runs come to a safe place and then ends; whatever is not finished goes on with the next start.";
 
 /// What it takes.
@@ -140,7 +141,7 @@ async fn serve(
     wanted: Wanted,
     output: &Output,
 ) -> Result<u8, Problem> {
-    let mut signals = listen_to_signals()?;
+    let (mut signals, reloads) = listen_to_signals(args.toolroom.resources.is_some())?;
     let listener = bind(args.listen).await?;
     let options = EngineOptions {
         capacity: args.capacity as usize,
@@ -177,7 +178,11 @@ async fn serve(
     let mut told = signals.clone();
     let working = async {
         let stopped = async { drop(told.wait_for(|count| *count >= 1).await) };
-        provost_server::serve(app, listener, stopped).await;
+        let serving = provost_server::serve(app.clone(), listener, stopped);
+        tokio::select! {
+            () = serving => {}
+            () = reload(&room, &app, reloads, output) => {}
+        }
         close(worker, &engine).await;
         room.close().await;
     };
@@ -203,17 +208,34 @@ fn callback_url(args: &Args, listener: &TcpListener) -> Result<Option<Url>, Prob
     joined.map(Some).map_err(|error| Problem::invalid(format!("--callback-url: {error}")))
 }
 
-/// Counts how often the program was told to end.
-fn listen_to_signals() -> Result<watch::Receiver<u32>, Problem> {
+/// Counts how often the program was told to end, and how often to read anew what is declared in files, if anything is.
+fn listen_to_signals(
+    declares: bool,
+) -> Result<(watch::Receiver<u32>, watch::Receiver<u32>), Problem> {
     let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
-    let (sender, receiver) = watch::channel(0);
+    let (ends, ended) = watch::channel(0);
+    let (reloads, reloaded) = watch::channel(0);
     tokio::spawn(async move {
         loop {
-            interrupt.next().await;
-            sender.send_modify(|count| *count += 1);
+            let asked = match interrupt.next().await {
+                Signal::HangUp if declares => &reloads,
+                _ => &ends,
+            };
+            asked.send_modify(|count| *count += 1);
         }
     });
-    Ok(receiver)
+    Ok((ended, reloaded))
+}
+
+/// Reads anew what is declared whenever that is asked for, and says what came of it. Never ends by itself.
+async fn reload(room: &Toolroom, app: &App, mut asked: watch::Receiver<u32>, output: &Output) {
+    while asked.changed().await.is_ok() {
+        match room.reload(app).await {
+            Ok(told) => output.dim(&told),
+            Err(problem) => output.problem(&problem),
+        }
+    }
+    std::future::pending().await
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, Problem> {

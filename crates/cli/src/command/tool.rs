@@ -165,8 +165,8 @@ impl<'a> Bench<'a> {
     /// A tool by its name: one of ours, or one that was declared.
     fn find(&self, name: &str) -> Result<Arc<dyn Tool>, Problem> {
         let shop = self.room.shop.as_ref();
-        let declared = shop.and_then(|shop| shop.workshop.tool(self.namespace(), name));
-        let declared = declared.map(|tool| Arc::clone(tool) as Arc<dyn Tool>);
+        let declared = shop.and_then(|shop| shop.workshop().tool(self.namespace(), name).cloned());
+        let declared = declared.map(|tool| tool as Arc<dyn Tool>);
         let own = || self.own.iter().find(|tool| tool.spec().name() == name).cloned();
         declared.or_else(own).ok_or_else(|| {
             let what = format!("there is no tool `{name}` in namespace `{}`", self.namespace());
@@ -182,7 +182,7 @@ impl<'a> Bench<'a> {
 
     fn all(&self) -> Vec<DeclaredTool> {
         let shop = self.room.shop.as_ref();
-        let declared = shop.map(|shop| shop.workshop.tools(self.namespace())).unwrap_or_default();
+        let declared = shop.map(|shop| shop.workshop().tools(self.namespace())).unwrap_or_default();
         let own = self.own.iter().map(|tool| built_in(tool.as_ref()));
         declared.iter().map(|tool| told(tool)).chain(own).collect()
     }
@@ -195,13 +195,11 @@ impl<'a> Bench<'a> {
 
     fn describe(&self, name: &str) -> Result<u8, Problem> {
         let tool = self.find(name)?;
-        let mut what = match self.room.shop.as_ref() {
-            Some(shop) if shop.workshop.tool(self.namespace(), name).is_some() => {
-                let declared = shop.workshop.tool(self.namespace(), name);
-                let resource = declared.map(|tool| json!(tool.resource()));
-                resource.unwrap_or_default()
-            }
-            _ => json!(built_in(tool.as_ref())),
+        let shop = self.room.shop.as_ref();
+        let declared = shop.and_then(|shop| shop.workshop().tool(self.namespace(), name).cloned());
+        let mut what = match declared {
+            Some(declared) => json!(declared.resource()),
+            None => json!(built_in(tool.as_ref())),
         };
         if let Some(decision) = self.decision(tool.as_ref())? {
             what["agent"] = json!(self.setting.agent);

@@ -7,6 +7,7 @@ use provost_core::contract::ToolResponse;
 use provost_core::resource::AgentResource;
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
+use provost_declared::Declared;
 use provost_runtime::CallbackError;
 use provost_server::{App, LocalTransport, ToolHouse, Undelivered};
 use provost_tool::{CapabilitySnapshot, GovernedTool};
@@ -21,7 +22,7 @@ pub(crate) const DECLARED: &str = "declared";
 impl ToolHouse for Toolroom {
     fn tools(&self, namespace: &str) -> Vec<DeclaredTool> {
         let Some(shop) = &self.shop else { return Vec::new() };
-        shop.workshop.tools(namespace).iter().map(|tool| told(tool)).collect()
+        shop.workshop().tools(namespace).iter().map(|tool| told(tool)).collect()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -29,7 +30,7 @@ impl ToolHouse for Toolroom {
         let Some(shop) = &self.shop else {
             return Capabilities { generated_at: Time(env.now()), capabilities: Vec::new() };
         };
-        let snapshot = CapabilitySnapshot::collect(&env, &[shop.workshop.runtimes()]);
+        let snapshot = CapabilitySnapshot::collect(&env, &[shop.workshop().runtimes()]);
         let tell = |one: provost_tool::Capability| Capability {
             id: one.id,
             enabled: one.enabled,
@@ -77,16 +78,23 @@ pub(crate) fn told(tool: &GovernedTool) -> DeclaredTool {
 impl Toolroom {
     /// Makes the agents that were declared, and changes those that were declared otherwise before.
     pub(crate) async fn ensure_agents(&self, app: &App) -> Result<(), Problem> {
-        let Some(shop) = &self.shop else { return Ok(()) };
-        for agent in shop.workshop.declared().agents() {
-            let namespace: Namespace = agent
-                .namespace
-                .parse()
-                .map_err(|error| Problem::invalid(format!("agent `{}`: {error}", agent.name)))?;
-            ensure(&Client::new(LocalTransport::new(app.clone()), namespace), agent).await?;
+        match &self.shop {
+            Some(shop) => ensure_agents(shop.workshop().declared(), app).await,
+            None => Ok(()),
         }
-        Ok(())
     }
+}
+
+/// Makes or changes the agents of a set.
+pub(super) async fn ensure_agents(declared: &Declared, app: &App) -> Result<(), Problem> {
+    for agent in declared.agents() {
+        let namespace: Namespace = agent
+            .namespace
+            .parse()
+            .map_err(|error| Problem::invalid(format!("agent `{}`: {error}", agent.name)))?;
+        ensure(&Client::new(LocalTransport::new(app.clone()), namespace), agent).await?;
+    }
+    Ok(())
 }
 
 async fn ensure(client: &Client, agent: &AgentResource) -> Result<(), Problem> {

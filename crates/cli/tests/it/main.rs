@@ -18,6 +18,8 @@ mod provider;
 #[cfg(unix)]
 mod reconnect;
 #[cfg(unix)]
+mod reload;
+#[cfg(unix)]
 mod remote;
 #[cfg(unix)]
 mod screen;

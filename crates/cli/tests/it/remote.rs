@@ -1,7 +1,7 @@
 //! `provost serve` from outside: tokens, restarts, exit codes, and what is printed where.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command};
+use std::process::{Child, ChildStderr, Command};
 
 use provost_testkit::Reply;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::{Ran, World, signal};
 /// A server in a world.
 pub(crate) struct Server {
     child: Child,
+    errors: Option<BufReader<ChildStderr>>,
     pub(crate) url: String,
     pub(crate) token: Option<String>,
 }
@@ -26,11 +27,21 @@ impl Server {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap();
         let token = told["token"].as_str().map(str::to_owned);
-        Self { child, url: told["url"].as_str().unwrap().to_owned(), token }
+        Self { child, errors: None, url: told["url"].as_str().unwrap().to_owned(), token }
     }
 
     pub(crate) fn any_port(world: &World) -> Self {
         Self::start(world, &["--listen", "127.0.0.1:0"], &[])
+    }
+
+    /// Sends it SIGHUP and waits for the next line that it says to people.
+    pub(crate) fn hang_up(&mut self) -> String {
+        signal(&self.child, "-HUP");
+        let errors =
+            self.errors.get_or_insert_with(|| BufReader::new(self.child.stderr.take().unwrap()));
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        line
     }
 
     /// Kills it as `kill -9` does.

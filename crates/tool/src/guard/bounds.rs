@@ -1,5 +1,6 @@
 //! What governs a run besides its calls: which models it may ask, how many tokens it may use, and whether that still counts.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use provost_core::policy::ModelDenied;
@@ -31,6 +32,17 @@ impl Guard {
         let (Some(governor), Some(seat)) = (governor, &self.seat) else { return self.clone() };
         let seat = Seat::read(governor, seat.origin.clone()).await;
         Self { seat: Some(Arc::new(seat)), ..self.clone() }
+    }
+
+    /// This guard, or the same with what governs the run now if that may have changed since it was read.
+    pub async fn up_to_date(&self) -> Cow<'_, Self> {
+        let governor = self.oversight.as_ref().and_then(|oversight| oversight.governor.as_deref());
+        match (governor, &self.seat) {
+            (Some(governor), Some(seat)) if governor.edition() != seat.edition => {
+                Cow::Owned(self.read_again().await)
+            }
+            _ => Cow::Borrowed(self),
+        }
     }
 
     /// What governs; nothing can be said before a governor was asked.

@@ -98,10 +98,10 @@ impl Bench<'_> {
             self.find(name)?;
         }
         if let Some(shop) = &self.room.shop {
-            for rule in shop.workshop.declared().loose_rules() {
+            for rule in shop.workshop().declared().loose_rules() {
                 self.show.output.dim(&rule);
             }
-            for tool in shop.workshop.tools(self.namespace()) {
+            for tool in shop.workshop().tools(self.namespace()) {
                 if wanted(&tool.resource().name) {
                     self.try_tool(&tool, args.offline, &mut items).await;
                 }
@@ -140,7 +140,7 @@ impl Bench<'_> {
             tool.verify().map(|()| format!("{}, {}", resource.kind, resource.isolation()));
         tell("runtime", runtime.map_err(|fault| fault.message));
         if let (Some(auth), Some(shop)) = (&resource.auth, &self.room.shop) {
-            let got = shop.workshop.authenticator().credentials(self.namespace(), auth).await;
+            let got = shop.workshop().authenticator().credentials(self.namespace(), auth).await;
             let found = got.map(|_| format!("{} by {}", auth.secret_ref, auth.profile));
             tell("secret", found.map_err(|fault| fault.message));
         }
@@ -162,8 +162,8 @@ impl Bench<'_> {
 
     async fn try_servers(&self, items: &mut Vec<Tried>) {
         let Some(shop) = &self.room.shop else { return };
-        for server in shop.workshop.declared().servers(self.namespace()) {
-            let Some(tools) = shop.workshop.server(self.namespace(), &server.name) else {
+        for server in shop.workshop().declared().servers(self.namespace()) {
+            let Some(tools) = shop.workshop().server(self.namespace(), &server.name) else {
                 continue;
             };
             let (ok, found) = match tools.connect().await {
