@@ -8,6 +8,7 @@ mod bounds;
 mod children;
 mod clear;
 mod ending;
+mod enter;
 mod feed;
 mod fit;
 mod hand_off;
@@ -34,11 +35,11 @@ use provost_core::{
     Usage,
 };
 use provost_model::Fold;
-use serde_json::Map;
 use tokio::time::Instant;
 use tracing::Instrument;
 
 use self::ending::{empty_summary, summary_of, terminal_event};
+use self::enter::{Entered, enter};
 use self::fit::TokenLedger;
 use self::interrupt::Interrupt;
 use self::session::BoundSession;
@@ -47,7 +48,7 @@ use self::toolbox::Toolbox;
 use crate::agent::AgentCore;
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
-use crate::hook::{Entry, RunEnd};
+use crate::hook::RunEnd;
 use crate::outcome::{Outcome, RunResult, Suspended};
 use crate::pot::Pot;
 use crate::request::{Begin, ContextPreview, RunOptions};
@@ -164,50 +165,6 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     format!("the run panicked: {}", text.unwrap_or_else(|| "without a message".to_owned()))
-}
-
-/// How the way to the first step ended.
-enum Entered {
-    Ready(Box<Driver>),
-    Over(Box<Outcome>),
-}
-
-async fn enter(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result<Entered, Error> {
-    // First, so that hooks see it.
-    let base = cx.load_shared(&begin).await?;
-    let mut input = input.to_owned();
-    if let Begin::Message(message) = &mut begin {
-        cx.check_message(message).await?;
-        input = message.text();
-    }
-    if begin.going_on().is_none() {
-        match cx.hooks.before_agent(&input).await.map_err(hook_error("before_agent"))? {
-            Entry::Go => {}
-            Entry::Deny(reason) => {
-                // Those who watch the end of agents see this one, too; there is nothing for them to change.
-                let ignored = cx.hooks.after_agent(&mut empty_summary(cx)).await;
-                drop(ignored);
-                return Ok(Entered::Over(Box::new(Outcome::Denied { reason })));
-            }
-            Entry::Answer(text) => {
-                return Ok(Entered::Over(Box::new(answer_at_once(cx, text).await)));
-            }
-        }
-    }
-    Ok(Entered::Ready(Box::new(setup::open::open(cx, begin, base).await?)))
-}
-
-async fn answer_at_once(cx: &Cx, text: String) -> Outcome {
-    let summary = RunSummary { text: text.clone(), ..empty_summary(cx) };
-    let ignored = cx.hooks.after_agent(&mut summary.clone()).await;
-    drop(ignored);
-    Outcome::Done(RunResult {
-        output: text,
-        run_id: cx.run_id,
-        summary,
-        messages: Vec::new(),
-        state: Map::new(),
-    })
 }
 
 pub(crate) fn hook_error(point: &'static str) -> impl FnOnce(crate::hook::HookError) -> Error {

@@ -1,6 +1,7 @@
 //! Preparing one run.
 
 mod below;
+mod shared;
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::outcome::{Outcome, RunResult, Suspended};
 use crate::pot::Pot;
 use crate::run::Run;
 use crate::session::SessionStore;
-use crate::shared_state::{Keeper, Shared, SharedOptions, StateOwners, StateStore};
+use crate::shared_state::SharedOptions;
 use crate::stream::{EventQueue, RunStream, Upward};
 use crate::team::Seat;
 
@@ -185,26 +186,6 @@ impl<O: Send + 'static> RunBuilder<O> {
                 self.options.problem = Some(format!("state `{name}` has no JSON form: {error}"))
             }
         }
-        self
-    }
-
-    /// Says for whom it runs: whose `user:` values it sees and sets.
-    pub fn user(mut self, id: impl Into<String>) -> Self {
-        self.options.shared.user = Some(id.into());
-        self
-    }
-
-    /// Keeps what outlives the run in a store, in place of the agent's.
-    pub fn shared_state(mut self, store: Arc<dyn StateStore>) -> Self {
-        self.options.shared.store = Some(store);
-        self
-    }
-
-    /// Says whose shared values the run has and what they are when it begins; for programs that keep runs themselves. The
-    /// journal stores what it hears of them in [`Beginning`](crate::run::Beginning) and [`Feed::Noted`](crate::run::Feed).
-    pub fn shared_values(mut self, owners: StateOwners, values: Map<String, Value>) -> Self {
-        let keeper = Keeper::Journal(Arc::new(values));
-        self.options.shared.bound = Some(Box::new(Shared { owners, keeper }));
         self
     }
 
