@@ -5,13 +5,15 @@
 mod error;
 mod migrate;
 mod open;
+mod prepared;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::{CachedStatement, Connection, Statement};
 
 use crate::StoreError;
 use crate::sql::Sql;
@@ -23,18 +25,19 @@ pub(crate) use open::{
     APPLICATION_ID, Identity, Role, connect, create_file, identify, open_plain, open_read_only,
     prepare,
 };
+pub(crate) use prepared::Prepared;
 
 /// One connection.
 pub(crate) struct Sqlite {
     connection: Connection,
     path: PathBuf,
     /// The last failure, kept because SQLite may roll back a whole transaction by itself and a job may hide why.
-    failure: Option<StoreError>,
+    failure: RefCell<Option<StoreError>>,
 }
 
 impl Sqlite {
     pub(crate) fn new(connection: Connection, path: PathBuf) -> Self {
-        Self { connection, path, failure: None }
+        Self { connection, path, failure: RefCell::default() }
     }
 
     /// The connection itself, for what only SQLite can do.
@@ -48,8 +51,8 @@ impl Sqlite {
     }
 
     /// Starts a transaction that writes. Waits for other processes as long as the busy timeout says.
-    pub(crate) fn begin_write(&mut self) -> Result<(), StoreError> {
-        self.failure = None;
+    pub(crate) fn begin_write(&self) -> Result<(), StoreError> {
+        self.failure.take();
         if !self.connection.is_autocommit() {
             // A rollback failed before. Nothing may be built on what it left.
             self.run("ROLLBACK")?;
@@ -58,27 +61,27 @@ impl Sqlite {
     }
 
     /// Starts a transaction that reads one state of the database.
-    pub(crate) fn begin_read(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn begin_read(&self) -> Result<(), StoreError> {
         self.run("BEGIN")
     }
 
-    pub(crate) fn commit(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn commit(&self) -> Result<(), StoreError> {
         self.run("COMMIT")
     }
 
-    pub(crate) fn rollback(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn rollback(&self) -> Result<(), StoreError> {
         if self.connection.is_autocommit() { Ok(()) } else { self.run("ROLLBACK") }
     }
 
-    pub(crate) fn savepoint(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn savepoint(&self) -> Result<(), StoreError> {
         self.run("SAVEPOINT job")
     }
 
-    pub(crate) fn release(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn release(&self) -> Result<(), StoreError> {
         self.run("RELEASE job")
     }
 
-    pub(crate) fn rollback_to_savepoint(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn rollback_to_savepoint(&self) -> Result<(), StoreError> {
         self.run("ROLLBACK TO job")?;
         self.release()
     }
@@ -89,34 +92,36 @@ impl Sqlite {
     }
 
     /// Why the transaction is gone, if SQLite has rolled it back by itself.
-    pub(crate) fn lost_transaction(&mut self) -> Option<StoreError> {
+    pub(crate) fn lost_transaction(&self) -> Option<StoreError> {
         self.connection.is_autocommit().then(|| {
             self.failure.take().unwrap_or_else(|| StoreError::bug("a transaction ended by itself"))
         })
     }
 
     /// Moves what was committed from the log to the database file, as far as nobody is in the way.
-    pub(crate) fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.query("PRAGMA wal_checkpoint(PASSIVE)", &[], &mut |_| Ok(ControlFlow::Break(())))
+    pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
+        let mut first_row = |_: &mut Row<'_>| Ok(ControlFlow::Break(()));
+        let sql = "PRAGMA wal_checkpoint(PASSIVE)";
+        self.cached(sql, &[], |statement| walk(statement, &mut first_row))
     }
 
     /// Runs a statement without parameters.
-    pub(crate) fn run(&mut self, sql: &str) -> Result<(), StoreError> {
-        self.execute(sql, &[]).map(drop)
+    pub(crate) fn run(&self, sql: &str) -> Result<(), StoreError> {
+        self.cached(sql, &[], |statement| Ok(Ok(statement.raw_execute()?))).map(drop)
     }
 
     /// Runs several statements once.
-    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+    pub(crate) fn batch(&self, sql: &str) -> Result<(), StoreError> {
         self.connection.execute_batch(sql).map_err(|error| self.fault(error))
     }
 
     /// The number that a pragma or a query answers.
-    pub(crate) fn number(&mut self, sql: &str) -> Result<i64, StoreError> {
+    pub(crate) fn number(&self, sql: &str) -> Result<i64, StoreError> {
         self.connection.query_row(sql, [], |row| row.get(0)).map_err(|error| self.fault(error))
     }
 
     /// The text that a pragma or a query answers.
-    pub(crate) fn text(&mut self, sql: &str) -> Result<String, StoreError> {
+    pub(crate) fn text(&self, sql: &str) -> Result<String, StoreError> {
         self.connection.query_row(sql, [], |row| row.get(0)).map_err(|error| self.fault(error))
     }
 
@@ -124,28 +129,41 @@ impl Sqlite {
         error::translate(error, &self.path)
     }
 
+    /// Uses a statement that the connection keeps by its text.
+    fn cached<T>(
+        &self,
+        sql: &str,
+        params: &[Value<'_>],
+        make: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let used =
+            self.connection.prepare_cached(sql).and_then(|mut statement: CachedStatement<'_>| {
+                match bind(&mut statement, sql, params)? {
+                    Ok(()) => make(&mut statement),
+                    Err(error) => Ok(Err(error)),
+                }
+            });
+        self.remember(used)
+    }
+
     fn remember<T>(
-        &mut self,
+        &self,
         result: rusqlite::Result<Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         match result {
             Ok(result) => result,
             Err(error) => {
                 let error = self.fault(error);
-                self.failure = Some(error.clone());
+                self.failure.replace(Some(error.clone()));
                 Err(error)
             }
         }
     }
 }
 
-impl Sql for Sqlite {
+impl Sql for &Sqlite {
     fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
-        let result = bound(&self.connection, sql, params).and_then(|statement| match statement {
-            Ok(mut statement) => Ok(Ok(statement.raw_execute()? as u64)),
-            Err(error) => Ok(Err(error)),
-        });
-        self.remember(result)
+        self.cached(sql, params, |statement| Ok(Ok(statement.raw_execute()? as u64)))
     }
 
     fn query(
@@ -154,21 +172,31 @@ impl Sql for Sqlite {
         params: &[Value<'_>],
         each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
     ) -> Result<(), StoreError> {
-        let result = bound(&self.connection, sql, params).and_then(|statement| match statement {
-            Ok(mut statement) => walk(&mut statement, each),
-            Err(error) => Ok(Err(error)),
-        });
-        self.remember(result)
+        self.cached(sql, params, |statement| walk(statement, each))
     }
 }
 
-/// The statement with its parameters bound. The inner error is a defect of the caller.
-fn bound<'a>(
-    connection: &'a Connection,
+impl Sql for Sqlite {
+    fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
+        (&*self).execute(sql, params)
+    }
+
+    fn query(
+        &mut self,
+        sql: &str,
+        params: &[Value<'_>],
+        each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+    ) -> Result<(), StoreError> {
+        (&*self).query(sql, params, each)
+    }
+}
+
+/// Binds the parameters of a statement. The inner error is a defect of the caller.
+fn bind(
+    statement: &mut Statement<'_>,
     sql: &str,
     params: &[Value<'_>],
-) -> rusqlite::Result<Result<CachedStatement<'a>, StoreError>> {
-    let mut statement = connection.prepare_cached(sql)?;
+) -> rusqlite::Result<Result<(), StoreError>> {
     if statement.parameter_count() != params.len() {
         let (wanted, given) = (statement.parameter_count(), params.len());
         let detail = format!("`{sql}` takes {wanted} parameters, {given} were given");
@@ -177,11 +205,11 @@ fn bound<'a>(
     for (index, param) in params.iter().enumerate() {
         statement.raw_bind_parameter(index + 1, param)?;
     }
-    Ok(Ok(statement))
+    Ok(Ok(()))
 }
 
 fn walk(
-    statement: &mut CachedStatement<'_>,
+    statement: &mut Statement<'_>,
     each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
 ) -> rusqlite::Result<Result<(), StoreError>> {
     let mut rows = statement.raw_query();

@@ -253,7 +253,7 @@ impl Drop for EndGuard {
 fn write_here(writer: &Mutex<Option<Writer>>, job: Box<dyn Job>) {
     match &mut *writer.lock().unwrap_or_else(PoisonError::into_inner) {
         // The job was told itself if no transaction could be started.
-        Some(writer) => writer.write(vec![job], &mut |_| Vec::new()).unwrap_or(()),
+        Some(writer) => writer.write(job).unwrap_or(()),
         None => job.answer(Err(StoreError::Closed)),
     }
 }

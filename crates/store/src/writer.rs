@@ -16,8 +16,8 @@ use crate::hint::Hints;
 use crate::job::{Job, Verdict};
 use crate::options::{FaultPoint, Faults};
 use crate::queue::{Queue, Taken};
-use crate::sql::Afterwards;
-use crate::sqlite::Sqlite;
+use crate::sql::{Afterwards, Sql};
+use crate::sqlite::{Prepared, Sqlite};
 use crate::{StoreError, Tx};
 
 /// The most jobs in one commit: bounds how long the first of them waits.
@@ -35,6 +35,13 @@ pub(crate) struct Writer {
     pub(crate) hints: Arc<Hints>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Option<Faults>,
+}
+
+/// The writer at work, on one thread.
+struct Pen<'w> {
+    writer: &'w Writer,
+    /// The connection of the writer, in one of the ways to keep its statements.
+    sql: &'w mut dyn Sql,
 }
 
 /// The jobs that share a commit.
@@ -100,13 +107,15 @@ impl Group {
 
 impl Writer {
     /// Serves the queue until it is closed and empty.
-    pub(crate) fn serve(mut self, queue: &Queue, busy_timeout: Duration) {
+    pub(crate) fn serve(self, queue: &Queue, busy_timeout: Duration) {
+        let mut prepared = Prepared::new(&self.db);
+        let mut pen = Pen { writer: &self, sql: &mut prepared };
         let mut changed = false;
         loop {
             match queue.wait(GROUP_JOBS_MAX, changed.then_some(IDLE_BEFORE_CHECKPOINT)) {
                 Taken::Jobs(jobs) => {
                     changed = true;
-                    if let Err(error) = self.write(jobs, &mut |room| queue.take(room)) {
+                    if let Err(error) = pen.write(jobs, &mut |room| queue.take(room)) {
                         // They have waited just as long for the same thing.
                         for job in queue.expired(busy_timeout) {
                             job.answer(Err(error.clone()));
@@ -122,10 +131,24 @@ impl Writer {
         }
     }
 
+    /// Applies the job, commits, and answers it. An error means that no transaction could be started; the job has been told.
+    pub(crate) fn write(&self, job: Box<dyn Job>) -> Result<(), StoreError> {
+        let mut db = &self.db;
+        Pen { writer: self, sql: &mut db }.write(vec![job], &mut |_| Vec::new())
+    }
+
+    fn checkpoint(&self) {
+        if let Err(error) = self.db.checkpoint() {
+            tracing::warn!(%error, "store: moving the log into the database file did not work");
+        }
+    }
+}
+
+impl Pen<'_> {
     /// Applies the jobs, and those that `more` brings meanwhile, commits, and answers them all.
     ///
     /// An error means that no transaction could be started; the jobs have been told.
-    pub(crate) fn write(
+    fn write(
         &mut self,
         jobs: Vec<Box<dyn Job>>,
         more: &mut dyn FnMut(usize) -> Vec<Box<dyn Job>>,
@@ -141,9 +164,10 @@ impl Writer {
             if !group.open {
                 if let Err(error) = self.begin() {
                     // Without a transaction nothing was kept, so what these jobs answered stands.
-                    group.answer(&self.counters, &Ok(()));
+                    group.answer(&self.writer.counters, &Ok(()));
                     let jobs = std::iter::once(job).chain(waiting).collect();
-                    Group { jobs, ..Group::default() }.answer(&self.counters, &Err(error.clone()));
+                    Group { jobs, ..Group::default() }
+                        .answer(&self.writer.counters, &Err(error.clone()));
                     return Err(error);
                 }
                 group.open = true;
@@ -156,7 +180,7 @@ impl Writer {
                 }
                 Err(error) => {
                     self.undo();
-                    mem::take(&mut group).answer(&self.counters, &Err(error));
+                    mem::take(&mut group).answer(&self.writer.counters, &Err(error));
                 }
             }
         }
@@ -165,44 +189,46 @@ impl Writer {
     }
 
     fn begin(&mut self) -> Result<(), StoreError> {
-        Faults::at(self.faults.as_ref(), FaultPoint::Begin)?;
-        self.db.begin_write()
+        Faults::at(self.writer.faults.as_ref(), FaultPoint::Begin)?;
+        self.writer.db.begin_write()
     }
 
     /// Runs one job. An error means that the whole transaction is lost.
     fn apply(&mut self, group: &mut Group, mut job: Box<dyn Job>) -> Result<Applied, StoreError> {
         // The first job needs no savepoint: rolling back everything is rolling back it.
         let nested = group.guarded && group.kept > 0;
-        if nested && let Err(error) = self.db.savepoint() {
+        if nested && let Err(error) = self.writer.db.savepoint() {
             group.jobs.push(job);
             return Err(error);
         }
-        let (before, changes_before) = (group.place(), self.db.changes());
-        let verdict = job.run(&mut Tx::new(&mut self.db, self.env.now(), &mut group.afterwards));
+        let (before, changes_before) = (group.place(), self.writer.db.changes());
+        let verdict = job.run(&mut Tx::new(self.sql, self.writer.env.now(), &mut group.afterwards));
         group.jobs.push(job);
-        if let Some(error) = self.db.lost_transaction() {
+        if let Some(error) = self.writer.db.lost_transaction() {
             return Err(error);
         }
         match verdict {
             Verdict::Keep => {
                 group.kept += 1;
                 if nested {
-                    self.db.release()?;
+                    self.writer.db.release()?;
                 }
             }
             Verdict::Discard => {
                 group.forget(before);
                 if nested {
-                    self.db.rollback_to_savepoint()?;
+                    self.writer.db.rollback_to_savepoint()?;
                 } else if group.kept == 0 {
                     group.open = false;
-                    self.db.rollback()?;
-                } else if self.db.changes() != changes_before {
+                    self.writer.db.rollback()?;
+                } else if self.writer.db.changes() != changes_before {
                     return Ok(Applied::Again);
                 }
             }
         }
-        if group.unchanged.jobs + 1 == group.jobs.len() && self.db.changes() == changes_before {
+        if group.unchanged.jobs + 1 == group.jobs.len()
+            && self.writer.db.changes() == changes_before
+        {
             group.unchanged = group.place();
         }
         Ok(Applied::Done)
@@ -213,33 +239,27 @@ impl Writer {
         let Afterwards { hints, calls } = mem::take(&mut group.afterwards);
         if outcome.is_ok() {
             calls.into_iter().for_each(|call| call());
-            group.answer(&self.counters, &outcome);
-            self.hints.send(hints);
+            group.answer(&self.writer.counters, &outcome);
+            self.writer.hints.send(hints);
         } else {
-            group.answer(&self.counters, &outcome);
+            group.answer(&self.writer.counters, &outcome);
         }
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
-        let committed =
-            Faults::at(self.faults.as_ref(), FaultPoint::Commit).and_then(|()| self.db.commit());
+        let committed = Faults::at(self.writer.faults.as_ref(), FaultPoint::Commit)
+            .and_then(|()| self.writer.db.commit());
         if committed.is_err() {
             self.undo();
             return committed;
         }
-        Faults::at(self.faults.as_ref(), FaultPoint::Answer)
+        Faults::at(self.writer.faults.as_ref(), FaultPoint::Answer)
     }
 
     /// Rolls back what is left of a transaction. If even that fails, the next start of one tries again.
     fn undo(&mut self) {
-        if let Err(error) = self.db.rollback() {
+        if let Err(error) = self.writer.db.rollback() {
             tracing::warn!(%error, "store: rolling back a transaction did not work");
-        }
-    }
-
-    fn checkpoint(&mut self) {
-        if let Err(error) = self.db.checkpoint() {
-            tracing::warn!(%error, "store: moving the log into the database file did not work");
         }
     }
 }
