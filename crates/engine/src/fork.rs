@@ -135,7 +135,7 @@ fn find_point(tx: &mut Tx<'_>, origin: RunRow, wanted: &Fork<'_>) -> Result<Poin
         Some(step) => run_step::get(tx, origin.id, step)?,
         None => run_step::last_fed(tx, origin.id)?,
     };
-    let fed = row.and_then(|row| row.fed).ok_or_else(|| {
+    let fed = row.and_then(|row| row.last_fed()).ok_or_else(|| {
         let (problem, fix) = match wanted.step {
             Some(step) => (
                 format!("step {step} of {} is not committed", origin.id),
@@ -262,7 +262,9 @@ fn shared_entries(
         None => 0,
         Some(fed) => {
             let rows = feeds(tx, origin.id, fed)?;
-            rows.iter().filter(|row| row.body.as_deref() == Some(write::SAVED)).count()
+            let of_its_own = |row: &RunStepRow| row.body.as_deref() == Some(write::SAVED);
+            let with_it = |row: &RunStepRow| row.saved && row.last_fed() <= Some(fed);
+            rows.iter().filter(|row| of_its_own(row) || with_it(row)).count()
         }
     };
     let written = session_entry::revisions_of(tx, place, origin.id)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_agent::context;
-use provost_agent::run::{BeginWith, Run};
+use provost_agent::run::{BeginWith, Feed, Run};
 use provost_core::work::{AgentCommand, EffectClass, StepKind, StepState};
 use provost_core::{Env, Message, Part, RunId};
 use provost_store::row::input::{self, InputRow};
@@ -207,6 +207,10 @@ pub(crate) fn fold(
                 if source.id == run.id {
                     note_for_session(row, message, journal)?;
                 }
+                if row.saved && limit.is_none_or(|limit| fed < limit) {
+                    fed += 1;
+                    save(&source, row, &mut machine, journal)?;
+                }
             }
             let cut = limit.is_some_and(|limit| fed > limit);
             if cut || (page.len() as u64) < PAGE {
@@ -285,6 +289,24 @@ fn apply(
         (None, _) => return Err(unreadable("it comes before the beginning".to_owned())),
     }
     Ok(stored)
+}
+
+/// The session got everything up to a step with it.
+fn save(
+    source: &RunRow,
+    row: &RunStepRow,
+    machine: &mut Option<Run>,
+    journal: &mut JournalState,
+) -> Result<(), EngineError> {
+    if let Some(run) = machine {
+        run.feed(Feed::Saved).map_err(|error| {
+            EngineError::Unreadable(format!("step {} of {}: {error}", row.step, source.id))
+        })?;
+    }
+    journal.next_fed += 1;
+    journal.recent.clear();
+    journal.results.clear();
+    Ok(())
 }
 
 /// What the session does not have yet is named by the step or message that has it.

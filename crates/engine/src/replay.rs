@@ -123,7 +123,8 @@ fn check_steps(
     steps: &[RunStepRow],
     report: &mut ReplayReport,
 ) -> Result<(), EngineError> {
-    let mut fed: Vec<u64> = steps.iter().filter_map(|step| step.fed).collect();
+    let saved = steps.iter().filter(|step| step.saved).filter_map(RunStepRow::last_fed);
+    let mut fed: Vec<u64> = steps.iter().filter_map(|step| step.fed).chain(saved).collect();
     fed.sort_unstable();
     report.feeds = fed.len() as u64;
     let unique = fed.windows(2).all(|pair| pair[0] < pair[1]);

@@ -94,6 +94,8 @@ pub(crate) struct StepWrite {
     /// True if nothing that was begun before it goes on.
     pub(crate) closes_open: bool,
     pub(crate) session: Option<SessionWrite>,
+    /// True if that the session has everything is fed with it, right after what it commits itself.
+    pub(crate) saved: bool,
     pub(crate) restricted: bool,
     /// The revision of the session that the run starts from, if it begins with this.
     pub(crate) base_revision: Option<u64>,
@@ -135,6 +137,7 @@ impl StepWrite {
             consumes_inputs: false,
             closes_open: false,
             session: None,
+            saved: false,
             restricted: false,
             base_revision: None,
             looks_for_inputs: None,
@@ -254,6 +257,11 @@ pub(crate) fn steps(
         }
         step(tx, lease, seq, write)?;
         if let Some(change) = &write.session {
+            if write.saved {
+                // The same places as if it was a step of its own, which it is where the writer was quicker.
+                failpoint!("step.after");
+                failpoint!("step.before");
+            }
             commit_session(tx, lease, guess, change)?;
         }
         seq += write.events.len() as u64;
@@ -287,6 +295,7 @@ fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(
                 name: write.name.as_deref(),
                 message_id,
                 body: &write.body,
+                saved: write.saved,
             };
             journal::commit_step(tx, &commit)?;
             write.works.carry_out(tx)?;

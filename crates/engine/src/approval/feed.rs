@@ -38,6 +38,7 @@ pub(crate) fn feed_parked(
         name: result.map(|result| result.name.as_str()),
         message_id: None,
         body: &body,
+        saved: false,
     };
     journal::commit_step(tx, &commit)?;
     if open.is_none() {

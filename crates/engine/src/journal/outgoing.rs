@@ -11,7 +11,7 @@ use provost_store::{Pending, Store, Tx};
 
 use crate::error::EngineError;
 use crate::lease::Lease;
-use crate::write::{self, Guess, Heard, StepWrite};
+use crate::write::{self, Guess, Heard, SessionWrite, StepWrite};
 
 /// Does anybody wait for a write?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,21 @@ impl Batch {
         }
         Arc::make_mut(&mut state.writes).extend(note.into_iter().chain([write]));
         None
+    }
+
+    /// Adds a change of the session to the last write; gives it back if that commits another feed or the writer was here before.
+    fn save(&self, fed: u64, change: SessionWrite) -> Option<SessionWrite> {
+        let mut state = self.lock();
+        if state.taken {
+            return Some(change);
+        }
+        match Arc::make_mut(&mut state.writes).last_mut() {
+            Some(last) if last.fed.map(|own| own + 1) == Some(fed) && last.session.is_none() => {
+                (last.session, last.saved) = (Some(change), true);
+                None
+            }
+            _ => Some(change),
+        }
     }
 
     /// The writes; there will be no more of them.
@@ -133,6 +148,14 @@ impl Outgoing {
         self.sent.push(Sent { number: self.count, haste, written: written.shared() });
     }
 
+    /// Sends a change of the session with the write of the feed before it; gives it back if that is on its way already.
+    pub(super) fn save(&self, fed: u64, change: SessionWrite) -> Option<SessionWrite> {
+        match &self.open {
+            Some(open) => open.save(fed, change),
+            None => Some(change),
+        }
+    }
+
     /// Everything that was sent and is not confirmed. Somebody waits for it from now on.
     pub(super) fn hurry(&mut self, store: &Store, lease: &Arc<Lease>) -> Vec<Sent> {
         self.send_note(store, lease);
@@ -168,4 +191,35 @@ pub(super) async fn confirm(
     }
     super::lock(outgoing).confirmed(last);
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_core::work::StepKind;
+    use provost_store::Body;
+
+    use super::*;
+
+    fn change() -> SessionWrite {
+        SessionWrite { base: 1, pop: 0, entries: Vec::new() }
+    }
+
+    #[test]
+    fn a_change_of_the_session_joins_the_feed_before_it_until_the_writer_has_come() {
+        let commits =
+            |fed| StepWrite::commit(fed, StepKind::ToolCall, fed, Body::Inline("{}".into()));
+        let batch = Batch::of(commits(3));
+        assert_eq!(batch.save(5, change()), Some(change()), "another feed is in between");
+        assert_eq!(batch.save(4, change()), None);
+        assert_eq!(batch.save(4, change()), Some(change()), "it has one already");
+        let written = batch.take();
+        assert!(written[0].saved && written[0].session == Some(change()));
+
+        let batch = Batch::of(commits(3));
+        batch.join(StepWrite::begin(4, StepKind::ModelCall));
+        assert_eq!(batch.save(4, change()), Some(change()), "what begins feeds nothing");
+        let batch = Batch::of(commits(3));
+        batch.take();
+        assert_eq!(batch.save(4, change()), Some(change()), "it is on its way");
+    }
 }

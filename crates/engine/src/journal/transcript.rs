@@ -9,8 +9,8 @@ use provost_core::Role;
 use provost_core::work::StepKind;
 use provost_store::Body;
 
-use super::RunJournal;
 use super::outgoing::Haste;
+use super::{JournalState, RunJournal};
 use crate::error::EngineError;
 use crate::message;
 use crate::write::{Entry, NewMessage, SessionWrite, StepWrite};
@@ -38,8 +38,7 @@ impl SessionStore for RunJournal {
     fn commit<'a>(&'a self, id: &'a str, change: Change) -> SessionFuture<'a, u64> {
         async move {
             let revision = change.base + 1;
-            let write = self.session_write(change).map_err(|error| refused(id, error))?;
-            self.enqueue(write, Haste::Along).map_err(|error| refused(id, error))?;
+            self.save(change).map_err(|error| refused(id, error))?;
             Ok(revision)
         }
         .boxed()
@@ -56,9 +55,29 @@ impl SessionStore for RunJournal {
 }
 
 impl RunJournal {
-    /// What is stored already is named; the rest is stored now.
-    fn session_write(&self, change: Change) -> Result<StepWrite, EngineError> {
+    /// Writes a change of the session with the feed before it, or as a step of its own.
+    fn save(&self, change: Change) -> Result<(), EngineError> {
         let mut state = self.lock();
+        let change = self.session_write(&mut state, change)?;
+        let fed = state.next_fed;
+        state.next_fed += 1;
+        let Some(change) = super::lock(&self.outgoing).save(fed, change) else { return Ok(()) };
+        let saved = Body::new(write::SAVED)?;
+        let mut write = StepWrite::commit(state.take_step(), StepKind::Note, fed, saved);
+        write.session = Some(change);
+        write.restricted = state.restricted;
+        write.next_step = state.next_step;
+        write.open_from = state.open_from();
+        drop(state);
+        self.enqueue(write, Haste::Along)
+    }
+
+    /// What is stored already is named; the rest is stored now.
+    fn session_write(
+        &self,
+        state: &mut JournalState,
+        change: Change,
+    ) -> Result<SessionWrite, EngineError> {
         let mut entries = Vec::with_capacity(change.add.len());
         for message in &change.add {
             let body = match message.role {
@@ -76,15 +95,7 @@ impl RunJournal {
         state.recent.clear();
         state.results.clear();
         state.revision = change.base + 1;
-        let (step, fed) = (state.take_step(), state.next_fed);
-        state.next_fed += 1;
-        let saved = Body::new(write::SAVED)?;
-        let mut write = StepWrite::commit(step, StepKind::Note, fed, saved);
-        write.session = Some(SessionWrite { base: change.base, pop: change.pop, entries });
-        write.restricted = state.restricted;
-        write.next_step = state.next_step;
-        write.open_from = state.open_from();
-        Ok(write)
+        Ok(SessionWrite { base: change.base, pop: change.pop, entries })
     }
 }
 

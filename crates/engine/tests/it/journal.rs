@@ -8,6 +8,8 @@ use provost_core::Role;
 use provost_engine::EngineError;
 use provost_model as scripted;
 use provost_store::params;
+use provost_store::row::run_step::{self, RunStepRow};
+use provost_store::row::session;
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -99,4 +101,35 @@ async fn g19_a_run_goes_on_where_another_worker_left_it() {
     assert_eq!(kinds.iter().filter(|kind| *kind == "draft_discarded").count(), 1, "{kinds:?}");
     assert_eq!(kinds.iter().filter(|kind| *kind == "attempt_started").count(), 2);
     assert_eq!(kinds.last().map(String::as_str), Some("finished"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_turn_is_told_once_to_the_session_with_its_last_step_or_behind_it() {
+    let stage = Stage::new(|request, turn| match turn {
+        0..3 if request.messages.len() < 20 => scripted::call("pure", json!({ "turn": turn })),
+        _ => scripted::text("done"),
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "go").await;
+    let run = stage.wait(accepted.run).await;
+    assert_eq!(text(&run), "done");
+    let session = run.session_id.clone();
+    let read = stage.engine.store().read(move |tx| {
+        let steps = run_step::after(tx, run.id, 0, 1000)?;
+        let session = session::get(tx, &run.namespace, &session)?;
+        Ok::<_, EngineError>((steps, session.unwrap().revision))
+    });
+    let (steps, revision) = read.await.unwrap();
+    let behind = |row: &&RunStepRow| row.body.as_deref() == Some(r#"{"feed":"saved"}"#);
+    let with_it = steps.iter().filter(|row| row.saved).count();
+    assert_eq!((with_it + steps.iter().filter(behind).count()) as u64, revision);
+    assert!(revision >= 3, "several turns");
+    let mut fed: Vec<u64> = steps.iter().filter_map(|row| row.fed).collect();
+    fed.extend(steps.iter().filter(|row| row.saved).filter_map(RunStepRow::last_fed));
+    fed.sort_unstable();
+    assert_eq!(fed, (1..=fed.len() as u64).collect::<Vec<_>>(), "no feed is missing or twice");
+    let replayed = stage.engine.replay(&stage.namespace, run.id).await.unwrap();
+    assert!(replayed.is_consistent(), "{:?}", replayed.differences);
+    assert_eq!(replayed.feeds, fed.len() as u64);
 }

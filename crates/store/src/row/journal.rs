@@ -135,30 +135,32 @@ pub struct StepCommit<'a> {
     pub message_id: Option<MessageId>,
     /// What was fed, without the message.
     pub body: &'a Body,
+    /// True if the session gets everything up to here in the same transaction, which is fed next.
+    pub saved: bool,
 }
 
 /// Writes down what came of a step.
 pub fn commit_step(tx: &mut Tx<'_>, commit: &StepCommit<'_>) -> Result<(), StoreError> {
     let now = tx.now();
     let StepCommit { run, step, kind, epoch, fed, begun, .. } = *commit;
-    let StepCommit { call_id, name, message_id, body, .. } = *commit;
+    let StepCommit { call_id, name, message_id, body, saved, .. } = *commit;
     let (body, blob) = body.columns(tx)?;
     if begun {
         let sql = "UPDATE run_step SET state = 'committed', epoch = ?3, fed = ?4, message_id = ?5, body = ?6, blob = ?7, \
-                   reserved_micros = 0, ended = ?8 WHERE run_id = ?1 AND step = ?2";
-        let values = params![run, step, epoch, fed, message_id, body, blob, now];
+                   reserved_micros = 0, ended = ?8, saved = ?9 WHERE run_id = ?1 AND step = ?2";
+        let values = params![run, step, epoch, fed, message_id, body, blob, now, saved];
         if tx.execute(sql, values)? == 1 {
             return Ok(());
         }
     }
     let sql = "INSERT INTO run_step (run_id, step, kind, state, epoch, fed, call_id, name, message_id, body, blob, \
-               started, ended) VALUES (?1, ?2, ?3, 'committed', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11) \
+               started, ended, saved) VALUES (?1, ?2, ?3, 'committed', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12) \
                ON CONFLICT (run_id, step) DO UPDATE SET state = 'committed', epoch = excluded.epoch, fed = excluded.fed, \
                message_id = excluded.message_id, body = excluded.body, blob = excluded.blob, \
-               reserved_micros = 0, ended = excluded.ended";
+               reserved_micros = 0, ended = excluded.ended, saved = excluded.saved";
     tx.execute(
         sql,
-        params![run, step, kind, epoch, fed, call_id, name, message_id, body, blob, now],
+        params![run, step, kind, epoch, fed, call_id, name, message_id, body, blob, now, saved],
     )?;
     Ok(())
 }
@@ -233,7 +235,7 @@ pub fn current_epoch(tx: &mut Tx<'_>, run: RunId) -> Result<Option<u64>, StoreEr
 
 /// The next place in a run's order of feeding.
 pub fn next_fed(tx: &mut Tx<'_>, run: RunId) -> Result<u64, StoreError> {
-    tx.one("SELECT COALESCE(MAX(fed), 0) + 1 FROM run_step WHERE run_id = ?1", params![run])
+    tx.one("SELECT COALESCE(MAX(fed + saved), 0) + 1 FROM run_step WHERE run_id = ?1", params![run])
 }
 
 /// Steps without an outcome get none any more: their run has ended. None of them is before `open_from`.

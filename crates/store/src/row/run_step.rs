@@ -45,6 +45,15 @@ table! {
         started: Timestamp,
         /// When it ended.
         ended: Option<Timestamp>,
+        /// True if the session got everything up to it in the same commit, which was fed right after it.
+        saved: bool,
+    }
+}
+
+impl RunStepRow {
+    /// The last feed that came with the step, if it was fed.
+    pub fn last_fed(&self) -> Option<u64> {
+        self.fed.map(|fed| fed + u64::from(self.saved))
     }
 }
 

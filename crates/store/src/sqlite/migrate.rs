@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0006_secrets.sql"),
     include_str!("../../migrations/sqlite/0007_ballots.sql"),
     include_str!("../../migrations/sqlite/0008_records.sql"),
+    include_str!("../../migrations/sqlite/0009_saved.sql"),
     include_str!("../../migrations/sqlite/0010_shared_state.sql"),
 ];
 
