@@ -59,9 +59,15 @@ impl Waiters {
         (Waiting { waiters: self, run, handed_over }, watch)
     }
 
-    /// Hands the row of a run that has ended to everybody who waits for it.
+    /// Hands the row of a run that has ended to everybody who waits for it. Whoever comes after that finds no watch and looks at
+    /// once: nobody hands it over again.
     pub(crate) fn hand_over(&self, row: RunRow) {
-        let waiting = self.lock().waiting.remove(&row.id);
+        let mut state = self.lock();
+        let waiting = state.waiting.remove(&row.id);
+        let watch = state.expected.remove(&row.id);
+        // A watch that goes takes a lock of its own.
+        drop(state);
+        drop(watch);
         let Some(waiting) = waiting else { return };
         let row = Arc::new(row);
         for sender in waiting {
