@@ -3,7 +3,8 @@
 //! A [`Workspace`] is a directory that no path leaves: not by `..`, not by a link, not by a directory that becomes a link while a
 //! call is under way. [`workspace_tools`] are the tools for it: `read`, `list` and `search`, and where the workspace may be
 //! changed also `write` and `edit`, which ask a person unless told otherwise. [`fetch`] reads pages through a
-//! client that checks every address; [`clock`] and [`calculator`] need nothing.
+//! client that checks every address; [`clock`] and [`calculator`] need nothing. [`shell_tools`] run command lines in a sandbox, as
+//! far as an [`ExecPolicy`] lets them.
 //!
 //! ```
 //! use provost_builtin::{Access, Workspace, workspace_tools};
@@ -31,6 +32,7 @@ pub mod limits;
 mod list;
 mod read;
 mod search;
+pub mod shell;
 mod text;
 mod walk;
 mod workspace;
@@ -48,6 +50,7 @@ pub use fetch::{fetch, fetch_keeping};
 pub use list::list;
 pub use read::{read, read_output};
 pub use search::search;
+pub use shell::{ExecPolicy, ShellOptions, shell_tools};
 pub use workspace::{Access, Workspace};
 pub use write::write;
 

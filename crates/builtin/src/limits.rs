@@ -82,3 +82,18 @@ pub const FETCH_TEXT_BYTES_MAX: usize = 20 * 1024 * 1024;
 pub(crate) const PAGE_NODES_MAX: usize = 250_000;
 /// Elements inside each other; what is deeper is put beside.
 pub(crate) const PAGE_DEPTH_MAX: usize = 200;
+
+/// Bytes of a command line.
+pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
+/// Words of a command line that a rule can allow.
+pub const COMMAND_WORDS_MAX: usize = 4_096;
+/// Time that a command may take at most, whatever its profile says.
+pub const SHELL_TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
+/// Jobs in the background at the same time.
+pub const SHELL_JOBS_MAX: usize = 8;
+/// Jobs that are remembered, those that are over included.
+pub const SHELL_JOBS_KEPT_MAX: usize = 64;
+/// Bytes of a job's output that wait to be read.
+pub const SHELL_JOB_OUTPUT_BYTES_MAX: usize = 48 * 1024;
+/// Characters of a command line that are said back.
+pub(crate) const SHELL_LINE_SHOWN_MAX: usize = 200;

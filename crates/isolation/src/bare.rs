@@ -79,7 +79,13 @@ pub(crate) fn pipes(command: &mut Command, input: &Input) {
 /// How a job's program is told apart from its sandbox.
 pub(crate) fn terms(job: &Job, backend: &'static str, tells_code: bool) -> Terms {
     let limits = &job.profile.limits;
-    Terms { backend, tells_code, time: limits.time, output_bytes_max: limits.output_bytes }
+    Terms {
+        backend,
+        tells_code,
+        failed_code: None,
+        time: limits.time,
+        output_bytes_max: limits.output_bytes,
+    }
 }
 
 impl Backend for Bare {

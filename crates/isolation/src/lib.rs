@@ -7,6 +7,7 @@
 //! | mode | kept in by |
 //! |---|---|
 //! | `none` | nothing: its own process group, a clean environment, a deadline |
+//! | `container` | [`Container`]: podman or docker, an image or a root file system |
 //! | `process` | [`Bubblewrap`] where `bwrap` is there, else [`Landlocked`] |
 //!
 //! Whatever the backend, a program is given a clean environment, is ended at its deadline with everything it has started, and
@@ -14,14 +15,17 @@
 //! [`Egress`] proxy that checks each name and address when it is dialled.
 //!
 //! Invariants: no secret of this process reaches a program unless it is in the job; every amount has a bound with a name
-//! ([`limits`]); what a backend cannot hold it says ([`Backend::holds`]). It is made for Linux.
+//! ([`limits`]); what a backend cannot hold it says ([`Backend::holds`]), and [`examine`] proves
+//! the rest by trying. It is made for Linux.
 
 mod backend;
 mod bare;
 mod bubblewrap;
 mod cgroup;
+mod container;
 pub mod egress;
 mod error;
+mod examine;
 mod job;
 mod landlocked;
 pub mod launcher;
@@ -38,8 +42,10 @@ mod tree;
 pub use backend::{Backend, Backends, Holding};
 pub use bare::Bare;
 pub use bubblewrap::Bubblewrap;
+pub use container::{Container, ContainerOptions, Pull, Source};
 pub use egress::{Egress, EgressEvent, EgressRule, Verdict};
 pub use error::IsolationError;
+pub use examine::{Proof, Trial, examine};
 pub use job::{Input, Job};
 pub use landlocked::Landlocked;
 pub use launcher::Launcher;

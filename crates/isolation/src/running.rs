@@ -59,6 +59,7 @@ pub struct Running {
     pub(crate) backend: &'static str,
     /// True if a sandbox that was set up tells the program's code in a file.
     pub(crate) tells_code: bool,
+    failed_code: Option<i32>,
     started: Instant,
     deadline: Instant,
     output_bytes_max: u64,
@@ -76,6 +77,8 @@ struct Parts {
 pub(crate) struct Terms {
     pub(crate) backend: &'static str,
     pub(crate) tells_code: bool,
+    /// The code by which the sandbox says that it could not be set up.
+    pub(crate) failed_code: Option<i32>,
     pub(crate) time: Duration,
     pub(crate) output_bytes_max: u64,
 }
@@ -106,6 +109,7 @@ impl Running {
             parts: Some(Parts { child, held, remains }),
             backend: terms.backend,
             tells_code: terms.tells_code,
+            failed_code: terms.failed_code,
             started,
             deadline: started + terms.time,
             output_bytes_max: terms.output_bytes_max,
@@ -143,8 +147,14 @@ impl Running {
             return Err(IsolationError::Job("it has ended before".to_owned()));
         };
         let told = parts.remains.exit_code();
-        let is_set_up = !self.tells_code || told.is_some() || cause != Cause::Exited;
-        let remains = parts.remains;
+        let is_told = !self.tells_code || told.is_some();
+        let has_failed = self.failed_code.is_some_and(|code| code_of(status) == code);
+        let is_set_up = cause != Cause::Exited || (is_told && !has_failed);
+        let mut remains = parts.remains;
+        if cause == Cause::Exited && !has_failed {
+            // What ended by itself has taken itself away.
+            remains.last = None;
+        }
         let cleared = tokio::task::spawn_blocking(move || remains.clear()).await;
         if cleared.is_err() {
             tracing::error!("what a sandbox has left could not be taken away");

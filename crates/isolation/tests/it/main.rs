@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, also in what tests share, and says which backend is missing"
 )]
 
+mod container;
 mod egress;
 mod escape;
 mod leftovers;

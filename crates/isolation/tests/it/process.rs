@@ -216,3 +216,48 @@ async fn there_is_no_second_best() {
         assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_backend_says_of_itself_is_true() {
+    use provost_isolation::{Proof, examine};
+    for (name, backends) in all().await {
+        let trials = examine(&backends).await;
+        assert_eq!(trials.len(), Hold::ALL.len(), "{name}");
+        for trial in &trials {
+            assert!(!matches!(trial.proof, Proof::Broken(_)), "{name}: {trial:?}");
+        }
+        assert!(
+            trials.iter().filter(|trial| trial.proof == Proof::Held).count() >= 7,
+            "{name}: {trials:?}"
+        );
+    }
+    // A backend that lies is found out.
+    struct Liar(provost_isolation::Bare);
+    impl provost_isolation::Backend for Liar {
+        fn name(&self) -> &'static str {
+            "liar"
+        }
+        fn mode(&self) -> IsolationMode {
+            IsolationMode::None
+        }
+        fn holds(&self) -> Vec<provost_isolation::Holding> {
+            let all = self.0.holds().into_iter();
+            all.map(|it| provost_isolation::Holding { is_held: true, ..it }).collect()
+        }
+        fn start(
+            &self,
+            job: Job,
+        ) -> futures::future::BoxFuture<'_, Result<provost_isolation::Running, IsolationError>>
+        {
+            self.0.start(job)
+        }
+        fn workspace(&self, workspace: &Workspace) -> Option<std::path::PathBuf> {
+            self.0.workspace(workspace)
+        }
+    }
+    let mut backends = Backends::default();
+    backends.add(std::sync::Arc::new(Liar(provost_isolation::Bare::open().unwrap())));
+    let trials = examine(&backends).await;
+    let broken: Vec<_> = trials.iter().filter(|it| matches!(it.proof, Proof::Broken(_))).collect();
+    assert!(broken.len() >= 4, "{broken:?}");
+}

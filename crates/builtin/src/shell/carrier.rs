@@ -1,0 +1,393 @@
+//! Commands that run other commands: a rule that names one of them allows nothing by itself.
+//!
+//! A rule for `env` would allow everything, since `env rm` is `env`. Such a command matches only a rule that says all of its
+//! arguments. Others run something only with certain options; with these they are carriers, too.
+
+use super::parse::Command;
+
+/// They run what they are told, or are languages of their own.
+const CARRIERS: &[&str] = &[
+    ".",
+    "alias",
+    "ansible",
+    "apptainer",
+    "ash",
+    "at",
+    "awk",
+    "bash",
+    "batch",
+    "bpftrace",
+    "builtin",
+    "bun",
+    "busybox",
+    "bwrap",
+    "capsh",
+    "cargo",
+    "cc",
+    "chroot",
+    "chrt",
+    "clang",
+    "cmake",
+    "command",
+    "coproc",
+    "cpulimit",
+    "crontab",
+    "csh",
+    "ctest",
+    "dash",
+    "dc",
+    "deno",
+    "docker",
+    "doas",
+    "ed",
+    "emacs",
+    "enable",
+    "entr",
+    "env",
+    "eval",
+    "ex",
+    "exec",
+    "expect",
+    "export",
+    "faketime",
+    "fakeroot",
+    "fish",
+    "flock",
+    "ftp",
+    "g++",
+    "gawk",
+    "gcc",
+    "gdb",
+    "go",
+    "gradle",
+    "hash",
+    "ionice",
+    "ipython",
+    "irb",
+    "java",
+    "jjs",
+    "jshell",
+    "julia",
+    "just",
+    "ksh",
+    "ld",
+    "ld.so",
+    "less",
+    "lftp",
+    "lldb",
+    "local",
+    "logsave",
+    "ltrace",
+    "lua",
+    "luajit",
+    "m4",
+    "make",
+    "man",
+    "mawk",
+    "mc",
+    "mksh",
+    "more",
+    "most",
+    "mount",
+    "mysql",
+    "nano",
+    "nawk",
+    "nc",
+    "ncat",
+    "netcat",
+    "nice",
+    "ninja",
+    "nmap",
+    "node",
+    "nohup",
+    "npm",
+    "npx",
+    "nsenter",
+    "numactl",
+    "nvim",
+    "ocaml",
+    "octave",
+    "openssl",
+    "osascript",
+    "parallel",
+    "parset",
+    "perl",
+    "pg",
+    "php",
+    "pip",
+    "pip3",
+    "pipx",
+    "pkexec",
+    "pnpm",
+    "podman",
+    "poetry",
+    "prlimit",
+    "proot",
+    "psql",
+    "pwsh",
+    "pypy",
+    "pypy3",
+    "python",
+    "python2",
+    "python3",
+    "R",
+    "rbash",
+    "read",
+    "readonly",
+    "rlwrap",
+    "rpm",
+    "Rscript",
+    "rsync",
+    "ruby",
+    "run-parts",
+    "runc",
+    "runcon",
+    "runuser",
+    "rustc",
+    "rvim",
+    "scala",
+    "scp",
+    "screen",
+    "script",
+    "scriptlive",
+    "sed",
+    "set",
+    "setarch",
+    "setpriv",
+    "setsid",
+    "sftp",
+    "sg",
+    "sh",
+    "slsh",
+    "smbclient",
+    "socat",
+    "softlimit",
+    "source",
+    "split",
+    "sqlite3",
+    "ssh",
+    "ssh-agent",
+    "sshpass",
+    "start-stop-daemon",
+    "stdbuf",
+    "strace",
+    "su",
+    "sudo",
+    "systemctl",
+    "systemd-run",
+    "tar",
+    "taskset",
+    "tclsh",
+    "tcpdump",
+    "tcsh",
+    "telnet",
+    "time",
+    "timeout",
+    "tmux",
+    "toybox",
+    "trap",
+    "ts-node",
+    "tsc",
+    "tsx",
+    "typeset",
+    "declare",
+    "ulimit",
+    "unset",
+    "unshare",
+    "unzip",
+    "uv",
+    "uvx",
+    "valgrind",
+    "vi",
+    "vigr",
+    "view",
+    "vim",
+    "vimdiff",
+    "vipw",
+    "visudo",
+    "w3m",
+    "watch",
+    "wget",
+    "wish",
+    "xargs",
+    "xdg-open",
+    "xvfb-run",
+    "yarn",
+    "yash",
+    "zip",
+    "zsh",
+    "zypper",
+    "apt",
+    "apt-get",
+    "dpkg",
+    "dnf",
+    "yum",
+    "pacman",
+    "gem",
+    "bundle",
+    "rake",
+    "mvn",
+    "ant",
+    "sbt",
+    "kubectl",
+    "helm",
+    "terraform",
+    "curl",
+    "dd",
+    "tee",
+    "install",
+    "wait",
+    "fc",
+    "bind",
+    "complete",
+    "mapfile",
+    "readarray",
+    "getopts",
+    "ip",
+    "dmesg",
+    "service",
+    "nft",
+    "iptables",
+    "setfacl",
+    "ncdu",
+    "ranger",
+    "choom",
+];
+
+/// Names that begin like this are the same with a version behind: `python3.11`, `perl5.36.0`, `gcc-12`.
+const VERSIONED: &[&str] =
+    &["python", "perl", "ruby", "node", "php", "lua", "gcc", "g++", "clang", "ld", "pypy", "tclsh"];
+
+/// Commands that run something, or write to a file, with one of these options. Long ones may be shortened.
+const OPTIONS: &[(&str, &[&str], &str)] = &[
+    (
+        "find",
+        &[
+            "-exec",
+            "-execdir",
+            "-ok",
+            "-okdir",
+            "-delete",
+            "-fprint",
+            "-fprint0",
+            "-fprintf",
+            "-fls",
+            "-files0-from",
+        ],
+        "",
+    ),
+    (
+        "git",
+        &[
+            "--config-env",
+            "--exec-path",
+            "--upload-pack",
+            "--receive-pack",
+            "--ext-diff",
+            "--textconv",
+            "--open-files-in-pager",
+            "--paginate",
+            "--exec",
+            "--extcmd",
+            "--tool",
+            "--output",
+            "--template",
+            "--git-dir",
+            "--work-tree",
+            "--namespace",
+            "--super-prefix",
+            "--upload-archive",
+            "--sign",
+            "--gpg-sign",
+            "--edit",
+        ],
+        "O",
+    ),
+    ("rg", &["--pre", "--hostname-bin", "--search-zip"], "z"),
+    ("fd", &["--exec", "--exec-batch"], "xX"),
+    ("fdfind", &["--exec", "--exec-batch"], "xX"),
+    ("sort", &["--compress-program", "--output", "--temporary-directory"], "oT"),
+    ("printf", &["-v"], "v"),
+    ("date", &["--set"], "s"),
+    ("tree", &["--output"], "oR"),
+    ("diff", &["--to-file"], ""),
+    ("file", &["--compile", "--magic-file"], "Cm"),
+    ("hostname", &["--file"], "Fb"),
+];
+
+/// What `git` may be asked for without it running or changing anything.
+const GIT_READS: &[&str] = &[
+    "blame",
+    "cat-file",
+    "describe",
+    "diff",
+    "grep",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "show-ref",
+    "status",
+    "version",
+];
+
+/// True if a command runs another one, or may.
+pub(crate) fn carries(command: &Command) -> bool {
+    let path = command.name();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if CARRIERS.contains(&name)
+        || is_versioned(name)
+        || name.starts_with("ld-")
+        || name.contains(".so")
+    {
+        return true;
+    }
+    if name == "git" {
+        let first = command.args().iter().find(|word| !word.text.starts_with('-'));
+        let is_read = first.is_some_and(|word| GIT_READS.contains(&word.text.as_str()));
+        // What stands before its own command is for `git` itself, and can change what that one means.
+        let leads = command
+            .args()
+            .first()
+            .is_some_and(|word| word.text.starts_with('-') && word.text != "--version");
+        if leads || !(is_read || command.args().iter().all(|word| word.text == "--version")) {
+            return true;
+        }
+    }
+    let known = OPTIONS.iter().find(|(known, ..)| *known == name);
+    let Some((_, long, short)) = known else { return false };
+    let mut is_file = false;
+    command.args().iter().any(|word| {
+        // A pattern may become the name of a file that looks like an option.
+        let carries = !is_file
+            && (is_option(&word.text, long, short)
+                || (word.is_pattern && !word.text.starts_with(['.', '/'])));
+        is_file |= word.text == "--" && name != "find";
+        carries
+    })
+}
+
+fn is_versioned(name: &str) -> bool {
+    let rest = VERSIONED.iter().find_map(|known| name.strip_prefix(known));
+    rest.is_some_and(|rest| {
+        !rest.is_empty()
+            && rest.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-'))
+    })
+}
+
+fn is_option(text: &str, long: &[&str], short: &str) -> bool {
+    let name = text.split('=').next().unwrap_or(text);
+    let is_long = long.iter().any(|known| match known.starts_with("--") {
+        // A shortened name is as good as a whole one.
+        true => name.len() > 2 && name.starts_with("--") && known.starts_with(name),
+        false => *known == name,
+    });
+    let is_short = text.starts_with('-')
+        && !text.starts_with("--")
+        && text[1..].chars().any(|letter| short.contains(letter));
+    is_long || is_short
+}

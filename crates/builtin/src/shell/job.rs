@@ -1,0 +1,157 @@
+//! Commands in the background: what they wrote, whether they are over, and their end.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use provost_isolation::{Cause, Ended, Input, Running};
+use provost_tool::{Redact, ToolError, ToolOutput};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::limits::{SHELL_JOB_OUTPUT_BYTES_MAX, SHELL_JOBS_KEPT_MAX, SHELL_JOBS_MAX};
+
+/// The jobs of one set of tools. They end when nobody holds the set any more.
+#[derive(Clone, Default)]
+pub(super) struct Jobs(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    jobs: BTreeMap<u64, Entry>,
+    next: u64,
+}
+
+struct Entry {
+    state: Arc<Mutex<State>>,
+    stop: CancellationToken,
+    over: CancellationToken,
+    _ends: DropGuard,
+}
+
+#[derive(Default)]
+struct State {
+    /// What was written and not read yet; of more than fits, the end.
+    unread: Vec<u8>,
+    lost: u64,
+    ended: Option<Result<Ended, String>>,
+}
+
+/// Room for one more job.
+pub(super) struct Place(Jobs);
+
+impl Jobs {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Room for one more, if there is any.
+    pub(super) fn place(&self) -> Option<Place> {
+        let known = self.known();
+        let under_way = known.jobs.values().filter(|job| !job.over.is_cancelled()).count();
+        (under_way < SHELL_JOBS_MAX).then(|| Place(self.clone()))
+    }
+
+    /// What a job has written since it was last read.
+    pub(super) fn read(
+        &self,
+        name: &str,
+        redact: Option<&dyn Redact>,
+    ) -> Result<ToolOutput, ToolError> {
+        let state = match self.find(name) {
+            Some((state, ..)) => state,
+            None => return Err(unknown(name)),
+        };
+        let mut state = locked(&state);
+        let mut text = String::from_utf8_lossy(&std::mem::take(&mut state.unread)).into_owned();
+        if let Some(redact) = redact {
+            redact.redact_string(&mut text);
+        }
+        let lost = std::mem::take(&mut state.lost);
+        if lost > 0 {
+            text = format!("[{lost} bytes before this were not read in time]\n{text}");
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&match &state.ended {
+            None => "[it is under way]".to_owned(),
+            Some(Ok(ended)) => match ended.cause {
+                Cause::Exited => format!("[it ended with code {}]", ended.code),
+                Cause::TimedOut => "[its time was over and it was ended]".to_owned(),
+                Cause::Stopped => "[it was stopped]".to_owned(),
+                Cause::Flooded => "[it wrote more than it may and was ended]".to_owned(),
+            },
+            Some(Err(why)) => format!("[{why}]"),
+        });
+        Ok(ToolOutput::text(text))
+    }
+
+    /// Ends a job and waits until it is over.
+    pub(super) async fn stop(&self, name: &str) -> Result<ToolOutput, ToolError> {
+        let Some((_, stop, over)) = self.find(name) else { return Err(unknown(name)) };
+        stop.cancel();
+        over.cancelled().await;
+        Ok(ToolOutput::text(format!("Job {name} is over")))
+    }
+
+    fn find(
+        &self,
+        name: &str,
+    ) -> Option<(Arc<Mutex<State>>, CancellationToken, CancellationToken)> {
+        let number: u64 = name.strip_prefix("job-")?.parse().ok()?;
+        let known = self.known();
+        let job = known.jobs.get(&number)?;
+        Some((Arc::clone(&job.state), job.stop.clone(), job.over.clone()))
+    }
+}
+
+impl Place {
+    /// Takes a program that runs, and gives the name of its job.
+    pub(super) fn take(self, running: Running, input: Input) -> String {
+        let (stop, over) = (CancellationToken::new(), CancellationToken::new());
+        let state = Arc::new(Mutex::new(State::default()));
+        let (noted, heard, stopped, done) =
+            (Arc::clone(&state), Arc::clone(&state), stop.clone(), over.clone());
+        tokio::spawn(async move {
+            let ended = running.drive(input, &stopped, |_, bytes| locked(&heard).add(bytes)).await;
+            locked(&noted).ended = Some(ended.map_err(|error| error.to_string()));
+            done.cancel();
+        });
+        let mut known = self.0.known();
+        known.next += 1;
+        let number = known.next;
+        let ends = stop.clone().drop_guard();
+        known.jobs.insert(number, Entry { state, stop, over, _ends: ends });
+        // The oldest that are over make room.
+        while known.jobs.len() > SHELL_JOBS_KEPT_MAX {
+            let oldest =
+                known.jobs.iter().find(|(_, job)| job.over.is_cancelled()).map(|(at, _)| *at);
+            match oldest {
+                Some(at) => drop(known.jobs.remove(&at)),
+                None => break,
+            }
+        }
+        format!("job-{number}")
+    }
+}
+
+impl State {
+    fn add(&mut self, bytes: &[u8]) {
+        self.unread.extend_from_slice(bytes);
+        let excess = self.unread.len().saturating_sub(SHELL_JOB_OUTPUT_BYTES_MAX);
+        self.unread.drain(..excess);
+        self.lost += excess as u64;
+    }
+}
+
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unknown(name: &str) -> ToolError {
+    let shown: String = name.chars().take(32).collect();
+    ToolError::Retry(format!("there is no job `{shown}`: use the name that shell gave"))
+}
