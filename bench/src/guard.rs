@@ -136,7 +136,7 @@ pub(crate) async fn call_with(
 }
 
 /// What a call knows where nobody watches.
-pub(crate) fn context(call: &ToolCall) -> ToolCx {
+fn context(call: &ToolCall) -> ToolCx {
     let run_id = Env::system().id();
     ToolCx::new(ToolCxParts {
         run_id,

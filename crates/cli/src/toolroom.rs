@@ -187,7 +187,8 @@ impl Toolroom {
     pub(crate) fn described(&self) -> Vec<(String, String)> {
         let Some(shop) = &self.shop else { return Vec::new() };
         let namespace = Namespace::default();
-        let tools = shop.workshop().declared().tools(namespace.as_str());
+        let workshop = shop.workshop();
+        let tools = workshop.declared().tools(namespace.as_str());
         tools.map(|tool| (tool.name.clone(), tool.description.clone())).collect()
     }
 
