@@ -33,7 +33,7 @@
 //!
 //! | to | look at |
 //! |---|---|
-//! | talk to a model | [`OpenAi`], [`Anthropic`], [`openai_compatible`] |
+//! | talk to a model | [`OpenAi`], [`Anthropic`], [`Gemini`], [`Ollama`], [`Bedrock`], [`AzureOpenAi`], [`Providers`], [`openai_compatible`] |
 //! | define tools | [`macro@tool`], [`tool_fn`], [`ToolCx`] |
 //! | watch a run | [`RunBuilder::stream`], [`EventKind`] |
 //! | steer a live run | [`RunHandle`] |
@@ -61,8 +61,9 @@ pub use provost_core::{
 };
 pub use provost_macros::tool;
 pub use provost_model::{
-    Anthropic, BuildError as ModelBuildError, Catalog, HttpModel, HttpModelBuilder, OpenAi,
-    RetryPolicy, Timeouts, openai_compatible,
+    Anthropic, AzureOpenAi, Bedrock, BuildError as ModelBuildError, Catalog, Gemini, HttpModel,
+    HttpModelBuilder, Ollama, OpenAi, Providers, ProvidersError, RetryPolicy, Timeouts,
+    openai_compatible,
 };
 pub use provost_model::{
     ChatModel, ChatRequest, Effort, Fold, ModelError, ModelErrorClass, ModelEvent, ModelInfo,
@@ -113,6 +114,8 @@ mod docs {
     mod joakimcarlsson_ai {}
     #[doc = include_str!("../../../docs/agents-together.md")]
     mod agents_together {}
+    #[doc = include_str!("../../../docs/providers.md")]
+    mod providers {}
     #[doc = include_str!("../../../docs/teams.md")]
     mod teams {}
     #[doc = include_str!("../../../docs/toolsets.md")]
