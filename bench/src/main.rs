@@ -33,6 +33,7 @@ mod sqlite;
 mod stream;
 mod table;
 mod together;
+mod wires;
 
 use std::io::Write;
 use std::path::Path;
@@ -48,7 +49,7 @@ const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] 
   --quick          fewer repetitions: a look, not a verdict
   --strict         exit with 1 if a limit is missed or could not be measured
   --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many,
-                   together, recall, mcp, redact, guard, router, api
+                   together, recall, mcp, redact, guard, router, api, wires
   --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
 
 /// How much to measure.
@@ -78,7 +79,7 @@ enum Measure {
     Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 17] = [
+const SECTIONS: [Section; 18] = [
     Section { name: "rounds", measure: Measure::Served(rounds::measure) },
     Section { name: "crowd", measure: Measure::Served(crowd::measure) },
     Section { name: "stream", measure: Measure::Served(stream::measure) },
@@ -96,6 +97,7 @@ const SECTIONS: [Section; 17] = [
     Section { name: "guard", measure: Measure::Alone(guard::measure) },
     Section { name: "router", measure: Measure::Alone(router::measure) },
     Section { name: "api", measure: Measure::Stored(api::measure) },
+    Section { name: "wires", measure: Measure::Alone(wires::measure) },
 ];
 
 fn main() -> ExitCode {
