@@ -23,7 +23,7 @@ impl Span {
     pub fn read(text: &str) -> Result<Duration, String> {
         let refused = || {
             let shown: String = text.chars().take(40).collect();
-            format!("`{shown}` is no length of time: write `250ms`, `30s`, `10m`, `2h` or `1m30s`")
+            format!("`{shown}` is no length of time: write `500ms`, `30s`, `10m`, `2h` or `1m30s`")
         };
         let mut rest = text.trim();
         if rest == "0" {
