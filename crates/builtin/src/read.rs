@@ -69,7 +69,7 @@ fn reader(
             let redact = cx.redactor().cloned();
             let read =
                 blocking::run(move |stop| page_of(&workspace, &arguments, redact.as_deref(), stop));
-            Ok::<_, ToolError>(read.await?)
+            read.await
         }
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))

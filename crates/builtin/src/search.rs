@@ -63,7 +63,7 @@ pub fn search(workspace: &Workspace) -> std::result::Result<FnTool, SpecError> {
         async move {
             let redact = cx.redactor().cloned();
             let found = blocking::run(move |stop| find(&workspace, &arguments, redact, stop));
-            Ok::<_, ToolError>(found.await?)
+            found.await
         }
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))

@@ -72,6 +72,6 @@ mod tests {
 
     #[tokio::test]
     async fn it_does_what_every_store_of_shared_values_does() {
-        super::super::conformance::run(&MemoryState::new()).await;
+        super::super::conformance::run(&MemoryState::new()).await.unwrap();
     }
 }

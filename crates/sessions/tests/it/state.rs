@@ -20,7 +20,7 @@ fn topic(store: &SqliteSessions) -> impl Future<Output = bool> + '_ {
 #[tokio::test]
 async fn it_does_what_every_store_of_shared_values_does() {
     let dir = tempfile::tempdir().unwrap();
-    conformance::run(&open(&dir.path().join("s.db"))).await;
+    conformance::run(&open(&dir.path().join("s.db"))).await.unwrap();
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_file_of_the_first_version_is_taken_along() {
     )
     .unwrap();
     drop(raw);
-    conformance::run(&open(&path)).await;
+    conformance::run(&open(&path)).await.unwrap();
     let raw = rusqlite::Connection::open(&path).unwrap();
     let version: i64 =
         raw.query_row("SELECT version FROM session_schema", [], |row| row.get(0)).unwrap();

@@ -61,23 +61,7 @@ pub(crate) async fn open(
             format!("the stored conversation had {repairs} broken place(s), which were repaired");
         cx.queue.emit(EventKind::Warning { message });
     }
-    let with = match begin {
-        Begin::Message(input) => {
-            let said_at = cx.options.said_at.unwrap_or_else(|| cx.env.now());
-            let message = Message::new(Role::User, input.0, said_at);
-            if message.is_empty() {
-                return Err(Error::Start("the message is empty: say something".to_owned()));
-            }
-            let message = Arc::new(message);
-            cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-            BeginWith::Message { message }
-        }
-        Begin::Results(results) => BeginWith::Results { results },
-        Begin::Proceed => BeginWith::Nothing,
-        Begin::Resume(_) | Begin::Restore(_) => {
-            return Err(Error::Bug("a resumed run was opened as a new one".to_owned()));
-        }
-    };
+    let with = begin_with(cx, begin)?;
     let mut beginning = Beginning {
         agent: Arc::clone(&cx.agent),
         config,
@@ -93,6 +77,27 @@ pub(crate) async fn open(
     }
     let run = Run::begin(cx.run_id, beginning, history)?;
     Ok(driver(cx, run, system, session).on_shared(base))
+}
+
+/// What a new run begins with.
+fn begin_with(cx: &Cx, begin: Begin) -> Result<BeginWith, Error> {
+    Ok(match begin {
+        Begin::Message(input) => {
+            let said_at = cx.options.said_at.unwrap_or_else(|| cx.env.now());
+            let message = Message::new(Role::User, input.0, said_at);
+            if message.is_empty() {
+                return Err(Error::Start("the message is empty: say something".to_owned()));
+            }
+            let message = Arc::new(message);
+            cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
+            BeginWith::Message { message }
+        }
+        Begin::Results(results) => BeginWith::Results { results },
+        Begin::Proceed => BeginWith::Nothing,
+        Begin::Resume(_) | Begin::Restore(_) => {
+            return Err(Error::Bug("a resumed run was opened as a new one".to_owned()));
+        }
+    })
 }
 
 /// Goes on with a run that was folded from its journal.
