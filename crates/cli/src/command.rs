@@ -13,6 +13,7 @@ mod doctor;
 mod explain;
 mod grant;
 mod listing;
+mod models;
 mod openapi;
 mod run;
 mod runs;
@@ -102,6 +103,8 @@ enum Command {
     Class(class::Args),
     /// Say how much may be spent
     Budget(budget::Args),
+    /// Look at models: what they can do and what they cost
+    Models(models::Args),
     /// Hand in work by the clock
     Schedule(schedule::Args),
     /// Look at each yes that reaches further than one call, and take it back
@@ -135,6 +138,7 @@ enum Command {
 /// Runs the command; the number is the exit code.
 pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
     let data = cli.data.as_deref();
+    models::install_catalog()?;
     match cli.command {
         Command::Chat(args) => chat::run(&args, data, output),
         Command::Run(args) => run::run(&args, data, output),
@@ -150,6 +154,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
         Command::Agent(args) => agent::run(&args, data, output),
         Command::Class(args) => class::run(&args, data, output),
         Command::Budget(args) => budget::run(&args, data, output),
+        Command::Models(args) => models::run(&args, output),
         Command::Schedule(args) => schedule::run(&args, data, output),
         Command::Grant(args) => grant::run(&args, data, output),
         Command::Delivery(args) => delivery::run(&args, data, output),

@@ -180,6 +180,11 @@ impl Reach {
         self.local.is_some()
     }
 
+    /// The engine of this process, unless a server has it.
+    pub(crate) fn engine(&self) -> Option<&Engine> {
+        self.local.as_ref().map(|local| &local.engine)
+    }
+
     /// Works on a session in this process, unless a server does.
     pub(crate) async fn work_on(&mut self, session: &str) -> Result<(), Problem> {
         let Some(local) = &mut self.local else { return Ok(()) };

@@ -10,6 +10,7 @@ mod approval;
 mod attempt;
 mod budget;
 mod cancel;
+mod cassette;
 mod child;
 mod claim;
 mod class;

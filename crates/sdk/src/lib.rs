@@ -66,10 +66,18 @@ pub use provost_model::{
     openai_compatible,
 };
 pub use provost_model::{
+    BatchJob, BatchRequest, Cassette, Chunking, Embedder, HashEmbedder, NativeBatch, Player,
+    Recorder, Redaction, Reranker, cohere_embeddings, cohere_reranker, gemini_embeddings,
+    ollama_embeddings, openai_embeddings, run_batch, voyage_embeddings, voyage_reranker,
+};
+pub use provost_model::{
+    BreakerPolicy, BudgetLedger, Delivery, Endpoint, FallbackRules, Limits as RateLimits,
+    MemoryLedger, RoutedModel,
+};
+pub use provost_model::{
     ChatModel, ChatRequest, Effort, Fold, ModelError, ModelErrorClass, ModelEvent, ModelInfo,
     ModelResponse, ModelStream, NativeOutput, OutputSchema, Settings, ToolChoice, complete,
 };
-pub use provost_model::{Embedder, HashEmbedder, openai_embeddings};
 pub use provost_tool::{
     Approval, ApprovalTools, CallFacts, CompositeTools, ConfirmedTools, Dep, DepType, Deps,
     DynamicTools, EffectClass, FilteredTools, FnTool, FnTools, Guard, IntoToolOutput, Permit,

@@ -2,19 +2,21 @@
 
 mod events;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Subcommand;
 use provost_api::{Fork, RunList, Said};
 use provost_core::work::{RunPhase, RunStatus};
 use provost_core::{ErrorKind, InputId, RunId, TaskId};
+use provost_model::Redaction;
 use serde_json::json;
 
 use super::listing::ListArgs;
 use super::task::{InputArgs, cancelled_text};
 use super::{block_on, parse_duration};
 use crate::attend::{Attendant, Attended, Telling, conclude, left};
+use crate::data::engine_problem;
 use crate::output::Output;
 use crate::problem::Problem;
 use crate::remote::{Missing, Reach, RemoteArgs};
@@ -27,6 +29,7 @@ Examples:
   provost runs input run_01… \"in French, please\"      say something while it works
   provost runs fork run_01… --step 3 --say \"try again\"
   provost runs wait run_01… --timeout 30s
+  provost runs cassette run_01… --file talk.json      play its model back in a test
   provost runs cancel run_01…
 
 Exit codes: 0 answered, 1 the run failed or a replay differs, 5 not found, 10 waited too long, 130 cancelled or left.";
@@ -153,6 +156,18 @@ enum Action {
         /// The run
         run: RunId,
     },
+    /// Make a cassette of a run: its model calls with their answers, to be played back without a model
+    #[command(
+        after_help = "Examples:\n  provost runs cassette run_01… --file talk.json\n  provost runs cassette run_01… | jq .calls\n\n\
+                            What looks like a secret is taken out. It reads the database of this machine."
+    )]
+    Cassette {
+        /// The run
+        run: RunId,
+        /// The file to write; standard output if nothing is said
+        #[arg(long, short, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
     /// End a run and every run below it
     #[command(after_help = "Examples:\n  provost runs cancel run_01…")]
     Cancel {
@@ -255,6 +270,7 @@ async fn act(action: &Action, reach: &mut Reach, show: &Show) -> Result<u8, Prob
             show.done(&forked, &forked.run.to_string(), &sentence)?;
         }
         Action::Replay { run } => return replay(reach, show, *run).await,
+        Action::Cassette { run, file } => cassette(reach, show, *run, file.as_deref()).await?,
         Action::Cancel { run } => {
             let cancelled = client.cancel_run(*run).await?;
             let sentence = format!("{run} {}", cancelled_text(cancelled.outcome));
@@ -298,6 +314,33 @@ async fn wait(
         Attended::Ended(run) | Attended::TimedOut(run) => conclude(show, &run, telling),
         Attended::Left => Ok(left(show, run, reach)),
     }
+}
+
+async fn cassette(
+    reach: &Reach,
+    show: &Show,
+    run: RunId,
+    file: Option<&Path>,
+) -> Result<(), Problem> {
+    let Some(engine) = reach.engine() else {
+        let what = "a cassette is made where the database is";
+        return Err(Problem::invalid(what).help("run it on the server's machine, without --server"));
+    };
+    let cassette = engine.cassette(reach.client.namespace(), run).await;
+    let cassette = cassette.map_err(|error| engine_problem(&error))?;
+    let redactor = provost_redact::Redactor::new();
+    let redaction = Redaction::default().rule(move |text| redactor.redact(text).into_owned());
+    let (calls, cassette) = (cassette.calls.len(), cassette.redacted(&redaction));
+    let Some(file) = file else {
+        let text = cassette.to_json().map_err(|error| {
+            Problem::new(ErrorKind::Malformed, format!("the cassette cannot be written: {error}"))
+        })?;
+        return show.write(&text);
+    };
+    cassette.write(file).map_err(|error| Problem::new(error.kind(), error.to_string()))?;
+    let sentence = format!("{calls} model calls of {run} are in {}", file.display());
+    let what = json!({ "run": run, "file": file, "calls": calls });
+    show.done(&what, &run.to_string(), &sentence)
 }
 
 async fn replay(reach: &Reach, show: &Show, run: RunId) -> Result<u8, Problem> {

@@ -11,6 +11,7 @@ mod durable;
 mod governed;
 #[cfg(unix)]
 mod journey;
+mod models;
 #[cfg(unix)]
 mod operate;
 mod pipe;
