@@ -184,14 +184,14 @@ impl Place {
     fn lane_standing(&self, trail: &Trail, (first, lane): (usize, usize), tokens: u64) -> Standing {
         let now = trail.now;
         let later = |wait, why| Standing::Later { wait, queue: None, why };
-        match trail.wait(first + lane) {
-            None => return Standing::Never(Why::Failed),
-            Some(wait) if !wait.is_zero() => return later(wait, Why::Retrying),
-            Some(_) => {}
-        }
+        let Some(again) = trail.wait(first + lane) else { return Standing::Never(Why::Failed) };
         let cool = self.lock().cool.get(lane).copied().flatten();
-        if let Some(rest) = cool.filter(|rest| rest.until > now) {
+        // A credential that rests is not asked before that, however soon the call would try again.
+        if let Some(rest) = cool.filter(|rest| rest.until > now + again) {
             return later(rest.until - now, Why::Cooling(rest.after));
+        }
+        if !again.is_zero() {
+            return later(again, Why::Retrying);
         }
         match self.lanes[lane].gate.standing(tokens, now) {
             Ok(()) => Standing::Ready { lane },

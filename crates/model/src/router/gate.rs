@@ -46,6 +46,7 @@ struct State {
 /// What a caller took; it says what it really used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
+    request: Option<Slot>,
     slot: Option<Slot>,
     tokens: u64,
 }
@@ -110,11 +111,20 @@ impl Gate {
         }
     }
 
+    /// Gives everything back: nothing was sent.
+    pub(crate) fn give_back(&self, taken: Taken) {
+        let mut state = self.lock();
+        if let (Some(requests), Some(slot)) = (&mut state.requests, taken.request) {
+            requests.correct(slot, 1, 0);
+        }
+        drop(state);
+        self.correct(taken, 0);
+    }
+
     /// Says how many tokens it really was.
     pub(crate) fn correct(&self, taken: Taken, used: u64) {
-        let Some(slot) = taken.slot else { return };
         let mut state = self.lock();
-        if let Some(tokens) = &mut state.tokens {
+        if let (Some(tokens), Some(slot)) = (&mut state.tokens, taken.slot) {
             tokens.correct(slot, taken.tokens, used);
         }
         state.call_first();
@@ -170,10 +180,9 @@ impl State {
     }
 
     fn take(&mut self, tokens: u64, now: Instant) -> Taken {
-        if let Some(window) = &mut self.requests {
-            window.take(1, now);
-        }
-        Taken { slot: self.tokens.as_mut().map(|window| window.take(tokens, now)), tokens }
+        let request = self.requests.as_mut().map(|window| window.take(1, now));
+        let slot = self.tokens.as_mut().map(|window| window.take(tokens, now));
+        Taken { request, slot, tokens }
     }
 
     fn call_first(&self) {

@@ -116,7 +116,7 @@ impl Plan {
         let place = &self.shared.places[endpoint];
         let taken = place.lanes[lane].gate.take(estimate.total, self.trail.now).ok()?;
         let Some(pass) = place.admit(lane, self.trail.now) else {
-            place.lanes[lane].gate.correct(taken, 0);
+            place.lanes[lane].gate.give_back(taken);
             return None;
         };
         let shared = Arc::clone(&self.shared);
@@ -131,7 +131,7 @@ impl Plan {
         let taken = timeout(self.patience(), gate.wait(estimate.total)).await.ok()?.ok()?;
         self.trail.now = Instant::now();
         let Some(pass) = shared.places[endpoint].admit(lane, self.trail.now) else {
-            gate.correct(taken, 0);
+            gate.give_back(taken);
             return Some(None);
         };
         Some(Some(Ticket::new(Arc::clone(&shared), (endpoint, lane), pass, taken, estimate)))

@@ -152,7 +152,13 @@ impl Drop for Ticket {
         let shared = Arc::clone(&self.shared);
         let place = &shared.places[self.endpoint];
         let usage = match std::mem::replace(&mut self.ending, Ending::Unsent) {
-            Ending::Unsent => Some(Usage::default()),
+            Ending::Unsent => {
+                place.lanes[self.lane].gate.give_back(self.taken);
+                if let Some(hold) = self.hold.take() {
+                    hold.settle(0);
+                }
+                None
+            }
             // What it used so far is not all that it used.
             Ending::Sent => None,
             Ending::Answered => {

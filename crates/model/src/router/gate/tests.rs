@@ -62,6 +62,15 @@ async fn tokens_that_were_not_used_are_given_to_who_waits() {
     assert_eq!(gate.wait(101).await.unwrap_err(), Busy::Never);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_was_not_sent_is_given_back_whole() {
+    let gate = gate(Some(1), Some(10));
+    let taken = gate.take(10, Instant::now()).unwrap();
+    assert!(gate.take(1, Instant::now()).is_err());
+    gate.give_back(taken);
+    gate.take(10, Instant::now()).unwrap();
+}
+
 #[test]
 fn without_limits_nobody_waits() {
     let gate = gate(None, None);
