@@ -8,7 +8,7 @@ mod page;
 
 use std::io::{ErrorKind, Read};
 
-use provost_tool::{EffectClass, FnTool, Redact, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, Redact, SpecError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

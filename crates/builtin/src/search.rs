@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
-use provost_tool::{EffectClass, FnTool, Redact, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, Redact, SpecError, tool_fn};
 use rustix::fs::{FileType, OFlags, fstat};
 use schemars::JsonSchema;
 use serde::Deserialize;

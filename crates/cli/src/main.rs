@@ -35,6 +35,10 @@ use crate::command::Cli;
 use crate::output::Output;
 
 fn main() -> ExitCode {
+    // A sandbox starts this program again, to give up rights before it becomes another one.
+    if let Some(code) = provost_isolation::launcher::run_if_asked() {
+        return code;
+    }
     let cli = Cli::parse();
     let output = Output::detect(cli.color);
     match command::run(cli, &output) {

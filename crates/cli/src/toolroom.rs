@@ -67,7 +67,7 @@ pub(crate) struct ToolroomArgs {
     /// Where declared tools may be
     #[arg(long, value_enum, default_value_t, value_name = "WHERE")]
     pub(crate) tool_network: ToolNetwork,
-    /// A program that declared MCP servers may start, written as it is there; can be repeated
+    /// A program that declared MCP servers and `cli` tools may start, written as it is there; can be repeated
     #[arg(long, value_name = "COMMAND")]
     pub(crate) allow_command: Vec<String>,
     /// A directory with secrets, a file for each, looked at after the database and the environment
@@ -114,11 +114,11 @@ impl Toolroom {
         let Some(path) = &args.resources else {
             return Ok(Self { shop: None, oversight, artifacts });
         };
-        let shop = Shop::open(path, args, &site).await?;
+        let records = Arc::new(Records::new(site.store.clone(), Env::system()));
+        let shop = Shop::open(path, args, &site, Arc::clone(&records) as _).await?;
         crate::data::make(&artifacts)?;
         let spill = FileSpill::new(artifacts.join(OUTPUTS), OUTPUTS);
         oversight.spill = Some(Arc::new(spill));
-        let records = Arc::new(Records::new(site.store.clone(), Env::system()));
         oversight.governor = Some(Arc::clone(&shop.governor) as _);
         oversight.audit = Some(Arc::clone(&records) as _);
         oversight.meter = Some(records);

@@ -23,9 +23,9 @@ pub use permission::{
 pub use role::AgentRole;
 pub use span::Span;
 pub use tool::{
-    A2aSpec, AuthProfile, GrpcEncoding, GrpcSpec, HttpMethod, HttpSpec, IsolationMode, Jitter,
-    McpRef, OperationClass, ResourceError, RetrySpec, RiskLevel, RuntimeSpec, ToolAuth,
-    ToolResource, ToolType,
+    A2aSpec, AuthProfile, CliOutput, CliSpec, GrpcEncoding, GrpcSpec, HttpMethod, HttpSpec,
+    IsolationMode, Jitter, McpRef, OperationClass, ResourceError, RetrySpec, RiskLevel,
+    RuntimeSpec, ToolAuth, ToolResource, ToolType,
 };
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod error;
 mod governor;
 mod line;
 mod load;
+mod program;
 mod records;
 mod set;
 mod workshop;

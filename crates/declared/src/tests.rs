@@ -53,6 +53,8 @@ fn options(network: NetPolicy) -> WorkshopOptions {
         network,
         allow_private_tools: false,
         commands: CommandAllowList::default(),
+        launcher: None,
+        audit: None,
         desk: None,
         secrets,
         redactor,
@@ -184,14 +186,14 @@ async fn what_is_declared_anew_counts_from_the_next_call_on() {
         Oversight { governor: Some(Arc::clone(&governor) as _), ..Oversight::default() };
     let origin = Origin { agent: "clerk".to_owned(), ..Origin::default() };
     let guard = Guard::default().with_oversight(oversight).for_run(origin).await;
-    assert!(matches!(pay(&guard.up_to_date().await), Verdict::Allow(_)));
+    assert!(matches!(pay(guard.up_to_date().await.as_ref()), Verdict::Allow(_)));
     governor.replace(parse(HOUSE));
     assert!(matches!(pay(&guard), Verdict::Allow(_)), "what was read stays as it was");
-    assert!(matches!(pay(&guard.up_to_date().await), Verdict::Ask(_)));
+    assert!(matches!(pay(guard.up_to_date().await.as_ref()), Verdict::Ask(_)));
     governor.replace(parse(&HOUSE.replace("approval_required", "deny")));
-    assert!(matches!(pay(&guard.up_to_date().await), Verdict::Deny(_)));
+    assert!(matches!(pay(guard.up_to_date().await.as_ref()), Verdict::Deny(_)));
     governor.replace(allowing);
-    assert!(matches!(pay(&guard.up_to_date().await), Verdict::Allow(_)));
+    assert!(matches!(pay(guard.up_to_date().await.as_ref()), Verdict::Allow(_)));
 }
 
 #[test]

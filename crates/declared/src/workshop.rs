@@ -8,6 +8,7 @@ use provost_core::contract::ToolFault;
 use provost_core::resource::{
     AgentResource, AuthProfile, EVERY_TOOL, McpServerResource, McpTransport, ToolResource,
 };
+use provost_isolation::Launcher;
 use provost_mcp::{McpPool, McpTools};
 use provost_net::{NetClient, NetPolicy};
 use provost_redact::Redactor;
@@ -17,9 +18,11 @@ use provost_runtime::{
 };
 use provost_secret::{AuthInjector, SecretRef, Secrets};
 use provost_tool::{
-    Authenticator, GovernedTool, RegistryError, Runtimes, Tool, ToolHost, ToolRuntime, Toolset,
+    AuditSink, Authenticator, GovernedTool, RegistryError, Runtimes, Tool, ToolHost, ToolRuntime,
+    Toolset,
 };
 
+use crate::program::Programs;
 use crate::set::At;
 use crate::{DeclareError, Declared, Place};
 
@@ -31,6 +34,10 @@ pub struct WorkshopOptions {
     pub allow_private_tools: bool,
     /// Which programs may be started.
     pub commands: CommandAllowList,
+    /// How declared programs get into a sandbox; without one they have no network at all.
+    pub launcher: Option<Launcher>,
+    /// Who is told of every attempt of a sandboxed program to reach somebody.
+    pub audit: Option<Arc<dyn AuditSink>>,
     /// Where answers that come later are handed in.
     pub desk: Option<CallbackDesk>,
     /// Where secrets are found.
@@ -60,6 +67,8 @@ impl Workshop {
             network,
             allow_private_tools,
             commands,
+            launcher,
+            audit,
             desk,
             secrets,
             redactor,
@@ -69,15 +78,17 @@ impl Workshop {
         let client = NetClient::new(network);
         let authenticator: Arc<dyn Authenticator> =
             Arc::new(AuthInjector::new(secrets.clone(), client, env.clone()));
-        let mut mcp = McpRuntime::new(pool.clone(), commands);
+        let mut mcp = McpRuntime::new(pool.clone(), commands.clone());
         let setting = Setting { secrets: &secrets, network, allow_private_tools };
         for ((namespace, _), At { place, what }) in &declared.servers {
             setting.add(&mut mcp, (namespace, what), place).await?;
         }
         let outbound = Outbound::new(network).allow_private_tools(allow_private_tools);
-        let runtimes = runtimes(&outbound, &mcp, desk).map_err(|error| {
-            DeclareError::unusable(&Place::default(), "the runtimes".to_owned(), error)
-        })?;
+        let unusable =
+            |error| DeclareError::unusable(&Place::default(), "the runtimes".to_owned(), error);
+        let mut runtimes = runtimes(&outbound, &mcp, desk).map_err(unusable)?;
+        let programs = Programs { launcher, commands: &commands, network, audit, env: &env };
+        programs.add(&mut runtimes, &declared).await.map_err(unusable)?;
         let host = ToolHost { runtimes: Arc::new(runtimes), authenticator, env };
         let mut tools = BTreeMap::new();
         for ((namespace, key), At { place, what }) in &declared.tools {

@@ -39,6 +39,8 @@ impl Governed {
             network: NetPolicy::open(),
             allow_private_tools: true,
             commands: CommandAllowList::default(),
+            launcher: None,
+            audit: None,
             desk: None,
             secrets: Secrets::new(Arc::new(EnvResolver::reading(secret)), redactor.clone()),
             redactor: redactor.clone(),

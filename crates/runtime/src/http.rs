@@ -4,7 +4,7 @@
 //! only if the tool's definition says so.
 
 mod answer;
-mod template;
+pub(crate) mod template;
 
 use std::collections::BTreeMap;
 

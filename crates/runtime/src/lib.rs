@@ -8,6 +8,7 @@
 //! | `grpc` | the same over gRPC (feature `grpc`) | `GrpcRuntime` |
 //! | `mcp` | MCP over pipes and HTTP | [`McpRuntime`] |
 //! | `a2a` | another agent | [`A2aRuntime`] |
+//! | `cli` | a program with arguments, in a sandbox | [`CliRuntime`] |
 //!
 //! A runtime makes one attempt and nothing else: permission, credentials, retries, redaction and bounds for the model are the
 //! work of the guarded path in `provost-tool`. Every one of them goes out through [`provost_net`], passes the
@@ -34,6 +35,7 @@
 //! ```
 
 mod a2a;
+mod cli;
 mod clip;
 pub mod conformance;
 mod external;
@@ -48,6 +50,7 @@ mod outbound;
 mod webhook;
 
 pub use a2a::A2aRuntime;
+pub use cli::{CliOptions, CliRuntime};
 pub use external::ExternalRuntime;
 pub use fault::{DETAIL_OUTCOME, DETAIL_RETRY_AFTER, DETAIL_STATUS};
 #[cfg(feature = "grpc")]

@@ -2,6 +2,8 @@
 //!
 //! Invariant: it shows whether a key is set and never what it is.
 
+mod sandbox;
+
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -27,6 +29,7 @@ Examples:
   provost doctor
   provost doctor --offline
   provost doctor --json
+  provost doctor --sandbox                        tries what sandboxes hold on this machine
 
 It exits with 0 if an agent can run; the built-in demo model counts.";
 
@@ -37,6 +40,9 @@ pub(crate) struct Args {
     /// Do not connect to anything
     #[arg(long)]
     offline: bool,
+    /// Try what the sandboxes of this machine hold, instead of looking at the set-up
+    #[arg(long)]
+    sandbox: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -72,7 +78,10 @@ struct Report {
 /// Looks around and reports.
 pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
     let env = |name: &str| std::env::var(name).ok();
-    let (report, code) = examine(args.offline, data, &env);
+    let (report, code) = match args.sandbox {
+        true => sandbox::examine()?,
+        false => examine(args.offline, data, &env),
+    };
     let text = if args.json {
         let text = serde_json::to_string_pretty(&report);
         text.map_err(|error| Problem::new(provost_core::ErrorKind::Bug, error.to_string()))? + "\n"

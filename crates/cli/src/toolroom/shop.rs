@@ -9,10 +9,12 @@ use provost_core::{Env, ErrorKind};
 use provost_declared::{
     Change, DeclareError, Declared, DeclaredGovernor, Workshop, WorkshopOptions,
 };
+use provost_isolation::Launcher;
 use provost_redact::Redactor;
 use provost_runtime::{CallbackDesk, CommandAllowList};
 use provost_secret::Secrets;
 use provost_server::App;
+use provost_tool::AuditSink;
 
 use super::{Site, house};
 use super::{ToolNetwork, Toolroom, ToolroomArgs, secrets};
@@ -36,6 +38,7 @@ struct Means {
     commands: Vec<String>,
     secrets: Secrets,
     redactor: Redactor,
+    audit: Arc<dyn AuditSink>,
 }
 
 impl Means {
@@ -48,6 +51,8 @@ impl Means {
             network: self.network.policy(),
             allow_private_tools: self.network != ToolNetwork::Public,
             commands: CommandAllowList::of(self.commands.iter().cloned()),
+            launcher: Launcher::own().ok(),
+            audit: Some(Arc::clone(&self.audit)),
             desk,
             secrets: self.secrets.clone(),
             redactor: self.redactor.clone(),
@@ -63,6 +68,7 @@ impl Shop {
         path: &Path,
         args: &ToolroomArgs,
         site: &Site<'_>,
+        audit: Arc<dyn AuditSink>,
     ) -> Result<Self, Problem> {
         let path =
             std::path::absolute(path).map_err(|error| Problem::io("the resources", &error))?;
@@ -79,6 +85,7 @@ impl Shop {
             commands: args.allow_command.clone(),
             secrets: secrets(args, site).await?,
             redactor: site.redactor.clone(),
+            audit,
         };
         let workshop = means.workshop(Arc::clone(&declared), desk.clone()).await?;
         let governor = Arc::new(DeclaredGovernor::new(declared).roles(site.roles.clone()));

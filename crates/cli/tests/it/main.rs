@@ -22,6 +22,8 @@ mod reconnect;
 mod reload;
 #[cfg(unix)]
 mod remote;
+#[cfg(target_os = "linux")]
+mod sandbox;
 #[cfg(unix)]
 mod screen;
 mod secrets;

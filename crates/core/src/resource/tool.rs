@@ -155,6 +155,20 @@ words! {
     }
 }
 
+words! {
+    /// Which output of a program is its answer.
+    #[derive(Default)]
+    CliOutput, "an output" {
+        /// Standard output.
+        #[default]
+        Stdout = "stdout",
+        /// Standard error.
+        Stderr = "stderr",
+        /// Both, as they come.
+        Both = "both",
+    }
+}
+
 /// A tool as an operator declares it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -206,6 +220,9 @@ pub struct ToolResource {
     /// The agent of an `a2a` tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub a2a: Option<A2aSpec>,
+    /// The program of a `cli` tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cli: Option<CliSpec>,
 }
 
 /// How a tool is run.
@@ -318,6 +335,30 @@ pub struct A2aSpec {
     pub poll_interval: Option<Span>,
 }
 
+/// The program of a `cli` tool. No shell is between: each argument is one argument, whatever is in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CliSpec {
+    /// The program, as the operator's list of commands has it.
+    pub command: String,
+    /// Its arguments, each a template over the arguments of the call. A value that begins with `-` is refused where a template
+    /// begins with it, unless `--` stands before.
+    pub args: Vec<String>,
+    /// True if it reads the arguments of the call as JSON from its standard input.
+    pub stdin_from_input: bool,
+    /// True if it reads a request envelope of the contract and answers with a response envelope.
+    pub envelope: bool,
+    /// Which output is its answer.
+    pub output: CliOutput,
+    /// Where it starts, relative to the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    /// Variables of its environment; nothing of ours is in it.
+    pub env: BTreeMap<String, String>,
+    /// Hosts that it may reach: `api.example.com` or `*.example.com`. None means no network.
+    pub hosts: Vec<String>,
+}
+
 /// Why a resource is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceError {
@@ -378,6 +419,7 @@ impl ToolResource {
             grpc: None,
             mcp: None,
             a2a: None,
+            cli: None,
         }
     }
 
@@ -395,10 +437,14 @@ impl ToolResource {
 
     /// What it runs in: as declared, else by its risk.
     pub fn isolation(&self) -> IsolationMode {
-        self.runtime.isolation_mode.unwrap_or(match self.risk_level {
-            RiskLevel::High | RiskLevel::Critical => IsolationMode::Sandboxed,
-            RiskLevel::Low | RiskLevel::Medium => IsolationMode::None,
-        })
+        let by_risk = match (self.kind, self.risk_level) {
+            // A program is as dangerous as whoever wrote it, whatever is said of its risk.
+            (ToolType::Cli, _) | (_, RiskLevel::High | RiskLevel::Critical) => {
+                IsolationMode::Sandboxed
+            }
+            (_, RiskLevel::Low | RiskLevel::Medium) => IsolationMode::None,
+        };
+        self.runtime.isolation_mode.unwrap_or(by_risk)
     }
 
     /// The normal form: trimmed, labels in lower case and once, what must be there is there.
@@ -428,6 +474,10 @@ impl ToolResource {
         if self.kind == ToolType::Mcp && self.mcp.is_none() {
             return refused("mcp", "it is missing", "name the server and its tool");
         }
+        if self.kind == ToolType::Cli && self.cli.as_ref().is_none_or(|cli| cli.command.is_empty())
+        {
+            return refused("cli.command", "it is missing", "name the program");
+        }
         self.check_blocks()?;
         let retry = &self.runtime.retry;
         if retry.max_attempts == 0 || retry.max_attempts > ATTEMPTS_MAX {
@@ -450,6 +500,7 @@ impl ToolResource {
             ("grpc", self.grpc.is_some(), ToolType::Grpc),
             ("mcp", self.mcp.is_some(), ToolType::Mcp),
             ("a2a", self.a2a.is_some(), ToolType::A2a),
+            ("cli", self.cli.is_some(), ToolType::Cli),
         ] {
             if there && self.kind != kind {
                 let problem = format!("it is for tools of type `{kind}`, this is `{}`", self.kind);

@@ -208,17 +208,17 @@ mod tests {
     fn a_change_of_the_session_joins_the_feed_before_it_until_the_writer_has_come() {
         let commits =
             |fed| StepWrite::commit(fed, StepKind::ToolCall, fed, Body::Inline("{}".into()));
-        let batch = Batch::of(commits(3));
+        let batch = Batch::of(None, commits(3));
         assert_eq!(batch.save(5, change()), Some(change()), "another feed is in between");
         assert_eq!(batch.save(4, change()), None);
         assert_eq!(batch.save(4, change()), Some(change()), "it has one already");
         let written = batch.take();
         assert!(written[0].saved && written[0].session == Some(change()));
 
-        let batch = Batch::of(commits(3));
-        batch.join(StepWrite::begin(4, StepKind::ModelCall));
+        let batch = Batch::of(None, commits(3));
+        batch.join(None, StepWrite::begin(4, StepKind::ModelCall));
         assert_eq!(batch.save(4, change()), Some(change()), "what begins feeds nothing");
-        let batch = Batch::of(commits(3));
+        let batch = Batch::of(None, commits(3));
         batch.take();
         assert_eq!(batch.save(4, change()), Some(change()), "it is on its way");
     }

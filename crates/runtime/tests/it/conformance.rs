@@ -14,6 +14,7 @@ use provost_tool::ToolRuntime;
 use serde_json::{Value, json};
 
 use crate::backend::Backend;
+use crate::cli;
 use crate::grpc::GrpcBackend;
 use crate::mcp;
 use crate::stage::outbound;
@@ -123,6 +124,9 @@ async fn every_runtime_conforms() {
     }
     reports.push(conform(&mcp::own().await).await);
     if let Some(stage) = mcp::everything() {
+        reports.push(conform(&stage).await);
+    }
+    if let Some(stage) = cli::Programs::open().await {
         reports.push(conform(&stage).await);
     }
     println!("{}", matrix(&reports));

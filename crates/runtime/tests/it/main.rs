@@ -9,6 +9,7 @@
 
 mod a2a;
 mod backend;
+mod cli;
 mod conformance;
 mod doubt;
 mod grpc;

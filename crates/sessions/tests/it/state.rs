@@ -10,11 +10,9 @@ use serde_json::json;
 
 use crate::{add, open};
 
-fn topic(store: &SqliteSessions) -> impl Future<Output = bool> + '_ {
-    async {
-        let owners = StateOwners { session: Some("s".into()), user: None };
-        StateStore::load(store, &owners).await.unwrap().contains_key("session:topic")
-    }
+async fn topic(store: &SqliteSessions) -> bool {
+    let owners = StateOwners { session: Some("s".into()), user: None };
+    StateStore::load(store, &owners).await.unwrap().contains_key("session:topic")
 }
 
 #[tokio::test]

@@ -1,0 +1,56 @@
+//! `provost doctor --sandbox`: what sandboxes hold on this machine, found out by trying.
+
+use provost_core::ErrorKind;
+use provost_isolation::{Backends, Launcher, Proof, Trial, examine as tried};
+
+use super::{Check, Report, State, ok};
+use crate::command::block_on;
+use crate::problem::Problem;
+
+/// Tries every backend. The number is the exit code: something that a backend says it holds and does not is an error.
+pub(super) fn examine() -> Result<(Report, u8), Problem> {
+    let launcher = Launcher::own();
+    let launcher = launcher.map_err(|error| Problem::io("this program", &error))?;
+    let (trials, missing) = block_on(async {
+        let backends = Backends::find(Some(launcher)).await;
+        let missing: Vec<_> =
+            backends.missing().map(|(mode, why)| (mode, why.to_owned())).collect();
+        (tried(&backends).await, missing)
+    })?;
+    let mut checks: Vec<Check> = Vec::new();
+    for (mode, why) in missing {
+        checks.push(Check {
+            state: State::Warning,
+            help: Some("tools that demand it do not run: isolation_unavailable".to_owned()),
+            ..ok("sandbox", format!("{mode}: {why}"))
+        });
+    }
+    let is_kept = |trial: &&Trial| trial.backend != "none";
+    checks.extend(trials.iter().filter(is_kept).map(check));
+    let is_broken = checks.iter().any(|check| check.state == State::Error);
+    let code = if is_broken { ErrorKind::Unavailable.exit_code() } else { 0 };
+    let next = match is_broken {
+        true => vec!["do not run what you do not trust on this machine".to_owned()],
+        false => vec!["scripts/escape: tries more, where the sources are".to_owned()],
+    };
+    Ok((Report { version: env!("CARGO_PKG_VERSION"), model: None, checks, next }, code))
+}
+
+fn check(trial: &Trial) -> Check {
+    let (what, how) = (trial.holding.hold.as_str(), &trial.holding.how);
+    let name = trial.backend;
+    match (&trial.proof, trial.holding.is_held) {
+        (Proof::Held, _) => ok(name, format!("{what}: held by {how}")),
+        (Proof::Broken(why), _) => Check {
+            state: State::Error,
+            help: Some(format!("it should be held by {how}")),
+            ..ok(name, format!("{what}: NOT HELD, {why}"))
+        },
+        (Proof::NotTried(why), true) => {
+            Check { state: State::Info, ..ok(name, format!("{what}: by {how} (not tried: {why})")) }
+        }
+        (Proof::NotTried(_), false) => {
+            Check { state: State::Warning, ..ok(name, format!("{what}: not held, {how}")) }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Tools that are programs: a list of arguments made of templates, no shell, a sandbox around it.
+//!
+//! A program is given its arguments, its declared variables and a profile, and nothing of ours. What it writes is its answer;
+//! a code other than 0 is a failure, and nobody knows what it had done before. With `envelope` it reads a request of the
+//! contract from its standard input and writes a response, so it can say itself what went wrong.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use provost_core::contract::{ToolCode, ToolFault, ToolRequest, ToolResponse};
+use provost_core::resource::{CliOutput, CliSpec, IsolationMode, ToolResource, ToolType};
+use provost_isolation::egress::{EgressLog, NetPolicy};
+use provost_isolation::{
+    Backends, Cause, Channel, Egress, EgressRule, Ended, Input, IsolationError, Job, Network,
+    Profile,
+};
+use provost_tool::{Attempt, ToolOutput, ToolRuntime};
+
+use crate::external::said;
+use crate::fault;
+use crate::http::template::{self, Place};
+use crate::limits::{ANSWER_BYTES_MAX, FAILURE_BYTES_MAX};
+use crate::mcp::CommandAllowList;
+use crate::outbound::Call;
+
+/// How programs are run.
+#[derive(Clone)]
+pub struct CliOptions {
+    /// The sandboxes.
+    pub backends: Backends,
+    /// What a program may have there. Its mode is the isolation that the runtime gives.
+    pub profile: Profile,
+    /// The programs that may be started. Declaring a tool must not be a way to run anything at all.
+    pub commands: CommandAllowList,
+    /// What may be reached of the hosts that tools name.
+    pub network: NetPolicy,
+    /// Who is told of every attempt to reach one.
+    pub log: EgressLog,
+}
+
+/// Tools of type `cli`.
+#[derive(Clone)]
+pub struct CliRuntime {
+    options: Arc<CliOptions>,
+}
+
+impl CliRuntime {
+    /// With these sandboxes.
+    pub fn new(options: CliOptions) -> Self {
+        Self { options: Arc::new(options) }
+    }
+}
+
+impl ToolRuntime for CliRuntime {
+    fn kind(&self) -> ToolType {
+        ToolType::Cli
+    }
+
+    fn isolation(&self) -> IsolationMode {
+        self.options.profile.mode
+    }
+
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+        let spec = spec(tool)?;
+        if !tool.endpoint.is_empty() {
+            return Err(fault::definition("a `cli` tool has no endpoint: remove it")
+                .detail("field", "endpoint"));
+        }
+        if tool.auth.is_some() {
+            let message = "a `cli` tool takes no `auth`: there is no header to put a secret in";
+            return Err(fault::definition(message).detail("field", "auth"));
+        }
+        self.options.commands.check(&spec.command)?;
+        for (at, text) in spec.args.iter().enumerate() {
+            template::check(Place::Text, &format!("cli.args[{at}]"), text)?;
+        }
+        let profile = self.profile(tool, spec)?;
+        self.options.backends.select(&profile).map(drop).map_err(|error| error.fault())
+    }
+
+    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+        let runtime = self.clone();
+        async move {
+            let call = Call::of(&attempt);
+            call.within(runtime.run(&attempt, &call)).await
+        }
+        .boxed()
+    }
+}
+
+impl CliRuntime {
+    /// What the program of a tool may have.
+    fn profile(&self, tool: &ToolResource, spec: &CliSpec) -> Result<Profile, ToolFault> {
+        let mut profile = self.options.profile.clone();
+        let bytes_max = ANSWER_BYTES_MAX as u64;
+        profile.limits.output_bytes = profile.limits.output_bytes.min(bytes_max);
+        if spec.hosts.is_empty() {
+            return Ok(profile);
+        }
+        let told = |error: IsolationError| {
+            fault::definition(error.to_string()).detail("field", "cli.hosts")
+        };
+        let rules = spec.hosts.iter().map(|host| EgressRule::new(host));
+        let rules = rules.collect::<Result<Vec<_>, _>>().map_err(told)?;
+        let allow_private = self.options.network.allow_private;
+        let policy = NetPolicy { allow_private, ..self.options.network };
+        let egress = Egress::new(&tool.name, rules, policy, Arc::clone(&self.options.log));
+        profile.network = Network::Allow(Arc::new(egress.map_err(told)?));
+        Ok(profile)
+    }
+
+    async fn run(&self, attempt: &Attempt, call: &Call) -> Result<ToolOutput, ToolFault> {
+        let spec = spec(&attempt.tool)?;
+        self.options.commands.check(&spec.command)?;
+        let mut profile = self.profile(&attempt.tool, spec)?;
+        let left = attempt.deadline.saturating_duration_since(Instant::now());
+        profile.limits.time = profile.limits.time.min(left);
+        let mut job = Job::new(&spec.command, arguments(spec, attempt)?, profile);
+        job.env = spec.env.clone();
+        job.dir = spec.working_dir.as_ref().map(Into::into);
+        job.input = input(spec, attempt)?;
+        let (mut answer, mut words) = (Vec::new(), Vec::new());
+        let each = |channel: Channel, bytes: &[u8]| {
+            let is_answer = match spec.output {
+                CliOutput::Stdout => channel == Channel::Out,
+                CliOutput::Stderr => channel == Channel::Err,
+                CliOutput::Both => true,
+            };
+            if is_answer {
+                answer.extend_from_slice(bytes);
+            }
+            if channel == Channel::Err && words.len() < FAILURE_BYTES_MAX {
+                words.extend_from_slice(bytes);
+            }
+        };
+        let ended = self.options.backends.run(job, &attempt.cancel, each).await;
+        let ended = ended.map_err(|error| error.fault())?;
+        judged(spec, call, &ended, (answer, words))
+    }
+}
+
+fn spec(tool: &ToolResource) -> Result<&CliSpec, ToolFault> {
+    let missing = || fault::definition("a `cli` tool needs `cli.command`").detail("field", "cli");
+    tool.cli.as_ref().filter(|spec| !spec.command.is_empty()).ok_or_else(missing)
+}
+
+fn input(spec: &CliSpec, attempt: &Attempt) -> Result<Input, ToolFault> {
+    if spec.envelope {
+        let mut envelope = ToolRequest::clone(&attempt.request);
+        ToolType::Cli.as_str().clone_into(&mut envelope.runtime.mode);
+        let bytes = serde_json::to_vec(&envelope);
+        let told = |error| fault::input(format!("the request has no JSON form: {error}"));
+        return bytes.map(Input::Bytes).map_err(told);
+    }
+    Ok(match spec.stdin_from_input {
+        true => Input::Bytes(attempt.arguments.to_string().into_bytes()),
+        false => Input::Empty,
+    })
+}
+
+/// The arguments of the program, each filled in by itself.
+fn arguments(spec: &CliSpec, attempt: &Attempt) -> Result<Vec<String>, ToolFault> {
+    let mut filled: Vec<String> = Vec::with_capacity(spec.args.len());
+    for (at, text) in spec.args.iter().enumerate() {
+        let field = format!("cli.args[{at}]");
+        let value = template::fill(Place::Text, &field, text, &attempt.arguments)?;
+        let is_past_options = spec.args[..at].iter().any(|arg| arg == "--");
+        let is_open = text.trim_start().starts_with("{{") && !is_past_options;
+        if is_open && value.starts_with('-') {
+            let message =
+                format!("`{field}` begins with `-` and would be an option of the program");
+            return Err(fault::input(message).detail("field", field));
+        }
+        filled.push(value);
+    }
+    Ok(filled)
+}
+
+fn judged(
+    spec: &CliSpec,
+    call: &Call,
+    ended: &Ended,
+    (answer, words): (Vec<u8>, Vec<u8>),
+) -> Result<ToolOutput, ToolFault> {
+    match ended.cause {
+        Cause::Exited => {}
+        Cause::TimedOut => return Err(fault::timeout()),
+        Cause::Stopped => return Err(fault::canceled()),
+        Cause::Flooded => {
+            let message = format!("the program wrote more than {ANSWER_BYTES_MAX} bytes");
+            return Err(ToolFault::final_failure(message));
+        }
+    }
+    if spec.envelope && ended.code == 0 {
+        let response: ToolResponse = serde_json::from_slice(&answer).map_err(|error| {
+            ToolFault::final_failure(format!(
+                "the answer is no response envelope of the contract: {}",
+                call.clip.text(&error.to_string())
+            ))
+        })?;
+        return said(call, response);
+    }
+    if ended.code == 0 {
+        return Ok(ToolOutput::text(String::from_utf8_lossy(&answer)));
+    }
+    let words = call.clip.part(&words, /*is_cut*/ false);
+    let words = if words.is_empty() { String::new() } else { format!(": {words}") };
+    let message = format!("the program ended with code {}{words}", ended.code);
+    let failed = ToolFault::new(ToolCode::ExecutionFailed, message);
+    Err(call.doubtful(failed.detail("exit_code", ended.code.to_string())))
+}
