@@ -267,6 +267,11 @@ pub(crate) fn steps(
         seq += write.events.len() as u64;
         failpoint!("step.after");
     }
+    // Behind all events of the steps: what it tells itself has later numbers, and the log rises with them.
+    for write in writes {
+        write.works.carry_out(tx)?;
+        write.shared.carry_out(tx)?;
+    }
     if events > 0 {
         tx.hint(Hint::Events(lease.run));
     }
@@ -298,8 +303,6 @@ fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(
                 saved: write.saved,
             };
             journal::commit_step(tx, &commit)?;
-            write.works.carry_out(tx)?;
-            write.shared.carry_out(tx)?;
         }
     }
     if let Some(input) = write.claimed_input {

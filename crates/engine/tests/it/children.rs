@@ -382,3 +382,23 @@ async fn a_child_may_do_less_than_its_parent_and_never_more() {
     assert_eq!(policy["interactive"], false, "the agent would allow more");
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 }
+
+/// Whoever reads a log by positions goes on where a number was: within a run both rise together.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_call_tells_in_its_transaction_comes_behind_its_result_in_the_log() {
+    let stage = crew(options(), Env::system(), |request| {
+        match (first_words(request).as_str(), results(request).len()) {
+            ("go", 0) => scripted::call("spawn_task", json!({"message": "work"})),
+            _ => scripted::text("done"),
+        }
+    })
+    .await;
+    let _worker = stage.worker().await;
+    let run = stage.say("s", "go").await.run;
+    stage.wait(run).await;
+    let events = stage.events(run).await;
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert!(kinds.contains(&"child_started"), "{kinds:?}");
+    let positions: Vec<u64> = events.iter().map(|event| event.pos.get()).collect();
+    assert!(positions.is_sorted_by(|one, next| one < next), "{kinds:?}: {positions:?}");
+}
