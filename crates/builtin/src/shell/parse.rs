@@ -285,8 +285,11 @@ fn double(
 impl Word {
     /// A character that means itself.
     fn literal(&mut self, c: char) {
+        // At the beginning of a word some shells look for a program of that name.
+        let is_first = self.text.is_empty();
         self.text.push(c);
-        let is_plain = c.is_ascii_alphanumeric() || "_-./,:+@%=".contains(c);
+        let is_plain =
+            c.is_ascii_alphanumeric() || "_-./,:+@%".contains(c) || (c == '=' && !is_first);
         match c {
             _ if is_plain => self.raw.push(c),
             '\'' => self.raw.push_str("\\'"),

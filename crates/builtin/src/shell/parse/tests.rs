@@ -99,6 +99,15 @@ fn what_is_not_certain_is_refused() {
     assert_eq!(parse(&"a".repeat(COMMAND_BYTES_MAX + 1)), Err(Unclear::Long));
 }
 
+#[test]
+fn what_was_quoted_at_the_beginning_of_a_word_stays_quoted() {
+    for line in ["\\=''", "'='", "\"=x\" y"] {
+        let canonical = parse(line).unwrap().canonical();
+        assert!(canonical.starts_with("'='"), "{line}: {canonical}");
+        assert_eq!(parse(&canonical).unwrap().canonical(), canonical);
+    }
+}
+
 /// What a real shell makes of a line: the arguments of `printf`, one in each line of its output.
 fn by_shell(shell: &str, line: &str) -> String {
     let output = Process::new(shell).args(["-c", line]).env_clear().output().unwrap();
