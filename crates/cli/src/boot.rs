@@ -7,7 +7,7 @@ use std::time::Duration;
 use provost_agent::session::SESSION_ID_BYTES_MAX;
 use provost_core::Env;
 use provost_engine::{AgentProfile, Engine, EngineOptions, Focus, Lease, Worker};
-use provost_model::{Anthropic, ChatModel, OpenAi, openai_compatible};
+use provost_model::{Anthropic, ChatModel, OpenAi, Providers, openai_compatible};
 use provost_redact::Redactor;
 
 use crate::command::AgentArgs;
@@ -171,6 +171,14 @@ pub(crate) fn open_model(choice: &Choice, pace: Duration) -> Result<Arc<dyn Chat
             if let Some(url) = &choice.base_url {
                 builder = builder.base_url(url);
             }
+            if let Some(key) = &choice.key {
+                builder = builder.api_key(key.clone());
+            }
+            builder.build()
+        }
+        Provider::Vendor(_) => {
+            let env = |name: &str| std::env::var(name).ok();
+            let mut builder = Providers::builtin().builder(&choice.name(), env).map_err(refused)?;
             if let Some(key) = &choice.key {
                 builder = builder.api_key(key.clone());
             }

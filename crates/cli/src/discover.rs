@@ -6,6 +6,7 @@
 mod probe;
 
 use provost_core::{ErrorKind, Secret};
+use provost_model::Providers;
 
 use self::probe::url_path;
 pub(crate) use self::probe::{Address, connect, ollama_address, ollama_models, parse_url};
@@ -49,6 +50,8 @@ pub(crate) enum Provider {
     Ollama,
     /// Anything that speaks OpenAI's Chat Completions.
     Compatible,
+    /// One of those that the model crate knows by name.
+    Vendor(&'static str),
     /// The built-in one.
     Demo,
 }
@@ -65,15 +68,17 @@ impl Provider {
             Self::Anthropic => "anthropic",
             Self::Ollama => "ollama",
             Self::Compatible => "compatible",
+            Self::Vendor(name) => name,
             Self::Demo => demo::NAME,
         }
     }
 
     /// The variable its key is usually in.
-    pub(crate) const fn key_env(self) -> Option<&'static str> {
+    pub(crate) fn key_env(self) -> Option<&'static str> {
         match self {
             Self::OpenAi => Some("OPENAI_API_KEY"),
             Self::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Self::Vendor(name) => Providers::builtin().key_variable(name),
             Self::Ollama | Self::Compatible | Self::Demo => None,
         }
     }
@@ -83,12 +88,19 @@ impl Provider {
         match self {
             Self::OpenAi => Some("OPENAI_BASE_URL"),
             Self::Anthropic => Some("ANTHROPIC_BASE_URL"),
-            Self::Ollama | Self::Compatible | Self::Demo => None,
+            // The model crate looks for theirs itself.
+            Self::Vendor(_) | Self::Ollama | Self::Compatible | Self::Demo => None,
         }
     }
 
     fn parse(name: &str) -> Option<Self> {
         Self::NAMED.into_iter().find(|provider| provider.as_str() == name)
+    }
+
+    /// The same, or one that the model crate knows.
+    fn parse_any(name: &str) -> Option<Self> {
+        let vendor = || Providers::builtin().resolve(name).map(Self::Vendor);
+        Self::parse(name).or_else(vendor)
     }
 }
 
@@ -228,6 +240,10 @@ fn named(name: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<C
             };
             Ok(Choice { provider, model, base_url, key: Some(key), why })
         }
+        Provider::Vendor(_) => {
+            let key = flag_key(wanted, world)?;
+            Ok(Choice { provider, model, base_url: None, key, why })
+        }
     }
 }
 
@@ -266,9 +282,9 @@ fn split(name: &str, has_base_url: bool) -> Result<(Provider, String), Problem> 
     if name == demo::NAME {
         return Ok((Provider::Demo, name.to_owned()));
     }
-    let known = name
-        .split_once('/')
-        .and_then(|(provider, model)| Some((Provider::parse(provider)?, model)));
+    // The models of a server of one's own may be called like a provider.
+    let parse = if has_base_url { Provider::parse } else { Provider::parse_any };
+    let known = name.split_once('/').and_then(|(provider, model)| Some((parse(provider)?, model)));
     match known {
         Some((provider, model)) if !model.is_empty() => Ok((provider, model.to_owned())),
         Some((provider, _)) => {
@@ -281,7 +297,8 @@ fn split(name: &str, has_base_url: bool) -> Result<(Provider, String), Problem> 
 }
 
 fn unknown(name: &str) -> Problem {
-    let known = "providers are openai, anthropic, ollama and demo";
+    let known =
+        "providers are openai, anthropic, ollama, demo, and others such as gemini, groq or mistral";
     let problem = match name.split_once('/') {
         Some((provider, _)) => Problem::invalid(format!("there is no provider `{provider}`")),
         None => Problem::invalid(format!("`{name}` does not say which provider it is at")),

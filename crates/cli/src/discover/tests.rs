@@ -88,6 +88,18 @@ fn any_compatible_server_needs_no_key_and_gets_none_it_was_not_given() {
 }
 
 #[test]
+fn a_provider_of_the_table_is_chosen_by_its_name_or_alias() {
+    let choice = check(model("groq/llama/x"), &[], None).unwrap();
+    assert_eq!((choice.provider, choice.model.as_str()), (Provider::Vendor("groq"), "llama/x"));
+    assert_eq!(choice.name(), "groq/llama/x");
+    assert_eq!(choice.provider.key_env(), Some("GROQ_API_KEY"));
+    assert_eq!(choice.base_url, None);
+    // What a server of one's own calls its models is its own business.
+    let own = check(at("groq/llama", "http://h/v1"), &[], None).unwrap();
+    assert_eq!((own.provider, own.model.as_str()), (Provider::Compatible, "groq/llama"));
+}
+
+#[test]
 fn an_ollama_elsewhere_keeps_its_path_and_gets_the_key_it_was_given() {
     let wanted = Wanted {
         api_key_env: Some("MY_KEY".to_owned()),

@@ -1,6 +1,8 @@
 //! A tool as an operator declares it.
 
-use std::collections::BTreeMap;
+mod check;
+mod place;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use self::place::{A2aSpec, CliSpec, GrpcSpec, HttpSpec, McpRef};
 use crate::resource::Span;
 use crate::work::EffectClass;
 use crate::work::word::words;
@@ -283,82 +286,6 @@ pub struct ToolAuth {
     pub scopes: Vec<String>,
 }
 
-/// The request of an `http` tool. Texts are templates over the arguments: `/users/{{ id }}`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct HttpSpec {
-    /// The method.
-    pub method: HttpMethod,
-    /// Headers; the value is a template.
-    pub headers: BTreeMap<String, String>,
-    /// Query parameters; the value is a template; an empty result leaves the parameter out.
-    pub query: BTreeMap<String, String>,
-    /// The body as a template; without one the arguments are sent as JSON where the method has a body.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub body: Option<String>,
-    /// The header that carries our effect key, if the service knows repeats by one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub idempotency_header: Option<String>,
-    /// True if the answer is read as a response envelope of the contract.
-    pub envelope: bool,
-}
-
-/// The wire of a `grpc` tool.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct GrpcSpec {
-    /// How the envelope travels.
-    pub encoding: GrpcEncoding,
-    /// Without TLS; for servers on this machine or in a mesh.
-    pub plaintext: bool,
-}
-
-/// The server and the tool of an `mcp` tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct McpRef {
-    /// The server's name.
-    pub server: String,
-    /// The tool's name at the server.
-    pub tool: String,
-}
-
-/// The agent of an `a2a` tool.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct A2aSpec {
-    /// Where its card is, if not at the usual place under the endpoint.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub card_path: String,
-    /// How long to wait between looks at a task that is not done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub poll_interval: Option<Span>,
-}
-
-/// The program of a `cli` tool. No shell is between: each argument is one argument, whatever is in it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct CliSpec {
-    /// The program, as the operator's list of commands has it.
-    pub command: String,
-    /// Its arguments, each a template over the arguments of the call. A value that begins with `-` is refused where a template
-    /// begins with it, unless `--` stands before.
-    pub args: Vec<String>,
-    /// True if it reads the arguments of the call as JSON from its standard input.
-    pub stdin_from_input: bool,
-    /// True if it reads a request envelope of the contract and answers with a response envelope.
-    pub envelope: bool,
-    /// Which output is its answer.
-    pub output: CliOutput,
-    /// Where it starts, relative to the workspace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub working_dir: Option<String>,
-    /// Variables of its environment; nothing of ours is in it.
-    pub env: BTreeMap<String, String>,
-    /// Hosts that it may reach: `api.example.com` or `*.example.com`. None means no network.
-    pub hosts: Vec<String>,
-}
-
 /// Why a resource is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceError {
@@ -397,150 +324,6 @@ impl Default for RetrySpec {
 
 fn any_object() -> Value {
     json!({"type": "object"})
-}
-
-impl ToolResource {
-    /// A tool with nothing but defaults.
-    pub fn new(name: impl Into<String>, kind: ToolType, endpoint: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            kind,
-            endpoint: endpoint.into(),
-            description: String::new(),
-            input_schema: any_object(),
-            capabilities: Vec::new(),
-            operation_classes: Vec::new(),
-            risk_level: RiskLevel::Low,
-            effect: EffectClass::Opaque,
-            runtime: RuntimeSpec::default(),
-            auth: None,
-            allow_private: false,
-            http: None,
-            grpc: None,
-            mcp: None,
-            a2a: None,
-            cli: None,
-        }
-    }
-
-    /// What it does to the world: as declared, else by its risk and by what repeating it does.
-    pub fn operations(&self) -> Vec<OperationClass> {
-        if !self.operation_classes.is_empty() {
-            return self.operation_classes.clone();
-        }
-        // A tool of which nothing is known is one that writes: only then does silence deny it.
-        match (self.risk_level, self.effect) {
-            (RiskLevel::Low | RiskLevel::Medium, EffectClass::Pure) => vec![OperationClass::Read],
-            _ => vec![OperationClass::Write],
-        }
-    }
-
-    /// What it runs in: as declared, else by its risk.
-    pub fn isolation(&self) -> IsolationMode {
-        let by_risk = match (self.kind, self.risk_level) {
-            // A program is as dangerous as whoever wrote it, whatever is said of its risk.
-            (ToolType::Cli, _) | (_, RiskLevel::High | RiskLevel::Critical) => {
-                IsolationMode::Sandboxed
-            }
-            (_, RiskLevel::Low | RiskLevel::Medium) => IsolationMode::None,
-        };
-        self.runtime.isolation_mode.unwrap_or(by_risk)
-    }
-
-    /// The normal form: trimmed, labels in lower case and once, what must be there is there.
-    pub fn normalised(mut self) -> Result<Self, ResourceError> {
-        self.name = self.name.trim().to_owned();
-        self.endpoint = self.endpoint.trim().to_owned();
-        self.capabilities = crate::contract::labels(&self.capabilities);
-        self.operation_classes.sort_unstable();
-        self.operation_classes.dedup();
-        if self.name.is_empty() {
-            return refused("name", "it is missing", "give the tool a name");
-        }
-        if !self.input_schema.is_object() {
-            return refused("input_schema", "it is no JSON object", "use a JSON Schema object");
-        }
-        let needs_endpoint = matches!(
-            self.kind,
-            ToolType::Http
-                | ToolType::External
-                | ToolType::Grpc
-                | ToolType::WebhookCallback
-                | ToolType::A2a
-        );
-        if needs_endpoint && self.endpoint.is_empty() {
-            return refused("endpoint", "it is missing", "say where the tool is");
-        }
-        if self.kind == ToolType::Mcp && self.mcp.is_none() {
-            return refused("mcp", "it is missing", "name the server and its tool");
-        }
-        if self.kind == ToolType::Cli && self.cli.as_ref().is_none_or(|cli| cli.command.is_empty())
-        {
-            return refused("cli.command", "it is missing", "name the program");
-        }
-        self.check_blocks()?;
-        let retry = &self.runtime.retry;
-        if retry.max_attempts == 0 || retry.max_attempts > ATTEMPTS_MAX {
-            return refused(
-                "runtime.retry.max_attempts",
-                "it is not between 1 and 20",
-                "use 1 to 20",
-            );
-        }
-        if self.runtime.timeout.0.is_zero() {
-            return refused("runtime.timeout", "it is zero", "use at least `1ms`");
-        }
-        self.auth = self.auth.take().map(ToolAuth::normalised).transpose()?;
-        Ok(self)
-    }
-
-    fn check_blocks(&self) -> Result<(), ResourceError> {
-        for (path, there, kind) in [
-            ("http", self.http.is_some(), ToolType::Http),
-            ("grpc", self.grpc.is_some(), ToolType::Grpc),
-            ("mcp", self.mcp.is_some(), ToolType::Mcp),
-            ("a2a", self.a2a.is_some(), ToolType::A2a),
-            ("cli", self.cli.is_some(), ToolType::Cli),
-        ] {
-            if there && self.kind != kind {
-                let problem = format!("it is for tools of type `{kind}`, this is `{}`", self.kind);
-                return refused(path, problem, "remove it or change `type`");
-            }
-        }
-        Ok(())
-    }
-}
-
-impl ToolAuth {
-    pub(super) fn normalised(mut self) -> Result<Self, ResourceError> {
-        self.secret_ref = self.secret_ref.trim().to_owned();
-        self.scopes = self
-            .scopes
-            .iter()
-            .map(|scope| scope.trim().to_owned())
-            .filter(|scope| !scope.is_empty())
-            .collect();
-        if self.secret_ref.is_empty() {
-            return refused("auth.secretRef", "it is missing", "name the secret to use");
-        }
-        match self.profile {
-            AuthProfile::ApiKeyHeader if self.header_name.trim().is_empty() => {
-                refused("auth.headerName", "it is missing", "name the header that takes the key")
-            }
-            AuthProfile::Oauth2ClientCredentials if self.token_url.trim().is_empty() => {
-                refused("auth.tokenURL", "it is missing", "say where tokens are fetched")
-            }
-            _ => Ok(self),
-        }
-    }
-}
-
-fn refused<T>(
-    path: &str,
-    problem: impl Into<String>,
-    fix: impl Into<String>,
-) -> Result<T, ResourceError> {
-    Err(ResourceError { path: path.to_owned(), problem: problem.into(), fix: fix.into() })
 }
 
 #[cfg(test)]

@@ -1,0 +1,85 @@
+//! Where a tool of each type is, and how it is asked.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{CliOutput, GrpcEncoding, HttpMethod};
+use crate::resource::Span;
+
+/// The request of an `http` tool. Texts are templates over the arguments: `/users/{{ id }}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpSpec {
+    /// The method.
+    pub method: HttpMethod,
+    /// Headers; the value is a template.
+    pub headers: BTreeMap<String, String>,
+    /// Query parameters; the value is a template; an empty result leaves the parameter out.
+    pub query: BTreeMap<String, String>,
+    /// The body as a template; without one the arguments are sent as JSON where the method has a body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// The header that carries our effect key, if the service knows repeats by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_header: Option<String>,
+    /// True if the answer is read as a response envelope of the contract.
+    pub envelope: bool,
+}
+
+/// The wire of a `grpc` tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GrpcSpec {
+    /// How the envelope travels.
+    pub encoding: GrpcEncoding,
+    /// Without TLS; for servers on this machine or in a mesh.
+    pub plaintext: bool,
+}
+
+/// The server and the tool of an `mcp` tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct McpRef {
+    /// The server's name.
+    pub server: String,
+    /// The tool's name at the server.
+    pub tool: String,
+}
+
+/// The agent of an `a2a` tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct A2aSpec {
+    /// Where its card is, if not at the usual place under the endpoint.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub card_path: String,
+    /// How long to wait between looks at a task that is not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poll_interval: Option<Span>,
+}
+
+/// The program of a `cli` tool. No shell is between: each argument is one argument, whatever is in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CliSpec {
+    /// The program, as the operator's list of commands has it.
+    pub command: String,
+    /// Its arguments, each a template over the arguments of the call. A value that begins with `-` is refused where a template
+    /// begins with it, unless `--` stands before.
+    pub args: Vec<String>,
+    /// True if it reads the arguments of the call as JSON from its standard input.
+    pub stdin_from_input: bool,
+    /// True if it reads a request envelope of the contract and answers with a response envelope.
+    pub envelope: bool,
+    /// Which output is its answer.
+    pub output: CliOutput,
+    /// Where it starts, relative to the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    /// Variables of its environment; nothing of ours is in it.
+    pub env: BTreeMap<String, String>,
+    /// Hosts that it may reach: `api.example.com` or `*.example.com`. None means no network.
+    pub hosts: Vec<String>,
+}
