@@ -108,22 +108,26 @@ impl Desk {
 
     /// Claims for all places that are free, and begins what it got.
     async fn claim(&self) -> Result<Claims, EngineError> {
-        let room = self.places.available_permits();
-        let count = u32::try_from(room).unwrap_or(u32::MAX);
-        // Nobody else takes them meanwhile; those that stay free are given back.
-        let Ok(mut places) = Arc::clone(&self.places).try_acquire_many_owned(count) else {
-            return Ok(Claims { more: true, ..Claims::default() });
-        };
         let (shared, claimer) = (Arc::clone(&self.shared), self.claimer.clone());
+        let all = Arc::clone(&self.places);
         let claimed = self.shared.store.write(move |tx| {
+            // Taken here, where runs that are accepted take theirs, so that a look at the queue denies nobody a place; those
+            // that stay free are given back at once.
+            let room = all.available_permits();
+            let count = u32::try_from(room).unwrap_or(u32::MAX);
+            let Ok(mut places) = Arc::clone(&all).try_acquire_many_owned(count) else {
+                return Ok((Claims { more: true, ..Claims::default() }, None));
+            };
             // Looked up here, so that nothing can be claimed whose last attempt is still being unwound in this process.
-            claim::claim(tx, &claimer, room, &under_way(&shared))
+            let claims = claim::claim(tx, &claimer, room, &under_way(&shared))?;
+            let places = places.split(claims.taken.len());
+            Ok::<_, EngineError>((claims, places))
         });
         let claimed = claimed.await;
         failpoint!("claim.committed");
-        let mut claims = claimed?;
+        let (mut claims, mut places) = claimed?;
         for claimed in claims.taken.drain(..) {
-            if let Some(place) = places.split(1) {
+            if let Some(place) = places.as_mut().and_then(|places| places.split(1)) {
                 self.bench.begin(claimed, place);
             }
         }
