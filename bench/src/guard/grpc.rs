@@ -1,8 +1,8 @@
-//! A gRPC tool beside raw `tonic`: the same server, the same messages, wave by wave by turns.
+//! A gRPC tool beside raw `tonic`: the same server, the same messages with the same metadata, wave by wave by turns.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -15,8 +15,9 @@ use provost_runtime::grpc::{EXECUTE_PATH, ExecuteRequest, ExecuteResponse, Proto
 use provost_runtime::{GrpcRuntime, Outbound};
 use provost_tool::{Guard, Tool};
 use tonic::body::Body;
+use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Response, Status};
+use tonic::{Extensions, Request, Response, Status};
 
 use super::call;
 use super::http::declared;
@@ -32,20 +33,26 @@ const CALLS: usize = 50;
 const RATIO_MIN: f64 = 0.8;
 
 pub(super) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
-    let address = serve()?;
+    let first = Arc::new(OnceLock::new());
+    let address = serve(&first)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let pairs = runtime.block_on(both(address, plan.pick(20, 4)))?;
+    let pairs = runtime.block_on(both(address, &first, plan.pick(20, 4)))?;
     table.ratio_at_least("gRPC calls, 32 in flight", Unit::PerSecond, &pairs, RATIO_MIN);
     Ok(())
 }
 
-async fn both(address: SocketAddr, waves: usize) -> Result<Pairs> {
+/// The first request that the server got, which is one of ours: the raw side sends the same.
+type First = Arc<OnceLock<(MetadataMap, ExecuteRequest)>>;
+
+async fn both(address: SocketAddr, first: &First, waves: usize) -> Result<Pairs> {
     let outbound = Outbound::new(NetPolicy::open());
     let tool = declared(address, ToolType::Grpc, Arc::new(GrpcRuntime::new(outbound)))?;
+    call(&Guard::default(), &tool).await?;
+    let sent = first.get().ok_or("the server did not see the first call")?;
     let channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
     let mut pairs = Pairs::default();
     for wave in 0..=waves {
-        let raw = rate(|| raw_lane(channel.clone())).await?;
+        let raw = rate(|| raw_lane(channel.clone(), sent.clone())).await?;
         let ours = rate(|| our_lane(Arc::clone(&tool))).await?;
         // The first one connects.
         if wave > 0 {
@@ -68,16 +75,15 @@ where
     Ok((LANES * CALLS) as f64 / started.elapsed().as_secs_f64())
 }
 
-async fn raw_lane(channel: Channel) -> Result<()> {
+async fn raw_lane(channel: Channel, sent: (MetadataMap, ExecuteRequest)) -> Result<()> {
     let mut client = tonic::client::Grpc::new(channel);
     for _ in 0..CALLS {
-        let mut message = ExecuteRequest::from(ToolRequest::default());
-        message.request_id = "req-1".to_owned();
-        message.input_raw = r#"{"times":3,"words":"so it goes, as it always did"}"#.to_owned();
+        let (metadata, message) = sent.clone();
         let codec = ProtobufCodec::<ExecuteRequest, ExecuteResponse>::default();
         client.ready().await?;
         let path = PathAndQuery::from_static(EXECUTE_PATH);
-        client.unary(Request::new(message), path, codec).await?;
+        let request = Request::from_parts(metadata, Extensions::default(), message);
+        client.unary(request, path, codec).await?;
     }
     Ok(())
 }
@@ -91,7 +97,8 @@ async fn our_lane(tool: Arc<dyn Tool>) -> Result<()> {
 }
 
 /// A server on a thread of its own that is done with everything at once.
-fn serve() -> Result<SocketAddr> {
+fn serve(first: &First) -> Result<SocketAddr> {
+    let service = Service { first: Arc::clone(first) };
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
@@ -108,7 +115,7 @@ fn serve() -> Result<SocketAddr> {
                 Some((accepted, listener))
             });
             let server = tonic::transport::Server::builder();
-            Ok(server.serve_with_incoming(Service, Box::pin(incoming)).await?)
+            Ok(server.serve_with_incoming(service, Box::pin(incoming)).await?)
         })
     });
     Ok(address)
@@ -116,7 +123,9 @@ fn serve() -> Result<SocketAddr> {
 
 /// The method, whatever is asked.
 #[derive(Clone)]
-struct Service;
+struct Service {
+    first: First,
+}
 
 impl tower::Service<http::Request<Body>> for Service {
     type Response = http::Response<Body>;
@@ -128,12 +137,15 @@ impl tower::Service<http::Request<Body>> for Service {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let first = Arc::clone(&self.first);
         Box::pin(async move {
             let codec = ProtobufCodec::<ExecuteResponse, ExecuteRequest>::default();
-            let method = tower::service_fn(|request: Request<ExecuteRequest>| async move {
-                let request = ToolRequest::from(request.into_inner());
+            let method = tower::service_fn(|request: Request<ExecuteRequest>| {
+                let (metadata, _, message) = request.into_parts();
+                first.get_or_init(|| (metadata, message.clone()));
+                let request = ToolRequest::from(message);
                 let response = ToolResponse::of(&request, Ok("done".to_owned()), 0);
-                Ok::<_, Status>(Response::new(ExecuteResponse::from(response)))
+                std::future::ready(Ok::<_, Status>(Response::new(ExecuteResponse::from(response))))
             });
             Ok(tonic::server::Grpc::new(codec).unary(method, request).await)
         })

@@ -14,17 +14,14 @@ use std::time::Instant;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use provost_core::contract::{CONTRACT_VERSION, ToolCode, ToolFault, ToolRequest, ToolResponse};
-use provost_core::resource::{GrpcEncoding, GrpcSpec, ToolResource, ToolType};
+use provost_core::resource::{GrpcEncoding, ToolResource, ToolType};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 use rustls::ClientConfig;
-use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::codec::Codec;
 use tonic::metadata::MetadataMap;
-use tonic::transport::Channel;
-use tower::ServiceExt as _;
 use url::Url;
 
 pub use codec::{JsonCodec, ProtobufCodec};
@@ -36,8 +33,7 @@ use crate::external::said;
 use crate::fault;
 use crate::limits::{ANSWER_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::outbound::{ATTEMPT_HEADER, Call, Outbound, REQUEST_ID_HEADER, traceparent};
-use channel::{Channels, Place};
-use status::When;
+use channel::{Channel, Channels, Origin, Place, Way};
 
 /// The method that is called unless the endpoint names another service.
 pub const EXECUTE_PATH: &str = "/provost.tool.v1.ToolService/Execute";
@@ -46,6 +42,10 @@ const METHOD: &str = "Execute";
 /// The port of an endpoint that names none.
 const PORT_DEFAULT: u16 = 443;
 const PORT_PLAINTEXT_DEFAULT: u16 = 80;
+/// Who calls, for the logs of the other side.
+const USER_AGENT: &str = concat!("provost/", env!("CARGO_PKG_VERSION"));
+/// Room for the metadata of a call.
+const HEADERS: usize = 16;
 /// A scheme without a port of its own, so that every port that is written stays.
 const STAND_IN: &str = "grpc";
 
@@ -106,81 +106,72 @@ impl GrpcRuntime {
     }
 
     async fn exchange(&self, call: &Call) -> Result<ToolOutput, ToolFault> {
-        let (place, path) = self.place(&call.tool)?;
-        let dialer = self.outbound.dialer(&call.tool)?;
-        let channel = self.channels.get(&place, &dialer, self.tls.as_ref())?;
+        self.outbound.admit(&call.tool)?;
+        let Way { channel, path, .. } = self.channels.get(&call.tool, || {
+            let (place, path) = self.place(&call.tool)?;
+            let dialer = self.outbound.dialer(&call.tool)?;
+            Ok((Origin { place, dialer, tls: self.tls.clone() }, path))
+        })?;
         let mut envelope = ToolRequest::clone(&call.request);
         ToolType::Grpc.as_str().clone_into(&mut envelope.runtime.mode);
-        let response = match spec(&call.tool).encoding {
+        let encoding = call.tool.grpc.as_ref().map(|grpc| grpc.encoding).unwrap_or_default();
+        let response = match encoding {
             GrpcEncoding::Protobuf => {
                 let codec = ProtobufCodec::<ExecuteRequest, ExecuteResponse>::default();
-                let answer = unary(call, channel, path, (codec, envelope.into(), None)).await?;
+                let answer = unary(call, channel, path, (codec, envelope.into())).await?;
                 ToolResponse::try_from(answer)?
             }
             GrpcEncoding::Json => {
                 let codec = JsonCodec::<ToolRequest, ToolResponse>::default();
-                let kind = HeaderValue::from_static("application/grpc+json");
-                unary(call, channel, path, (codec, envelope, Some(kind))).await?
+                let channel = channel.sending(HeaderValue::from_static("application/grpc+json"));
+                unary(call, channel, path, (codec, envelope)).await?
             }
         };
         said(call, response)
     }
 }
 
-/// One call. `kind` is the content type, if it is not the usual one.
+/// One call.
 async fn unary<C>(
     call: &Call,
     channel: Channel,
     path: PathAndQuery,
-    (codec, message, kind): (C, C::Encode, Option<HeaderValue>),
+    (codec, message): (C, C::Encode),
 ) -> Result<C::Decode, ToolFault>
 where
     C: Codec,
     C::Encode: Send + Sync + 'static,
     C::Decode: Send + Sync + 'static,
 {
-    let service = channel.map_request(move |mut request: http::Request<Body>| {
-        if let Some(kind) = &kind {
-            request.headers_mut().insert(header::CONTENT_TYPE, kind.clone());
-        }
-        request
-    });
-    let mut client = Grpc::new(service)
+    let origin = channel.uri();
+    let mut client = Grpc::with_origin(channel, origin)
         .max_decoding_message_size(ANSWER_BYTES_MAX)
         .max_encoding_message_size(REQUEST_BYTES_MAX);
     let mut request = tonic::Request::new(message);
     *request.metadata_mut() = metadata(call)?;
     request.set_timeout(call.deadline.saturating_duration_since(Instant::now()));
-    let ready = client.ready().await;
-    ready.map_err(|error| {
-        status::of(call, &tonic::Status::from_error(Box::new(error)), When::Before)
-    })?;
     match client.unary(request, path, codec).await {
         Ok(answer) => Ok(answer.into_inner()),
-        Err(status) => Err(status::of(call, &status, When::After)),
+        Err(status) => Err(status::of(call, &status)),
     }
 }
 
 /// Credentials and what helps to follow a call, as metadata.
 fn metadata(call: &Call) -> Result<MetadataMap, ToolFault> {
-    let mut headers = http::HeaderMap::new();
-    let known = [
-        (REQUEST_ID_HEADER, Some(call.request.request_id.clone())),
-        (ATTEMPT_HEADER, Some(call.request.attempt.to_string())),
-        ("traceparent", traceparent(&call.request)),
-        ("x-tool-contract-version", Some(CONTRACT_VERSION.to_owned())),
-    ];
-    for (name, text) in known {
-        if let Some(Ok(value)) = text.map(HeaderValue::try_from) {
-            headers.insert(http::HeaderName::from_static(name), value);
+    let mut headers = HeaderMap::with_capacity(HEADERS);
+    let mut set = |name: &'static str, value: Option<HeaderValue>| {
+        if let Some(value) = value {
+            headers.insert(HeaderName::from_static(name), value);
         }
-    }
+    };
+    // What is no header value is left out: these only help people to follow a call.
+    set(REQUEST_ID_HEADER, HeaderValue::from_str(&call.request.request_id).ok());
+    set(ATTEMPT_HEADER, Some(HeaderValue::from(call.request.attempt)));
+    set("traceparent", traceparent(&call.request).and_then(|it| it.try_into().ok()));
+    set("x-tool-contract-version", Some(HeaderValue::from_static(CONTRACT_VERSION)));
+    set("user-agent", Some(HeaderValue::from_static(USER_AGENT)));
     call.authenticate(&mut headers)?;
     Ok(MetadataMap::from_headers(headers))
-}
-
-fn spec(tool: &ToolResource) -> GrpcSpec {
-    tool.grpc.clone().unwrap_or_default()
 }
 
 /// The place and the method of a tool.
@@ -189,7 +180,7 @@ fn target(tool: &ToolResource) -> Result<(Place, PathAndQuery), ToolFault> {
         let message = format!("the endpoint of tool `{}` {problem}", tool.name);
         fault::definition(message).detail("field", "endpoint")
     };
-    let plaintext = spec(tool).plaintext;
+    let plaintext = tool.grpc.as_ref().is_some_and(|grpc| grpc.plaintext);
     let text = match tool.endpoint.split_once("://") {
         Some(("grpcs" | "https", _)) if plaintext => {
             return Err(refused("asks for TLS and `grpc.plaintext` for none: choose one"));

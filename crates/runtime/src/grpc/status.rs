@@ -16,17 +16,8 @@ const DEADLINE_SLACK: Duration = Duration::from_millis(50);
 /// The metadata with which a server says how long to wait.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-/// When a status came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
-    /// Nothing had been sent.
-    Before,
-    /// The request may have arrived.
-    After,
-}
-
-/// What a status that is no success means.
-pub(crate) fn of(call: &Call, status: &Status, when: When) -> ToolFault {
+/// What a status that is no success means. What could not be sent says so itself.
+pub(crate) fn of(call: &Call, status: &Status) -> ToolFault {
     if let Some(error) = wire(status) {
         return call.lost(error);
     }
@@ -54,13 +45,9 @@ pub(crate) fn of(call: &Call, status: &Status, when: When) -> ToolFault {
         | Code::Unavailable => ToolFault::new(ToolCode::ExecutionFailed, message),
     };
     let fault = fault.detail("grpc_code", format!("{:?}", status.code()));
-    let fault = match when {
-        // A deadline that passed says as much by itself.
-        When::After if may_have_begun(status.code()) && fault.code != ToolCode::Timeout => {
-            call.doubtful(fault)
-        }
-        _ => fault,
-    };
+    // A deadline that passed says as much by itself.
+    let in_doubt = may_have_begun(status.code()) && fault.code != ToolCode::Timeout;
+    let fault = if in_doubt { call.doubtful(fault) } else { fault };
     match pushback(status).filter(|_| fault.retryable) {
         Some(wait) => fault.detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string()),
         None => fault,

@@ -8,6 +8,8 @@ use provost_net::{NetError, NetPolicy};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
+use provost_core::resource::GrpcSpec;
+
 use super::*;
 use crate::DETAIL_RETRY_AFTER;
 use crate::clip::Clip;
@@ -74,16 +76,13 @@ fn statuses_become_codes() {
         (Code::DataLoss, ToolCode::ExecutionFailed, false),
     ] {
         let status = Status::new(code, "x".repeat(10_000));
-        let fault = status::of(&call(EffectClass::Pure), &status, When::After);
+        let fault = status::of(&call(EffectClass::Pure), &status);
         assert_eq!((fault.code, fault.retryable), (expected, retryable), "{code:?}");
         assert!(fault.message.len() < 600);
     }
     let mut busy = Status::resource_exhausted("busy");
     busy.metadata_mut().insert("grpc-retry-pushback-ms", "250".parse().unwrap());
-    assert_eq!(
-        status::of(&call(EffectClass::Opaque), &busy, When::After).details[DETAIL_RETRY_AFTER],
-        "250"
-    );
+    assert_eq!(status::of(&call(EffectClass::Opaque), &busy).details[DETAIL_RETRY_AFTER], "250");
 }
 
 #[test]
@@ -103,11 +102,9 @@ fn what_may_have_happened_is_told() {
             deadline: Instant::now() + Duration::from_secs(60),
             ..call(EffectClass::Provable)
         };
-        let after = status::of(&call, &Status::new(code, ""), When::After);
+        let after = status::of(&call, &Status::new(code, ""));
         assert_eq!(after.details.contains_key("outcome"), in_doubt, "{code:?}");
         assert!(!in_doubt || !after.retryable, "{code:?}");
-        let before = status::of(&call, &Status::new(code, ""), When::Before);
-        assert!(!before.details.contains_key("outcome"), "{code:?}: nothing was sent");
     }
 }
 
@@ -116,7 +113,6 @@ fn what_was_refused_when_it_was_dialled_is_not_the_services_fault() {
     let refused =
         NetPolicy::default().check_url(&Url::parse("https://127.0.0.1/").unwrap()).unwrap_err();
     assert!(matches!(refused, NetError::Refused { .. }));
-    let fault =
-        status::of(&call(EffectClass::Opaque), &Status::from_error(Box::new(refused)), When::After);
+    let fault = status::of(&call(EffectClass::Opaque), &Status::from_error(Box::new(refused)));
     assert_eq!(fault.code, ToolCode::PermissionDenied);
 }
