@@ -2,9 +2,11 @@
 //!
 //! Bounded by rounds; `scripts/fuzz-decoders SECONDS` goes on for as long as one likes, from other seeds.
 
+mod corpus;
+mod mutate;
+
 use std::time::{Duration, Instant};
 
-use provost_core::Usage;
 use provost_model::wire::anthropic::AnthropicMessages;
 use provost_model::wire::bedrock::BedrockConverse;
 use provost_model::wire::gemini::GeminiContent;
@@ -12,57 +14,17 @@ use provost_model::wire::ollama::OllamaChat;
 use provost_model::wire::openai_chat::OpenAiChat;
 use provost_model::wire::openai_responses::OpenAiResponses;
 use provost_model::wire::{Frames, Progress, Wire};
-use provost_model::{Fold, ModelError, ModelEvent};
-use provost_testkit::{Failure, Reply, WireKind};
-use serde_json::json;
+use provost_model::{Fold, ModelError, ModelEvent, StopReason};
+use provost_testkit::WireKind;
 
 use crate::harness::WIRES;
+use corpus::Corpus;
+use mutate::{Chance, mutate, mutate_bytes};
 
 /// Rounds for each wire where nobody asks for more.
 const ROUNDS: u64 = 400;
 /// The variable that asks for a time in seconds.
 const SECONDS: &str = "PROVOST_FUZZ_SECONDS";
-/// Bytes that mean something to some decoder.
-const TOKENS: [&str; 22] = [
-    "{",
-    "}",
-    "[",
-    "]",
-    "\"",
-    ":",
-    ",",
-    "null",
-    "true",
-    "0",
-    "-1e999",
-    "18446744073709551616",
-    "\\u0000",
-    "\\ud800",
-    "\n\n",
-    "\r\n",
-    "data: ",
-    "event: ",
-    "data: [DONE]\n\n",
-    "{}",
-    "\"index\":4294967295",
-    "\"type\":7",
-];
-
-/// Chance that is the same each time.
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound.max(1) as u64).unwrap_or(0)
-    }
-}
 
 fn wire_of(kind: WireKind) -> Box<dyn Wire> {
     match kind {
@@ -77,67 +39,40 @@ fn wire_of(kind: WireKind) -> Box<dyn Wire> {
     }
 }
 
-/// What the mutations begin with: one of each thing that a vendor says.
-fn corpus(kind: WireKind) -> Vec<Vec<Vec<u8>>> {
-    let full = Reply::new()
-        .reasoning("hm \"ü\"", "sig==")
-        .redacted("enc==")
-        .deltas(["Hel", "lo 🦀"])
-        .and_call("c1", "search", &json!({"q": "a \"b\"", "deep": [1, {"x": null}]}))
-        .and_call("c2", "now", &json!({}))
-        .fragment(3)
-        .usage(Usage { input: 9, output: 4, cache_read: 2, cache_write: 1, reasoning: 1 });
-    let replies = [
-        full.clone(),
-        full.end_early(),
-        Reply::text("x").stop_word("odd"),
-        Reply::text("x").fail_midway(Failure::Overloaded),
-    ];
-    replies
-        .iter()
-        .map(|reply| reply.render(kind).iter().map(|frame| frame.to_vec()).collect())
-        .collect()
-}
+/// What a decoder made of an answer: the kinds of events in their order, and how it ended.
+#[derive(Default)]
+struct Mark(String);
 
-/// Damages one answer.
-fn mutate(pieces: &mut Vec<Vec<u8>>, chance: &mut Chance) {
-    for _ in 0..=chance.below(6) {
-        if pieces.is_empty() {
-            return;
-        }
-        let place = chance.below(pieces.len());
-        match chance.below(8) {
-            0 => drop(pieces.remove(place)),
-            1 => pieces.insert(place, pieces[place].clone()),
-            2 => pieces.swap(0, place),
-            kind => mutate_bytes(&mut pieces[place], kind, chance),
-        }
-    }
-}
-
-fn mutate_bytes(bytes: &mut Vec<u8>, kind: usize, chance: &mut Chance) {
-    let at = chance.below(bytes.len() + 1);
-    match kind {
-        3 => bytes.truncate(at),
-        4 if at < bytes.len() => bytes[at] ^= 1 << chance.below(8),
-        5 => {
-            let token = TOKENS[chance.below(TOKENS.len())].as_bytes();
-            bytes.splice(at..at, token.iter().copied());
-        }
-        6 => {
-            let end = (at + chance.below(12)).min(bytes.len());
-            bytes.drain(at..end);
-        }
-        _ => {
-            let from = chance.below(bytes.len() + 1).min(at);
-            let again = bytes[from..at].to_vec();
-            bytes.splice(at..at, again);
+impl Mark {
+    fn saw(&mut self, event: &ModelEvent) {
+        let name = format!("{event:?}");
+        let end = name.find(|each: char| !each.is_ascii_alphanumeric()).unwrap_or(name.len());
+        // Many of one kind in a row are nothing new.
+        if !self.0.ends_with(&name[..end]) {
+            self.0.push(' ');
+            self.0.push_str(&name[..end]);
         }
     }
 }
 
 /// Feeds bytes in pieces of any size; what comes out is bounded by what went in.
-fn feed(wire: &dyn Wire, bytes: &[u8], chance: &mut Chance) -> Result<(), ModelError> {
+fn feed(wire: &dyn Wire, bytes: &[u8], chance: &mut Chance) -> (Mark, bool) {
+    let mut mark = Mark::default();
+    let ended = fed(wire, bytes, chance, &mut mark);
+    let end = match &ended {
+        Ok(stop) => format!(" | {stop:?}"),
+        Err(error) => format!(" | {:?} {:?}", error.class, error.status),
+    };
+    mark.0.push_str(&end);
+    (mark, ended.is_ok())
+}
+
+fn fed(
+    wire: &dyn Wire,
+    bytes: &[u8],
+    chance: &mut Chance,
+    mark: &mut Mark,
+) -> Result<StopReason, ModelError> {
     let mut frames = Frames::new(wire.framing());
     let mut decoder = wire.decoder();
     let (mut fold, mut out, mut given) = (Fold::default(), Vec::new(), 0);
@@ -154,6 +89,7 @@ fn feed(wire: &dyn Wire, bytes: &[u8], chance: &mut Chance) -> Result<(), ModelE
         })?;
         given += out.iter().map(size).sum::<usize>();
         for event in out.drain(..) {
+            mark.saw(&event);
             fold.push(&event)?;
         }
     }
@@ -168,9 +104,10 @@ fn feed(wire: &dyn Wire, bytes: &[u8], chance: &mut Chance) -> Result<(), ModelE
     }
     assert!(given <= 4 * bytes.len() + 4096, "{given} bytes out of {}", bytes.len());
     for event in &out {
+        mark.saw(event);
         fold.push(event)?;
     }
-    fold.finish().map(drop)
+    fold.finish().map(|answer| answer.stop)
 }
 
 fn size(event: &ModelEvent) -> usize {
@@ -185,11 +122,11 @@ fn size(event: &ModelEvent) -> usize {
     }
 }
 
-fn round(kind: WireKind, seed: u64) -> bool {
-    let mut chance = Chance(seed | 1);
-    let corpus = corpus(kind);
-    let mut pieces = corpus[chance.below(corpus.len())].clone();
-    mutate(&mut pieces, &mut chance);
+/// One damaged answer.
+fn damaged(corpus: &Corpus, kind: WireKind, chance: &mut Chance) -> Vec<u8> {
+    let answers = corpus.answers();
+    let mut pieces = answers[chance.below(answers.len())].clone();
+    mutate(&mut pieces, chance);
     let mut bytes = pieces.concat();
     // A damaged frame fails its checksum, so that nothing behind it would ever be tried: its payload is damaged before.
     if kind == WireKind::Bedrock && chance.below(2) == 0 {
@@ -197,12 +134,24 @@ fn round(kind: WireKind, seed: u64) -> bool {
         let mut payload = br#"{"contentBlockIndex":1,"start":{"toolUse":{"toolUseId":"a","name":"b"}},"delta":{"text":"x","toolUse":{"input":"{"},"reasoningContent":{"signature":"s"}},"usage":{"inputTokens":1}}"#.to_vec();
         for _ in 0..chance.below(4) {
             let how = 3 + chance.below(5);
-            mutate_bytes(&mut payload, how, &mut chance);
+            mutate_bytes(&mut payload, how, chance);
         }
         let name = names[chance.below(names.len())];
         bytes.extend_from_slice(&kind.event(name, &payload));
     }
-    feed(wire_of(kind).as_ref(), &bytes, &mut chance).is_ok()
+    bytes
+}
+
+/// Whether an answer is still whole. A panic names the bytes, in the form in which they are kept.
+fn round(corpus: &mut Corpus, kind: WireKind, bytes: &[u8], seed: u64) -> bool {
+    let fed = || feed(wire_of(kind).as_ref(), bytes, &mut Chance(seed | 1));
+    match std::panic::catch_unwind(fed) {
+        Ok((mark, is_whole)) => {
+            corpus.note(mark.0, bytes);
+            is_whole
+        }
+        Err(_) => panic!("{kind:?} failed with the seed {seed} and {}", corpus::line_of(bytes)),
+    }
 }
 
 #[test]
@@ -214,15 +163,18 @@ fn no_bytes_harm_a_decoder() {
         Some(_) => u64::from(std::process::id()) << 32,
         None => 0x9E37_79B9_7F4A_7C15,
     };
+    let mut corpora = WIRES.map(|kind| (kind, Corpus::of(kind)));
+    for (kind, corpus) in &mut corpora {
+        for bytes in corpus.kept().to_vec() {
+            round(corpus, *kind, &bytes, first);
+        }
+    }
     let (mut tried, mut whole) = (0_u64, 0_u64);
     loop {
-        for kind in WIRES {
+        for (kind, corpus) in &mut corpora {
             let seed = first.wrapping_add(tried.wrapping_mul(0x2545_F491_4F6C_DD1D));
-            let result = std::panic::catch_unwind(|| round(kind, seed));
-            match result {
-                Ok(is_whole) => whole += u64::from(is_whole),
-                Err(_) => panic!("{kind:?} failed with the seed {seed}"),
-            }
+            let bytes = damaged(corpus, *kind, &mut Chance(seed | 1));
+            whole += u64::from(round(corpus, *kind, &bytes, seed));
         }
         tried += 1;
         let is_over = match end {
@@ -233,6 +185,11 @@ fn no_bytes_harm_a_decoder() {
             break;
         }
     }
+    let all = tried * WIRES.len() as u64;
     assert!(whole > 0, "some answers are still whole, or nothing was tried");
-    assert!(whole < tried * WIRES.len() as u64, "some are not, or nothing was damaged");
+    assert!(whole < all, "some are not, or nothing was damaged");
+    if end.is_some() {
+        corpora.iter().for_each(|(_, corpus)| corpus.save());
+        println!("{all} answers, {whole} of them whole, none of them harmful");
+    }
 }
