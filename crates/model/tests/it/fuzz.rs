@@ -7,6 +7,7 @@ mod mutate;
 
 use std::time::{Duration, Instant};
 
+use provost_core::StopReason;
 use provost_model::wire::anthropic::AnthropicMessages;
 use provost_model::wire::bedrock::BedrockConverse;
 use provost_model::wire::gemini::GeminiContent;
@@ -14,7 +15,7 @@ use provost_model::wire::ollama::OllamaChat;
 use provost_model::wire::openai_chat::OpenAiChat;
 use provost_model::wire::openai_responses::OpenAiResponses;
 use provost_model::wire::{Frames, Progress, Wire};
-use provost_model::{Fold, ModelError, ModelEvent, StopReason};
+use provost_model::{Fold, ModelError, ModelEvent};
 use provost_testkit::WireKind;
 
 use crate::harness::WIRES;
