@@ -7,7 +7,11 @@ use std::time::Duration;
 use provost_agent::session::SESSION_ID_BYTES_MAX;
 use provost_core::Env;
 use provost_engine::{AgentProfile, Engine, EngineOptions, Focus, Lease, Worker};
-use provost_model::{Anthropic, ChatModel, OpenAi, Providers, openai_compatible};
+use provost_model::wire::Wire;
+use provost_model::{
+    Anthropic, BuildError, ChatModel, Endpoint, HttpModel, HttpModelBuilder, OpenAi, Providers,
+    RetryPolicy, RoutedModel, openai_compatible,
+};
 use provost_redact::Redactor;
 
 use crate::command::AgentArgs;
@@ -161,43 +165,57 @@ pub(crate) fn choose(wanted: &Wanted) -> Result<Choice, Problem> {
     discover::discover(wanted, &world)
 }
 
-/// The model of a decision.
+/// The model of a decision: a route, if others stand in for it.
 pub(crate) fn open_model(choice: &Choice, pace: Duration) -> Result<Arc<dyn ChatModel>, Problem> {
-    let refused = |error: provost_model::BuildError| Problem::new(error.kind(), error.to_string());
+    if choice.stand_ins.is_empty() {
+        return open_one(choice, pace, RetryPolicy::default());
+    }
+    let first = Choice { stand_ins: Vec::new(), ..choice.clone() };
+    let mut route = RoutedModel::builder();
+    for each in std::iter::once(&first).chain(&choice.stand_ins) {
+        // The route tries again, and knows who else could be asked.
+        let model = open_one(each, pace, RetryPolicy::never())?;
+        route = route.endpoint(Endpoint::new(each.name(), model));
+    }
+    let route = route.build().map_err(|error| Problem::invalid(error.to_string()))?;
+    Ok(Arc::new(route))
+}
+
+fn open_one(
+    choice: &Choice,
+    pace: Duration,
+    retry: RetryPolicy,
+) -> Result<Arc<dyn ChatModel>, Problem> {
+    let refused = |error: BuildError| Problem::new(error.kind(), error.to_string());
     let model = match choice.provider {
         Provider::Demo => return Ok(Arc::new(DemoModel::new(pace))),
-        Provider::Anthropic => {
-            let mut builder = Anthropic::builder(&choice.model);
-            if let Some(url) = &choice.base_url {
-                builder = builder.base_url(url);
-            }
-            if let Some(key) = &choice.key {
-                builder = builder.api_key(key.clone());
-            }
-            builder.build()
-        }
+        Provider::Anthropic => finished(Anthropic::builder(&choice.model), choice, retry),
         Provider::Vendor(_) => {
             let env = |name: &str| std::env::var(name).ok();
-            let mut builder = Providers::builtin().builder(&choice.name(), env).map_err(refused)?;
-            if let Some(key) = &choice.key {
-                builder = builder.api_key(key.clone());
-            }
-            builder.build()
+            let builder = Providers::builtin().builder(&choice.name(), env).map_err(refused)?;
+            finished(builder, choice, retry)
         }
-        Provider::OpenAi | Provider::Ollama | Provider::Compatible => {
-            let mut builder = match (choice.provider, &choice.base_url) {
-                (Provider::OpenAi, None) => OpenAi::builder(&choice.model),
-                (Provider::OpenAi, Some(url)) => OpenAi::builder(&choice.model).base_url(url),
-                (provider, url) => {
-                    let url = url.as_deref().unwrap_or_default();
-                    openai_compatible(provider.as_str(), url, &choice.model)
-                }
-            };
-            if let Some(key) = &choice.key {
-                builder = builder.api_key(key.clone());
-            }
-            builder.build()
+        Provider::OpenAi => finished(OpenAi::builder(&choice.model), choice, retry),
+        Provider::Ollama | Provider::Compatible => {
+            let url = choice.base_url.as_deref().unwrap_or_default();
+            let builder = openai_compatible(choice.provider.as_str(), url, &choice.model);
+            finished(builder, choice, retry)
         }
     };
     Ok(Arc::new(model.map_err(refused)?))
+}
+
+/// What a decision says besides the provider and the model.
+fn finished<W: Wire>(
+    mut builder: HttpModelBuilder<W>,
+    choice: &Choice,
+    retry: RetryPolicy,
+) -> Result<HttpModel, BuildError> {
+    if let Some(url) = &choice.base_url {
+        builder = builder.base_url(url);
+    }
+    if let Some(key) = &choice.key {
+        builder = builder.api_key(key.clone());
+    }
+    builder.retry(retry).build()
 }

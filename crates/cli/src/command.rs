@@ -176,7 +176,8 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Agent")]
 pub(crate) struct AgentArgs {
-    /// The model, as provider/model: openai/gpt-5-mini, anthropic/claude-sonnet-5-5, ollama/llama3.2, demo
+    /// The model, as provider/model: openai/gpt-5-mini, anthropic/claude-sonnet-5-5, ollama/llama3.2, demo; with commas between
+    /// several, each stands in for those before it
     #[arg(long, short, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     /// Where the provider is; any OpenAI-compatible server will do

@@ -21,7 +21,7 @@ const ANTHROPIC_DEFAULT: &str = "claude-sonnet-5-5";
 /// What a person asked for on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Wanted {
-    /// `provider/model`.
+    /// `provider/model`, or several with commas between them.
     pub(crate) model: Option<String>,
     /// Where the provider is.
     pub(crate) base_url: Option<String>,
@@ -33,7 +33,8 @@ impl Wanted {
     /// The same wish for another model. A named provider has its own address and key; any other name is a model of the same
     /// server.
     pub(crate) fn with_model(&self, name: &str) -> Self {
-        let is_elsewhere = split(name, /*has_base_url*/ false).is_ok();
+        let first = name.split(',').next().unwrap_or_default();
+        let is_elsewhere = split(first, /*has_base_url*/ false).is_ok();
         let kept = if is_elsewhere { Self::default() } else { self.clone() };
         Self { model: Some(name.to_owned()), ..kept }
     }
@@ -117,16 +118,31 @@ pub(crate) struct Choice {
     pub(crate) key: Option<Secret<String>>,
     /// Why this one, for a person.
     pub(crate) why: String,
+    /// Who is asked, in this order, where this one fails.
+    pub(crate) stand_ins: Vec<Choice>,
 }
 
 impl Choice {
-    /// `provider/model`, or just `demo`.
+    /// `provider/model`, or just `demo`; with stand-ins, all of them.
     pub(crate) fn name(&self) -> String {
-        match self.provider {
+        self.joined(|choice| match choice.provider {
             Provider::Demo => demo::NAME.to_owned(),
-            Provider::Compatible => self.model.clone(),
-            provider => format!("{}/{}", provider.as_str(), self.model),
-        }
+            Provider::Compatible => choice.model.clone(),
+            provider => format!("{}/{}", provider.as_str(), choice.model),
+        })
+    }
+
+    /// The same with every provider named, as it is stored.
+    pub(crate) fn full_name(&self) -> String {
+        self.joined(|choice| match choice.provider {
+            Provider::Demo => demo::NAME.to_owned(),
+            provider => format!("{}/{}", provider.as_str(), choice.model),
+        })
+    }
+
+    fn joined(&self, name: impl Fn(&Choice) -> String) -> String {
+        let all: Vec<String> = std::iter::once(self).chain(&self.stand_ins).map(name).collect();
+        all.join(",")
     }
 }
 
@@ -150,11 +166,11 @@ pub(crate) fn discover(wanted: &Wanted, world: &World<'_>) -> Result<Choice, Pro
     if let Some(url) = &wanted.base_url {
         parse_url(url)?;
     }
-    if let Some(name) = &wanted.model {
-        return named(name, "--model", wanted, world);
+    if let Some(names) = &wanted.model {
+        return route(names, "--model", wanted, world);
     }
-    if let Some(name) = world.var("PROVOST_MODEL") {
-        return named(&name, "PROVOST_MODEL", wanted, world);
+    if let Some(names) = world.var("PROVOST_MODEL") {
+        return route(&names, "PROVOST_MODEL", wanted, world);
     }
     if wanted.base_url.is_some() {
         return Err(Problem::invalid("--base-url needs to know the model")
@@ -189,6 +205,7 @@ fn demo_choice(why: String) -> Choice {
         base_url: None,
         key: None,
         why,
+        stand_ins: Vec::new(),
     }
 }
 
@@ -199,7 +216,35 @@ fn ollama(model: String, address: &Address, why: String) -> Choice {
         base_url: Some(format!("{}/v1", address.origin())),
         key: None,
         why,
+        stand_ins: Vec::new(),
     }
+}
+
+/// One model, or several behind commas: the first is asked, the others stand in for it in their order.
+fn route(names: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<Choice, Problem> {
+    let Some((first, others)) = names.split_once(',') else {
+        return named(names, from, wanted, world);
+    };
+    for (flag, is_set) in
+        [("--base-url", wanted.base_url.is_some()), ("--api-key-env", wanted.api_key_env.is_some())]
+    {
+        if is_set {
+            return Err(Problem::invalid(format!(
+                "{flag} is for one model, and {from} names several"
+            ))
+            .help("name one model, or leave it out: each provider's own variables are read"));
+        }
+    }
+    let mut choice = named(first, from, wanted, world)?;
+    for name in others.split(',') {
+        let next = named(name, from, wanted, world)?;
+        if next.name() == choice.name() || choice.stand_ins.contains(&next) {
+            return Err(Problem::invalid(format!("{from} names `{}` twice", next.name()))
+                .help("name each model once: what fails is tried again anyway"));
+        }
+        choice.stand_ins.push(next);
+    }
+    Ok(choice)
 }
 
 /// A model that somebody named, in `from`.
@@ -223,6 +268,7 @@ fn named(name: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<C
                 why: format!("at {}, {why}", parse_url(&base_url)?.authority()),
                 base_url: Some(base_url),
                 key: flag_key(wanted, world)?,
+                stand_ins: Vec::new(),
             })
         }
         Provider::OpenAi | Provider::Anthropic => {
@@ -238,11 +284,11 @@ fn named(name: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<C
                 Some(key) => key,
                 None => vendor_key(provider, world)?,
             };
-            Ok(Choice { provider, model, base_url, key: Some(key), why })
+            Ok(Choice { provider, model, base_url, key: Some(key), why, stand_ins: Vec::new() })
         }
         Provider::Vendor(_) => {
             let key = flag_key(wanted, world)?;
-            Ok(Choice { provider, model, base_url: None, key, why })
+            Ok(Choice { provider, model, base_url: None, key, why, stand_ins: Vec::new() })
         }
     }
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use self::house::House;
 use crate::boot::{choose, open_model};
 use crate::command::AgentArgs;
-use crate::discover::{Choice, Provider, Wanted};
+use crate::discover::{Choice, Wanted};
 use crate::problem::Problem;
 use crate::tool::{self, Files};
 use crate::toolroom::{DECLARED, Toolroom, Wish};
@@ -123,10 +123,7 @@ impl Recipe {
     /// The same with another model.
     #[must_use]
     pub(crate) fn with_model(mut self, choice: &Choice, api_key_env: Option<String>) -> Self {
-        self.model = match choice.provider {
-            Provider::Demo => choice.name(),
-            provider => format!("{}/{}", provider.as_str(), choice.model),
-        };
+        self.model = choice.full_name();
         self.base_url = choice.base_url.clone();
         self.api_key_env = api_key_env;
         self

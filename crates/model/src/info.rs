@@ -37,9 +37,17 @@ pub struct ModelInfo {
     pub reasoning: bool,
     /// How it can be held to a JSON Schema.
     pub native_output: NativeOutput,
+    /// Provider and model of those that may answer in its place. A rule about models is about them, too.
+    pub stand_ins: Vec<(String, String)>,
 }
 
 impl ModelInfo {
+    /// Provider and model of everybody who may answer.
+    pub fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        let stand_ins = self.stand_ins.iter().map(|(provider, model)| (&**provider, &**model));
+        std::iter::once((&*self.provider, &*self.model)).chain(stand_ins)
+    }
+
     /// A model of which only the name is known: tools and images are assumed, limits and prices are not.
     pub fn unknown(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
@@ -52,6 +60,7 @@ impl ModelInfo {
             images: true,
             reasoning: false,
             native_output: NativeOutput::None,
+            stand_ins: Vec::new(),
         }
     }
 }

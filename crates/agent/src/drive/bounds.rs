@@ -20,12 +20,16 @@ impl Driver {
 }
 
 impl Cx {
-    /// Refuses a model that a policy does not allow.
+    /// Refuses a model that a policy does not allow, or of which a part is not allowed.
     pub(super) async fn check_model(&self, info: &ModelInfo) -> Result<(), Error> {
         if !self.shared_guard.is_governed() {
             return Ok(());
         }
-        Ok(self.guard().await.up_to_date().await.check_model(&info.provider, &info.model)?)
+        let guard = self.guard().await.up_to_date().await;
+        for (provider, model) in info.names() {
+            guard.check_model(provider, model)?;
+        }
+        Ok(())
     }
 
     /// The same for every model that something else asks on behalf of the run.

@@ -157,3 +157,25 @@ fn a_key_is_never_in_the_debug_text() {
     let choice = check(Wanted::default(), OPENAI, None).unwrap();
     assert!(!format!("{choice:?}").contains("sk-1"));
 }
+
+#[test]
+fn several_models_are_a_route() {
+    let pairs: Pairs = &[("OPENAI_API_KEY", "sk-1"), ("GROQ_API_KEY", "gsk-2")];
+    let choice = check(model("openai/gpt-5-mini, groq/llama,demo"), pairs, None).unwrap();
+    assert_eq!(choice.name(), "openai/gpt-5-mini,groq/llama,demo");
+    let again = check(model(&choice.full_name()), pairs, None).unwrap();
+    assert_eq!(again, choice, "what is stored means the same");
+    let keys: Vec<_> = choice.stand_ins.iter().map(|each| each.provider).collect();
+    assert_eq!(keys, [Provider::Vendor("groq"), Provider::Demo]);
+
+    for (wanted, what) in [
+        (model("openai/a,openai/a"), "twice"),
+        (model("openai/a,demo,demo"), "twice"),
+        (model("openai/a,"), "does not say which provider"),
+        (model("openai/a,anthropic/b"), "no key for anthropic"),
+        (at("openai/a,demo", "http://127.0.0.1:1/v1"), "--base-url is for one model"),
+    ] {
+        let problem = check(wanted, pairs, None).unwrap_err();
+        assert!(problem.what.contains(what), "{}", problem.what);
+    }
+}

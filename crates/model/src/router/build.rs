@@ -152,6 +152,7 @@ fn common(places: &[Place]) -> Option<ModelInfo> {
     let (first, others) = places.split_first()?;
     let mut info = first.info.clone();
     for other in others.iter().map(|place| &place.info) {
+        info.stand_ins.extend(other.names().map(|(at, name)| (at.to_owned(), name.to_owned())));
         info.max_output = info.max_output.zip(other.max_output).map(|(one, two)| one.max(two));
         info.pricing = info.pricing.zip(other.pricing).and_then(|(one, two)| one.highest(&two));
         info.tools &= other.tools;

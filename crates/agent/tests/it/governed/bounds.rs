@@ -7,7 +7,9 @@ use provost_agent::{
     Agent, AtLimit, Delegate, Error, HandOffTo, HistoryPolicy, LimitDecision, RunResult,
 };
 use provost_core::{LimitKind, Limits, StopReason, Usage};
-use provost_model::{ScriptedModel, Turn, call, text};
+use provost_model::{
+    Endpoint, ModelErrorClass, RoutedModel, ScriptedModel, Turn, call, fail, text,
+};
 use serde_json::json;
 
 use super::{Policy, Shifting, one_call};
@@ -46,6 +48,31 @@ async fn m4_a_model_that_a_policy_does_not_allow_is_not_asked() {
             false => denied(result, "bad"),
         }
         assert_eq!(model.call_count(), if allowed { 2 } else { 0 }, "{models:?}");
+    }
+}
+
+#[tokio::test]
+async fn m4_a_route_asks_no_endpoint_that_a_policy_does_not_allow() {
+    for (models, allowed) in [(&["good"][..], false), (&["good", "bad"], true)] {
+        let down = fail(ModelErrorClass::Overloaded, "too much to do");
+        let good = named("good", ScriptedModel::new().turn(down));
+        let bad = named("bad", ScriptedModel::new().turn(text("done")));
+        let route = RoutedModel::builder()
+            .endpoint(Endpoint::new("first", good.clone()))
+            .endpoint(Endpoint::new("second", bad.clone()))
+            .build()
+            .unwrap();
+        let agent = Agent::builder("clerk", route)
+            .oversight(Shifting::new([allowing(models)]).oversight())
+            .build()
+            .unwrap();
+        let result = agent.run("go").await;
+        match allowed {
+            true => assert_eq!(result.unwrap().text, "done"),
+            false => denied(result, "bad"),
+        }
+        let asked = u32::from(allowed) as usize;
+        assert_eq!((good.call_count(), bad.call_count()), (asked, asked), "{models:?}");
     }
 }
 
