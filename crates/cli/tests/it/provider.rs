@@ -104,6 +104,21 @@ async fn failures_of_the_provider_have_their_own_exit_codes() {
 }
 
 #[tokio::test]
+async fn the_next_model_answers_where_the_first_has_no_key_that_counts() {
+    let provider = FakeProvider::start().await;
+    provider.replies([Reply::failure(Failure::Auth), Reply::text("Hello from the second!")]);
+    let world = World::new();
+    let mut command = world.command(&["run", "-m", "openai/first,anthropic/second", "hi"]);
+    command.env("OPENAI_API_KEY", "sk-old").env("OPENAI_BASE_URL", provider.base_url());
+    let url = format!("http://{}", provider.address());
+    command.env("ANTHROPIC_API_KEY", "sk-new").env("ANTHROPIC_BASE_URL", url);
+    let ran = run(command).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "Hello from the second!\n"), "{ran:?}");
+    let asked: Vec<_> = provider.requests().into_iter().map(|request| request.path).collect();
+    assert_eq!(asked, ["/v1/chat/completions", "/v1/messages"]);
+}
+
+#[tokio::test]
 async fn nobody_at_the_address_is_unavailable() {
     let world = World::new();
     let args = ["run", "-m", "m", "--base-url", "http://127.0.0.1:1/v1", "--timeout", "20s", "hi"];
