@@ -191,7 +191,8 @@ impl Sql for Sqlite {
     }
 }
 
-/// Binds the parameters of a statement. The inner error is a defect of the caller.
+/// Binds the parameters of a statement, of which none is bound: what is nothing stays unbound. The inner error is a defect of
+/// the caller.
 fn bind(
     statement: &mut Statement<'_>,
     sql: &str,
@@ -203,7 +204,9 @@ fn bind(
         return Ok(Err(StoreError::bug(detail)));
     }
     for (index, param) in params.iter().enumerate() {
-        statement.raw_bind_parameter(index + 1, param)?;
+        if !matches!(param, Value::Null) {
+            statement.raw_bind_parameter(index + 1, param)?;
+        }
     }
     Ok(Ok(()))
 }
@@ -249,6 +252,7 @@ impl ToSql for Value<'_> {
             Self::Null => ValueRef::Null,
             Self::Int(number) => ValueRef::Integer(*number),
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Id(id) => ValueRef::Text(id.as_str().as_bytes()),
             Self::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
     }

@@ -1,18 +1,14 @@
 //! Values on their way into and out of the database, borrowed where possible.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write};
 use std::ops::ControlFlow;
 
 use provost_core::{
-    ApprovalId, AuditId, DeliveryId, ExecutionId, InputId, MessageId, MeterId, RunId, TaskId,
-    Timestamp, TokenId, WebhookId, WebhookPostId, WorkerId,
+    ApprovalId, AuditId, DeliveryId, ExecutionId, IdText, InputId, MessageId, MeterId, RunId,
+    TaskId, Timestamp, TokenId, WebhookId, WebhookPostId, WorkerId,
 };
 
 use crate::StoreError;
-
-/// Room for the text of every id.
-const ID_BYTES_MAX: usize = 40;
 
 /// One value of a row or one parameter of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +17,10 @@ pub enum Value<'a> {
     Null,
     /// A whole number; also a truth value (0 or 1) and a time (milliseconds).
     Int(i64),
-    /// Text; also an id.
+    /// Text; also an id that was read.
     Text(Cow<'a, str>),
+    /// An id on its way in.
+    Id(IdText),
     /// Bytes.
     Bytes(Cow<'a, [u8]>),
 }
@@ -32,7 +30,7 @@ impl Value<'_> {
         match self {
             Self::Null => "null",
             Self::Int(_) => "a number",
-            Self::Text(_) => "text",
+            Self::Text(_) | Self::Id(_) => "text",
             Self::Bytes(_) => "bytes",
         }
     }
@@ -230,20 +228,12 @@ impl FromColumn for Vec<u8> {
     }
 }
 
-/// The text of an id, in one piece of memory: there are several in each statement.
-fn id_text(id: &impl fmt::Display) -> String {
-    let mut text = String::with_capacity(ID_BYTES_MAX);
-    // A string takes everything.
-    write!(text, "{id}").ok();
-    text
-}
-
 /// Stores a type by its text form.
 macro_rules! text_columns {
     ($($name:ty),* $(,)?) => {$(
         impl ToColumn for $name {
             fn to_value(&self) -> Value<'_> {
-                Value::Text(Cow::Owned(id_text(self)))
+                Value::Id(IdText::of(*self))
             }
         }
 

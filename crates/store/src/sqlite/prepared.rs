@@ -54,11 +54,11 @@ impl<'c> Prepared<'c> {
     ) -> Result<T, StoreError> {
         let db = self.db;
         let used = self.statement(sql).and_then(|statement| {
-            let made = match bind(statement, sql, params)? {
+            let made = bind(statement, sql, params).and_then(|bound| match bound {
                 Ok(()) => make(statement),
                 Err(error) => Ok(Err(error)),
-            };
-            // What was bound may be large.
+            });
+            // What was bound may be large, and what the next one does not bind must be nothing.
             statement.clear_bindings();
             made
         });

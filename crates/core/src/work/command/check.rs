@@ -32,7 +32,7 @@ impl AgentCommand {
             patch.validate()?;
         }
         let bytes: usize = self.message.iter().chain(&self.attachments).map(bytes_of).sum();
-        check_bytes("command", bytes, COMMAND_BYTES_MAX)
+        check_bytes(|| "command".to_owned(), bytes, COMMAND_BYTES_MAX)
     }
 
     fn check_not_empty(&self) -> Result<(), WorkError> {
@@ -63,10 +63,11 @@ impl AgentCommand {
             ("requested_by", &self.requested_by),
             ("user", &self.user),
         ] {
-            check_field(&format!("command.{field}"), value.as_deref())?;
+            check_field(("command", field), value.as_deref())?;
         }
         let prompt_bytes = self.extra_system_prompt.as_ref().map_or(0, String::len);
-        check_bytes("command.extra_system_prompt", prompt_bytes, COMMAND_PROMPT_BYTES_MAX)?;
+        let path = || "command.extra_system_prompt".to_owned();
+        check_bytes(path, prompt_bytes, COMMAND_PROMPT_BYTES_MAX)?;
         if let Some(provenance) = &self.input_provenance {
             provenance.check()?;
         }
@@ -88,7 +89,7 @@ impl RoutingContext {
             ("group_channel", &self.group_channel),
             ("group_space", &self.group_space),
         ] {
-            check_field(&format!("command.routing.{field}"), value.as_deref())?;
+            check_field(("command.routing", field), value.as_deref())?;
         }
         Ok(())
     }
@@ -103,7 +104,7 @@ impl InputProvenance {
             ("tool_call_id", &self.tool_call_id),
             ("correlation_id", &self.correlation_id),
         ] {
-            check_field(&format!("command.input_provenance.{field}"), value.as_deref())?;
+            check_field(("command.input_provenance", field), value.as_deref())?;
         }
         Ok(())
     }
@@ -116,35 +117,37 @@ pub(super) fn check_parts(path: &str, parts: &[Part], max: usize) -> Result<(), 
         return Err(WorkError::invalid(path, problem, format!("send at most {max}")));
     }
     for (index, part) in parts.iter().enumerate() {
-        let path = format!("{path}[{index}]");
+        let path = || format!("{path}[{index}]");
         match part {
-            Part::Text { text } => check_bytes(&path, text.len(), COMMAND_TEXT_BYTES_MAX)?,
+            Part::Text { text } => check_bytes(path, text.len(), COMMAND_TEXT_BYTES_MAX)?,
             Part::Image(_) | Part::Document(_) => {}
             Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Unknown(_) => {
                 let fix = "send text, images and documents only";
-                return Err(WorkError::invalid(&path, "not a part that a caller may send", fix));
+                return Err(WorkError::invalid(&path(), "not a part that a caller may send", fix));
             }
         }
     }
     Ok(())
 }
 
-/// A field that is given must say something, in not too many bytes.
-fn check_field(path: &str, value: Option<&str>) -> Result<(), WorkError> {
+/// A field that is given must say something, in not too many bytes. Where it is gets a text only if something is wrong: most
+/// commands give hardly any of the fields.
+fn check_field((parent, field): (&str, &str), value: Option<&str>) -> Result<(), WorkError> {
+    let path = || format!("{parent}.{field}");
     match value {
         None => Ok(()),
         Some(text) if text.trim().is_empty() => {
-            Err(WorkError::invalid(path, "empty", "leave it out, or say something"))
+            Err(WorkError::invalid(&path(), "empty", "leave it out, or say something"))
         }
         Some(text) => check_bytes(path, text.len(), COMMAND_FIELD_BYTES_MAX),
     }
 }
 
-fn check_bytes(path: &str, bytes: usize, max: usize) -> Result<(), WorkError> {
+fn check_bytes(path: impl FnOnce() -> String, bytes: usize, max: usize) -> Result<(), WorkError> {
     if bytes <= max {
         return Ok(());
     }
-    Err(WorkError::TooLarge { path: path.to_owned(), bytes, max })
+    Err(WorkError::TooLarge { path: path(), bytes, max })
 }
 
 fn bytes_of(part: &Part) -> usize {
