@@ -31,11 +31,28 @@ pub(crate) struct Afterwards {
     pub(crate) calls: Vec<Box<dyn FnOnce() + Send>>,
 }
 
+/// Which job of which transaction: what a job has found holds for those that [follow](Turn::follows) it and change nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Turn {
+    /// The number of the transaction since the store was opened; zero if it only reads.
+    pub(crate) transaction: u64,
+    /// The place of the job in it.
+    pub(crate) job: usize,
+}
+
+impl Turn {
+    /// True if this job came right after the other one, in the same transaction: nobody else has changed anything in between.
+    pub fn follows(self, other: Self) -> bool {
+        self.transaction > 0 && self.transaction == other.transaction && self.job == other.job + 1
+    }
+}
+
 /// A transaction that is under way.
 pub struct Tx<'a> {
     sql: &'a mut dyn Sql,
     now: Timestamp,
     afterwards: &'a mut Afterwards,
+    turn: Turn,
 }
 
 impl<'a> Tx<'a> {
@@ -44,7 +61,18 @@ impl<'a> Tx<'a> {
         now: Timestamp,
         afterwards: &'a mut Afterwards,
     ) -> Self {
-        Self { sql, now, afterwards }
+        Self { sql, now, afterwards, turn: Turn::default() }
+    }
+
+    /// The same, for one of the jobs of a transaction that writes.
+    pub(crate) fn at(mut self, turn: Turn) -> Self {
+        self.turn = turn;
+        self
+    }
+
+    /// Which job of which transaction this is.
+    pub fn turn(&self) -> Turn {
+        self.turn
     }
 
     /// The time by the database's clock, the same during the whole transaction.

@@ -8,7 +8,7 @@ mod open;
 mod prepared;
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -33,11 +33,13 @@ pub(crate) struct Sqlite {
     path: PathBuf,
     /// The last failure, kept because SQLite may roll back a whole transaction by itself and a job may hide why.
     failure: RefCell<Option<StoreError>>,
+    /// How many transactions that write were begun.
+    begun: Cell<u64>,
 }
 
 impl Sqlite {
     pub(crate) fn new(connection: Connection, path: PathBuf) -> Self {
-        Self { connection, path, failure: RefCell::default() }
+        Self { connection, path, failure: RefCell::default(), begun: Cell::default() }
     }
 
     /// The connection itself, for what only SQLite can do.
@@ -57,7 +59,13 @@ impl Sqlite {
             // A rollback failed before. Nothing may be built on what it left.
             self.run("ROLLBACK")?;
         }
+        self.begun.set(self.begun.get() + 1);
         self.run("BEGIN IMMEDIATE")
+    }
+
+    /// The number of the transaction that writes, counted from one since the connection was opened.
+    pub(crate) fn transaction(&self) -> u64 {
+        self.begun.get()
     }
 
     /// Starts a transaction that reads one state of the database.

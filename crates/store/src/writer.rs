@@ -16,7 +16,7 @@ use crate::hint::Hints;
 use crate::job::{Job, Verdict};
 use crate::options::{FaultPoint, Faults};
 use crate::queue::{Queue, Taken};
-use crate::sql::{Afterwards, Sql};
+use crate::sql::{Afterwards, Sql, Turn};
 use crate::sqlite::{Prepared, Sqlite};
 use crate::{StoreError, Tx};
 
@@ -202,7 +202,9 @@ impl Pen<'_> {
             return Err(error);
         }
         let (before, changes_before) = (group.place(), self.writer.db.changes());
-        let verdict = job.run(&mut Tx::new(self.sql, self.writer.env.now(), &mut group.afterwards));
+        let turn = Turn { transaction: self.writer.db.transaction(), job: before.jobs };
+        let tx = Tx::new(self.sql, self.writer.env.now(), &mut group.afterwards);
+        let verdict = job.run(&mut tx.at(turn));
         group.jobs.push(job);
         if let Some(error) = self.writer.db.lost_transaction() {
             return Err(error);

@@ -1,14 +1,14 @@
 //! What the runs of one agent have in common when they are made: what they may do, and where they queue.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use provost_core::work::{ClassKey, ExecPolicy, Namespace, WorkError};
-use provost_store::Tx;
 use provost_store::row::agent::{self, AgentRow};
 use provost_store::row::exec_class::{self, ExecClassRow};
 use provost_store::row::task::TaskRow;
+use provost_store::{Turn, Tx};
 
 use super::CLASS_DESIRED_DEFAULT;
 use crate::agent::{AgentConfig, AgentProfile, DEFAULT_AGENT};
@@ -111,10 +111,40 @@ impl Known {
     }
 }
 
-/// Agents that were asked before, so that one command after the other need not read the same profile. Each time it is looked
-/// whether they are still what they were.
+/// Agents that were asked before, so that one command after the other need not read the same profile. It is looked whether they
+/// are still what they were; once for commands that are taken in right after each other in one transaction.
 #[derive(Default)]
-pub(crate) struct KnownAgents(Mutex<HashMap<(String, String), Arc<Known>>>);
+pub(crate) struct KnownAgents(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    agents: HashMap<(String, String), (Arc<Known>, u64)>,
+    /// The last job that asked for an agent.
+    last: Turn,
+    /// Rises whenever another job came in between, which may have changed any agent. Those that were looked at in this round
+    /// are what they were.
+    round: u64,
+}
+
+impl Kept {
+    /// The agent, if it is kept, and whether it was looked at in this round, which goes on with this job or begins with it.
+    fn find(&mut self, turn: Turn, key: &(String, String)) -> Option<(Arc<Known>, bool)> {
+        if !turn.follows(self.last) {
+            self.round += 1;
+        }
+        self.last = turn;
+        let (known, round) = self.agents.get(key)?;
+        Some((Arc::clone(known), *round == self.round))
+    }
+
+    /// Keeps an agent that was looked at.
+    fn keep(&mut self, key: (String, String), known: &Arc<Known>) {
+        if self.agents.len() >= KEPT_MAX && !self.agents.contains_key(&key) {
+            self.agents.clear();
+        }
+        self.agents.insert(key, (Arc::clone(known), self.round));
+    }
+}
 
 impl KnownAgents {
     /// The agent as it is now.
@@ -126,30 +156,31 @@ impl KnownAgents {
     ) -> Result<Arc<Known>, EngineError> {
         let name = name.unwrap_or(DEFAULT_AGENT);
         let key = (namespace.to_string(), name.to_owned());
-        let kept = self.kept().get(&key).cloned();
-        if let Some(known) = kept
-            && agent::is_current(
-                tx,
-                (&key.0, name),
-                (known.profile.revision, &known.hash),
-                &known.grounds.class,
-            )?
-        {
-            return Ok(known);
-        }
-        let row = agent::latest(tx, &key.0, name)?.filter(|row| row.deleted.is_none());
-        let row = row.ok_or_else(|| WorkError::not_found("agent", name))?;
-        let known = Arc::new(Known::read(tx, namespace, row)?);
-        let mut kept = self.kept();
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
-        }
-        kept.insert(key, Arc::clone(&known));
+        let found = self.kept().find(tx.turn(), &key);
+        let known = match found {
+            Some((known, true)) => return Ok(known),
+            Some((known, false)) if is_current(tx, &key, &known)? => known,
+            _ => {
+                let row = agent::latest(tx, &key.0, name)?.filter(|row| row.deleted.is_none());
+                let row = row.ok_or_else(|| WorkError::not_found("agent", name))?;
+                Arc::new(Known::read(tx, namespace, row)?)
+            }
+        };
+        self.kept().keep(key, &known);
         Ok(known)
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Arc<Known>>> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         // Nothing that can fail happens under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_current(
+    tx: &mut Tx<'_>,
+    (namespace, name): &(String, String),
+    known: &Known,
+) -> Result<bool, EngineError> {
+    let revision = (known.profile.revision, known.hash.as_str());
+    Ok(agent::is_current(tx, (namespace, name), revision, &known.grounds.class)?)
 }

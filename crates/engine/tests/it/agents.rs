@@ -1,7 +1,10 @@
 //! Agent profiles: made, changed, deleted, and what that means for runs.
 
+use std::sync::mpsc;
+
 use provost_core::work::{AgentCommand, QueueMode};
 use provost_engine::{AgentConfig, RUNNER};
+use provost_store::StoreError;
 use serde_json::{Map, Value, json};
 
 use crate::stage::command;
@@ -45,6 +48,33 @@ async fn an_agent_is_made_read_changed_and_deleted() {
         engine.update_agent(&foreign, "lead", Map::new()).await.unwrap_err().code(),
         "not_found"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_sees_what_happened_to_its_agent_before_it_in_the_same_commit() {
+    let talk = Talk::new().await;
+    let (engine, namespace) = (&talk.engine, &talk.namespace);
+    let config = AgentConfig::default_for("lead");
+    engine.create_agent(namespace, "lead", None, config).await.unwrap();
+    let ask = || {
+        let lead = Some("lead".to_owned());
+        engine.accept(namespace, AgentCommand { agent: lead, ..AgentCommand::text("hi") })
+    };
+    ask().await.unwrap();
+    // The writer stands still until everything waits, so that it becomes one group.
+    let (open, opened) = mpsc::channel::<()>();
+    let gate = engine.store().write(move |_| {
+        opened.recv().unwrap();
+        Ok::<_, StoreError>(())
+    });
+    let opening = async { open.send(()).unwrap() };
+    let deleting = engine.delete_agent(namespace, "lead");
+    let (first, second, deleted, late, ()) =
+        tokio::join!(biased; ask(), ask(), deleting, ask(), opening);
+    gate.await.unwrap();
+    deleted.unwrap();
+    assert!(first.is_ok() && second.is_ok());
+    assert_eq!(late.unwrap_err().code(), "not_found");
 }
 
 #[tokio::test(flavor = "multi_thread")]
