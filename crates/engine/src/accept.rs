@@ -93,7 +93,7 @@ pub(crate) fn decide(
         return Ok(answered.map(again));
     }
     check_run_id(tx, command)?;
-    let key = memory.input_key(env);
+    let key = memory.input_key();
     let Aids { agents, intake } = aids;
     let said = Said { agents, intake, ..Said::new(command, &key, env) };
     let accepted = match take_in(tx, namespace, &said) {

@@ -198,7 +198,7 @@ fn say(
     if let Some(known) = memory.recall::<InputReceipt>(tx)? {
         return Ok(InputReceipt { outcome: DeliveryOutcome::Duplicate, deduped: true, ..known? });
     }
-    let key = memory.input_key(env);
+    let key = memory.input_key();
     let command = request.command(&serde_json::from_str(&task.command)?);
     let said = Said {
         command: &command,
@@ -237,7 +237,7 @@ fn find(
 pub(crate) struct Said<'a> {
     /// What is said, and what the run needs that begins with it.
     pub(crate) command: &'a AgentCommand,
-    /// Unique within the task.
+    /// Unique within the task; empty if the caller gave none.
     pub(crate) key: &'a str,
     pub(crate) env: &'a Env,
     /// What the call says about how it waits.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::work::{AgentCommand, Namespace, PolicyError, WorkError};
-use provost_core::{Env, InputId, RunId, TaskId};
+use provost_core::{RunId, TaskId};
 use provost_store::Tx;
 use provost_store::row::idem::{self, IdemRow};
 use serde::de::DeserializeOwned;
@@ -85,12 +85,9 @@ impl Memory {
         }
     }
 
-    /// The key under which the message is stored with its task: unique there, also without a key of the caller.
-    pub(crate) fn input_key(&self, env: &Env) -> String {
-        match &self.key {
-            Some(key) => format!("{}:{key}", self.prefix),
-            None => env.id::<InputId>().to_string(),
-        }
+    /// The key under which the message is stored with its task: unique there, or empty if the caller gave none.
+    pub(crate) fn input_key(&self) -> String {
+        self.key.as_ref().map(|key| format!("{}:{key}", self.prefix)).unwrap_or_default()
     }
 
     /// What was answered before; another request under the same key is refused.

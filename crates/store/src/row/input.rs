@@ -27,7 +27,7 @@ table! {
         provenance: String,
         /// The hash of the request: another one under the same key is a conflict.
         request_hash: String,
-        /// The caller's key.
+        /// The caller's key, unique within the task; empty if there is none.
         idem_key: String,
         /// Where it stands.
         state: String,
@@ -55,7 +55,7 @@ pub fn by_key(
     task_id: TaskId,
     idem_key: &str,
 ) -> Result<Option<InputRow>, StoreError> {
-    let sql = InputRow::select("WHERE task_id = ?1 AND idem_key = ?2");
+    let sql = InputRow::select("WHERE task_id = ?1 AND idem_key = ?2 AND idem_key <> ''");
     tx.optional(&sql, params![task_id, idem_key])
 }
 

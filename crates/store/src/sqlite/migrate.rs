@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0008_records.sql"),
     include_str!("../../migrations/sqlite/0009_saved.sql"),
     include_str!("../../migrations/sqlite/0010_shared_state.sql"),
+    include_str!("../../migrations/sqlite/0011_input_keys.sql"),
 ];
 
 /// The newest schema version this program knows.

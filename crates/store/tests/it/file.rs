@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use provost_core::{InputId, MessageId, TaskId};
+use provost_store::row::input;
 use provost_store::{Durability, SCHEMA_VERSION, Store, StoreError, StoreOptions, Threads, params};
 use rusqlite::Connection;
 
@@ -81,9 +83,28 @@ async fn a_database_of_an_older_version_is_brought_up_to_date() {
          INSERT INTO boot (id, started) VALUES ('old', 1)",
     )
     .unwrap();
+    let (env, task) = (&fixture.env, fixture.env.id::<TaskId>());
+    let (said, message) = (env.id::<InputId>(), env.id::<MessageId>());
+    raw.execute(
+        "INSERT INTO input (id, namespace, task_id, seq, mode, kind, message_id, provenance, request_hash, idem_key,
+           state, outcome, due, created, updated)
+         VALUES (?1, 'n', ?2, 1, 'queue', 'message', ?3, '{}', '', 'accept:k', 'consumed', 'queued', 1, 2, 3)",
+        [said.to_string(), task.to_string(), message.to_string()],
+    )
+    .unwrap();
+    raw.execute(
+        "INSERT INTO message (id, namespace, created) VALUES (?1, 'n', 1)",
+        [message.to_string()],
+    )
+    .unwrap();
     raw.close().unwrap();
     let store = fixture.open();
     assert_eq!(ids(&store).await, ["old"]);
+    let kept = store.read(move |tx| input::by_key(tx, task, "accept:k")).await.unwrap().unwrap();
+    assert_eq!(
+        (kept.id, kept.seq, kept.message_id, kept.updated.as_millis()),
+        (said, 1, message, 3)
+    );
     assert_eq!(store.size().await.unwrap().schema_version, u64::from(SCHEMA_VERSION));
     assert!(store.check().await.unwrap().is_ok());
 }

@@ -44,6 +44,8 @@ conformance! {
         timers_fire_in_order_and_are_moved_not_doubled,
         money_is_reserved_up_to_the_cap_and_then_settled,
         ceilings_give_out_as_many_places_as_they_have,
+        what_is_nothing_is_stored_as_nothing_after_something,
+        keys_of_inputs_are_unique_within_a_task_unless_there_is_none,
         a_key_answers_until_it_expires,
         an_agent_keeps_its_revisions_after_it_is_deleted,
         a_schedule_moves_on_once_per_time,

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use provost_core::{MessageId, RunId, TaskId, Timestamp};
+use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
 use provost_store::row::agent::{self, AgentRow};
+use provost_store::row::boot::BootRow;
 use provost_store::row::budget::{self, BudgetRow};
 use provost_store::row::idem::{self, IdemRow};
+use provost_store::row::input::{self, InputRow};
 use provost_store::row::log::{self, LoggedRun};
 use provost_store::row::outbox::{self, OutboxRow};
 use provost_store::row::schedule::{self, ScheduleRow};
@@ -312,6 +314,50 @@ pub(crate) async fn ceilings_give_out_as_many_places_as_they_have(fixture: Fixtu
         Ok::<_, StoreError>((taken, again, ceiling::take(tx, &both)?))
     });
     assert_eq!(taken.await.unwrap(), ((1, 0), (1, 0), 2));
+}
+
+pub(crate) async fn what_is_nothing_is_stored_as_nothing_after_something(fixture: Fixture) {
+    let store = fixture.open();
+    let written = store.write(|tx| {
+        for (id, stop) in [("a", Some(at(1))), ("b", None)] {
+            BootRow { id: id.into(), started: at(0), clean_stop: stop }.insert(tx)?;
+        }
+        tx.all::<Option<Timestamp>>("SELECT clean_stop FROM boot ORDER BY id", params![])
+    });
+    assert_eq!(written.await.unwrap(), [Some(at(1)), None]);
+}
+
+pub(crate) async fn keys_of_inputs_are_unique_within_a_task_unless_there_is_none(fixture: Fixture) {
+    let store = fixture.open();
+    let (task, message) = (fixture.env.id(), fixture.env.id());
+    let ids: [InputId; 4] = std::array::from_fn(|_| fixture.env.id());
+    let row = move |place: usize, key: &str| InputRow {
+        id: ids[place],
+        namespace: "default".into(),
+        task_id: task,
+        run_id: None,
+        seq: place as u64 + 1,
+        mode: "queue".into(),
+        kind: "message".into(),
+        message_id: message,
+        provenance: "{}".into(),
+        request_hash: String::new(),
+        idem_key: key.into(),
+        state: "pending".into(),
+        outcome: "queued".into(),
+        claimed_epoch: None,
+        due: at(0),
+        created: at(0),
+        updated: at(0),
+    };
+    let written = store.write(move |tx| {
+        let fresh = [row(0, ""), row(1, ""), row(2, "k"), row(3, "k")];
+        fresh.iter().map(|row| row.insert_new(tx)).collect::<Result<Vec<_>, _>>()
+    });
+    assert_eq!(written.await.unwrap(), [true, true, true, false]);
+    let found = store.read(move |tx| input::by_key(tx, task, "k")).await.unwrap().unwrap();
+    assert_eq!(found.id, ids[2]);
+    assert!(store.read(move |tx| input::by_key(tx, task, "")).await.unwrap().is_none());
 }
 
 pub(crate) async fn a_key_answers_until_it_expires(fixture: Fixture) {
