@@ -78,9 +78,9 @@ pub(crate) async fn identify(
     access: Access,
     headers: &HeaderMap,
     peer: IpAddr,
-) -> Result<Principal, Problem> {
+) -> Result<Arc<Principal>, Problem> {
     if access == Access::Open {
-        return Ok(Principal::nobody());
+        return Ok(Arc::new(Principal::nobody()));
     }
     let shown = shown(headers).ok_or_else(unauthenticated)?;
     let now = app.shared.options.env.now();
@@ -89,7 +89,7 @@ pub(crate) async fn identify(
     let token = token.filter(|token| token.expires.is_none_or(|expires| now < expires));
     let token = token.ok_or_else(unauthenticated)?;
     note_use(app, shown.id);
-    Ok(token.who.clone())
+    Ok(Arc::clone(&token.who))
 }
 
 /// Whether they may do it there.
@@ -259,12 +259,12 @@ fn usable(token: Token) -> Option<Known> {
     let scopes = token.scopes.iter().filter_map(|scope| scope.parse().ok()).collect();
     Some(Known {
         hash: token::from_hex(&token.hash)?,
-        who: Principal {
+        who: Arc::new(Principal {
             token: Some(token.id.to_string()),
             name: token.name,
             scopes,
             namespaces: token.namespaces,
-        },
+        }),
         expires: token.expires,
         last_used: token.last_used,
     })

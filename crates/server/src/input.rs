@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use provost_api::{LIMIT_DEFAULT, LIMIT_MAX, Problem};
 use provost_core::ErrorKind;
 use provost_core::work::Namespace;
@@ -23,7 +22,7 @@ use crate::problem;
 /// Who calls, and where.
 pub(crate) struct Cx {
     pub(crate) app: App,
-    pub(crate) who: Principal,
+    pub(crate) who: Arc<Principal>,
     pub(crate) namespace: Namespace,
     pub(crate) parameters: BTreeMap<String, String>,
     pub(crate) query: String,
@@ -96,16 +95,15 @@ pub(crate) struct InputDoc {
 /// What an operation takes.
 pub(crate) trait Input: Sized + Send + 'static {
     /// Reads it, and refuses what it does not know.
-    fn read(cx: &Cx, body: Body) -> impl Future<Output = Result<Self, Problem>> + Send;
+    fn read(cx: &Cx, body: Bytes) -> impl Future<Output = Result<Self, Problem>> + Send;
     /// Describes it.
     fn describe(schemas: &mut SchemaGenerator) -> InputDoc;
 }
 
 /// Nothing: a query or a body is refused.
 impl Input for () {
-    async fn read(cx: &Cx, body: Body) -> Result<Self, Problem> {
+    async fn read(cx: &Cx, body: Bytes) -> Result<Self, Problem> {
         query::<Nothing>(&cx.query)?;
-        let body = whole(body, cx.app.shared.options.body_bytes_max).await?;
         if body.is_empty() {
             Ok(())
         } else {
@@ -126,7 +124,7 @@ struct Nothing {}
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Input for Query<T> {
-    async fn read(cx: &Cx, _: Body) -> Result<Self, Problem> {
+    async fn read(cx: &Cx, _: Bytes) -> Result<Self, Problem> {
         query(&cx.query).map(Self)
     }
 
@@ -139,10 +137,9 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Input for Query<T> {
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Input for Json<T> {
-    async fn read(cx: &Cx, body: Body) -> Result<Self, Problem> {
+    async fn read(cx: &Cx, body: Bytes) -> Result<Self, Problem> {
         query::<Nothing>(&cx.query)?;
         require_json(&cx.headers)?;
-        let body = whole(body, cx.app.shared.options.body_bytes_max).await?;
         let value = match serde_json::from_slice(&body) {
             Ok(value) => value,
             // Only what cannot be read is read again, with an eye on where.
@@ -202,16 +199,5 @@ fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     match essence {
         Some(kind) if kind.eq_ignore_ascii_case("application/json") => Ok(()),
         _ => Err(problem::invalid("content-type", "send `application/json`").status(415)),
-    }
-}
-
-async fn whole(body: Body, max: usize) -> Result<Bytes, Problem> {
-    match Limited::new(body, max).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let detail = format!("the body has more than {max} bytes: send less");
-            Err(Problem::new(ErrorKind::Invalid, "too_large", detail).status(413))
-        }
-        Err(_) => Err(problem::invalid("body", "it broke off").status(400)),
     }
 }

@@ -1,25 +1,24 @@
-//! The server in the same process: the same router, without a socket.
+//! The server in the same process: the same table, without a socket.
 
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{Request, Response};
 use provost_api::{Answers, Transport, TransportError};
 use provost_core::ErrorKind;
-use tower::ServiceExt;
 
 use crate::app::App;
 use crate::auth::Local;
-use crate::router::router;
+use crate::router::Site;
 
-/// Carries requests to the router of an [`App`] in this process. Whoever has it may do everything.
+/// Carries requests to an [`App`] in this process. Whoever has it may do everything.
 pub struct LocalTransport {
-    router: axum::Router,
+    site: Site,
 }
 
 impl LocalTransport {
     /// A transport to this server.
     pub fn new(app: App) -> Self {
-        Self { router: router(app) }
+        Self { site: Site::new(app) }
     }
 }
 
@@ -28,7 +27,7 @@ impl Transport for LocalTransport {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Answers>, TransportError> {
         let mut request = request.map(axum::body::Body::from);
         request.extensions_mut().insert(Local);
-        let Ok(response) = self.router.clone().oneshot(request).await;
+        let response = self.site.answer(request).await;
         Ok(response.map(|body| -> Answers {
             let broken = |error: axum::Error| TransportError {
                 kind: ErrorKind::Unavailable,

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use http::Method;
 use provost_api::{Problem, Scope};
 use schemars::SchemaGenerator;
@@ -31,7 +31,7 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 const BODY_BYTES_LARGE_MAX: usize = 32 * 1024 * 1024;
 
 type Doing = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
-type Handler = Arc<dyn Fn(Cx, Body) -> Doing + Send + Sync>;
+type Handler = Arc<dyn Fn(Cx, Bytes) -> Doing + Send + Sync>;
 type Describe<T> = fn(&mut SchemaGenerator) -> T;
 
 /// One operation.

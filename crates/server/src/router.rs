@@ -1,6 +1,7 @@
-//! From the table to the router, and what every request goes through on its way.
+//! What every request to an operation goes through on its way.
 
 mod envelope;
+mod site;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -10,13 +11,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request};
-use axum::middleware::from_fn_with_state;
+use axum::extract::Request;
 use axum::response::Response;
-use axum::routing::{MethodFilter, MethodRouter, on};
 use futures::FutureExt;
-use http::header::{ALLOW, ETAG, HeaderValue, IF_NONE_MATCH};
+use http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use provost_api::Problem;
@@ -25,89 +23,37 @@ use provost_core::work::Namespace;
 use tokio::time::{Instant, timeout};
 
 pub(crate) use self::envelope::RequestId;
+pub(crate) use self::site::Site;
 use crate::app::App;
 use crate::auth::{self, Local, Principal};
 use crate::input::Cx;
 use crate::limit::{self, Caller, Standing};
 use crate::openapi::BodySchema;
 use crate::operation::{Access, Operation};
-use crate::{problem, routes};
+use crate::problem;
 
 /// The operation that tells numbers; it may be open.
 pub(crate) const METRICS: &str = "getMetrics";
 
-type Parameters = Result<Path<BTreeMap<String, String>>, PathRejection>;
+/// The names in a path and what they stand for; a problem if that is no text.
+type Parameters = Result<BTreeMap<String, String>, Problem>;
 
 /// From where a request came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// Everything that is served.
+/// Everything that is served, for whoever has a router of their own to put it into.
 pub fn router(app: App) -> Router {
-    let mut paths: BTreeMap<&'static str, Vec<Operation>> = BTreeMap::new();
-    for operation in routes::table() {
-        paths.entry(operation.path).or_default().push(operation);
-    }
-    let mut router = Router::new();
-    for (path, operations) in paths {
-        router = router.route(path, methods(&app, operations));
-    }
-    let counted = app.clone();
-    let fallback = move |request: Request| async move {
-        let detail = "there is no such path: see /docs";
-        let problem = Problem::new(ErrorKind::NotFound, "not_found", detail);
-        counted.shared.metrics.answered(None, problem.status, std::time::Duration::ZERO);
-        refuse(problem, request.extensions().get())
-    };
-    router.fallback(fallback).layer(from_fn_with_state(app, envelope::wrap))
-}
-
-fn methods(app: &App, operations: Vec<Operation>) -> MethodRouter {
-    let allowed = allowed(&operations);
-    let counted = app.clone();
-    let other = move |request: Request| async move {
-        let asked = request.method() == Method::OPTIONS;
-        let response = if asked {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            if let Ok(allowed) = HeaderValue::from_str(&allowed) {
-                response.headers_mut().insert(ALLOW, allowed);
-            }
-            response
-        } else {
-            problem::method_not_allowed(&allowed, request.extensions().get())
-        };
-        let status = response.status().as_u16();
-        counted.shared.metrics.answered(None, status, std::time::Duration::ZERO);
-        response
-    };
-    let mut router = MethodRouter::new().fallback(other);
-    for operation in operations {
-        let Ok(filter) = MethodFilter::try_from(operation.method.clone()) else { continue };
-        let (app, operation) = (app.clone(), Arc::new(operation));
-        let handler = move |parameters: Parameters, request: Request| {
-            let (app, operation) = (app.clone(), Arc::clone(&operation));
-            async move { answer(app, &operation, parameters, request).await }
-        };
-        router = router.merge(on(filter, handler));
-    }
-    router
-}
-
-/// What `Allow` says: the methods of the table, and those that follow from them.
-fn allowed(operations: &[Operation]) -> String {
-    let mut methods: Vec<&str> =
-        operations.iter().map(|operation| operation.method.as_str()).collect();
-    if methods.contains(&"GET") {
-        methods.push("HEAD");
-    }
-    methods.push("OPTIONS");
-    methods.join(", ")
+    let site = Arc::new(Site::new(app));
+    Router::new().fallback(move |request: Request| {
+        let site = Arc::clone(&site);
+        async move { site.answer(request).await }
+    })
 }
 
 /// Answers one request to an operation, whatever happens.
 async fn answer(
-    app: App,
+    app: &App,
     operation: &Operation,
     parameters: Parameters,
     request: Request,
@@ -118,7 +64,7 @@ async fn answer(
     let known = head.headers.get(IF_NONE_MATCH).filter(|_| operation.method == Method::GET);
     let known = known.cloned();
     let mut standing = None;
-    let done = perform(&app, operation, parameters, (head, body), &mut standing).await;
+    let done = perform(app, operation, parameters, (head, body), &mut standing).await;
     let mut response = done.unwrap_or_else(|refused| refuse(refused, id.as_ref()));
     if known.is_some_and(|known| is_known(&known, &response)) {
         response = unchanged(&response);
@@ -164,9 +110,7 @@ async fn perform(
     standing: &mut Option<Standing>,
 ) -> Result<Response, Problem> {
     let who = admit(app, operation, &head, standing).await?;
-    // What is no UTF-8 names nothing.
-    let parameters = parameters.map(|Path(parameters)| parameters);
-    let parameters = parameters.map_err(|error| not_found(&error.body_text()))?;
+    let parameters = parameters?;
     let named = parameters.get("namespace").map(|name| name.parse::<Namespace>()).transpose();
     let namespace = named.map_err(|error| not_found(&error.to_string()))?;
     auth::permit(&who, access(app, operation), namespace.as_ref())?;
@@ -183,7 +127,7 @@ async fn perform(
         headers: head.headers,
         schema: BodySchema::of(operation.id),
     };
-    let doing = AssertUnwindSafe((operation.handler)(cx, Body::from(body))).catch_unwind();
+    let doing = AssertUnwindSafe((operation.handler)(cx, body)).catch_unwind();
     let done = if operation.endless {
         until_drained(app, doing).await?
     } else {
@@ -202,12 +146,12 @@ async fn admit(
     operation: &Operation,
     head: &Parts,
     standing: &mut Option<Standing>,
-) -> Result<Principal, Problem> {
+) -> Result<Arc<Principal>, Problem> {
     let local = head.extensions.get::<Local>().is_some();
     let peer =
         head.extensions.get::<Peer>().map_or(IpAddr::from(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
     let found = if local {
-        return Ok(Principal::local());
+        return Ok(Arc::new(Principal::local()));
     } else {
         auth::identify(app, access(app, operation), &head.headers, peer).await
     };

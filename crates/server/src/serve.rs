@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::app::App;
-use crate::router::router;
+use crate::router::Site;
 
 /// After a failure to accept, such as too many open files, the next try comes after so long, and after twice that the next
 /// time.
@@ -38,7 +38,7 @@ pub async fn serve(app: App, listener: TcpListener, shutdown: impl Future<Output
     let seats_max = u32::try_from(limits.connections_max).unwrap_or(u32::MAX).max(1);
     let seats = Arc::new(Semaphore::new(seats_max as usize));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
-    let server = Arc::new(connection::Server { router: router(app.clone()), app: app.clone() });
+    let server = Arc::new(connection::Server { site: Site::new(app.clone()), app: app.clone() });
     tokio::pin!(shutdown);
     let mut pause = ACCEPT_PAUSE;
     loop {

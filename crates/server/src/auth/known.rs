@@ -23,7 +23,7 @@ const ENTRIES_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) hash: Hash,
-    pub(crate) who: Principal,
+    pub(crate) who: Arc<Principal>,
     pub(crate) expires: Option<Timestamp>,
     pub(crate) last_used: Option<Timestamp>,
 }
@@ -93,7 +93,12 @@ mod tests {
     use super::*;
 
     fn token(last_used: Option<Timestamp>) -> Arc<Known> {
-        Arc::new(Known { hash: [0; 32], who: Principal::local(), expires: None, last_used })
+        Arc::new(Known {
+            hash: [0; 32],
+            who: Arc::new(Principal::local()),
+            expires: None,
+            last_used,
+        })
     }
 
     #[tokio::test(start_paused = true)]

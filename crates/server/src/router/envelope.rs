@@ -1,7 +1,6 @@
 //! What every answer carries: the id of its request, and headers that keep browsers from guessing.
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
@@ -40,8 +39,12 @@ impl RequestId {
 }
 
 /// Goes around everything that is served.
-pub(super) async fn wrap(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let id = RequestId::of(&app, &request);
+pub(super) async fn wrap<F: Future<Output = Response>>(
+    app: &App,
+    mut request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
+    let id = RequestId::of(app, &request);
     request.extensions_mut().insert(id.clone());
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     let max = app.shared.options.limits.uri_bytes_max;
@@ -50,7 +53,7 @@ pub(super) async fn wrap(State(app): State<App>, mut request: Request, next: Nex
         let problem = Problem::new(ErrorKind::Invalid, "uri_too_long", detail).status(414);
         refuse(problem, Some(&id))
     } else {
-        next.run(request).await
+        next(request).await
     };
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.0);

@@ -3,6 +3,7 @@
 use http::Method;
 use provost_api::{Problem, Version, Who};
 
+use crate::auth::Principal;
 use crate::input::Cx;
 use crate::operation::Operation;
 use crate::output::Answer;
@@ -20,13 +21,8 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 async fn whoami(cx: Cx, (): ()) -> Result<Answer<Who>, Problem> {
-    let who = cx.who;
-    Ok(Answer(Who {
-        token: who.token,
-        name: who.name,
-        scopes: who.scopes,
-        namespaces: who.namespaces,
-    }))
+    let Principal { token, name, scopes, namespaces } = cx.who.as_ref().clone();
+    Ok(Answer(Who { token, name, scopes, namespaces }))
 }
 
 async fn version(_: Cx, (): ()) -> Result<Answer<Version>, Problem> {

@@ -18,16 +18,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tower::ServiceExt;
 
 use self::timed::Timed;
 use crate::app::App;
-use crate::router::Peer;
+use crate::router::{Peer, Site};
 
 /// What all connections share.
 pub(super) struct Server {
     pub(super) app: App,
-    pub(super) router: axum::Router,
+    pub(super) site: Site,
 }
 
 /// Whether a request is under way: the number is odd while one is, and rises with each.
@@ -76,8 +75,7 @@ pub(super) async fn run(server: &Arc<Server>, stream: TcpStream, peer: IpAddr) {
     let io = TokioIo::new(Timed::new(stream, turn.clone(), &shared.options.limits));
     let answering = Arc::clone(server);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (guard, router) = (turn.begin(), answering.router.clone());
-        answer(router, request, peer, guard)
+        answer(Arc::clone(&answering), request, peer, turn.begin())
     });
     let limits = &shared.options.limits;
     let connection = http1::Builder::new()
@@ -102,14 +100,14 @@ pub(super) async fn run(server: &Arc<Server>, stream: TcpStream, peer: IpAddr) {
 }
 
 async fn answer(
-    router: axum::Router,
+    server: Arc<Server>,
     request: Request<Incoming>,
     peer: IpAddr,
     turn: TurnGuard,
 ) -> Result<Response<Sent>, std::convert::Infallible> {
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(Peer(peer));
-    let response = router.oneshot(request).await?;
+    let response = server.site.answer(request).await;
     Ok(response.map(|body| Sent { body, _turn: turn }))
 }
 
