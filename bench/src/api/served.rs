@@ -18,7 +18,7 @@ use crate::{Result, engine, sqlite};
 
 /// Requests that share a commit at most.
 const GROUP_MAX: usize = 256;
-const ANSWER: &[u8] = b"HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"task\":\"t\"}";
+const ANSWER: &[u8] = b"HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{\"task\":\"t\"}";
 
 type Wanted = (String, oneshot::Sender<()>);
 
