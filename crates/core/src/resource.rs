@@ -25,7 +25,7 @@ pub use span::Span;
 pub use tool::{
     A2aSpec, AuthProfile, CliOutput, CliSpec, GrpcEncoding, GrpcSpec, HttpMethod, HttpSpec,
     IsolationMode, Jitter, McpRef, OperationClass, ResourceError, RetrySpec, RiskLevel,
-    RuntimeSpec, ToolAuth, ToolResource, ToolType,
+    RuntimeSpec, ToolAuth, ToolResource, ToolType, WasmSpec,
 };
 
 #[cfg(test)]

@@ -127,7 +127,8 @@ impl EgressRule {
         self
     }
 
-    fn covers(&self, host: &str, port: u16) -> bool {
+    /// True if it is for this host, as the standard for addresses reads it, and this port.
+    pub fn covers(&self, host: &str, port: u16) -> bool {
         let is_named = match self.is_suffix {
             true => host.strip_suffix(&self.host).is_some_and(|rest| rest.ends_with('.')),
             false => host == self.host,

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::place::{A2aSpec, CliSpec, GrpcSpec, HttpSpec, McpRef};
+pub use self::place::{A2aSpec, CliSpec, GrpcSpec, HttpSpec, McpRef, WasmSpec};
 use crate::resource::Span;
 use crate::work::EffectClass;
 use crate::work::word::words;
@@ -226,6 +226,9 @@ pub struct ToolResource {
     /// The program of a `cli` tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cli: Option<CliSpec>,
+    /// The module of a `wasm` tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wasm: Option<WasmSpec>,
 }
 
 /// How a tool is run.

@@ -27,6 +27,7 @@ impl ToolResource {
             mcp: None,
             a2a: None,
             cli: None,
+            wasm: None,
         }
     }
 
@@ -45,6 +46,8 @@ impl ToolResource {
     /// What it runs in: as declared, else by its risk.
     pub fn isolation(&self) -> IsolationMode {
         let by_risk = match (self.kind, self.risk_level) {
+            // A module runs in its machine and nowhere else.
+            (ToolType::Wasm, _) => IsolationMode::Wasm,
             // A program is as dangerous as whoever wrote it, whatever is said of its risk.
             (ToolType::Cli, _) | (_, RiskLevel::High | RiskLevel::Critical) => {
                 IsolationMode::Sandboxed
@@ -85,6 +88,9 @@ impl ToolResource {
         {
             return refused("cli.command", "it is missing", "name the program");
         }
+        if self.kind == ToolType::Wasm {
+            self.check_module()?;
+        }
         self.check_blocks()?;
         let retry = &self.runtime.retry;
         if retry.max_attempts == 0 || retry.max_attempts > ATTEMPTS_MAX {
@@ -101,6 +107,22 @@ impl ToolResource {
         Ok(self)
     }
 
+    fn check_module(&self) -> Result<(), ResourceError> {
+        let Some(wasm) = self.wasm.as_ref().filter(|wasm| !wasm.module.trim().is_empty()) else {
+            return refused("wasm.module", "it is missing", "name a file, an address or a blob");
+        };
+        let is_hash = |text: &str| {
+            text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        if wasm.sha256.as_deref().is_some_and(|text| !is_hash(text)) {
+            return refused("wasm.sha256", "it is no SHA-256", "write 64 hexadecimal digits");
+        }
+        if wasm.fuel == 0 {
+            return refused("wasm.fuel", "it is zero", "say how much one call may use up");
+        }
+        Ok(())
+    }
+
     fn check_blocks(&self) -> Result<(), ResourceError> {
         for (path, there, kind) in [
             ("http", self.http.is_some(), ToolType::Http),
@@ -108,6 +130,7 @@ impl ToolResource {
             ("mcp", self.mcp.is_some(), ToolType::Mcp),
             ("a2a", self.a2a.is_some(), ToolType::A2a),
             ("cli", self.cli.is_some(), ToolType::Cli),
+            ("wasm", self.wasm.is_some(), ToolType::Wasm),
         ] {
             if there && self.kind != kind {
                 let problem = format!("it is for tools of type `{kind}`, this is `{}`", self.kind);

@@ -83,3 +83,57 @@ pub struct CliSpec {
     /// Hosts that it may reach: `api.example.com` or `*.example.com`. None means no network.
     pub hosts: Vec<String>,
 }
+
+/// Bytes of memory that a module may have if nothing is said.
+const WASM_MEMORY_BYTES_DEFAULT: u64 = 64 << 20;
+/// What a module may use up in one call if nothing is said: about as many instructions.
+const WASM_FUEL_DEFAULT: u64 = 10_000_000_000;
+
+/// The module of a `wasm` tool, and what it may have. It has nothing of this machine but what stands here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WasmSpec {
+    /// A file below the operator's directory of modules, an `https://` address, or `blob:` and the SHA-256 of a module that is
+    /// kept here.
+    pub module: String,
+    /// The SHA-256 of the module in hex. An address needs one; wherever it stands, another module does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// The function that is called; `_start` or else `run` if nothing is said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub entrypoint: String,
+    /// Bytes of all its memories together.
+    pub max_memory_bytes: u64,
+    /// What one call may use up: about as many instructions.
+    pub fuel: u64,
+    /// True if it may use WASI: its standard streams, clocks, chance, arguments and variables. There are never any files.
+    pub enable_wasi: bool,
+    /// Its arguments, as a program has them.
+    pub args: Vec<String>,
+    /// Its variables; nothing of ours is among them.
+    pub env: BTreeMap<String, String>,
+    /// Hosts that it may ask over HTTP: `api.example.com`, `*.example.com`, `api.example.com:8443`.
+    pub hosts: Vec<String>,
+    /// True if it may keep values under keys of its own.
+    pub kv: bool,
+    /// True if it may say how far it is.
+    pub log: bool,
+}
+
+impl Default for WasmSpec {
+    fn default() -> Self {
+        Self {
+            module: String::new(),
+            sha256: None,
+            entrypoint: String::new(),
+            max_memory_bytes: WASM_MEMORY_BYTES_DEFAULT,
+            fuel: WASM_FUEL_DEFAULT,
+            enable_wasi: true,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            hosts: Vec::new(),
+            kv: false,
+            log: false,
+        }
+    }
+}

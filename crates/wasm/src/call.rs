@@ -1,0 +1,118 @@
+//! One call of a module, from its first instruction to its last.
+
+use std::sync::Arc;
+
+use wasmtime::{Store, Trap, UpdateDeadline};
+
+use crate::guest::{Guest, Halt};
+use crate::machine::Machine;
+use crate::shelf::{INITIALIZE, Ready};
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It came to its end.
+    Finished,
+    /// It ended itself with a code that is none of success.
+    Exit(i32),
+    /// It used up what one call may.
+    OutOfFuel,
+    /// Its time was over.
+    Late,
+    /// It wrote too much.
+    Flooded,
+    /// It went wrong, in the words of the machine.
+    Trapped(String),
+}
+
+/// What came of a call.
+pub(crate) struct Done {
+    pub(crate) ending: Ending,
+    pub(crate) answer: Vec<u8>,
+    pub(crate) words: Vec<u8>,
+    /// True if something outside may have been changed.
+    pub(crate) has_acted: bool,
+    /// What it wanted more of than it may have.
+    pub(crate) refused: Option<&'static str>,
+    pub(crate) fuel_used: u64,
+    pub(crate) memory_bytes: u64,
+}
+
+/// Runs a module to its end. It gives way to others at each tick, so it can be dropped at any of them.
+pub(crate) async fn run(machine: Arc<Machine>, ready: Arc<Ready>, guest: Guest, fuel: u64) -> Done {
+    let _running = machine.enter();
+    let mut store = Store::new(machine.engine(), guest);
+    let ran = set_up(&mut store, fuel);
+    let ran = match ran {
+        Ok(()) => enter(&mut store, &ready).await,
+        Err(error) => Err(error),
+    };
+    let fuel_left = store.get_fuel().unwrap_or_default();
+    let guest = store.into_data();
+    let (has_acted, refused) = (guest.host.used.has_acted, guest.meter.refused);
+    let memory_bytes = guest.meter.bytes();
+    let (answer, words) = guest.into_written();
+    let ending = ran.map_or_else(
+        |error| ending(&error),
+        |code| match code {
+            0 => Ending::Finished,
+            code => Ending::Exit(code),
+        },
+    );
+    let fuel_used = fuel.saturating_sub(fuel_left);
+    Done { ending, answer, words, has_acted, refused, fuel_used, memory_bytes }
+}
+
+fn set_up(store: &mut Store<Guest>, fuel: u64) -> wasmtime::Result<()> {
+    store.limiter(|guest| &mut guest.meter);
+    store.set_fuel(fuel)?;
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(|context| {
+        let is_late = std::time::Instant::now() >= context.data().deadline;
+        if is_late { Err(Halt::Late.into()) } else { Ok(UpdateDeadline::Yield(1)) }
+    });
+    Ok(())
+}
+
+/// Goes in. The number is the code of its end.
+async fn enter(store: &mut Store<Guest>, ready: &Ready) -> wasmtime::Result<i32> {
+    match ready {
+        Ready::Core { pre, entry, wants_setup } => {
+            let instance = pre.instantiate_async(&mut *store).await?;
+            if *wants_setup {
+                let setup = instance.get_typed_func::<(), ()>(&mut *store, INITIALIZE)?;
+                setup.call_async(&mut *store, ()).await?;
+            }
+            let missing = || Halt::Misuse("it exports no such function");
+            let entry = instance.get_func(&mut *store, entry).ok_or_else(missing)?;
+            if let Ok(entry) = entry.typed::<(), ()>(&*store) {
+                return entry.call_async(&mut *store, ()).await.map(|()| 0);
+            }
+            if let Ok(entry) = entry.typed::<(), i32>(&*store) {
+                return entry.call_async(&mut *store, ()).await;
+            }
+            Err(Halt::Misuse(
+                "its entry takes something: it must take nothing and give nothing or a code",
+            )
+            .into())
+        }
+        Ready::Component { pre, entry } => entry.enter(store, pre).await,
+    }
+}
+
+fn ending(error: &wasmtime::Error) -> Ending {
+    if let Some(halt) = error.downcast_ref::<Halt>() {
+        return match halt {
+            Halt::Exit(0) => Ending::Finished,
+            Halt::Exit(code) => Ending::Exit(*code),
+            Halt::Flooded => Ending::Flooded,
+            Halt::Late => Ending::Late,
+            Halt::Misuse(what) => Ending::Trapped((*what).to_owned()),
+        };
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => Ending::OutOfFuel,
+        Some(trap) => Ending::Trapped(trap.to_string()),
+        None => Ending::Trapped(error.root_cause().to_string()),
+    }
+}

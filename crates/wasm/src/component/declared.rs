@@ -1,0 +1,72 @@
+//! The interfaces of `provost:tool`, for components: `wit/tool.wit` has them.
+
+use wasmtime::StoreContextMut;
+use wasmtime::component::LinkerInstance;
+
+use crate::guest::Guest;
+use crate::host::{Grants, http};
+use crate::limits::REQUEST_BYTES_MAX;
+
+type Context<'a> = StoreContextMut<'a, Guest>;
+
+const LOG: &str = "provost:tool/log";
+const KV: &str = "provost:tool/kv";
+const HTTP: &str = "provost:tool/http";
+
+/// True if a component with these grants may import it.
+pub(super) fn knows(grants: Grants, name: &str) -> bool {
+    match name {
+        LOG => grants.log,
+        KV => grants.kv,
+        HTTP => grants.http,
+        _ => false,
+    }
+}
+
+/// Puts an interface in place.
+pub(super) fn link(instance: &mut LinkerInstance<'_, Guest>, name: &str) -> wasmtime::Result<()> {
+    match name {
+        LOG => instance.func_wrap("write", |mut context: Context<'_>, (text,): (String,)| {
+            context.data_mut().host.log(text.as_bytes());
+            Ok(())
+        }),
+        KV => keys(instance),
+        HTTP => {
+            instance.func_wrap_async("send", |mut context: Context<'_>, (request,): (String,)| {
+                Box::new(async move {
+                    if request.len() > REQUEST_BYTES_MAX as usize {
+                        return Err(crate::guest::Halt::Misuse("a request is too large").into());
+                    }
+                    let answer =
+                        http::send(&mut context.data_mut().host, request.as_bytes()).await?;
+                    Ok((String::from_utf8_lossy(&answer).into_owned(),))
+                })
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn keys(instance: &mut LinkerInstance<'_, Guest>) -> wasmtime::Result<()> {
+    instance.func_wrap_async("get", |context: Context<'_>, (key,): (String,)| {
+        Box::new(async move {
+            let value = context.data().host.get(&key).await;
+            Ok((value.map_err(|error| error.to_string()),))
+        })
+    })?;
+    instance.func_wrap_async(
+        "set",
+        |mut context: Context<'_>, (key, value): (String, Vec<u8>)| {
+            Box::new(async move {
+                let kept = context.data_mut().host.set(&key, value).await;
+                Ok((kept.map_err(|error| error.to_string()),))
+            })
+        },
+    )?;
+    instance.func_wrap_async("delete", |mut context: Context<'_>, (key,): (String,)| {
+        Box::new(async move {
+            let gone = context.data_mut().host.delete(&key).await;
+            Ok((gone.map_err(|error| error.to_string()),))
+        })
+    })
+}
