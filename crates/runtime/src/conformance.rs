@@ -11,6 +11,7 @@ mod report;
 
 use std::sync::Arc;
 
+use provost_core::contract::ToolCode;
 use provost_core::resource::ToolResource;
 use provost_tool::ToolRuntime;
 use serde_json::{Value, json};
@@ -75,6 +76,11 @@ pub trait Stage: Send + Sync {
     /// Whether there is a place for credentials in what is sent: a program behind pipes has none.
     fn takes_credentials(&self) -> bool {
         true
+    }
+
+    /// The code of an answer that is not its protocol. A module that breaks its contract is a definition that cannot work.
+    fn breach(&self) -> ToolCode {
+        ToolCode::ExecutionFailed
     }
 
     /// The calls that arrived so far; `None` if it cannot be looked into.

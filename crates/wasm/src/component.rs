@@ -9,6 +9,7 @@ mod declared;
 mod io;
 pub(crate) mod resource;
 
+use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, InstancePre, Linker, LinkerInstance};
 use wasmtime::{Engine, Store};
 
@@ -30,15 +31,15 @@ const INTERFACES: [(&str, Link); 19] = [
     ("wasi:cli/stdin", cli::stdin),
     ("wasi:cli/stdout", cli::stdout),
     ("wasi:cli/stderr", cli::stderr),
-    ("wasi:cli/terminal-input", cli::terminal_input),
-    ("wasi:cli/terminal-output", cli::terminal_output),
+    ("wasi:cli/terminal-input", cli::types_alone),
+    ("wasi:cli/terminal-output", cli::types_alone),
     ("wasi:cli/terminal-stdin", cli::terminal_stdin),
     ("wasi:cli/terminal-stdout", cli::terminal_stdout),
     ("wasi:cli/terminal-stderr", cli::terminal_stderr),
     ("wasi:clocks/monotonic-clock", cli::monotonic_clock),
     ("wasi:clocks/wall-clock", cli::wall_clock),
     ("wasi:filesystem/preopens", cli::preopens),
-    ("wasi:filesystem/types", cli::files),
+    ("wasi:filesystem/types", cli::types_alone),
     ("wasi:io/error", io::error),
     ("wasi:io/poll", io::poll),
     ("wasi:io/streams", io::streams),
@@ -65,11 +66,18 @@ pub(crate) fn linker(
 ) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     let shape = component.component_type();
-    for (name, _) in shape.imports(engine) {
+    for (name, item) in shape.imports(engine) {
+        let ComponentItem::ComponentInstance(interface) = item.ty else { continue };
         if !knows(grants, name) {
             continue;
         }
         let mut instance = linker.instance(name)?;
+        // An interface names the types of others that it uses, and both must mean the same.
+        for (name, item) in interface.exports(engine) {
+            if let ComponentItem::Resource(_) = item.ty {
+                resource::link(&mut instance, name)?;
+            }
+        }
         match INTERFACES.iter().find(|(known, _)| *known == base(name)) {
             Some((_, link)) => link(&mut instance)?,
             None => declared::link(&mut instance, base(name))?,

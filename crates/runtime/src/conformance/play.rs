@@ -79,13 +79,14 @@ async fn contract(stage: &dyn Stage, report: &mut Report) {
     report
         .check(group, "impossible definition", unseen(stage, fails(definition, code(wrong))))
         .await;
-    for (name, scene) in [
-        ("a failure that stays", Scene::Broken),
-        ("garbage", Scene::Garbage),
-        ("another request's id", Scene::WrongId),
-        ("an endless answer", Scene::Endless),
+    let breach = Expected { code: stage.breach(), ..FINAL };
+    for (name, scene, expected) in [
+        ("a failure that stays", Scene::Broken, FINAL),
+        ("garbage", Scene::Garbage, breach),
+        ("another request's id", Scene::WrongId, breach),
+        ("an endless answer", Scene::Endless, FINAL),
     ] {
-        report.check(group, name, fails(Play::of(stage, scene), FINAL)).await;
+        report.check(group, name, fails(Play::of(stage, scene), expected)).await;
     }
 }
 

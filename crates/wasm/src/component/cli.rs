@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use wasmtime::StoreContextMut;
-use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource, ResourceType};
+use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
 use super::io::{input, output, waiting};
-use super::resource::{ANSWER, Descriptor, Entries, TerminalInput, TerminalOutput, WORDS};
+use super::resource::{ANSWER, Descriptor, TerminalInput, TerminalOutput, WORDS};
 use crate::guest::{Guest, Halt};
 use crate::limits::RANDOM_BYTES_MAX;
 use crate::preview1::{monotonic_nanos, wall_nanos};
@@ -52,14 +52,6 @@ pub(super) fn stdout(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
 
 pub(super) fn stderr(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
     instance.func_wrap("get-stderr", |_: Context<'_>, (): ()| Ok((output(WORDS),)))
-}
-
-pub(super) fn terminal_input(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
-    instance.resource("terminal-input", ResourceType::host::<TerminalInput>(), |_, _| Ok(()))
-}
-
-pub(super) fn terminal_output(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
-    instance.resource("terminal-output", ResourceType::host::<TerminalOutput>(), |_, _| Ok(()))
 }
 
 pub(super) fn terminal_stdin(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
@@ -113,10 +105,9 @@ pub(super) fn preopens(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
     })
 }
 
-/// The types alone: nobody can have a descriptor to call their functions with.
-pub(super) fn files(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
-    instance.resource("descriptor", ResourceType::host::<Descriptor>(), |_, _| Ok(()))?;
-    instance.resource("directory-entry-stream", ResourceType::host::<Entries>(), |_, _| Ok(()))
+/// There is nothing behind it but types: nobody can have a handle to call a function of it with.
+pub(super) fn types_alone(_instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+    Ok(())
 }
 
 pub(super) fn random(instance: &mut LinkerInstance<'_, Guest>) -> Linked {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use wasmtime::StoreContextMut;
-use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource, ResourceType};
+use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
 use super::resource::{ANSWER, INPUT, InputStream, IoError, OutputStream, Pollable};
 use crate::guest::{Guest, Halt, Stream};
@@ -29,7 +29,6 @@ const WRITE_BYTES: u64 = 64 << 10;
 const WAITS_MAX: usize = 64;
 
 pub(super) fn error(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
-    instance.resource("error", ResourceType::host::<IoError>(), |_, _| Ok(()))?;
     instance
         .func_wrap("[method]error.to-debug-string", |_: Context<'_>, (_,): (Resource<IoError>,)| {
             Ok(("a stream went wrong".to_owned(),))
@@ -37,10 +36,6 @@ pub(super) fn error(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
 }
 
 pub(super) fn poll(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
-    instance.resource("pollable", ResourceType::host::<Pollable>(), |mut context, number| {
-        context.data_mut().resources.let_go(number);
-        Ok(())
-    })?;
     instance.func_wrap(
         "[method]pollable.ready",
         |context: Context<'_>, (one,): (Resource<Pollable>,)| {
@@ -83,8 +78,6 @@ pub(super) fn waiting(
 }
 
 pub(super) fn streams(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
-    instance.resource("input-stream", ResourceType::host::<InputStream>(), |_, _| Ok(()))?;
-    instance.resource("output-stream", ResourceType::host::<OutputStream>(), |_, _| Ok(()))?;
     for name in ["read", "blocking-read"] {
         let name = format!("[method]input-stream.{name}");
         instance.func_wrap(

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::guest::Halt;
+use wasmtime::component::{LinkerInstance, ResourceType};
+
+use crate::guest::{Guest, Halt};
 use crate::limits::RESOURCES_MAX;
 
 /// The input of a component.
@@ -22,6 +24,28 @@ pub(crate) struct Entries;
 pub(crate) struct TerminalInput;
 /// A terminal to write to. There is none.
 pub(crate) struct TerminalOutput;
+
+/// Puts a type of WASI in place, under the one name that it has in every interface.
+pub(super) fn link(instance: &mut LinkerInstance<'_, Guest>, name: &str) -> wasmtime::Result<()> {
+    let kind = match name {
+        "input-stream" => ResourceType::host::<InputStream>(),
+        "output-stream" => ResourceType::host::<OutputStream>(),
+        "pollable" => {
+            let kind = ResourceType::host::<Pollable>();
+            return instance.resource(name, kind, |mut context, number| {
+                context.data_mut().resources.let_go(number);
+                Ok(())
+            });
+        }
+        "error" => ResourceType::host::<IoError>(),
+        "descriptor" => ResourceType::host::<Descriptor>(),
+        "directory-entry-stream" => ResourceType::host::<Entries>(),
+        "terminal-input" => ResourceType::host::<TerminalInput>(),
+        "terminal-output" => ResourceType::host::<TerminalOutput>(),
+        _ => return Ok(()),
+    };
+    instance.resource(name, kind, |_, _| Ok(()))
+}
 
 /// The number of the input, and of the outputs.
 pub(crate) const INPUT: u32 = 0;

@@ -1,0 +1,225 @@
+//! Every bound is a real one: whoever goes beyond it is stopped, told which, and gone.
+
+use std::time::{Duration, Instant};
+
+use provost_core::contract::ToolCode;
+use provost_core::resource::Span;
+use provost_tool::ToolRuntime as _;
+
+use crate::stage::{Room, answering, declared, nothing};
+
+const LOOP: &str =
+    r#"(module (memory (export "memory") 1) (func (export "run") (loop $l (br $l))))"#;
+
+/// A module that runs this body.
+fn module(body: &str) -> String {
+    format!(r#"(module (memory (export "memory") 1) {body})"#)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fuel_is_used_up_and_said_so() {
+    let room = Room::open();
+    let tool = declared(room.wat(LOOP), |spec| spec.fuel = 1_000_000);
+    let fault = room.call(&tool, nothing()).await.unwrap_err();
+    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, false));
+    assert_eq!(fault.details["limit"], "fuel");
+    // What needs little is not hindered.
+    let tool =
+        declared(room.tool("b.wasm", &crate::stage::assembled(&answering("", ""))), |spec| {
+            spec.fuel = 1_000
+        });
+    assert_eq!(room.call(&tool, nothing()).await.unwrap().to_text(), "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_that_loops_ends_at_its_time_and_holds_nobody_up() {
+    let room = Room::open();
+    let mut tool = declared(room.wat(LOOP), |spec| spec.fuel = u64::MAX);
+    tool.runtime.timeout = Span(Duration::from_millis(300));
+    let quick = room.tool("quick.wasm", &crate::stage::assembled(&answering("", "")));
+    room.call(&quick, nothing()).await.unwrap();
+    // Many more than there are processors, all at it for ever.
+    let loops = (0..32).map(|_| room.call(&tool, nothing()));
+    let beside = async {
+        let began = Instant::now();
+        let came = room.call(&quick, nothing()).await.unwrap();
+        assert_eq!(came.to_text(), "done");
+        began.elapsed()
+    };
+    let (ended, beside) = tokio::join!(futures::future::join_all(loops), beside);
+    for fault in ended.into_iter().map(Result::unwrap_err) {
+        assert_eq!((fault.code, fault.details["limit"].as_str()), (ToolCode::Timeout, "time"));
+    }
+    assert!(beside < Duration::from_secs(10), "{beside:?}");
+    nothing_is_left(&room).await;
+}
+
+/// Nothing runs and nothing holds memory, soon.
+async fn nothing_is_left(room: &Room) {
+    let gone = async {
+        while room.runtime.running() > 0 || room.runtime.memory_bytes() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(crate::stage::PATIENCE, gone).await.expect("a module goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_nobody_waits_for_any_more_ends() {
+    let room = Room::open();
+    let tool = declared(room.wat(LOOP), |spec| spec.fuel = u64::MAX);
+    let attempt = room.attempt(&tool, nothing());
+    let (cancel, call) = (attempt.cancel.clone(), room.runtime.invoke(attempt));
+    let stop = async {
+        while room.runtime.running() == 0 {
+            tokio::task::yield_now().await;
+        }
+        cancel.cancel();
+    };
+    let (came, ()) = tokio::join!(call, stop);
+    assert_eq!(came.unwrap_err().code, ToolCode::Canceled);
+    nothing_is_left(&room).await;
+    // The same by dropping.
+    let mut call = room.runtime.invoke(room.attempt(&tool, nothing()));
+    while room.runtime.running() == 0 {
+        assert!(futures::poll!(&mut call).is_pending());
+        tokio::task::yield_now().await;
+    }
+    drop(call);
+    nothing_is_left(&room).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_counted_for_each_call_and_for_all_together() {
+    let grow = |pages: u32| {
+        answering(
+            "",
+            &format!(
+                "(if (i32.eq (memory.grow (i32.const {pages})) (i32.const -1)) (then unreachable))"
+            ),
+        )
+    };
+    let room = Room::with(|options| options.memory_bytes_total = 8 << 20);
+    let tool = declared(room.wat(&grow(32)), |spec| spec.max_memory_bytes = 1 << 20);
+    let fault = room.call(&tool, nothing()).await.unwrap_err();
+    assert_eq!(
+        (fault.code, fault.details["limit"].as_str()),
+        (ToolCode::ExecutionFailed, "memory")
+    );
+    let tool = declared(tool, |spec| spec.max_memory_bytes = 4 << 20);
+    assert!(room.call(&tool, nothing()).await.is_ok());
+    // It may have this much for itself, but all calls together may not.
+    let tool = declared(room.tool("c.wasm", &crate::stage::assembled(&grow(200))), |spec| {
+        spec.max_memory_bytes = 64 << 20
+    });
+    let fault = room.call(&tool, nothing()).await.unwrap_err();
+    assert_eq!(fault.details["limit"], "memory of all calls together");
+    nothing_is_left(&room).await;
+    // A module that wants more than it may have from the start does not start.
+    let tool = declared(
+        room.tool(
+            "d.wasm",
+            &crate::stage::assembled(
+                r#"(module (memory (export "memory") 100) (func (export "run")))"#,
+            ),
+        ),
+        |spec| spec.max_memory_bytes = 1 << 20,
+    );
+    assert_eq!(room.call(&tool, nothing()).await.unwrap_err().details["limit"], "memory");
+    let tool = declared(tool, |spec| spec.max_memory_bytes = u64::MAX);
+    assert_eq!(room.runtime.check(&tool).unwrap_err().details["field"], "wasm.max_memory_bytes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_stack_and_output_have_an_end() {
+    let room = Room::open();
+    let table = module(
+        r#"(table 1 funcref) (func (export "run") (if (i32.eq (table.grow (ref.null func) (i32.const 5000000)) (i32.const -1)) (then unreachable)))"#,
+    );
+    let fault = room.call(&room.wat(&table), nothing()).await.unwrap_err();
+    assert_eq!((fault.code, fault.details["limit"].as_str()), (ToolCode::ExecutionFailed, "table"));
+
+    let deep = module(
+        r#"(func $deeper (param i64) (result i64) (i64.add (i64.const 1) (call $deeper (local.get 0)))) (func (export "run") (drop (call $deeper (i64.const 1))))"#,
+    );
+    let fault = room
+        .call(&room.tool("deep.wasm", &crate::stage::assembled(&deep)), nothing())
+        .await
+        .unwrap_err();
+    assert_eq!(fault.code, ToolCode::ExecutionFailed);
+    assert!(fault.message.contains("call stack exhausted"), "{}", fault.message);
+
+    for stream in [1, 2] {
+        let flood = format!(
+            r#"(module (import "wasi_snapshot_preview1" "fd_write" (func $w (param i32 i32 i32 i32) (result i32)))
+               (memory (export "memory") 2)
+               (func (export "run")
+                 (i32.store (i32.const 4) (i32.const 65536))
+                 (loop $l (drop (call $w (i32.const {stream}) (i32.const 0) (i32.const 1) (i32.const 8))) (br $l))))"#
+        );
+        let tool = room.tool(&format!("flood{stream}.wasm"), &crate::stage::assembled(&flood));
+        let fault = room.call(&tool, nothing()).await.unwrap_err();
+        assert_eq!(
+            (fault.code, fault.details["limit"].as_str()),
+            (ToolCode::ExecutionFailed, "output")
+        );
+        assert!(!fault.retryable);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_that_sleeps_ends_at_its_time() {
+    let room = Room::open();
+    let sleep = answering(
+        r#"(import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))"#,
+        r#"(i32.store (i32.const 2064) (i32.const 1)) (i64.store (i32.const 2072) (i64.const NANOS))
+           (drop (call $poll (i32.const 2048) (i32.const 3072) (i32.const 1) (i32.const 4096)))"#,
+    );
+    let tool = room.wat(&sleep.replace("NANOS", "1000000"));
+    assert_eq!(room.call(&tool, nothing()).await.unwrap().to_text(), "done");
+    let mut tool = room.tool(
+        "long.wasm",
+        &crate::stage::assembled(&sleep.replace("NANOS", "9000000000000000000")),
+    );
+    tool.runtime.timeout = Span(Duration::from_millis(200));
+    assert_eq!(room.call(&tool, nothing()).await.unwrap_err().code, ToolCode::Timeout);
+    nothing_is_left(&room).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_that_fails_says_why() {
+    let room = Room::open();
+    let exit = r#"(module
+        (import "wasi_snapshot_preview1" "fd_write" (func $w (param i32 i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (memory (export "memory") 1) (data (i32.const 64) "no pears\0aleft")
+        (func (export "_start")
+          (i32.store (i32.const 0) (i32.const 64)) (i32.store (i32.const 4) (i32.const 13))
+          (drop (call $w (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 8)))
+          (call $exit (i32.const 3))))"#;
+    let fault = room.call(&room.wat(exit), nothing()).await.unwrap_err();
+    assert_eq!((fault.code, fault.details["exit_code"].as_str()), (ToolCode::ExecutionFailed, "3"));
+    assert_eq!(fault.message, "the module ended with code 3: no pears left");
+    assert!(
+        fault.retryable && !fault.details.contains_key("outcome"),
+        "nothing outside was touched"
+    );
+    let trap = module(r#"(func (export "run") unreachable)"#);
+    let fault = room
+        .call(&room.tool("t.wasm", &crate::stage::assembled(&trap)), nothing())
+        .await
+        .unwrap_err();
+    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, false));
+    let code = module(r#"(func (export "run") (result i32) (i32.const 7))"#);
+    let fault = room
+        .call(&room.tool("e.wasm", &crate::stage::assembled(&code)), nothing())
+        .await
+        .unwrap_err();
+    assert_eq!(fault.details["exit_code"], "7");
+    let silent = module(r#"(func (export "run"))"#);
+    let fault = room
+        .call(&room.tool("s.wasm", &crate::stage::assembled(&silent)), nothing())
+        .await
+        .unwrap_err();
+    assert_eq!(fault.code, ToolCode::RuntimePolicyInvalid);
+}

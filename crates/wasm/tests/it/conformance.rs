@@ -1,0 +1,147 @@
+//! The suite that every runtime passes, with modules from four languages.
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use provost_core::contract::ToolCode;
+use provost_core::resource::{ToolResource, WasmSpec};
+use provost_runtime::conformance::{Group, Report, Scene, Seen, Stage, conform, matrix};
+use provost_tool::ToolRuntime;
+use provost_wasm::{KeyValues, KvError, KvScope, ModuleRequest};
+
+use crate::stage::{Room, assembled, built, tool};
+
+const SCENES: [Scene; 9] = [
+    Scene::Echo,
+    Scene::Hang,
+    Scene::Flaky,
+    Scene::Broken,
+    Scene::Unauthorised,
+    Scene::Forbidden,
+    Scene::Garbage,
+    Scene::WrongId,
+    Scene::Endless,
+];
+
+/// Keeps what actors say that they have seen.
+#[derive(Default)]
+struct Diary(Mutex<Vec<Seen>>);
+
+impl KeyValues for Diary {
+    fn get<'a>(
+        &'a self,
+        _: &'a KvScope,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KvError>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn set<'a>(
+        &'a self,
+        _: &'a KvScope,
+        _: &'a str,
+        value: Vec<u8>,
+    ) -> BoxFuture<'a, Result<(), KvError>> {
+        let request: ModuleRequest = serde_json::from_slice(&value).unwrap();
+        self.0.lock().unwrap().push(Seen {
+            request_id: request.request_id,
+            trace_id: request.trace.trace_id,
+            attempt: request.attempt,
+            authorization: String::new(),
+            body: String::from_utf8(value).unwrap(),
+        });
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn delete<'a>(&'a self, _: &'a KvScope, _: &'a str) -> BoxFuture<'a, Result<(), KvError>> {
+        std::future::ready(Ok(())).boxed()
+    }
+}
+
+/// A module that acts out scenes: one for each scene, or one that is told by its argument.
+struct Actors {
+    name: &'static str,
+    room: Room,
+    diary: Arc<Diary>,
+    keeps_a_diary: bool,
+}
+
+impl Actors {
+    fn open(name: &'static str, module: impl Fn(usize) -> Vec<u8>) -> Self {
+        let diary = Arc::new(Diary::default());
+        let kept = Arc::clone(&diary);
+        let room = Room::with(|options| options.kv = kept);
+        for (at, scene) in SCENES.iter().enumerate() {
+            fs::write(room.dir.path().join(format!("modules/{scene:?}.wasm")), module(at)).unwrap();
+        }
+        Self { name, room, diary, keeps_a_diary: name != "wasm, component" }
+    }
+}
+
+impl Stage for Actors {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn runtime(&self) -> Arc<dyn ToolRuntime> {
+        Arc::new(self.room.runtime.clone())
+    }
+
+    fn tool(&self, scene: Scene) -> Option<ToolResource> {
+        Some(tool(WasmSpec {
+            module: format!("{scene:?}.wasm"),
+            args: vec![format!("{scene:?}")],
+            kv: true,
+            ..WasmSpec::default()
+        }))
+    }
+
+    fn takes_credentials(&self) -> bool {
+        false
+    }
+
+    fn breach(&self) -> ToolCode {
+        ToolCode::RuntimePolicyInvalid
+    }
+
+    fn seen(&self) -> Option<Vec<Seen>> {
+        self.keeps_a_diary.then(|| self.diary.0.lock().unwrap().clone())
+    }
+
+    fn busy(&self) -> Option<usize> {
+        Some(self.room.runtime.running())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn modules_from_every_language_conform() {
+    let text = include_str!("../modules/actor.wat");
+    let mut stages = vec![Actors::open("wasm, WAT", |scene| {
+        assembled(&text.replace("SCENE", &scene.to_string()))
+    })];
+    for (name, file) in [
+        ("wasm, C", "c.wasm"),
+        ("wasm, AssemblyScript", "assemblyscript.wasm"),
+        ("wasm, Rust", "rust-wasm32-wasip1.wasm"),
+        ("wasm, component", "rust-wasm32-wasip2.wasm"),
+    ] {
+        match built(file) {
+            Some(bytes) => stages.push(Actors::open(name, |_| bytes.clone())),
+            None => println!("{name}: not built, skipped (scripts/wasm-modules)"),
+        }
+    }
+    let mut reports: Vec<Report> = Vec::new();
+    for stage in &stages {
+        reports.push(conform(stage).await);
+    }
+    println!("{}", matrix(&reports));
+    let broken: Vec<String> = reports.iter().flat_map(Report::broken).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+    for report in &reports {
+        for group in Group::ALL {
+            assert!(report.holds(group), "{}: {}", report.stage, group.as_str());
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Real modules on the real machine: from WAT, C, AssemblyScript and Rust. What is not from WAT is built by
+//! `scripts/wasm-modules` and found through `PROVOST_WASM_MODULES`; where it is missing its tests are skipped.
+
+mod bounds;
+mod cache;
+mod component;
+mod conformance;
+mod host;
+mod import;
+mod source;
+mod stage;
