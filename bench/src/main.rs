@@ -33,6 +33,7 @@ mod sqlite;
 mod stream;
 mod table;
 mod together;
+mod wasm;
 mod wires;
 
 use std::io::Write;
@@ -49,7 +50,7 @@ const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] 
   --quick          fewer repetitions: a look, not a verdict
   --strict         exit with 1 if a limit is missed or could not be measured
   --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many,
-                   together, recall, mcp, redact, guard, router, api, wires
+                   together, recall, mcp, redact, guard, router, api, wires, wasm
   --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
 
 /// How much to measure.
@@ -79,7 +80,7 @@ enum Measure {
     Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 18] = [
+const SECTIONS: [Section; 19] = [
     Section { name: "rounds", measure: Measure::Served(rounds::measure) },
     Section { name: "crowd", measure: Measure::Served(crowd::measure) },
     Section { name: "stream", measure: Measure::Served(stream::measure) },
@@ -98,6 +99,7 @@ const SECTIONS: [Section; 18] = [
     Section { name: "router", measure: Measure::Alone(router::measure) },
     Section { name: "api", measure: Measure::Stored(api::measure) },
     Section { name: "wires", measure: Measure::Alone(wires::measure) },
+    Section { name: "wasm", measure: Measure::Alone(wasm::measure) },
 ];
 
 fn main() -> ExitCode {

@@ -20,6 +20,7 @@ use provost_store::Store;
 use provost_tool::{FileSpill, Oversight, Tool};
 
 pub(crate) use self::house::{DECLARED, told};
+pub(crate) use self::shop::Means;
 use self::shop::Shop;
 
 use crate::problem::Problem;

@@ -55,7 +55,7 @@ impl Programs<'_> {
 }
 
 /// Keeps every attempt of a sandboxed program to reach somebody.
-fn log(audit: Option<Arc<dyn AuditSink>>, env: Env) -> EgressLog {
+pub(crate) fn log(audit: Option<Arc<dyn AuditSink>>, env: Env) -> EgressLog {
     Arc::new(move |event: EgressEvent| {
         tracing::info!(tool.name = %event.tool, host = %event.host, port = event.port, verdict = ?event.verdict, "egress");
         let Some(audit) = audit.clone() else { return };

@@ -54,6 +54,7 @@ fn options(network: NetPolicy) -> WorkshopOptions {
         allow_private_tools: false,
         commands: CommandAllowList::default(),
         launcher: None,
+        modules: ModulePlaces::default(),
         audit: None,
         desk: None,
         secrets,
@@ -296,4 +297,36 @@ async fn records_are_in_the_database_when_the_sink_says_so() {
     assert_eq!(outcomes, ["failed", "allowed"]);
     assert!(rows[0].body.contains("\"resource_name\":\"pay\""));
     store.close().await;
+}
+
+#[tokio::test]
+async fn a_declared_module_runs_and_one_that_wants_too_much_is_refused_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let answer = r#"{\"contract_version\":\"v1\",\"status\":\"ok\",\"output\":\"hi\"}"#;
+    let module = format!(
+        r#"(module (import "wasi_snapshot_preview1" "fd_write" (func $w (param i32 i32 i32 i32) (result i32)))
+            (memory (export "memory") 1) (data (i32.const 0) "\10\00\00\00\32\00\00\00") (data (i32.const 16) "{answer}")
+            (func (export "run") (drop (call $w (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#
+    );
+    fs::write(dir.path().join("hi.wasm"), wat::parse_str(module).unwrap()).unwrap();
+    let wants =
+        wat::parse_str(r#"(module (import "provost" "kv_get" (func)) (func (export "run")))"#);
+    fs::write(dir.path().join("wants.wasm"), wants.unwrap()).unwrap();
+    let open = async |module: &str| {
+        let text = format!(
+            "kind: Tool\nmetadata: {{name: hi}}\nspec: {{type: wasm, effect: pure, wasm: {{module: {module}}}}}\n"
+        );
+        let mut options = options(NetPolicy::default());
+        let kept = Some(dir.path().join("kept"));
+        options.modules = ModulePlaces { files: Some(dir.path().to_owned()), kept };
+        Workshop::open(Arc::new(Declared::parse(&text).unwrap()), options).await
+    };
+    let workshop = open("hi.wasm").await.unwrap();
+    let tool = workshop.tool("default", "hi").unwrap();
+    assert_eq!(tool.resource().isolation().as_str(), "wasm");
+    assert!(tool.verify().is_ok());
+    let refused = open("wants.wasm").await.map(drop).unwrap_err().to_string();
+    assert!(refused.contains("declare `kv: true`"), "{refused}");
+    let refused = open("../hi.wasm").await.map(drop).unwrap_err().to_string();
+    assert!(refused.contains("without `..`"), "{refused}");
 }

@@ -22,6 +22,7 @@ use provost_tool::{
     Toolset,
 };
 
+use crate::module::{ModulePlaces, Modules};
 use crate::program::Programs;
 use crate::set::At;
 use crate::{DeclareError, Declared, Place};
@@ -36,6 +37,8 @@ pub struct WorkshopOptions {
     pub commands: CommandAllowList,
     /// How declared programs get into a sandbox; without one they have no network at all.
     pub launcher: Option<Launcher>,
+    /// Where modules of `wasm` tools are.
+    pub modules: ModulePlaces,
     /// Who is told of every attempt of a sandboxed program to reach somebody.
     pub audit: Option<Arc<dyn AuditSink>>,
     /// Where answers that come later are handed in.
@@ -68,6 +71,7 @@ impl Workshop {
             allow_private_tools,
             commands,
             launcher,
+            modules,
             audit,
             desk,
             secrets,
@@ -87,6 +91,14 @@ impl Workshop {
         let unusable =
             |error| DeclareError::unusable(&Place::default(), "the runtimes".to_owned(), error);
         let mut runtimes = runtimes(&outbound, &mcp, desk).map_err(unusable)?;
+        let means = Modules {
+            places: modules,
+            network,
+            allow_private_tools,
+            audit: audit.clone(),
+            env: &env,
+        };
+        means.add(&mut runtimes, &declared)?;
         let programs = Programs { launcher, commands: &commands, network, audit, env: &env };
         programs.add(&mut runtimes, &declared).await.map_err(unusable)?;
         let host = ToolHost { runtimes: Arc::new(runtimes), authenticator, env };

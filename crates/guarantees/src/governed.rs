@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use provost_agent::AgentBuilder;
 use provost_core::Env;
-use provost_declared::{Declared, DeclaredGovernor, Records, Workshop, WorkshopOptions};
+use provost_declared::{Declared, DeclaredGovernor, ModulePlaces, Records, Workshop, WorkshopOptions};
 use provost_net::NetPolicy;
 use provost_redact::Redactor;
 use provost_runtime::CommandAllowList;
@@ -40,6 +40,7 @@ impl Governed {
             allow_private_tools: true,
             commands: CommandAllowList::default(),
             launcher: None,
+            modules: ModulePlaces::default(),
             audit: None,
             desk: None,
             secrets: Secrets::new(Arc::new(EnvResolver::reading(secret)), redactor.clone()),

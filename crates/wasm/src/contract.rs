@@ -171,3 +171,6 @@ const DETAILS_MAX: usize = 32;
 fn breach(message: &str) -> ToolFault {
     ToolFault::new(ToolCode::RuntimePolicyInvalid, message)
 }
+
+#[cfg(test)]
+mod tests;

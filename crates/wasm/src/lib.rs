@@ -25,6 +25,7 @@ mod private;
 mod runtime;
 mod shelf;
 mod source;
+mod stopping;
 mod words;
 
 pub use contract::{MODULE_CONTRACT_VERSION, ModuleBounds, ModuleRequest, ModuleResponse};

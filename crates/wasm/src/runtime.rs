@@ -28,6 +28,7 @@ use crate::limits;
 use crate::machine::Machine;
 use crate::shelf::{self, Shelf};
 use crate::source::{Wanted, wrong};
+use crate::stopping::Stopping;
 use crate::words::Words;
 
 /// The detail of a fault that says which bound was reached.
@@ -151,7 +152,7 @@ impl WasmRuntime {
         let threads = self.machine.threads();
         let threads = threads
             .map_err(|error| ToolFault::new(ToolCode::IsolationUnavailable, error.to_string()))?;
-        let task = Stopping(threads.spawn(running));
+        let task = Stopping::new(threads.spawn(running));
         let done = task.ended().await.map_err(|error| match error.is_cancelled() {
             true => ToolFault::new(ToolCode::Canceled, "the call was stopped"),
             false => ToolFault::final_failure("the machine for modules went wrong in this call"),
@@ -237,21 +238,6 @@ impl ToolRuntime for WasmRuntime {
             }
         }
         .boxed()
-    }
-}
-
-/// A call on a thread of the machine, which ends when nobody waits for it.
-struct Stopping(tokio::task::JoinHandle<Done>);
-
-impl Stopping {
-    async fn ended(mut self) -> Result<Done, tokio::task::JoinError> {
-        (&mut self.0).await
-    }
-}
-
-impl Drop for Stopping {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

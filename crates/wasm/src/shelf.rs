@@ -92,9 +92,13 @@ impl Shelf {
         };
         let made = place.get_or_try_init(|| async {
             let bytes = Wanted::of(spec, dir)?.bytes(net, self.cache()).await?;
-            let _room = self.machine.compiling.acquire().await;
+            let room = Arc::clone(&self.machine.compiling).acquire_owned().await;
             let shelf = Arc::clone(self);
-            let making = tokio::task::spawn_blocking(move || shelf.make(&bytes, &title));
+            let making = tokio::task::spawn_blocking(move || {
+                // Compiling goes on although its caller may have gone, and takes its room with it.
+                let _room = room;
+                shelf.make(&bytes, &title)
+            });
             making.await.map_err(|error| ToolFault::final_failure(error.to_string()))?
         });
         made.await.map(Arc::clone)

@@ -74,7 +74,11 @@ impl Wanted {
     ) -> Result<Vec<u8>, ToolFault> {
         let kept = self.hash.as_ref().and_then(|hash| cache.and_then(|cache| cache.module(hash)));
         match (&self.source, kept) {
-            (Source::File(path), _) => self.checked(read(path)?),
+            (Source::File(path), _) => {
+                let path = path.clone();
+                let reading = tokio::task::spawn_blocking(move || read(&path)).await;
+                self.checked(reading.map_err(|error| wrong(&error.to_string()))??)
+            }
             (_, Some(bytes)) => Ok(bytes),
             (Source::Blob, None) => {
                 let hash = self.hash.as_ref().map(hex).unwrap_or_default();

@@ -2,6 +2,8 @@
 
 mod call;
 mod check;
+mod module;
+mod scaffold;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use serde_json::json;
 
 use self::call::CallArgs;
 use self::check::CheckArgs;
+use self::scaffold::ScaffoldArgs;
 use super::block_on;
 use crate::data;
 use crate::output::Output;
@@ -35,6 +38,8 @@ Examples:
   provost tool call search '{\"q\": \"pears\"}' --resources house/ --role reader
   provost tool test --resources house/              can every declared tool be called?
   provost tool test --resources house/ --fixtures calls.yaml
+  provost tool scaffold word_count --lang rust      a WASM tool to begin with
+  provost tool test word_count.wasm --fixtures fixtures/
 
 A call here goes the way that calls of agents go: rules, secrets, deadline, retries, redaction, records.";
 
@@ -106,6 +111,10 @@ enum Action {
                       - tool: calculator\n    args: {expression: 2 + 3}\n    expect: {contains: \"5\"}\n  \
                       - tool: pay\n    args: {}\n    expect: {code: permission_denied}")]
     Test(CheckArgs),
+    /// Make a WASM tool to begin with: source, manifest, fixtures, and how it is built
+    #[command(after_help = "Examples:\n  provost tool scaffold word_count --lang rust\n  \
+                      provost tool scaffold word_count --lang c --dir tools/word_count")]
+    Scaffold(ScaffoldArgs),
 }
 
 /// The tools of this command, and what stands around them.
@@ -115,11 +124,16 @@ pub(crate) struct Bench<'a> {
     own: Vec<Arc<dyn Tool>>,
     store: Store,
     show: Show,
+    dir: PathBuf,
+    redactor: Redactor,
 }
 
 /// Does it.
 pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
     let setting = &args.setting;
+    if let Action::Scaffold(args) = &args.action {
+        return scaffold::run(args, output);
+    }
     let show = Show { output: *output, format: setting.output };
     let dir = data::real_dir(data)?;
     block_on(async {
@@ -128,7 +142,11 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
             Action::List => bench.list(),
             Action::Describe { name } => bench.describe(name),
             Action::Call(args) => Box::pin(bench.call(args)).await,
-            Action::Test(args) => Box::pin(bench.test(args)).await,
+            Action::Test(args) => match module::named(args) {
+                Some(path) => Box::pin(bench.test_module(path, args)).await,
+                None => Box::pin(bench.test(args)).await,
+            },
+            Action::Scaffold(_) => Ok(0),
         };
         bench.room.close().await;
         bench.store.close().await;
@@ -136,30 +154,34 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     })?
 }
 
+impl Setting {
+    /// What declared tools are made with.
+    fn toolroom(&self) -> ToolroomArgs {
+        ToolroomArgs {
+            resources: self.resources.clone(),
+            tool_network: self.tool_network,
+            allow_command: self.allow_command.clone(),
+            secrets_dir: self.secrets_dir.clone(),
+        }
+    }
+
+    fn site<'a>(&self, dir: &'a Path, store: &'a Store, redactor: &'a Redactor) -> Site<'a> {
+        Site { dir, store, redactor, callbacks: None, roles: self.role.clone() }
+    }
+}
+
 impl<'a> Bench<'a> {
     async fn open(setting: &'a Setting, dir: &Path, show: Show) -> Result<Self, Problem> {
         let store = data::open(dir)?;
         let redactor = Redactor::new();
-        let args = ToolroomArgs {
-            resources: setting.resources.clone(),
-            tool_network: setting.tool_network,
-            allow_command: setting.allow_command.clone(),
-            secrets_dir: setting.secrets_dir.clone(),
-        };
-        let site = Site {
-            dir,
-            store: &store,
-            redactor: &redactor,
-            callbacks: None,
-            roles: setting.role.clone(),
-        };
-        let room = Toolroom::open(&args, site).await?;
+        let site = setting.site(dir, &store, &redactor);
+        let room = Toolroom::open(&setting.toolroom(), site).await?;
         let mut own = tool::all(&Env::system(), PathBuf::from(NOTES_DIR_DEFAULT))?;
         if let Some(files) = Files::new(setting.workspace.as_ref(), setting.write)? {
             own.extend(files.tools()?);
         }
         own.extend(room.outputs()?);
-        Ok(Self { setting, room, own, store, show })
+        Ok(Self { setting, room, own, store, show, dir: dir.to_owned(), redactor })
     }
 
     /// A tool by its name: one of ours, or one that was declared.

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use provost_core::{Env, ErrorKind};
 use provost_declared::{
-    Change, DeclareError, Declared, DeclaredGovernor, Workshop, WorkshopOptions,
+    Change, DeclareError, Declared, DeclaredGovernor, ModulePlaces, Workshop, WorkshopOptions,
 };
 use provost_isolation::Launcher;
 use provost_redact::Redactor;
@@ -33,7 +33,8 @@ pub(crate) struct Shop {
 }
 
 /// What workshops are made with.
-struct Means {
+pub(crate) struct Means {
+    modules: ModulePlaces,
     network: ToolNetwork,
     commands: Vec<String>,
     secrets: Secrets,
@@ -42,7 +43,28 @@ struct Means {
 }
 
 impl Means {
-    async fn workshop(
+    /// What the arguments say. Modules are files beside what was declared.
+    pub(crate) async fn of(
+        files: &Path,
+        args: &ToolroomArgs,
+        site: &Site<'_>,
+        audit: Arc<dyn AuditSink>,
+    ) -> Result<Self, Problem> {
+        let files = if files.is_dir() { Some(files) } else { files.parent() };
+        let modules =
+            ModulePlaces { files: files.map(Path::to_owned), kept: Some(site.dir.join("wasm")) };
+        Ok(Self {
+            modules,
+            network: args.tool_network,
+            commands: args.allow_command.clone(),
+            secrets: secrets(args, site).await?,
+            redactor: site.redactor.clone(),
+            audit,
+        })
+    }
+
+    /// Makes tools of what was declared.
+    pub(crate) async fn workshop(
         &self,
         declared: Arc<Declared>,
         desk: Option<CallbackDesk>,
@@ -52,6 +74,7 @@ impl Means {
             allow_private_tools: self.network != ToolNetwork::Public,
             commands: CommandAllowList::of(self.commands.iter().cloned()),
             launcher: Launcher::own().ok(),
+            modules: self.modules.clone(),
             audit: Some(Arc::clone(&self.audit)),
             desk,
             secrets: self.secrets.clone(),
@@ -80,13 +103,7 @@ impl Shop {
                     .map_err(|fault| Problem::new(ErrorKind::Unavailable, fault.message))?,
             ),
         };
-        let means = Means {
-            network: args.tool_network,
-            commands: args.allow_command.clone(),
-            secrets: secrets(args, site).await?,
-            redactor: site.redactor.clone(),
-            audit,
-        };
+        let means = Means::of(&path, args, site, audit).await?;
         let workshop = means.workshop(Arc::clone(&declared), desk.clone()).await?;
         let governor = Arc::new(DeclaredGovernor::new(declared).roles(site.roles.clone()));
         let workshop = RwLock::new(Arc::new(workshop));

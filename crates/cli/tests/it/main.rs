@@ -35,6 +35,7 @@ mod sessions;
 mod stage;
 #[cfg(unix)]
 mod terminal;
+mod wasm_tool;
 
 use std::io::Write;
 use std::path::Path;

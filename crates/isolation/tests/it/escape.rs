@@ -4,6 +4,7 @@
 //! `scripts/escape` prints the table of verdicts.
 
 mod attempts;
+mod module;
 mod outside;
 
 use std::fmt::Write as _;

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Host;
 use crate::limits::REQUEST_BYTES_MAX;
+use crate::stopping::Stopping;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -80,7 +81,7 @@ async fn exchange(host: &mut Host, request: &[u8]) -> Result<Answered, Why> {
     let asked: Asked = serde_json::from_slice(request)
         .map_err(|error| Why::invalid(format!("the request is none: {error}")))?;
     let request = request_of(host, asked)?;
-    let told = Told::of(host, &request);
+    let told = Told::of(&request);
     let covers = |rule: &provost_isolation::EgressRule| rule.covers(&told.host, told.port);
     if !host.rules.iter().any(covers) {
         let why = format!("`{}:{}` is not on the list of this tool", told.host, told.port);
@@ -94,7 +95,7 @@ async fn exchange(host: &mut Host, request: &[u8]) -> Result<Answered, Why> {
         let (status, headers) = (answer.status.as_u16(), answer.headers.clone());
         Ok((status, headers, answer.bytes(REQUEST_BYTES_MAX as usize).await?))
     });
-    let came = AbortOnDrop(asking).ended().await;
+    let came = Stopping::new(asking).ended().await;
     let came: Result<_, provost_net::NetError> =
         came.map_err(|error| Why::failed(format!("nobody waited for the answer: {error}")))?;
     match came {
@@ -112,21 +113,6 @@ async fn exchange(host: &mut Host, request: &[u8]) -> Result<Answered, Why> {
     }
 }
 
-/// A request that is given up with the call.
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> AbortOnDrop<T> {
-    async fn ended(mut self) -> Result<T, tokio::task::JoinError> {
-        (&mut self.0).await
-    }
-}
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// What is told about a request.
 struct Told {
     method: String,
@@ -135,7 +121,7 @@ struct Told {
 }
 
 impl Told {
-    fn of(_host: &Host, request: &NetRequest) -> Self {
+    fn of(request: &NetRequest) -> Self {
         let host = request.url.host_str().unwrap_or_default().trim_end_matches('.').to_owned();
         let port = request.url.port_or_known_default().unwrap_or_default();
         Self { method: request.method.to_string(), host, port }

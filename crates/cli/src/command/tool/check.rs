@@ -9,6 +9,7 @@ use provost_core::Timestamp;
 use provost_core::contract::ToolCode;
 use provost_core::resource::ToolResource;
 use provost_net::{Dialer, SystemLookup, Url};
+use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -25,11 +26,11 @@ const FIXTURE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// What to try.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// The tools; all that are declared if nothing is said
-    names: Vec<String>,
-    /// A file of calls and what must come of them
-    #[arg(long, value_name = "FILE")]
-    fixtures: Option<PathBuf>,
+    /// The tools, or one file of a WASM module; all that are declared if nothing is said
+    pub(super) names: Vec<String>,
+    /// A file of calls and what must come of them; for a module also a directory of such files
+    #[arg(long, value_name = "PATH")]
+    pub(super) fixtures: Option<PathBuf>,
     /// Try no connection
     #[arg(long)]
     offline: bool,
@@ -38,7 +39,9 @@ pub(crate) struct CheckArgs {
 /// A call and what must come of it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fixture {
+pub(super) struct Fixture {
+    /// The tool; that of a module needs no name.
+    #[serde(default)]
     tool: String,
     #[serde(default = "no_arguments")]
     args: Value,
@@ -61,11 +64,11 @@ fn no_arguments() -> Value {
 
 /// What came of one try.
 #[derive(Serialize)]
-struct Tried {
-    tool: String,
-    check: String,
-    ok: bool,
-    found: String,
+pub(super) struct Tried {
+    pub(super) tool: String,
+    pub(super) check: String,
+    pub(super) ok: bool,
+    pub(super) found: String,
 }
 
 impl Shown for Tried {
@@ -117,6 +120,11 @@ impl Bench<'_> {
                 }
             }
         }
+        self.tell(items)
+    }
+
+    /// Shows what was tried; the code says whether all of it went well.
+    pub(super) fn tell(&self, items: Vec<Tried>) -> Result<u8, Problem> {
         let failed = items.iter().filter(|tried| !tried.ok).count();
         self.show.list(&Page { items, next: None })?;
         Ok(u8::from(failed > 0))
@@ -176,7 +184,16 @@ impl Bench<'_> {
 
     async fn play(&self, fixture: &Fixture) -> Result<Tried, Problem> {
         let tool = self.find(&fixture.tool)?;
-        let called = self.perform(&tool, &fixture.args, /*yes*/ true).await?;
+        self.play_with(&tool, fixture).await
+    }
+
+    /// Makes the call of a fixture and compares.
+    pub(super) async fn play_with(
+        &self,
+        tool: &Arc<dyn Tool>,
+        fixture: &Fixture,
+    ) -> Result<Tried, Problem> {
+        let called = self.perform(tool, &fixture.args, /*yes*/ true).await?;
         let (code, text) = match &called.came {
             Ok(text) => (None, text.as_str()),
             Err(fault) => (Some(fault.code), fault.message.as_str()),
@@ -187,11 +204,12 @@ impl Bench<'_> {
             None => text.to_owned(),
             Some(code) => format!("{code}: {text}"),
         };
-        Ok(Tried { tool: fixture.tool.clone(), check: "call".to_owned(), ok: as_wanted, found })
+        let name = tool.spec().name().to_owned();
+        Ok(Tried { tool: name, check: "call".to_owned(), ok: as_wanted, found })
     }
 }
 
-fn fixtures(path: &Path) -> Result<Vec<Fixture>, Problem> {
+pub(super) fn fixtures(path: &Path) -> Result<Vec<Fixture>, Problem> {
     let shown = path.display();
     let failed = |error: std::io::Error| Problem::io(format!("the fixtures {shown}"), &error);
     let size = std::fs::metadata(path).map_err(failed)?.len();

@@ -1,0 +1,261 @@
+//! What a WASM module costs: a warm call, the first call of a program that has just started, work of the processor beside the
+//! same work without a machine, and a thousand calls at once.
+
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use provost_core::contract::{RequestTool, ToolRequest};
+use provost_core::resource::{ToolResource, ToolType, WasmSpec};
+use provost_tool::{Attempt, Credentials, ToolRuntime as _};
+use provost_wasm::{WasmOptions, WasmRuntime};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::measure::{Pairs, median, memory, within};
+use crate::table::{Table, Unit};
+use crate::{Plan, Result};
+
+/// What a warm call may take.
+const WARM_SECONDS_MAX: f64 = 100e-6;
+/// What the first call may take where the module is compiled already.
+const FIRST_SECONDS_MAX: f64 = 5e-3;
+/// How much of the speed of the same work without a machine must be reached.
+const SPEED_MIN: f64 = 0.5;
+/// Calls at once, and the memory that the process may have with them.
+const CROWD: usize = 1_000;
+const CROWD_BYTES_MAX: f64 = 1.5e9;
+/// How long anything here may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Numbers that are looked through for primes.
+const SIEVE: usize = 1 << 20;
+
+/// A runtime, and where its modules are.
+struct Bench {
+    dir: PathBuf,
+    runtime: WasmRuntime,
+}
+
+impl Bench {
+    fn open(dir: &Path) -> Result<Self> {
+        let (modules, cache) = (dir.join("modules"), dir.join("cache"));
+        std::fs::create_dir_all(&modules)?;
+        let options =
+            WasmOptions { modules: Some(modules), cache: Some(cache), ..WasmOptions::default() };
+        Ok(Self { dir: dir.to_owned(), runtime: WasmRuntime::open(options)? })
+    }
+
+    fn tool(&self, name: &str, bytes: &[u8]) -> Result<Arc<ToolResource>> {
+        std::fs::write(self.dir.join("modules").join(name), bytes)?;
+        let mut tool = ToolResource::new("bench", ToolType::Wasm, "");
+        let spec =
+            WasmSpec { module: name.to_owned(), fuel: u64::MAX, kv: true, ..WasmSpec::default() };
+        tool.wasm = Some(spec);
+        Ok(Arc::new(tool))
+    }
+
+    async fn call(&self, tool: &Arc<ToolResource>) -> Result<String> {
+        let arguments = json!({ "text": "one two three" });
+        let request = ToolRequest {
+            request_id: "bench".to_owned(),
+            input_raw: arguments.to_string(),
+            tool: RequestTool { name: tool.name.clone(), ..RequestTool::default() },
+            attempt: 1,
+            ..ToolRequest::default()
+        };
+        let attempt = Attempt {
+            tool: Arc::clone(tool),
+            arguments: Arc::new(arguments),
+            request: Arc::new(request),
+            effect_key: "bench".to_owned(),
+            credentials: Credentials::default(),
+            deadline: Instant::now() + PATIENCE,
+            cancel: CancellationToken::new(),
+            progress: Arc::new(|_| {}),
+            redact: None,
+        };
+        let came = self.runtime.invoke(attempt).await.map_err(|fault| fault.message)?;
+        Ok(came.to_text())
+    }
+}
+
+/// Measures all of it, one after the other.
+pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
+    let threads =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let dir = tempfile::tempdir()?;
+    threads.block_on(async {
+        let mut modules = vec![("from WAT", wat::parse_str(answering("", ""))?)];
+        match built() {
+            Some(bytes) => modules.push(("from C, 160 KB", bytes)),
+            None => table.unmeasured("a module from C", "scripts/wasm-modules has not built it"),
+        }
+        for (name, bytes) in &modules {
+            calls(plan, (name, bytes), dir.path(), table).await?;
+        }
+        speed(plan, dir.path(), table).await?;
+        crowd(dir.path(), table).await
+    })
+}
+
+/// The module from C that the tests have, if it was built.
+fn built() -> Option<Vec<u8>> {
+    let dir = std::env::var_os("PROVOST_WASM_MODULES").filter(|dir| !dir.is_empty())?;
+    std::fs::read(PathBuf::from(dir).join("c.wasm")).ok()
+}
+
+async fn calls(
+    plan: Plan,
+    (name, bytes): (&str, &[u8]),
+    dir: &Path,
+    table: &mut Table,
+) -> Result<()> {
+    let bench = Bench::open(dir)?;
+    let tool = bench.tool("calls.wasm", bytes)?;
+    let compiled = Instant::now();
+    bench.call(&tool).await?;
+    let compiled = compiled.elapsed().as_secs_f64();
+    let (batches, uses) = (plan.pick(30, 7), plan.pick(500, 100));
+    let mut warm = Vec::new();
+    for _ in 0..batches {
+        let began = Instant::now();
+        for _ in 0..uses {
+            black_box(bench.call(&tool).await?);
+        }
+        warm.push(began.elapsed().as_secs_f64() / f64::from(uses));
+    }
+    let mut first = Vec::new();
+    for _ in 0..plan.pick(30, 7) {
+        let fresh = Bench::open(dir)?;
+        let began = Instant::now();
+        fresh.call(&tool).await?;
+        first.push(began.elapsed().as_secs_f64());
+    }
+    table.number(&format!("a module {name}: the first call ever, compiled"), Unit::Time, compiled);
+    let what = format!("a module {name}: first call from the compiled cache");
+    table.at_most(&what, Unit::Time, median(first), FIRST_SECONDS_MAX);
+    table.at_most(
+        &format!("a module {name}: a warm call"),
+        Unit::Time,
+        median(warm),
+        WARM_SECONDS_MAX,
+    );
+    Ok(())
+}
+
+/// The same sieve on both sides, by turns: stores over a megabyte, and a chain of multiplications that nothing can shorten.
+async fn speed(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
+    let rounds = plan.pick(20, 4);
+    let bench = Bench::open(dir)?;
+    let bytes = wat::parse_str(sieve_module(rounds))?;
+    let tool = bench.tool("sieve.wasm", &bytes)?;
+    bench.call(&tool).await?;
+    let mut pairs = Pairs::default();
+    for _ in 0..plan.pick(9, 3) {
+        let began = Instant::now();
+        bench.call(&tool).await?;
+        let ours = began.elapsed().as_secs_f64();
+        let began = Instant::now();
+        black_box(sieve(black_box(rounds)));
+        // How fast, not how long.
+        pairs.push(1.0 / ours, 1.0 / began.elapsed().as_secs_f64());
+    }
+    table.ratio_at_least("work of the processor in a module", Unit::PerSecond, &pairs, SPEED_MIN);
+    Ok(())
+}
+
+fn sieve(rounds: u32) -> u64 {
+    let mut marks = vec![0u8; SIEVE];
+    let mut sum: u64 = 0;
+    for _ in 0..rounds {
+        marks.fill(0);
+        let mut number = 2;
+        while number < SIEVE {
+            if marks[number] == 0 {
+                sum = (sum ^ number as u64).wrapping_mul(1_099_511_628_211);
+                let mut multiple = number * 2;
+                while multiple < SIEVE {
+                    marks[multiple] = 1;
+                    multiple += number;
+                }
+            }
+            number += 1;
+        }
+    }
+    sum
+}
+
+fn sieve_module(rounds: u32) -> String {
+    let body = format!(
+        r"(local $round i32) (local $n i32) (local $m i32) (local $sum i64)
+          (drop (memory.grow (i32.const 17)))
+          (loop $rounds
+            (memory.fill (i32.const 65536) (i32.const 0) (i32.const {SIEVE}))
+            (local.set $n (i32.const 2))
+            (loop $numbers
+              (if (i32.eqz (i32.load8_u offset=65536 (local.get $n))) (then
+                (local.set $sum (i64.mul (i64.xor (local.get $sum) (i64.extend_i32_u (local.get $n))) (i64.const 1099511628211)))
+                (local.set $m (i32.shl (local.get $n) (i32.const 1)))
+                (block $done (loop $multiples
+                  (br_if $done (i32.ge_u (local.get $m) (i32.const {SIEVE})))
+                  (i32.store8 offset=65536 (local.get $m) (i32.const 1))
+                  (local.set $m (i32.add (local.get $m) (local.get $n)))
+                  (br $multiples)))))
+              (br_if $numbers (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const {SIEVE}))))
+            (br_if $rounds (i32.lt_u (local.tee $round (i32.add (local.get $round) (i32.const 1))) (i32.const {rounds}))))
+          (i64.store (i32.const 32) (local.get $sum))"
+    );
+    answering("", &body)
+}
+
+/// A thousand calls that have all touched their megabyte, and are all in their module at the same moment.
+async fn crowd(dir: &Path, table: &mut Table) -> Result<()> {
+    let bench = Arc::new(Bench::open(dir)?);
+    let more = r#"(import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))"#;
+    let body = r"(drop (memory.grow (i32.const 15)))
+        (memory.fill (i32.const 65536) (i32.const 7) (i32.const 983040))
+        (i32.store (i32.const 2064) (i32.const 1)) (i64.store (i32.const 2072) (i64.const 60000000000))
+        (drop (call $poll (i32.const 2048) (i32.const 3072) (i32.const 1) (i32.const 4096)))";
+    let tool = bench.tool("crowd.wasm", &wat::parse_str(answering(more, body))?)?;
+    let calls: Vec<_> = (0..CROWD)
+        .map(|_| {
+            let (bench, tool) = (Arc::clone(&bench), Arc::clone(&tool));
+            tokio::spawn(async move { bench.call(&tool).await.is_ok() })
+        })
+        .collect();
+    let all_in = async {
+        while bench.runtime.memory_bytes() < (CROWD as u64) << 20 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(PATIENCE, "a thousand modules never ran at once", all_in).await?;
+    let used = memory()?;
+    table.at_most(
+        "1,000 calls of a 1 MB module at once: memory of the process",
+        Unit::Bytes,
+        used,
+        CROWD_BYTES_MAX,
+    );
+    for call in calls {
+        call.abort();
+    }
+    Ok(())
+}
+
+/// A module that does something and answers.
+fn answering(more: &str, body: &str) -> String {
+    let answer = r#"{\"contract_version\":\"v1\",\"status\":\"ok\",\"output\":\"done\"}"#;
+    let size = answer.replace('\\', "").len();
+    format!(
+        r#"(module
+            (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+            {more}
+            (memory (export "memory") 1)
+            (data (i32.const 1024) "{answer}")
+            (func (export "run") {body}
+                (i32.store (i32.const 0) (i32.const 1024))
+                (i32.store (i32.const 4) (i32.const {size}))
+                (drop (call $fd_write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#
+    )
+}
