@@ -111,9 +111,8 @@ impl ToolResource {
         let Some(wasm) = self.wasm.as_ref().filter(|wasm| !wasm.module.trim().is_empty()) else {
             return refused("wasm.module", "it is missing", "name a file, an address or a blob");
         };
-        let is_hash = |text: &str| {
-            text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-        };
+        let is_hash =
+            |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         if wasm.sha256.as_deref().is_some_and(|text| !is_hash(text)) {
             return refused("wasm.sha256", "it is no SHA-256", "write 64 hexadecimal digits");
         }

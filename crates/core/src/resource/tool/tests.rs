@@ -51,8 +51,29 @@ fn wrong_tools_are_refused_with_the_place() {
         ),
         (json!({"name": "x", "endpoint": "e", "type": "external", "http": {}}), "http"),
         (json!({"name": "x", "endpoint": "e", "input_schema": 3}), "input_schema"),
+        (json!({"name": "x", "type": "wasm"}), "wasm.module"),
+        (json!({"name": "x", "type": "wasm", "wasm": {"module": " "}}), "wasm.module"),
+        (
+            json!({"name": "x", "type": "wasm", "wasm": {"module": "m", "sha256": "ab"}}),
+            "wasm.sha256",
+        ),
+        (json!({"name": "x", "type": "wasm", "wasm": {"module": "m", "fuel": 0}}), "wasm.fuel"),
+        (json!({"name": "x", "endpoint": "e", "wasm": {"module": "m"}}), "wasm"),
     ] {
         let error = read(given.clone()).unwrap_err();
         assert!(error.contains(place), "{given}: {error}");
+    }
+}
+
+#[test]
+fn a_module_runs_in_its_machine_whatever_its_risk() {
+    for risk in ["low", "critical"] {
+        let module =
+            json!({"name": "x", "type": "wasm", "risk_level": risk, "wasm": {"module": "m.wasm"}});
+        let tool = read(module).unwrap();
+        assert_eq!(tool.isolation(), IsolationMode::Wasm);
+        let wasm = tool.wasm.unwrap();
+        assert_eq!((wasm.max_memory_bytes, wasm.fuel), (64 << 20, 10_000_000_000));
+        assert!(wasm.enable_wasi && !wasm.kv && !wasm.log && wasm.hosts.is_empty());
     }
 }
