@@ -9,6 +9,7 @@ mod carrier;
 mod job;
 pub mod parse;
 mod policy;
+mod room;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{OperationClass, RiskLevel};
-use provost_isolation::{Backends, Cause, Channel, Ended, Job, Profile};
+use provost_isolation::{Backends, Cause, Channel, Ended, Job, Profile, Workspaces};
 use provost_tool::{
     Approval, EffectClass, Facts, FnTool, OutputCollector, Permit, SpecError, Spill, Tool, ToolCx,
     ToolError, ToolFuture, ToolOutput, ToolSpec, tool_fn,
@@ -26,8 +27,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use self::job::Jobs;
+use self::job::{Jobs, Owner, owner};
 pub use self::policy::{Args, Ask, Decision, ExecPolicy, Rule, Security};
+use self::room::Room;
 use crate::limits::{SHELL_JOBS_MAX, SHELL_LINE_SHOWN_MAX, SHELL_TIMEOUT_MAX};
 
 const DESCRIPTION: &str = "Runs a command line with sh, in a sandbox, in the workspace. Gives its output and the code with \
@@ -40,6 +42,9 @@ pub struct ShellOptions {
     pub backends: Backends,
     /// What they may have there.
     pub profile: Profile,
+    /// Where the files of conversations are. With it the workspace of the profile is that of the conversation, to read and to
+    /// change; without it all conversations have the one that the profile names.
+    pub workspaces: Option<Workspaces>,
     /// Which of them run.
     pub policy: ExecPolicy,
     /// Where long outputs are kept.
@@ -67,7 +72,8 @@ struct JobArguments {
     job: String,
 }
 
-/// The tools `shell`, `shell_output` and `shell_stop`. The jobs of one set are known to that set alone, and end with it.
+/// The tools `shell`, `shell_output` and `shell_stop`. The jobs of one set are known to that set alone, and
+/// there to the conversation that started them; they end with the set.
 pub fn shell_tools(options: ShellOptions) -> Result<Vec<Arc<dyn Tool>>, SpecError> {
     let jobs = Jobs::default();
     let output = {
@@ -75,15 +81,15 @@ pub fn shell_tools(options: ShellOptions) -> Result<Vec<Arc<dyn Tool>>, SpecErro
         let about = "Reads what a job in the background has written since it was last read.";
         tool_fn("shell_output", about, move |cx: ToolCx, arguments: JobArguments| {
             let jobs = jobs.clone();
-            async move { jobs.read(&arguments.job, cx.redactor().map(AsRef::as_ref)) }
+            async move { jobs.read(&arguments.job, &cx) }
         })?
     };
     let stop = {
         let jobs = jobs.clone();
         let about = "Ends a job in the background, with everything that it has started.";
-        tool_fn("shell_stop", about, move |_cx: ToolCx, arguments: JobArguments| {
+        tool_fn("shell_stop", about, move |cx: ToolCx, arguments: JobArguments| {
             let jobs = jobs.clone();
-            async move { jobs.stop(&arguments.job).await }
+            async move { jobs.stop(&arguments.job, &cx).await }
         })?
     };
     let output = output.with_spec(|spec| spec.effect(EffectClass::Opaque));
@@ -138,19 +144,39 @@ fn call(options: &Arc<ShellOptions>, jobs: &Jobs, permit: Permit, cx: ToolCx) ->
         if let Some(seconds) = arguments.timeout_seconds {
             profile.limits.time = profile.limits.time.min(Duration::from_secs(seconds));
         }
+        let room = Room::enter(options.workspaces.as_ref(), &cx).await?;
+        profile.workspace = room.workspace(profile.workspace);
         let job = Job::new("sh", ["-c", &line], profile);
         match arguments.background {
-            true => background(&options, &jobs, job, &arguments.command).await,
-            false => foreground(&options, job, &cx).await,
+            true => {
+                background(
+                    &options,
+                    &jobs,
+                    Ready { job, room, owner: owner(&cx) },
+                    &arguments.command,
+                )
+                .await
+            }
+            false => {
+                let ran = foreground(&options, job, &cx).await;
+                room.leave(ran).await
+            }
         }
     }
     .boxed()
 }
 
+/// A job that can be started.
+struct Ready {
+    job: Job,
+    room: Room,
+    owner: Owner,
+}
+
 async fn background(
     options: &ShellOptions,
     jobs: &Jobs,
-    job: Job,
+    Ready { job, room, owner }: Ready,
     command: &str,
 ) -> Result<ToolOutput, ToolError> {
     let Some(place) = jobs.place() else {
@@ -162,8 +188,9 @@ async fn background(
     let running =
         options.backends.start(job).await.map_err(|error| ToolError::Fault(error.fault()))?;
     let shown: String = command.chars().take(SHELL_LINE_SHOWN_MAX).collect();
-    let name = place.take(running, input);
-    Ok(ToolOutput::text(format!("Started job {name}: {shown}"))
+    let note = room.note();
+    let name = place.take(owner, running, input, room);
+    Ok(ToolOutput::text(format!("{note}Started job {name}: {shown}"))
         .with_metadata(json!({ "job": name })))
 }
 

@@ -163,6 +163,11 @@ pub enum EventKind {
         /// Which, and what they are now.
         changes: Vec<StateChange>,
     },
+    /// The files that the conversation works on are not what it left: some or all of them are lost.
+    WorkspaceReset {
+        /// What is lost, and why.
+        reason: String,
+    },
     /// The run waits at a safe point until it is told to go on.
     Paused,
     /// The run goes on.

@@ -38,6 +38,7 @@ mod scratch;
 mod seccomp;
 mod spawner;
 mod tree;
+pub mod workspaces;
 
 pub use backend::{Backend, Backends, Holding};
 pub use bare::Bare;
@@ -52,3 +53,4 @@ pub use launcher::Launcher;
 pub use profile::{Hold, Limits, Network, Profile, Workspace};
 pub use running::{Cause, Channel, Ended, Running};
 pub use scratch::Scratch;
+pub use workspaces::{Workspaces, WorkspacesOptions};

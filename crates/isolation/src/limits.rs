@@ -43,3 +43,16 @@ pub(crate) const STOP_ROUNDS_MAX: usize = 50;
 pub(crate) const TREE_MAX: usize = 65_536;
 /// Bytes of the list of arguments of a job.
 pub const ARGUMENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Time without a call after which the directory of a conversation is taken away; its snapshot stays.
+pub const WORKSPACE_IDLE_DEFAULT: Duration = Duration::from_secs(15 * 60);
+/// Bytes of one workspace of a conversation that are kept.
+pub const WORKSPACE_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
+/// Files and directories of one workspace of a conversation that are kept.
+pub const WORKSPACE_FILES_DEFAULT: usize = 20_000;
+/// Snapshots of one workspace that are kept.
+pub const WORKSPACE_SNAPSHOTS_MAX: usize = 16;
+/// Directories inside each other that are kept; each holds one descriptor.
+pub(crate) const WORKSPACE_DEPTH_MAX: usize = 64;
+/// Processes that may keep workspaces of conversations in one directory.
+pub(crate) const WORKSPACE_SLOTS_MAX: usize = 64;

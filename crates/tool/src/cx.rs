@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::asking::Asking;
 use crate::error::check_question;
 use crate::output::cut_text;
-use crate::{Dep, Deps, Redact, State, ToolError};
+use crate::{Conversation, Dep, Deps, Redact, State, ToolError};
 
 /// Bytes of one report of progress; each one is an event that watchers keep.
 const PROGRESS_BYTES_MAX: usize = 4 * 1024;
@@ -31,6 +31,11 @@ pub trait Confirm: Send + Sync {
 
     /// Passes on how far the tool is.
     fn progress(&self, _cx: &ToolCx, _message: String) {}
+
+    /// The conversation that the call belongs to.
+    fn conversation(&self) -> Option<Conversation> {
+        None
+    }
 }
 
 /// Nobody is there to be asked, and nobody watches.
@@ -135,6 +140,11 @@ impl ToolCx {
             let name = std::any::type_name::<T>();
             ToolError::Failed(format!("the run has no `{name}`: pass it with `.dep(..)`"))
         })
+    }
+
+    /// The conversation that the call belongs to, where whoever drives the run said so.
+    pub fn conversation(&self) -> Option<Conversation> {
+        self.0.parts.outside.conversation()
     }
 
     /// The run's own notes.

@@ -26,6 +26,7 @@
 mod asking;
 mod audit;
 mod capability;
+mod conversation;
 mod cx;
 mod deps;
 mod error;
@@ -49,6 +50,7 @@ pub mod trace;
 
 pub use audit::{AuditEvent, AuditOutcome, AuditSink};
 pub use capability::{Capability, CapabilityProvider, CapabilitySnapshot};
+pub use conversation::Conversation;
 pub use cx::{Confirm, Nobody, ToolCx, ToolCxParts};
 pub use deps::{Dep, DepType, Deps};
 pub use error::ToolError;

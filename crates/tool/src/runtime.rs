@@ -10,7 +10,7 @@ use provost_core::resource::{IsolationMode, ToolAuth, ToolResource, ToolType};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Redact, ToolOutput};
+use crate::{Conversation, Redact, ToolOutput};
 
 /// Speaks one wire to tools of one type.
 ///
@@ -49,6 +49,8 @@ pub struct Attempt {
     pub request: Arc<ToolRequest>,
     /// What is the same whenever this very call is made again, for services that know repeats by a key.
     pub effect_key: String,
+    /// The conversation that the call belongs to, where there is one.
+    pub conversation: Option<Conversation>,
     /// What proves who calls.
     pub credentials: Credentials,
     /// When the attempt must be over.

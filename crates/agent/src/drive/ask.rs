@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::resource::Approvers;
 use provost_core::{ApprovalDecision, ApprovalRequest, EventKind, ToolCall};
-use provost_tool::{Confirm, ToolCx, ToolError};
+use provost_tool::{Confirm, Conversation, ToolCx, ToolError};
 use serde_json::Value;
 
 use super::setup::Cx;
@@ -111,6 +111,16 @@ impl Confirm for Outside {
         if let Some(cx) = self.cx.upgrade() {
             cx.queue.emit(EventKind::ToolProgress { call_id: self.call.id.clone(), message });
         }
+    }
+
+    fn conversation(&self) -> Option<Conversation> {
+        let cx = self.cx.upgrade()?;
+        let told = Weak::clone(&self.cx);
+        Some(cx.conversation().on_workspace_reset(move |reason| {
+            if let Some(cx) = told.upgrade() {
+                cx.queue.emit(EventKind::WorkspaceReset { reason });
+            }
+        }))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use provost_core::{Env, LimitKind, LimitReached, RunId, Timestamp};
 use provost_model::{ChatModel, Settings};
-use provost_tool::{Deps, Guard, Origin, State, Tool};
+use provost_tool::{Conversation, Deps, Guard, Origin, State, Tool};
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
@@ -114,6 +114,14 @@ impl Cx {
     /// Where the run comes from; a run below comes from where the one above does.
     pub(crate) fn origin(&self) -> &Origin {
         self.options.above.as_ref().map_or(&self.options.origin, |above| &above.origin)
+    }
+
+    /// The conversation of the run: its session's, else one of its own.
+    pub(crate) fn conversation(&self) -> Conversation {
+        let Origin { namespace, principal, .. } = self.origin();
+        let session = BoundSession::id_of(&self.options).map(str::to_owned);
+        let id = session.unwrap_or_else(|| self.run_id.to_string());
+        Conversation::new(namespace, id, principal)
     }
 
     /// The guard of this run: what counts for it is read once, before its first call.

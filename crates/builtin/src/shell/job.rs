@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use provost_isolation::{Cause, Ended, Input, Running};
-use provost_tool::{Redact, ToolError, ToolOutput};
+use provost_tool::{ToolCx, ToolError, ToolOutput};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::room::Room;
 use crate::limits::{SHELL_JOB_OUTPUT_BYTES_MAX, SHELL_JOBS_KEPT_MAX, SHELL_JOBS_MAX};
 
 /// The jobs of one set of tools. They end when nobody holds the set any more.
@@ -25,6 +26,8 @@ struct Known {
 }
 
 struct Entry {
+    /// The conversation that it was started in; nobody else hears of it.
+    owner: Owner,
     state: Arc<Mutex<State>>,
     stop: CancellationToken,
     over: CancellationToken,
@@ -42,6 +45,14 @@ struct State {
 /// Room for one more job.
 pub(super) struct Place(Jobs);
 
+/// A conversation: where it belongs, which one it is there, and who speaks in it.
+pub(super) type Owner = Option<(String, String, String)>;
+
+/// The conversation of a call.
+pub(super) fn owner(cx: &ToolCx) -> Owner {
+    cx.conversation().map(|of| (of.namespace, of.id, of.principal))
+}
+
 impl Jobs {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -55,18 +66,14 @@ impl Jobs {
     }
 
     /// What a job has written since it was last read.
-    pub(super) fn read(
-        &self,
-        name: &str,
-        redact: Option<&dyn Redact>,
-    ) -> Result<ToolOutput, ToolError> {
-        let state = match self.find(name) {
+    pub(super) fn read(&self, name: &str, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let state = match self.find(name, cx) {
             Some((state, ..)) => state,
             None => return Err(unknown(name)),
         };
         let mut state = locked(&state);
         let mut text = String::from_utf8_lossy(&std::mem::take(&mut state.unread)).into_owned();
-        if let Some(redact) = redact {
+        if let Some(redact) = cx.redactor() {
             redact.redact_string(&mut text);
         }
         let lost = std::mem::take(&mut state.lost);
@@ -90,8 +97,8 @@ impl Jobs {
     }
 
     /// Ends a job and waits until it is over.
-    pub(super) async fn stop(&self, name: &str) -> Result<ToolOutput, ToolError> {
-        let Some((_, stop, over)) = self.find(name) else { return Err(unknown(name)) };
+    pub(super) async fn stop(&self, name: &str, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let Some((_, stop, over)) = self.find(name, cx) else { return Err(unknown(name)) };
         stop.cancel();
         over.cancelled().await;
         Ok(ToolOutput::text(format!("Job {name} is over")))
@@ -100,31 +107,34 @@ impl Jobs {
     fn find(
         &self,
         name: &str,
+        cx: &ToolCx,
     ) -> Option<(Arc<Mutex<State>>, CancellationToken, CancellationToken)> {
         let number: u64 = name.strip_prefix("job-")?.parse().ok()?;
         let known = self.known();
-        let job = known.jobs.get(&number)?;
+        let job = known.jobs.get(&number).filter(|job| job.owner == owner(cx))?;
         Some((Arc::clone(&job.state), job.stop.clone(), job.over.clone()))
     }
 }
 
 impl Place {
     /// Takes a program that runs, and gives the name of its job.
-    pub(super) fn take(self, running: Running, input: Input) -> String {
+    pub(super) fn take(self, owner: Owner, running: Running, input: Input, room: Room) -> String {
         let (stop, over) = (CancellationToken::new(), CancellationToken::new());
         let state = Arc::new(Mutex::new(State::default()));
         let (noted, heard, stopped, done) =
             (Arc::clone(&state), Arc::clone(&state), stop.clone(), over.clone());
         tokio::spawn(async move {
             let ended = running.drive(input, &stopped, |_, bytes| locked(&heard).add(bytes)).await;
-            locked(&noted).ended = Some(ended.map_err(|error| error.to_string()));
+            let kept = room.keep().await.map_err(|error| error.to_string());
+            let ended = ended.map_err(|error| error.to_string());
+            locked(&noted).ended = Some(ended.and_then(|ended| kept.map(|()| ended)));
             done.cancel();
         });
         let mut known = self.0.known();
         known.next += 1;
         let number = known.next;
         let ends = stop.clone().drop_guard();
-        known.jobs.insert(number, Entry { state, stop, over, _ends: ends });
+        known.jobs.insert(number, Entry { owner, state, stop, over, _ends: ends });
         // The oldest that are over make room.
         while known.jobs.len() > SHELL_JOBS_KEPT_MAX {
             let oldest =

@@ -17,7 +17,7 @@ async fn options(dir: &std::path::Path, policy: ExecPolicy) -> ShellOptions {
     let mut profile =
         Profile::new(IsolationMode::Process).workspace(Files::ReadWrite(dir.to_owned()));
     profile.limits.time = Duration::from_secs(20);
-    ShellOptions { backends, profile, policy, spill: None }
+    ShellOptions { backends, profile, workspaces: None, policy, spill: None }
 }
 
 fn full() -> ExecPolicy {

@@ -1,8 +1,19 @@
 //! The tools in the hands of an agent.
 
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use provost_agent::session::MemorySessions;
 use provost_agent::{Agent, OnApproval};
-use provost_builtin::{Access, Workspace, calculator, clock, workspace_tools};
+use provost_builtin::shell::{Ask, Security};
+use provost_builtin::{
+    Access, ExecPolicy, ShellOptions, Workspace, calculator, clock, shell_tools, workspace_tools,
+};
+use provost_core::resource::IsolationMode;
+use provost_core::{Event, EventKind};
+use provost_isolation::{Backends, Profile, Workspaces, WorkspacesOptions};
 use provost_model::{ScriptedModel, call, calls, text};
+use provost_tool::Origin;
 use serde_json::json;
 
 #[tokio::test]
@@ -48,4 +59,57 @@ async fn an_agent_reads_edits_searches_and_writes() {
     let changed = std::fs::read_to_string(dir.path().join("src/main.rs")).unwrap();
     assert_eq!(changed, "fn main() {\n    hello();\n}\n");
     assert_eq!(std::fs::read_to_string(dir.path().join("docs/notes.md")).unwrap(), "# Fixed\n");
+}
+
+/// The session that all runs of a test belong to, and what an agent's shell said in one of them.
+async fn shell_says(agent: &Agent, line: &str, principal: &str) -> (Vec<String>, Vec<Event>) {
+    let origin = Origin { principal: principal.to_owned(), ..Origin::default() };
+    let run = agent.run(line).session_id("chat").origin(origin).on_approval(OnApproval::Approve);
+    let events: Vec<Event> = run.stream().collect().await;
+    let said = events.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolFinished { result, .. } => Some(result.to_text()),
+        _ => None,
+    });
+    (said.collect(), events)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g22_the_files_of_a_conversation_stay_or_it_is_told_that_they_are_gone() {
+    let home = tempfile::tempdir().unwrap();
+    let idle = WorkspacesOptions { idle: Duration::ZERO, ..WorkspacesOptions::in_dir(home.path()) };
+    let workspaces = Workspaces::open(idle).await.unwrap();
+    let options = ShellOptions {
+        backends: Backends::find(None).await,
+        profile: Profile::new(IsolationMode::Process),
+        workspaces: Some(workspaces.clone()),
+        policy: ExecPolicy { security: Security::Full, ask: Ask::Off, rules: Vec::new() },
+        spill: None,
+    };
+    let lines =
+        ["echo one > a", "cat a; echo two > b; pwd -P > where", "cat a b", "cat a", "cat a"];
+    let shell = |line: &&str| call("shell", json!({ "command": line }));
+    let turns = lines.iter().flat_map(|line| [shell(line), text("Done.")]);
+    let model = turns.fold(ScriptedModel::new(), ScriptedModel::turn);
+    let agent = Agent::builder("worker", model)
+        .tools(shell_tools(options).unwrap())
+        .sessions(MemorySessions::default())
+        .build()
+        .unwrap();
+    let is_reset = |event: &Event| matches!(event.kind, EventKind::WorkspaceReset { .. });
+    for (line, expected) in [("1", "[it wrote"), ("2", "one\n"), ("3", "one\ntwo\n")] {
+        let (said, events) = shell_says(&agent, line, "anna").await;
+        assert!(said[0].starts_with(expected), "{said:?}");
+        assert!(!events.iter().any(is_reset), "{said:?}");
+        // Nobody is there any more: the directory goes, and the files come back.
+        assert_eq!(workspaces.reap().await, 1);
+    }
+    let (said, _) = shell_says(&agent, "4", "eve").await;
+    assert!(said[0].contains("belongs to somebody else"), "{said:?}");
+    // Storage is lost.
+    for entry in std::fs::read_dir(home.path().join("kept")).unwrap() {
+        std::fs::remove_dir_all(entry.unwrap().path().join("contents")).unwrap();
+    }
+    let (said, events) = shell_says(&agent, "5", "anna").await;
+    assert!(said[0].starts_with("[the workspace was reset: all files are lost"), "{said:?}");
+    assert_eq!(events.iter().filter(|event| is_reset(event)).count(), 1);
 }

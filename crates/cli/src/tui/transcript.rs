@@ -367,6 +367,7 @@ pub(crate) fn remark(kind: &EventKind) -> Option<String> {
         )),
         EventKind::OutputRejected { reason, .. } => Some(format!("asked again: {reason}")),
         EventKind::Warning { message } => Some(format!("warning: {message}")),
+        EventKind::WorkspaceReset { reason } => Some(format!("workspace reset: {reason}")),
         EventKind::Paused => Some("paused".to_owned()),
         EventKind::Unpaused => Some("going on".to_owned()),
         EventKind::Suspended { approvals } => {

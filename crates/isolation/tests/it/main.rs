@@ -12,3 +12,4 @@ mod escape;
 mod leftovers;
 mod process;
 mod stage;
+mod workspaces;

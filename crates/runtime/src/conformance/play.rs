@@ -267,6 +267,7 @@ async fn observability(stage: &dyn Stage, report: &mut Report) {
             tool: Arc::new(play.tool),
             request: Arc::new(request.clone()),
             effect_key: "conformance".to_owned(),
+            conversation: None,
             credentials: Credentials::default(),
             deadline: Instant::now() + TIMEOUT,
             cancel: CancellationToken::new(),

@@ -42,6 +42,7 @@ pub(crate) fn attempt(tool: &ToolResource, arguments: Value, timeout: Duration) 
         arguments: Arc::new(arguments),
         request: Arc::new(request.normalised().unwrap()),
         effect_key: "eff-1".to_owned(),
+        conversation: None,
         credentials: Credentials {
             headers: vec![("authorization".to_owned(), Secret::from("Bearer t0ken"))],
         },

@@ -159,6 +159,7 @@ impl GovernedCall {
             arguments: Arc::clone(&self.arguments),
             request: Arc::clone(&self.request),
             effect_key: self.cx.effect_key().to_string(),
+            conversation: self.cx.conversation(),
             credentials: Credentials::default(),
             deadline: deadline.into_std(),
             cancel: self.cx.cancelled().clone(),

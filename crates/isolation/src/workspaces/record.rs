@@ -1,0 +1,135 @@
+//! What storage knows of a workspace.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use provost_core::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Tenant, WorkspaceError};
+use crate::limits::WORKSPACE_SNAPSHOTS_MAX;
+
+/// Everything that storage knows of one workspace, besides the files themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// Whose it is. The rest of the tenant is here for people who look.
+    principal: String,
+    namespace: String,
+    conversation: String,
+    /// Another number whenever somebody begins to work and for each snapshot: a directory that was left at another one is old.
+    pub(super) generation: u64,
+    /// True if files may have changed since the last snapshot.
+    pub(super) is_open: bool,
+    /// The snapshots, oldest first.
+    pub(super) snapshots: Vec<Kept>,
+}
+
+/// One snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// After which call it was taken.
+    pub label: String,
+    /// When.
+    pub at: Timestamp,
+    /// Files in it.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The hash of its list of files.
+    pub(super) list: String,
+}
+
+/// The files of a snapshot by their paths, percent-encoded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct List(pub(super) BTreeMap<String, Entry>);
+
+/// One file of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum Entry {
+    /// A directory.
+    Dir {
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A file.
+    File {
+        /// Its permissions.
+        mode: u32,
+        /// Its bytes.
+        size: u64,
+        /// The hash of what it holds.
+        hash: String,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where it points, percent-encoded.
+        to: String,
+    },
+}
+
+impl Tenant {
+    /// The name of its directory.
+    pub(super) fn key(&self) -> String {
+        key(&self.namespace, &self.conversation)
+    }
+}
+
+/// The name of the directory of a conversation: nothing that a caller says can lead elsewhere.
+pub(super) fn key(namespace: &str, conversation: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [namespace, conversation] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize())[..32].to_owned()
+}
+
+/// The hash of some bytes.
+pub(super) fn hash(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    nibbles.map(|nibble| char::from(DIGITS[usize::from(nibble)])).collect()
+}
+
+impl Record {
+    /// Of a workspace that nobody has worked in.
+    pub(super) fn of(tenant: &Tenant) -> Self {
+        let Tenant { namespace, conversation, principal } = tenant.clone();
+        let (generation, is_open, snapshots) = (0, false, Vec::new());
+        Self { principal, namespace, conversation, generation, is_open, snapshots }
+    }
+
+    /// Refuses everybody but the one who first worked here.
+    pub(super) fn check(&self, tenant: &Tenant) -> Result<(), WorkspaceError> {
+        let is_same = self.principal == tenant.principal
+            && self.namespace == tenant.namespace
+            && self.conversation == tenant.conversation;
+        if is_same { Ok(()) } else { Err(WorkspaceError::Principal) }
+    }
+
+    /// Takes in a snapshot in the place of an older one of the same label. The oldest go.
+    pub(super) fn add(&mut self, kept: Kept) {
+        self.generation += 1;
+        self.is_open = false;
+        self.snapshots.retain(|other| other.label != kept.label);
+        self.snapshots.push(kept);
+        let excess = self.snapshots.len().saturating_sub(WORKSPACE_SNAPSHOTS_MAX);
+        self.snapshots.drain(..excess);
+    }
+}
+
+impl List {
+    /// The hashes of all contents.
+    pub(super) fn hashes(&self) -> BTreeSet<&str> {
+        let hashes = self.0.values().filter_map(|entry| match entry {
+            Entry::File { hash, .. } => Some(hash.as_str()),
+            Entry::Dir { .. } | Entry::Link { .. } => None,
+        });
+        hashes.collect()
+    }
+}
