@@ -132,6 +132,10 @@ impl Backends {
                 why.unwrap_or_else(|| "no backend is set up for it".to_owned()),
             ));
         };
+        if profile.source.is_some() && mode != IsolationMode::Container {
+            let name = backend.name();
+            return Err(unavailable(format!("{name} has no images: use `container`")));
+        }
         let holds = backend.holds();
         for demanded in profile.demanded() {
             match holds.iter().find(|holding| holding.hold == demanded) {

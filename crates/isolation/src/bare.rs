@@ -17,7 +17,7 @@ use crate::job::{Input, Job};
 use crate::place::{self, Place};
 use crate::profile::{Hold, Workspace};
 use crate::remains::{Leader, Remains};
-use crate::running::{Running, Terms};
+use crate::running::{Running, SetUp, Terms};
 use crate::scratch::Scratch;
 use crate::spawner::Spawner;
 use crate::tree;
@@ -66,7 +66,7 @@ impl Bare {
             entrance: None,
             spawner,
         };
-        Running::new(child, remains, terms(&job, NAME, false))
+        Running::new(child, remains, terms(&job, NAME))
     }
 }
 
@@ -76,13 +76,12 @@ pub(crate) fn pipes(command: &mut Command, input: &Input) {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
 }
 
-/// How a job's program is told apart from its sandbox.
-pub(crate) fn terms(job: &Job, backend: &'static str, tells_code: bool) -> Terms {
+/// How a job's program is told apart from its sandbox, where there is nothing to set up.
+pub(crate) fn terms(job: &Job, backend: &'static str) -> Terms {
     let limits = &job.profile.limits;
     Terms {
         backend,
-        tells_code,
-        failed_code: None,
+        set_up: SetUp::Always,
         time: limits.time,
         output_bytes_max: limits.output_bytes,
     }

@@ -27,7 +27,7 @@ use crate::launcher::Launcher;
 use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES, WORKSPACE};
 use crate::profile::{Hold, Limits, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains, STATUS_FILE};
-use crate::running::Running;
+use crate::running::{Running, SetUp, Terms};
 use crate::scratch::Scratch;
 use crate::seccomp::{self, Shared, Sockets};
 use crate::spawner::Spawner;
@@ -154,7 +154,10 @@ impl Bubblewrap {
         let remains =
             Remains { leader: Leader::Watcher, cgroup, dir, last: None, spawner, entrance };
         match child {
-            Ok(child) => Running::new(child, remains, terms(&job, NAME, true)),
+            Ok(child) => {
+                let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
+                Running::new(child, remains, terms)
+            }
             Err(error) => {
                 remains.clear();
                 Err(error)

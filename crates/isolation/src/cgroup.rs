@@ -16,7 +16,7 @@ use crate::profile::Limits;
 use crate::scratch::is_orphaned;
 
 /// The directory of ours in a tree.
-const OURS: &str = "provost";
+pub(crate) const OURS: &str = "provost";
 /// The length of time that a share of the processors is counted in, in microseconds.
 const PERIOD_US: u64 = 100_000;
 
@@ -120,6 +120,14 @@ impl Cgroups {
 }
 
 impl Cgroup {
+    /// The groups of a job that somebody else makes, in every tree there is.
+    pub(crate) fn made_by_others(name: &str) -> Self {
+        let root = Path::new("/sys/fs/cgroup");
+        let trees = fs::read_dir(root).into_iter().flatten().filter_map(Result::ok);
+        let trees = trees.map(|tree| tree.path()).chain([root.to_owned()]);
+        Self { dirs: trees.map(|tree| tree.join(OURS).join(name)).collect() }
+    }
+
     /// The files that a process writes `0` to, to be in the groups.
     pub(crate) fn doors(&self) -> Vec<PathBuf> {
         self.dirs.iter().map(|dir| dir.join("cgroup.procs")).collect()

@@ -1,10 +1,19 @@
-//! `container` by the command line of podman or docker, hardened the same way for each.
+//! `container` by the command line of an engine (podman, docker) or of a runtime (runc, crun), hardened the same way for each.
 //!
 //! No network but none, a read-only root, no capabilities, no new privileges, a user that is nobody, and bounds for memory,
-//! processors, processes, files and `/tmp`. Values of variables go through the environment of the command and not through its
-//! arguments, which everybody on the machine can read.
+//! processors, processes, files and `/tmp`. Values of variables never stand in the arguments of a command, which everybody on
+//! the machine can read.
 //!
-//! Invariant: a container has a name that only we know. However its command ended, it is taken away by that name.
+//! With warm containers a job finds one that waits for it. Each is for one job and ends with it, so a job never sees what
+//! another one left.
+//!
+//! Invariant: a container has a name that only we know, with the process in it that made it. However its command ended, it is
+//! taken away by that name; what a process has left that is no more is taken away by the next one.
+
+mod engine;
+mod machine;
+mod oci;
+mod pool;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -13,17 +22,18 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
-use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
+use self::engine::{Engine, Launch, Shape};
+use self::pool::Pool;
 use crate::backend::{Backend, Holding};
-use crate::bare::{pipes, terms};
+use crate::bare::pipes;
 use crate::error::IsolationError;
 use crate::job::{Input, Job};
 use crate::place::{self, WORKSPACE};
 use crate::profile::{Hold, Limits, Network, Profile, Workspace};
-use crate::remains::{LastCommand, Leader, Remains};
-use crate::running::{Running, Terms};
+use crate::remains::{Leader, Remains};
+use crate::running::{Running, SetUp, Terms};
 use crate::scratch::Scratch;
 use crate::spawner::Spawner;
 
@@ -31,16 +41,16 @@ const NAME: &str = "container";
 const TMP: &str = "/tmp";
 /// The user and the group of a program that has no files to change.
 const NOBODY: (u32, u32) = (65_534, 65_534);
-/// The code of an engine that could not start a container.
-const ENGINE_FAILED: i32 = 125;
 
 /// What a container is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// An image, by its name.
+    /// An image, by its name; podman and docker only.
     Image(String),
-    /// A directory with a root file system; podman only.
+    /// A directory with a root file system; not docker.
     Rootfs(PathBuf),
+    /// The programs and libraries of this machine, to read; not docker.
+    Machine,
 }
 
 /// When an image is fetched.
@@ -58,18 +68,20 @@ pub enum Pull {
 /// How containers are run.
 #[derive(Debug, Clone)]
 pub struct ContainerOptions {
-    /// `podman`, `docker`, or a path.
+    /// `podman`, `docker`, `runc`, `crun`, or a path to one of them.
     pub engine: PathBuf,
-    /// Arguments of the engine itself, before `run`.
+    /// Arguments of the engine itself, before its command.
     pub engine_args: Vec<String>,
-    /// What a container is made of.
+    /// What a container is made of whose profile does not say.
     pub source: Source,
     /// When an image is fetched.
     pub pull: Pull,
-    /// Another runtime, such as `runc` or `runsc`.
+    /// Another runtime of podman or docker, such as `runc` or `runsc`.
     pub runtime: Option<String>,
     /// What no job goes beyond, whatever its profile says.
     pub ceiling: Limits,
+    /// Containers that wait for each sort of job that has come lately; none by default.
+    pub warm: usize,
 }
 
 impl ContainerOptions {
@@ -82,6 +94,7 @@ impl ContainerOptions {
             pull: Pull::Never,
             runtime: None,
             ceiling: Limits::default(),
+            warm: 0,
         }
     }
 }
@@ -89,26 +102,70 @@ impl ContainerOptions {
 /// Keeps programs in containers.
 #[derive(Debug)]
 pub struct Container {
+    maker: Arc<Maker>,
+    pool: Arc<Pool>,
     options: ContainerOptions,
+}
+
+/// Makes containers.
+#[derive(Debug)]
+struct Maker {
+    engine: Engine,
     spawner: Arc<Spawner>,
     scratch: Scratch,
 }
 
+impl Maker {
+    /// Starts a container. Somebody must say how long it may run.
+    async fn start(&self, shape: &Shape, launch: &Launch) -> Result<Running, IsolationError> {
+        let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
+        let name = engine::name(&dir);
+        let made = self.engine.run(&name, shape, launch, dir.path());
+        let remains = Remains {
+            leader: Leader::Program,
+            cgroup: self.engine.groups(&name),
+            dir: Some(dir),
+            last: Some(self.engine.end(&name)),
+            entrance: None,
+            spawner: Arc::clone(&self.spawner),
+        };
+        let started = async {
+            let mut command = made?;
+            pipes(&mut command, &Input::Piped);
+            self.spawner.spawn(command).await
+        };
+        let terms = Terms {
+            backend: NAME,
+            set_up: self.engine.set_up(),
+            time: shape.limits.time,
+            output_bytes_max: shape.limits.output_bytes,
+        };
+        match started.await {
+            Ok(child) => Running::new(child, remains, terms),
+            Err(error) => {
+                remains.clear();
+                Err(error)
+            }
+        }
+    }
+}
+
 impl Container {
-    /// Looks for the engine, and runs a program in a container.
-    pub async fn open(mut options: ContainerOptions) -> Result<Self, IsolationError> {
+    /// Looks for the engine, takes away what others have left in it, and runs a program in a container.
+    pub async fn open(options: ContainerOptions) -> Result<Self, IsolationError> {
         let unavailable =
             |why: String| IsolationError::Unavailable { mode: IsolationMode::Container, why };
-        let engine = place::find(options.engine.as_os_str());
-        options.engine =
-            engine.map_err(|error| unavailable(format!("{error}; install podman or docker")))?;
-        let opened = Self {
-            options,
-            spawner: Arc::new(Spawner::open()?),
-            scratch: Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?,
-        };
+        let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
+        let engine = Engine::open(&options, &scratch).map_err(unavailable)?;
+        let maker = Arc::new(Maker { engine, spawner: Arc::new(Spawner::open()?), scratch });
+        let sweeping = Arc::clone(&maker);
+        if tokio::task::spawn_blocking(move || sweeping.engine.sweep()).await.is_err() {
+            tracing::warn!("containers that others have left may still be there");
+        }
+        let pool = Arc::new(Pool::new(Arc::clone(&maker), options.warm));
+        let opened = Self { maker, pool, options };
         let job = Job::new("true", [] as [&str; 0], Profile::new(IsolationMode::Container));
-        let running = opened.begin(job).await?;
+        let running = opened.begin(job).await.map_err(|error| unavailable(error.to_string()))?;
         let ended = running.drive(Input::Empty, &CancellationToken::new(), |_, _| {}).await;
         match ended {
             Ok(ended) if ended.code == 0 => Ok(opened),
@@ -125,134 +182,56 @@ impl Container {
                 why: "a container has no way to the proxy: use `process`".to_owned(),
             });
         }
-        let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
-        let name = format!("provost-{}", dir.name());
-        let limits = job.profile.limits.stricter(&self.options.ceiling);
-        let workspace = match job.profile.workspace.dir() {
-            Some(dir) => {
-                let real = dir.canonicalize();
-                Some(real.map_err(IsolationError::io("the workspace cannot be used"))?)
-            }
-            None => None,
+        let shape = self.shape(&job.profile)?;
+        let inside = shape.workspace.as_ref().map(|_| Path::new(WORKSPACE));
+        let start = PathBuf::from(if inside.is_some() { WORKSPACE } else { TMP });
+        let launch = Launch {
+            program: job.program.clone(),
+            args: job.args.clone(),
+            env: place::environment(&job, inside, Path::new(TMP)),
+            dir: job.dir.as_ref().map_or_else(|| start.clone(), |dir| start.join(dir)),
         };
-        let inside = workspace.as_ref().map(|_| Path::new(WORKSPACE));
-        let env = place::environment(&job, inside, Path::new(TMP));
-        let mut command = self.command();
-        command.args(["run", "--rm", "-i", "--name", &name]).args(self.walls(&limits));
-        command.args(self.files(&job, workspace.as_deref(), &limits)?);
-        command.args(env.keys().flat_map(|name| ["--env", name]));
-        match &self.options.source {
-            Source::Image(image) => command.arg(self.pull()).arg(image),
-            Source::Rootfs(path) => command.arg("--rootfs").arg(path),
+        let Some(mut warm) = self.pool.take(&shape) else {
+            return self.maker.start(&shape, &launch).await;
         };
-        command.arg(&job.program).args(&job.args);
-        // The engine looks for its own programs and files; what is for the program is told by name above.
-        let own = ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "CONTAINER_HOST"];
-        let own = own.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
-        command.env_clear().envs(env).envs(own).current_dir("/");
-        pipes(&mut command, &job.input);
-        let last = self.last(&name);
-        let child = self.spawner.spawn(command).await;
-        let spawner = Arc::clone(&self.spawner);
-        let remains = Remains {
-            leader: Leader::Program,
-            cgroup: None,
-            dir: Some(dir),
-            last: Some(last),
-            entrance: None,
-            spawner,
-        };
-        let terms = Terms {
-            failed_code: Some(ENGINE_FAILED),
+        pool::start(&mut warm, &launch).await?;
+        let limits = &shape.limits;
+        warm.begin(Terms {
+            backend: NAME,
+            set_up: SetUp::Unless(pool::MISSING),
             time: limits.time,
-            ..terms(&job, NAME, false)
+            output_bytes_max: limits.output_bytes,
+        });
+        Ok(warm)
+    }
+
+    /// Everything about a container but what runs in it.
+    fn shape(&self, profile: &Profile) -> Result<Shape, IsolationError> {
+        let cannot = || IsolationError::io("the workspace cannot be used");
+        let limits = profile.limits.stricter(&self.options.ceiling);
+        let mut user = NOBODY;
+        let workspace = match profile.workspace.dir() {
+            None => None,
+            Some(dir) => {
+                let real = dir.canonicalize().map_err(cannot())?;
+                if !real.to_str().is_some_and(|text| !text.contains([':', ','])) {
+                    let why = "the path of the workspace has `:` or `,` in it, or is no text";
+                    return Err(IsolationError::Job(why.to_owned()));
+                }
+                let is_writable = matches!(profile.workspace, Workspace::ReadWrite(_));
+                if is_writable {
+                    let owner = real.metadata().map_err(cannot())?;
+                    user = (owner.uid(), owner.gid());
+                }
+                Some((real, is_writable))
+            }
         };
-        match child {
-            Ok(child) => Running::new(child, remains, terms),
-            Err(error) => {
-                remains.clear();
-                Err(error)
-            }
-        }
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.options.engine);
-        command.args(&self.options.engine_args);
-        command
-    }
-
-    fn last(&self, name: &str) -> LastCommand {
-        let mut args = self.options.engine_args.clone();
-        args.extend(["rm", "-f", "-v", name].map(str::to_owned));
-        LastCommand { program: self.options.engine.clone(), args }
-    }
-
-    fn pull(&self) -> &'static str {
-        match self.options.pull {
-            Pull::Never => "--pull=never",
-            Pull::Missing => "--pull=missing",
-            Pull::Always => "--pull=always",
-        }
-    }
-
-    /// What stands around every container.
-    fn walls(&self, limits: &Limits) -> Vec<String> {
-        let cpus = f64::from(limits.cpu_percent.max(1)) / 100.0;
-        let mut walls = vec![
-            "--network=none".to_owned(),
-            "--read-only".to_owned(),
-            "--cap-drop=ALL".to_owned(),
-            "--security-opt=no-new-privileges".to_owned(),
-            "--ipc=private".to_owned(),
-            "--hostname=sandbox".to_owned(),
-            "--log-driver=none".to_owned(),
-            format!("--memory={}b", limits.memory_bytes),
-            format!("--memory-swap={}b", limits.memory_bytes),
-            format!("--cpus={cpus:.2}"),
-            format!("--pids-limit={}", limits.pids),
-            format!("--ulimit=nofile={0}:{0}", limits.open_files),
-            format!("--ulimit=nproc={0}:{0}", limits.pids),
-            format!("--ulimit=fsize={0}:{0}", limits.file_bytes),
-            format!("--ulimit=cpu={0}:{0}", limits.cpu_time.as_secs().max(1)),
-            "--ulimit=core=0:0".to_owned(),
-        ];
-        walls.extend(self.options.runtime.iter().map(|runtime| format!("--runtime={runtime}")));
-        walls
-    }
-
-    /// Its files, and the user who may change them.
-    fn files(
-        &self,
-        job: &Job,
-        workspace: Option<&Path>,
-        limits: &Limits,
-    ) -> Result<Vec<String>, IsolationError> {
-        let mut files =
-            vec![format!("--tmpfs={TMP}:rw,nosuid,nodev,mode=1777,size={}", limits.tmp_bytes)];
-        let (mut user, mut start) = (NOBODY, PathBuf::from(TMP));
-        if let Some(outside) = workspace {
-            let text = outside.to_str().filter(|text| !text.contains([':', ',']));
-            let text = text.ok_or_else(|| {
-                IsolationError::Job("the path of the workspace has `:` or `,` in it".to_owned())
-            })?;
-            let is_writable = matches!(job.profile.workspace, Workspace::ReadWrite(_));
-            let way = if is_writable { "rw" } else { "ro" };
-            files.push(format!("--volume={text}:{WORKSPACE}:{way},nosuid,nodev"));
-            if is_writable {
-                let owner = outside
-                    .metadata()
-                    .map_err(IsolationError::io("the workspace cannot be used"))?;
-                user = (owner.uid(), owner.gid());
-            }
-            start = PathBuf::from(WORKSPACE);
-        }
-        if let Some(dir) = &job.dir {
-            start = start.join(dir);
-        }
-        files.push(format!("--user={}:{}", user.0, user.1));
-        files.push(format!("--workdir={}", start.display()));
-        Ok(files)
+        let source = profile.source.clone().unwrap_or_else(|| self.options.source.clone());
+        self.maker
+            .engine
+            .check(&source)
+            .map_err(|why| IsolationError::Unavailable { mode: IsolationMode::Container, why })?;
+        Ok(Shape { source, limits, workspace, user })
     }
 }
 
@@ -272,8 +251,8 @@ impl Backend for Container {
             Hold::AllowList => (false, "a container has no way to the proxy"),
             Hold::Environment => (true, "a clean environment"),
             Hold::Tree | Hold::Processes => (true, "a container, taken away by its name"),
-            Hold::Kernel => (true, "the engine's filter, no capabilities, no new privileges"),
-            Hold::Pids | Hold::Memory | Hold::Cpu => (true, "a control group of the engine"),
+            Hold::Kernel => (true, "a filter, no capabilities, no new privileges"),
+            Hold::Pids | Hold::Memory | Hold::Cpu => (true, "a control group of the container"),
             Hold::Tmp => (true, "a file system in memory, of bounded size"),
         };
         let holding = |hold| {

@@ -22,7 +22,7 @@ use crate::launcher::{Launcher, Orders};
 use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES};
 use crate::profile::{Hold, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains};
-use crate::running::Running;
+use crate::running::{Running, SetUp, Terms};
 use crate::scratch::{JobDir, Scratch};
 use crate::spawner::Spawner;
 use crate::tree;
@@ -109,7 +109,10 @@ impl Landlocked {
         let remains =
             Remains { leader: Leader::Watcher, cgroup, dir, last: None, entrance, spawner };
         match child {
-            Ok(child) => Running::new(child, remains, terms(&job, NAME, true)),
+            Ok(child) => {
+                let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
+                Running::new(child, remains, terms)
+            }
             Err(error) => {
                 remains.clear();
                 Err(error)

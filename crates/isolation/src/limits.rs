@@ -56,3 +56,8 @@ pub const WORKSPACE_SNAPSHOTS_MAX: usize = 16;
 pub(crate) const WORKSPACE_DEPTH_MAX: usize = 64;
 /// Processes that may keep workspaces of conversations in one directory.
 pub(crate) const WORKSPACE_SLOTS_MAX: usize = 64;
+
+/// Sorts of containers that some wait for.
+pub(crate) const WARM_SHAPES_MAX: usize = 16;
+/// Time without a job after which a container that waits is taken away.
+pub(crate) const WARM_IDLE: Duration = Duration::from_secs(5 * 60);

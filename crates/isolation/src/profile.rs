@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use provost_core::resource::IsolationMode;
 
+use crate::container::Source;
 use crate::egress::Egress;
 use crate::limits;
 
@@ -20,6 +21,8 @@ pub struct Profile {
     pub workspace: Workspace,
     /// Whom it reaches.
     pub network: Network,
+    /// What its root is made of, where the backend has roots to choose from; nothing means the backend's own.
+    pub source: Option<Source>,
     /// What the backend must be able to hold. One that cannot is not used, and nothing else is either.
     pub insists: Vec<Hold>,
 }
@@ -183,6 +186,7 @@ impl Profile {
             limits: Limits::default(),
             workspace: Workspace::None,
             network: Network::Off,
+            source: None,
             insists,
         }
     }
@@ -198,6 +202,13 @@ impl Profile {
     #[must_use]
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
+        self
+    }
+
+    /// With a root of its own.
+    #[must_use]
+    pub fn source(mut self, source: Source) -> Self {
+        self.source = Some(source);
         self
     }
 

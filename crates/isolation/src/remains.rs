@@ -67,6 +67,8 @@ struct Told {
 
 /// The file in a job's directory in which the sandbox tells about itself.
 pub(crate) const STATUS_FILE: &str = "status";
+/// The file in a job's directory that is there once the sandbox was set up.
+pub(crate) const SIGN_FILE: &str = "pid";
 
 impl Remains {
     /// Asks the program to end.
@@ -122,6 +124,11 @@ impl Remains {
         self.told().exit
     }
 
+    /// True if there is the sign that the sandbox was set up.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.dir.as_ref().is_some_and(|dir| dir.path().join(SIGN_FILE).exists())
+    }
+
     fn told(&self) -> Told {
         let nothing = Told { child: None, exit: None };
         let Some(dir) = &self.dir else { return nothing };
@@ -134,7 +141,8 @@ impl Remains {
 }
 
 impl LastCommand {
-    fn run(&self) {
+    /// Runs it, and waits for it.
+    pub(crate) fn run(&self) {
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.args).stdin(std::process::Stdio::null());
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());

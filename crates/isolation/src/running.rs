@@ -57,9 +57,7 @@ pub struct Running {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     pub(crate) backend: &'static str,
-    /// True if a sandbox that was set up tells the program's code in a file.
-    pub(crate) tells_code: bool,
-    failed_code: Option<i32>,
+    set_up: SetUp,
     started: Instant,
     deadline: Instant,
     output_bytes_max: u64,
@@ -72,13 +70,24 @@ struct Parts {
     remains: Remains,
 }
 
+/// How it is known that a sandbox was set up, and that its code is that of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetUp {
+    /// There is nothing to set up.
+    Always,
+    /// It tells the program's code in a file.
+    Told,
+    /// It left a sign.
+    Signed,
+    /// It did not end with this code.
+    Unless(i32),
+}
+
 /// How a program is told apart from its sandbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) backend: &'static str,
-    pub(crate) tells_code: bool,
-    /// The code by which the sandbox says that it could not be set up.
-    pub(crate) failed_code: Option<i32>,
+    pub(crate) set_up: SetUp,
     pub(crate) time: Duration,
     pub(crate) output_bytes_max: u64,
 }
@@ -108,12 +117,37 @@ impl Running {
             stderr: child.stderr.take(),
             parts: Some(Parts { child, held, remains }),
             backend: terms.backend,
-            tells_code: terms.tells_code,
-            failed_code: terms.failed_code,
+            set_up: terms.set_up,
             started,
             deadline: started + terms.time,
             output_bytes_max: terms.output_bytes_max,
         })
+    }
+
+    /// Begins anew, for a program that takes the place of one that waited.
+    pub(crate) fn begin(&mut self, terms: Terms) {
+        self.set_up = terms.set_up;
+        self.started = Instant::now();
+        self.deadline = self.started + terms.time;
+        self.output_bytes_max = terms.output_bytes_max;
+    }
+
+    pub(crate) fn stdin_mut(&mut self) -> Option<&mut ChildStdin> {
+        self.stdin.as_mut()
+    }
+
+    /// True if it is over.
+    pub fn has_ended(&self) -> bool {
+        self.parts
+            .as_ref()
+            .is_none_or(|parts| tree::ended_within(&parts.held.handle, std::time::Duration::ZERO))
+    }
+
+    /// Asks the program to end. Dropping this ends it.
+    pub fn ask_to_end(&self) {
+        if let Some(parts) = &self.parts {
+            parts.remains.ask(&parts.held);
+        }
     }
 
     /// The pipe to its standard input, once, if its job has [`Input::Piped`].
@@ -147,11 +181,15 @@ impl Running {
             return Err(IsolationError::Job("it has ended before".to_owned()));
         };
         let told = parts.remains.exit_code();
-        let is_told = !self.tells_code || told.is_some();
-        let has_failed = self.failed_code.is_some_and(|code| code_of(status) == code);
-        let is_set_up = cause != Cause::Exited || (is_told && !has_failed);
+        let is_set_up = cause != Cause::Exited
+            || match self.set_up {
+                SetUp::Always => true,
+                SetUp::Told => told.is_some(),
+                SetUp::Signed => parts.remains.is_signed(),
+                SetUp::Unless(code) => code_of(status) != code,
+            };
         let mut remains = parts.remains;
-        if cause == Cause::Exited && !has_failed {
+        if cause == Cause::Exited && is_set_up {
             // What ended by itself has taken itself away.
             remains.last = None;
         }

@@ -24,70 +24,70 @@ pub(crate) enum Sockets {
 }
 
 /// Refused whatever their arguments are.
-const REFUSED: &[i64] = &[
-    libc::SYS_acct,
-    libc::SYS_add_key,
-    libc::SYS_adjtimex,
-    libc::SYS_bpf,
-    libc::SYS_chroot,
-    libc::SYS_clock_adjtime,
-    libc::SYS_clock_settime,
-    libc::SYS_delete_module,
-    libc::SYS_fanotify_init,
-    libc::SYS_finit_module,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fsopen,
-    libc::SYS_fspick,
-    libc::SYS_init_module,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_io_uring_setup,
-    libc::SYS_kcmp,
-    libc::SYS_kexec_load,
-    libc::SYS_keyctl,
-    libc::SYS_lookup_dcookie,
-    libc::SYS_mount,
-    libc::SYS_mount_setattr,
-    libc::SYS_move_mount,
-    libc::SYS_name_to_handle_at,
-    libc::SYS_nfsservctl,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_open_tree,
-    libc::SYS_perf_event_open,
-    libc::SYS_personality,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pivot_root,
-    libc::SYS_process_madvise,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_ptrace,
-    libc::SYS_quotactl,
-    libc::SYS_reboot,
-    libc::SYS_request_key,
-    libc::SYS_setdomainname,
-    libc::SYS_sethostname,
-    libc::SYS_setns,
-    libc::SYS_settimeofday,
-    libc::SYS_swapoff,
-    libc::SYS_swapon,
-    libc::SYS_syslog,
-    libc::SYS_umount2,
-    libc::SYS_unshare,
-    libc::SYS_userfaultfd,
-    libc::SYS_vhangup,
+const REFUSED: &[(i64, &str)] = &[
+    (libc::SYS_acct, "acct"),
+    (libc::SYS_add_key, "add_key"),
+    (libc::SYS_adjtimex, "adjtimex"),
+    (libc::SYS_bpf, "bpf"),
+    (libc::SYS_chroot, "chroot"),
+    (libc::SYS_clock_adjtime, "clock_adjtime"),
+    (libc::SYS_clock_settime, "clock_settime"),
+    (libc::SYS_delete_module, "delete_module"),
+    (libc::SYS_fanotify_init, "fanotify_init"),
+    (libc::SYS_finit_module, "finit_module"),
+    (libc::SYS_fsconfig, "fsconfig"),
+    (libc::SYS_fsmount, "fsmount"),
+    (libc::SYS_fsopen, "fsopen"),
+    (libc::SYS_fspick, "fspick"),
+    (libc::SYS_init_module, "init_module"),
+    (libc::SYS_io_uring_enter, "io_uring_enter"),
+    (libc::SYS_io_uring_register, "io_uring_register"),
+    (libc::SYS_io_uring_setup, "io_uring_setup"),
+    (libc::SYS_kcmp, "kcmp"),
+    (libc::SYS_kexec_load, "kexec_load"),
+    (libc::SYS_keyctl, "keyctl"),
+    (libc::SYS_lookup_dcookie, "lookup_dcookie"),
+    (libc::SYS_mount, "mount"),
+    (libc::SYS_mount_setattr, "mount_setattr"),
+    (libc::SYS_move_mount, "move_mount"),
+    (libc::SYS_name_to_handle_at, "name_to_handle_at"),
+    (libc::SYS_nfsservctl, "nfsservctl"),
+    (libc::SYS_open_by_handle_at, "open_by_handle_at"),
+    (libc::SYS_open_tree, "open_tree"),
+    (libc::SYS_perf_event_open, "perf_event_open"),
+    (libc::SYS_personality, "personality"),
+    (libc::SYS_pidfd_getfd, "pidfd_getfd"),
+    (libc::SYS_pivot_root, "pivot_root"),
+    (libc::SYS_process_madvise, "process_madvise"),
+    (libc::SYS_process_vm_readv, "process_vm_readv"),
+    (libc::SYS_process_vm_writev, "process_vm_writev"),
+    (libc::SYS_ptrace, "ptrace"),
+    (libc::SYS_quotactl, "quotactl"),
+    (libc::SYS_reboot, "reboot"),
+    (libc::SYS_request_key, "request_key"),
+    (libc::SYS_setdomainname, "setdomainname"),
+    (libc::SYS_sethostname, "sethostname"),
+    (libc::SYS_setns, "setns"),
+    (libc::SYS_settimeofday, "settimeofday"),
+    (libc::SYS_swapoff, "swapoff"),
+    (libc::SYS_swapon, "swapon"),
+    (libc::SYS_syslog, "syslog"),
+    (libc::SYS_umount2, "umount2"),
+    (libc::SYS_unshare, "unshare"),
+    (libc::SYS_userfaultfd, "userfaultfd"),
+    (libc::SYS_vhangup, "vhangup"),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_ioperm,
+    (libc::SYS_ioperm, "ioperm"),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_iopl,
+    (libc::SYS_iopl, "iopl"),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_kexec_file_load,
+    (libc::SYS_kexec_file_load, "kexec_file_load"),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_modify_ldt,
+    (libc::SYS_modify_ldt, "modify_ldt"),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_uselib,
+    (libc::SYS_uselib, "uselib"),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_ustat,
+    (libc::SYS_ustat, "ustat"),
 ];
 
 /// Refused where a program shares the queues and segments of the machine.
@@ -132,6 +132,9 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNET,
 ];
 
+/// The sockets of a network that has nothing in it but what we put there.
+const OWN_FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
 /// Requests to a terminal that put words into somebody else's mouth.
 const TERMINAL: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
@@ -161,8 +164,8 @@ pub(crate) struct Shared {
 /// Makes the filters.
 pub(crate) fn filters(sockets: Sockets, shared: Shared) -> Result<Filters, IsolationError> {
     let mut rules = Rules::new();
+    rules.extend(REFUSED.iter().map(|(call, _)| (*call, Vec::new())));
     let lists = [
-        (REFUSED, true),
         (SHARED, shared.queues),
         (MARKS_BY_PATH, shared.files),
         (MARKS_BY_FILE, shared.files && shared.root),
@@ -183,7 +186,7 @@ pub(crate) fn filters(sockets: Sockets, shared: Shared) -> Result<Filters, Isola
         add(&mut rules, libc::SYS_ioctl, &[(1, SeccompCmpOp::MaskedEq(low), request)])?;
     }
     let families: &[i32] = match sockets {
-        Sockets::OwnNetwork => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        Sockets::OwnNetwork => &OWN_FAMILIES,
         Sockets::OwnInternet => &[libc::AF_INET, libc::AF_INET6],
         Sockets::None => &[],
     };
@@ -200,6 +203,31 @@ pub(crate) fn filters(sockets: Sockets, shared: Shared) -> Result<Filters, Isola
     let refused = compile(both_forms(rules), SeccompAction::Errno(libc::EPERM.cast_unsigned()))?;
     let absent = compile(both_forms(absent), SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?;
     Ok(Filters { refused, absent })
+}
+
+/// The same filter in the words of runtimes for containers, for a program with a network and files of its own.
+pub(crate) fn oci() -> serde_json::Value {
+    use serde_json::json;
+    /// There is no family of sockets with a higher number.
+    const FAMILY_MAX: i32 = 64;
+    let no = |names: &[&str], errno: i32, args: serde_json::Value| json!({ "names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": errno, "args": args });
+    let masked = |index: u32, mask: u64, value: u64| json!([{ "index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ" }]);
+    let refused: Vec<&str> = REFUSED.iter().map(|(_, name)| *name).collect();
+    let mut calls = vec![no(&refused, libc::EPERM, json!([]))];
+    calls.push(no(&["clone3"], libc::ENOSYS, json!([])));
+    for flag in NAMESPACES.map(|flag| u64::from(flag.cast_unsigned())) {
+        calls.push(no(&["clone"], libc::EPERM, masked(0, flag, flag)));
+    }
+    for request in TERMINAL {
+        calls.push(no(&["ioctl"], libc::EPERM, masked(1, u64::from(u32::MAX), request)));
+    }
+    // Conditions on one argument are alternatives there, so each family that is not for programs has a rule.
+    for family in (0..FAMILY_MAX).filter(|family| !OWN_FAMILIES.contains(family)) {
+        let is_it = json!([{ "index": 0, "value": family, "op": "SCMP_CMP_EQ" }]);
+        calls.push(no(&["socket"], libc::EPERM, is_it));
+    }
+    // Calls of any other form of the processor end the program.
+    json!({ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": calls })
 }
 
 fn add(

@@ -1,28 +1,25 @@
-//! Containers with a root file system that is made here.
+//! Containers with a root file system that is made here, by every engine that is here.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::contract::ToolCode;
 use provost_core::resource::IsolationMode;
 use provost_isolation::{
-    Backends, Cause, Container, ContainerOptions, Input, Limits, Network, Profile, Source,
-    Workspace,
+    Backends, Cause, Container, ContainerOptions, Input, IsolationError, Job, Limits, Network,
+    Profile, Source, Workspace,
 };
 
-use crate::stage::{marked, run, sh, try_run, until};
+use crate::stage::{QUIET, marked, run, sh, try_run, until};
 
-/// Everything of an engine that must not be shared with the machine's own.
-fn options(home: &Path) -> Option<ContainerOptions> {
+/// A root file system of one program.
+fn rootfs(home: &Path) -> Option<PathBuf> {
     let busybox =
-        ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists());
-    let (Some(busybox), true) = (busybox, Path::new("/usr/bin/podman").exists()) else {
-        eprintln!("container is refused here: podman or busybox is not installed");
-        return None;
-    };
+        ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists())?;
     let root = home.join("rootfs");
     for dir in ["bin", "proc", "sys", "dev", "tmp", "etc", "workspace", "run"] {
         fs::create_dir_all(root.join(dir)).unwrap();
@@ -30,22 +27,58 @@ fn options(home: &Path) -> Option<ContainerOptions> {
     fs::copy(busybox, root.join("bin/busybox")).unwrap();
     for applet in [
         "sh", "true", "cat", "echo", "sleep", "id", "ls", "head", "wc", "touch", "env", "yes",
-        "setsid",
+        "setsid", "grep",
     ] {
         symlink("busybox", root.join("bin").join(applet)).unwrap();
     }
-    let mut options = ContainerOptions::new("podman", Source::Rootfs(root));
-    let at = |name: &str| home.join(name).to_string_lossy().into_owned();
-    options.engine_args = vec![
-        format!("--root={}", at("store")),
-        format!("--runroot={}", at("run")),
-        format!("--tmpdir={}", at("tmp")),
-        "--cgroup-manager=cgroupfs".to_owned(),
-        "--events-backend=file".to_owned(),
-        "--storage-driver=vfs".to_owned(),
-        "--runtime=runc".to_owned(),
-    ];
-    Some(options)
+    Some(root)
+}
+
+/// Every engine that is here, with nothing of it shared with the machine's own.
+fn engines(home: &Path) -> Vec<ContainerOptions> {
+    let Some(root) = rootfs(home) else {
+        eprintln!("container is refused here: busybox is not installed");
+        return Vec::new();
+    };
+    let is_here =
+        |name: &str| ["/usr/bin", "/usr/sbin"].iter().any(|dir| Path::new(dir).join(name).exists());
+    let mut engines = Vec::new();
+    if is_here("runc") {
+        engines.push(ContainerOptions::new("runc", Source::Rootfs(root.clone())));
+    }
+    if is_here("podman") {
+        let mut options = ContainerOptions::new("podman", Source::Rootfs(root));
+        let at = |name: &str| home.join(name).to_string_lossy().into_owned();
+        options.engine_args = vec![
+            format!("--root={}", at("store")),
+            format!("--runroot={}", at("run")),
+            format!("--tmpdir={}", at("tmp")),
+            "--cgroup-manager=cgroupfs".to_owned(),
+            "--events-backend=file".to_owned(),
+            "--storage-driver=vfs".to_owned(),
+            "--runtime=runc".to_owned(),
+        ];
+        engines.push(options);
+    }
+    engines
+}
+
+/// Those that work here, each without and with containers that wait.
+async fn opened(home: &Path) -> Vec<Backends> {
+    let mut opened = Vec::new();
+    for options in engines(home) {
+        for warm in [0, 1] {
+            match Container::open(ContainerOptions { warm, ..options.clone() }).await {
+                Ok(container) => {
+                    let mut backends = Backends::default();
+                    backends.add(Arc::new(container));
+                    opened.push(backends);
+                }
+                Err(error) => eprintln!("{} is refused here: {error}", options.engine.display()),
+            }
+        }
+    }
+    opened
 }
 
 fn profile() -> Profile {
@@ -54,27 +87,25 @@ fn profile() -> Profile {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_runs_in_a_container_and_nothing_is_left() {
+    let _alone = QUIET.lock().await;
     let home = tempfile::tempdir().unwrap();
-    let Some(options) = options(home.path()) else { return };
-    let container = match Container::open(options.clone()).await {
-        Ok(container) => container,
-        Err(error) => {
-            eprintln!("container is refused here: {error}");
-            return;
-        }
-    };
-    let mut backends = Backends::default();
-    backends.add(Arc::new(container));
+    for (number, backends) in opened(home.path()).await.into_iter().enumerate() {
+        holds(&home.path().join(format!("files-{number}")), &backends).await;
+    }
+}
+
+/// Everything that a container holds.
+async fn holds(files: &Path, backends: &Backends) {
+    let files = files.to_owned();
     let job = sh("cat; id -u; echo no >&2; exit 7", profile()).input(Input::Bytes(b"hi ".to_vec()));
-    let done = run(&backends, job).await;
+    let done = run(backends, job).await;
     assert_eq!((done.out.as_str(), done.ended.code), ("hi 65534\n", 7), "{}", done.err);
 
-    let files = home.path().join("files");
     fs::create_dir(&files).unwrap();
     fs::write(files.join("a"), "inside").unwrap();
     let read = profile().workspace(Workspace::ReadOnly(files.clone()));
     let done =
-        run(&backends, sh("cat a; touch b; touch /etc/x; env", read).env("COLOUR", "blue")).await;
+        run(backends, sh("cat a; touch b; touch /etc/x; env", read).env("COLOUR", "blue")).await;
     assert!(
         done.out.starts_with("inside") && done.out.contains("COLOUR=blue"),
         "{} {}",
@@ -84,12 +115,13 @@ async fn a_program_runs_in_a_container_and_nothing_is_left() {
     assert!(!done.out.contains("CARGO"), "{}", done.out);
     assert!(!files.join("b").exists());
     let write = profile().workspace(Workspace::ReadWrite(files.clone()));
-    assert_eq!(run(&backends, sh("echo x > b", write)).await.ended.code, 0);
+    assert_eq!(run(backends, sh("echo x > b", write)).await.ended.code, 0);
     assert!(files.join("b").exists());
 
-    let script = "ls /sys/class/net; cat /proc/self/status; ls /root /home 2>/dev/null";
-    let done = run(&backends, sh(script, profile())).await;
-    assert!(done.out.starts_with("lo\n"), "{}", done.out);
+    let script =
+        "grep -o '[a-z0-9]*:' /proc/net/dev; cat /proc/self/status; ls /root /home 2>/dev/null";
+    let done = run(backends, sh(script, profile())).await;
+    assert!(done.out.starts_with("lo:\nName:"), "{}", done.out);
     assert!(
         done.out.contains("CapEff:\t0000000000000000") && done.out.contains("NoNewPrivs:\t1"),
         "{}",
@@ -104,20 +136,85 @@ async fn a_program_runs_in_a_container_and_nothing_is_left() {
         ..Limits::default()
     };
     let script = "head -c 200000000 /dev/zero > /dev/shm/a; i=0; while [ $i -lt 40 ]; do sleep 20 & i=$((i+1)); done; echo all";
-    let done = run(&backends, sh(script, profile().limits(limits))).await;
+    let done = run(backends, sh(script, profile().limits(limits))).await;
     assert!(!done.out.contains("all"), "{}", done.out);
 
     let mark = format!("95432{}", std::process::id());
     let limits = Limits { time: Duration::from_millis(1500), ..Limits::default() };
     let script =
         format!("setsid sh -c 'sleep {mark}' & trap '' 15; while true; do sleep {mark}; done");
-    let done = run(&backends, sh(&script, profile().limits(limits))).await;
+    let done = run(backends, sh(&script, profile().limits(limits))).await;
     assert_eq!(done.ended.cause, Cause::TimedOut);
     until("the end of a container", || marked(&mark).is_empty()).await;
 
     let egress = crate::egress::nobody();
-    let refused = try_run(&backends, sh("true", profile().network(Network::Allow(egress)))).await;
+    let refused = try_run(backends, sh("true", profile().network(Network::Allow(egress)))).await;
     assert_eq!(refused.err().unwrap().fault().code, ToolCode::IsolationUnavailable);
+}
+
+fn nowhere() -> Source {
+    Source::Rootfs("/no/such/directory".into())
+}
+
+/// What an operator allows counts, whatever a profile says; and only containers have roots to choose from.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_goes_beyond_the_ceiling_of_the_operator() {
+    let _alone = QUIET.lock().await;
+    let home = tempfile::tempdir().unwrap();
+    for mut options in engines(home.path()) {
+        options.ceiling = Limits { pids: 8, time: Duration::from_secs(20), ..Limits::default() };
+        let Ok(container) = Container::open(options).await else { continue };
+        let mut backends = Backends::default();
+        backends.add(Arc::new(container));
+        let wide = Limits { pids: 1_000, time: Duration::from_secs(3_600), ..Limits::default() };
+        let script = "i=0; while [ $i -lt 20 ]; do sleep 5 & i=$((i+1)); done; echo all";
+        let done = run(&backends, sh(script, profile().limits(wide))).await;
+        assert!(!done.out.contains("all"), "{}", done.out);
+        let elsewhere = try_run(&backends, sh("true", profile().source(nowhere()))).await;
+        assert_eq!(elsewhere.err().unwrap().fault().code, ToolCode::IsolationUnavailable);
+    }
+    let process = Backends::find(None).await;
+    let rooted = Profile::new(IsolationMode::Process).source(nowhere());
+    let refused = process.select(&rooted).err().unwrap();
+    assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable, "{refused}");
+}
+
+/// A container that waited is for one job: the next one sees nothing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_warm_container_is_for_one_job() {
+    let _alone = QUIET.lock().await;
+    let Some(backends) = crate::stage::container(/*warm*/ 1).await else { return };
+    let script = "cat /tmp/mark 2>/dev/null; echo here > /tmp/mark; sleep 600 & cat; echo \" $A\"";
+    // Where its root is tells whose containers these are.
+    let told = "grep -o 'provost-sandbox-[0-9-]*' /proc/self/mountinfo | head -n 1";
+    let owner = run(&backends, sh(told, profile())).await.out;
+    let owner = format!("{}-", owner.trim().replace("sandbox-", ""));
+    for _ in 0..4 {
+        until("a container that waits", || !known(&owner).is_empty()).await;
+        let waited = known(&owner);
+        let job = sh(script, profile()).input(Input::Bytes(b"in".to_vec())).env("A", "it's $A");
+        let done = run(&backends, job).await;
+        assert_eq!((done.out.as_str(), done.ended.code), ("in it's $A\n", 0), "{}", done.err);
+        assert!(known(&owner).is_disjoint(&waited), "a container that waited was not used");
+    }
+    let code = run(&backends, sh("exit 9", profile())).await.ended.code;
+    assert_eq!(code, 9);
+    let missing = try_run(&backends, Job::new("no-such-program", [] as [&str; 0], profile())).await;
+    assert!(missing.is_err_and(|error| matches!(error, IsolationError::Setup { .. })));
+    let capabilities = "grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status; ulimit -n; id -u";
+    let said = run(&backends, sh(capabilities, profile())).await.out;
+    for expected in ["CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "256\n65534"] {
+        assert!(said.contains(expected), "{said}");
+    }
+    drop(backends);
+    until("they go with whoever had made them", || known(&owner).is_empty()).await;
+}
+
+/// Containers that a runtime knows, with names that begin like this.
+fn known(owner: &str) -> BTreeSet<String> {
+    let known = fs::read_dir("/run/provost-containers").into_iter().flatten().flatten();
+    let names = known.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with(owner)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,8 +223,11 @@ async fn without_an_engine_or_an_image_there_is_no_container() {
     let refused = Container::open(missing).await.err().unwrap();
     assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable, "{refused}");
     let home = tempfile::tempdir().unwrap();
-    let Some(mut options) = options(home.path()) else { return };
-    options.source = Source::Image("localhost/no-such-image:1".to_owned());
-    let refused = Container::open(options).await.err().unwrap();
-    assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable, "{refused}");
+    for mut options in engines(home.path()) {
+        for source in [Source::Image("localhost/no-such-image:1".to_owned()), nowhere()] {
+            options.source = source;
+            let refused = Container::open(options.clone()).await.err().unwrap();
+            assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable, "{refused}");
+        }
+    }
 }

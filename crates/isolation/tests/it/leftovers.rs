@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_isolation::Limits;
+use provost_isolation::{Backends, Limits};
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{all, marked, profile, sh, until};
+use crate::stage::{QUIET, container, everything, marked, profile_for, sh, until};
 
 /// Jobs for each backend; `SANDBOX_JOBS` says another number.
 const JOBS_DEFAULT: usize = 40;
@@ -23,63 +23,85 @@ fn groups() -> Vec<String> {
     names.filter(|name| name.starts_with(&owner)).collect()
 }
 
+/// The containers of this process that a runtime knows.
+fn containers() -> Vec<String> {
+    let owner = format!("provost-{}-", std::process::id());
+    let Ok(known) = fs::read_dir("/run/provost-containers") else { return Vec::new() };
+    let names = known.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with(&owner)).collect()
+}
+
 /// The directories of jobs of this process.
 fn directories() -> Vec<PathBuf> {
     let owner = format!("provost-sandbox-{}-", std::process::id());
     let own = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     let own = own.filter(|entry| entry.file_name().to_string_lossy().starts_with(&owner));
     let jobs = own.filter_map(|entry| fs::read_dir(entry.path()).ok()).flatten().flatten();
-    jobs.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+    let is_job = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    jobs.map(|entry| entry.path()).filter(is_job).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_random_kills_no_process_directory_mount_or_group_is_left() {
+    let _alone = QUIET.lock().await;
     let jobs = std::env::var("SANDBOX_JOBS").ok().and_then(|text| text.parse().ok());
     let jobs: usize = jobs.unwrap_or(JOBS_DEFAULT);
-    let mounts = || fs::read_to_string("/proc/self/mounts").unwrap().lines().count();
-    for (number, (name, backends)) in all().await.into_iter().enumerate() {
-        let before = mounts();
-        let mark = format!("96543.{number}{}", std::process::id());
-        let script =
-            format!("(sleep {mark} &) ; sleep 0.0$(( $$ % 9 )); [ -z \"$HOLD\" ] || sleep {mark}");
-        let mut running = tokio::task::JoinSet::new();
-        for turn in 0..jobs {
-            if running.len() >= AT_ONCE {
-                running.join_next().await;
-            }
-            // Some end by themselves, some by their time, some are asked, some are dropped at any moment of their life.
-            let time = Duration::from_millis(1 + (turn as u64 * 7) % 60);
-            let limits = match turn % 4 {
-                1 => Limits { time, ..Limits::default() },
-                _ => Limits::default(),
-            };
-            let mut job = sh(&script, profile().limits(limits));
-            if turn % 4 != 0 {
-                job = job.env("HOLD", "1");
-            }
-            let (backends, cancel) = (backends.clone(), CancellationToken::new());
-            running.spawn(async move {
-                let stop = cancel.clone();
-                let ended = backends.run(job, &cancel, |_, _| {});
-                let later = async move {
-                    tokio::time::sleep(time).await;
-                    stop.cancel();
-                    std::future::pending::<()>().await;
-                };
-                match turn % 4 {
-                    2 => tokio::select! { _ = ended => {}, () = later => {} },
-                    3 => drop(tokio::time::timeout(time, ended).await),
-                    _ => drop(ended.await),
-                }
-            });
-        }
-        while running.join_next().await.is_some() {}
-        until("the end of all processes", || marked(&mark).is_empty()).await;
-        // Other tests of this process may make new ones meanwhile, under new names.
-        let (left_groups, left_dirs) = (groups(), directories());
-        until("the end of all groups", || groups().iter().all(|it| !left_groups.contains(it)))
-            .await;
-        until("the end of all directories", || left_dirs.iter().all(|it| !it.exists())).await;
-        assert_eq!(mounts(), before, "{name}");
+    for stage in everything().await {
+        kill_at_random(stage, jobs).await;
     }
+    // Only now: what waits is there as long as its backend.
+    if let Some(backends) = container(/*warm*/ 2).await {
+        kill_at_random(("container, warm", backends), jobs).await;
+    }
+}
+
+async fn kill_at_random((name, backends): (&str, Backends), jobs: usize) {
+    let mounts = || fs::read_to_string("/proc/self/mounts").unwrap().lines().count();
+    let before = mounts();
+    let mark = format!("96543.{}{}", name.len(), std::process::id());
+    let script =
+        format!("(sleep {mark} &) ; sleep 0.0$(( $$ % 9 )); [ -z \"$HOLD\" ] || sleep {mark}");
+    let mut running = tokio::task::JoinSet::new();
+    for turn in 0..jobs {
+        if running.len() >= AT_ONCE {
+            running.join_next().await;
+        }
+        // Some end by themselves, some by their time, some are asked, some are dropped at any moment of their life.
+        let time = Duration::from_millis(1 + (turn as u64 * 7) % 60);
+        let limits = match turn % 4 {
+            1 => Limits { time, ..Limits::default() },
+            _ => Limits::default(),
+        };
+        let mut job = sh(&script, profile_for(&backends).limits(limits));
+        if turn % 4 != 0 {
+            job = job.env("HOLD", "1");
+        }
+        let (backends, cancel) = (backends.clone(), CancellationToken::new());
+        running.spawn(async move {
+            let stop = cancel.clone();
+            let ended = backends.run(job, &cancel, |_, _| {});
+            let later = async move {
+                tokio::time::sleep(time).await;
+                stop.cancel();
+                std::future::pending::<()>().await;
+            };
+            match turn % 4 {
+                2 => tokio::select! { _ = ended => {}, () = later => {} },
+                3 => drop(tokio::time::timeout(time, ended).await),
+                _ => drop(ended.await),
+            }
+        });
+    }
+    while running.join_next().await.is_some() {}
+    drop(backends);
+    until("the end of all processes", || marked(&mark).is_empty()).await;
+    // Other tests of this process may make new ones meanwhile, under new names.
+    let (left_groups, left_dirs, left) = (groups(), directories(), containers());
+    until("the end of all groups", || groups().iter().all(|it| !left_groups.contains(it))).await;
+    until("the end of all containers", || containers().iter().all(|it| !left.contains(it))).await;
+    until("the end of all directories", || left_dirs.iter().all(|it| !it.exists())).await;
+    assert_eq!(mounts(), before, "{name}");
 }

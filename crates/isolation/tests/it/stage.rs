@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use provost_core::resource::IsolationMode;
 use provost_isolation::{
-    Backend, Backends, Bubblewrap, Cause, Channel, Ended, IsolationError, Job, Landlocked,
-    Launcher, Profile,
+    Backend, Backends, Bubblewrap, Cause, Channel, Container, ContainerOptions, Ended,
+    IsolationError, Job, Landlocked, Launcher, Profile, Source,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +46,38 @@ pub(crate) async fn all() -> Vec<(&'static str, Backends)> {
     }
     assert!(!all.is_empty(), "no backend works on this machine");
     all
+}
+
+/// Held by tests that look what is left on the machine, and by those whose jobs stay long.
+pub(crate) static QUIET: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// A container of the programs of this machine, where runc works; some wait for their jobs, or none.
+pub(crate) async fn container(warm: usize) -> Option<Backends> {
+    let options = ContainerOptions { warm, ..ContainerOptions::new("runc", Source::Machine) };
+    match Container::open(options).await {
+        Ok(container) => {
+            let mut backends = Backends::default();
+            backends.add(Arc::new(container));
+            Some(backends)
+        }
+        Err(error) => {
+            eprintln!("container is refused here: {error}");
+            None
+        }
+    }
+}
+
+/// Every sandbox of this machine, containers included.
+pub(crate) async fn everything() -> Vec<(&'static str, Backends)> {
+    let mut all = all().await;
+    all.extend(container(0).await.map(|backends| ("container", backends)));
+    all
+}
+
+/// A profile for the only backend there is.
+pub(crate) fn profile_for(backends: &Backends) -> Profile {
+    let mode = backends.all().next().map_or(IsolationMode::Process, |backend| backend.mode());
+    Profile::new(mode)
 }
 
 /// What came of a job.
