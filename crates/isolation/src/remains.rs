@@ -47,6 +47,8 @@ pub(crate) struct Remains {
 pub(crate) struct LastCommand {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
+    /// A directory that it leaves if whoever made it was killed too soon.
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// A process that is held by a handle.
@@ -148,6 +150,12 @@ impl LastCommand {
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         if let Err(error) = command.status() {
             tracing::warn!(%error, "the command that takes a container away cannot be run");
+        }
+        if let Some(dir) = &self.dir
+            && let Err(error) = fs::remove_dir_all(dir)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "what a runtime knows of a container stays");
         }
     }
 }

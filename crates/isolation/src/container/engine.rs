@@ -68,6 +68,11 @@ pub(super) fn name(dir: &JobDir) -> String {
     format!("{PREFIX}{}", dir.name())
 }
 
+/// True if a container is one of ours, of a process that is no more.
+fn is_left(name: &str) -> bool {
+    name.strip_prefix(PREFIX).is_some_and(is_orphaned)
+}
+
 /// The job of the container of a name.
 pub(super) fn job(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
@@ -169,23 +174,23 @@ impl Engine {
         };
         let mut args = self.args.clone();
         args.extend(words.iter().map(|word| (*word).to_owned()));
-        LastCommand { program: self.program.clone(), args }
+        let dir = (self.tongue == Tongue::Runtime).then(|| oci::container_dir(name));
+        LastCommand { program: self.program.clone(), args, dir }
     }
 
     /// Takes away the containers of processes that are no more. Blocks.
     pub(super) fn sweep(&self) {
-        let words: &[&str] = match self.tongue {
-            Tongue::Podman | Tongue::Docker => {
-                &["ps", "-a", "--filter", "name=provost-", "--format", "{{.Names}}"]
-            }
-            Tongue::Runtime => &["list", "-q"],
-        };
+        if self.tongue == Tongue::Runtime {
+            // The runtime itself does not tell of one that it had only begun to make.
+            let left = oci::known().into_iter().filter(|name| is_left(name));
+            return left.for_each(|name| self.end(&name).run());
+        }
+        let words = ["ps", "-a", "--filter", "name=provost-", "--format", "{{.Names}}"];
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.args).args(words).stdin(Stdio::null()).stderr(Stdio::null());
         let Ok(told) = command.output() else { return };
         let names = String::from_utf8_lossy(&told.stdout);
-        let left = names.lines().map(str::trim);
-        let left = left.filter(|name| name.strip_prefix(PREFIX).is_some_and(is_orphaned));
+        let left = names.lines().map(str::trim).filter(|name| is_left(name));
         left.for_each(|name| self.end(name).run());
     }
 

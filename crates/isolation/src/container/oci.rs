@@ -49,6 +49,17 @@ pub(super) fn state_dir() -> io::Result<PathBuf> {
     Ok(PathBuf::from(STATE_DIR))
 }
 
+/// What a runtime knows of a container.
+pub(super) fn container_dir(name: &str) -> PathBuf {
+    Path::new(STATE_DIR).join(name)
+}
+
+/// The containers that a runtime knows, or has begun to make.
+pub(super) fn known() -> Vec<String> {
+    let entries = fs::read_dir(STATE_DIR).into_iter().flatten().filter_map(Result::ok);
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
 /// Writes a file for a runtime. Values of variables are in it, so nobody else may read it: its directory sees to that.
 pub(super) fn write(path: &Path, value: &Value) -> Result<(), IsolationError> {
     fs::write(path, value.to_string()).map_err(IsolationError::io("no container can be described"))
