@@ -214,7 +214,7 @@ impl Container {
             None => None,
             Some(dir) => {
                 let real = dir.canonicalize().map_err(cannot())?;
-                if !real.to_str().is_some_and(|text| !text.contains([':', ','])) {
+                if real.to_str().is_none_or(|text| text.contains([':', ','])) {
                     let why = "the path of the workspace has `:` or `,` in it, or is no text";
                     return Err(IsolationError::Job(why.to_owned()));
                 }
