@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use provost_core::contract::{ToolCode, ToolFault};
-use provost_core::resource::{OperationClass, RiskLevel};
+use provost_core::resource::{IsolationMode, OperationClass, RiskLevel};
 use provost_isolation::{Backends, Cause, Channel, Ended, Job, Profile, Workspaces};
 use provost_tool::{
     Approval, EffectClass, Facts, FnTool, OutputCollector, Permit, SpecError, Spill, Tool, ToolCx,
@@ -114,6 +114,7 @@ fn shell(options: ShellOptions, jobs: Jobs) -> Result<FnTool, SpecError> {
         capabilities: vec!["shell".to_owned()],
         operations: vec![operation],
         risk: RiskLevel::High,
+        is_isolated: options.profile.mode != IsolationMode::None,
         ..Facts::default()
     };
     let spec = ToolSpec::typed::<Arguments>("shell", DESCRIPTION)?

@@ -106,12 +106,15 @@ pub struct ToolFacts<'a> {
     pub operations: &'a [OperationClass],
     /// How much harm it can do.
     pub risk: RiskLevel,
+    /// True if it runs in a sandbox.
+    pub is_isolated: bool,
 }
 
 impl<'a> ToolFacts<'a> {
     /// A tool of low risk without labels.
     pub fn new(name: &'a str, operations: &'a [OperationClass]) -> Self {
-        Self { name, also: None, kind: None, capabilities: &[], operations, risk: RiskLevel::Low }
+        let (risk, is_isolated) = (RiskLevel::Low, false);
+        Self { name, also: None, kind: None, capabilities: &[], operations, risk, is_isolated }
     }
 
     /// True if it runs commands.

@@ -18,7 +18,7 @@ use provost_core::contract::{
     CONTRACT_VERSION, OPERATION_INVOKE, RequestAuth, RequestRuntime, RequestTool, ToolCode,
     ToolFault, ToolRequest, TraceIds,
 };
-use provost_core::resource::{Jitter, ResourceError, ToolAuth, ToolResource};
+use provost_core::resource::{IsolationMode, Jitter, ResourceError, ToolAuth, ToolResource};
 
 pub use contract::ContractExecutor;
 
@@ -107,6 +107,7 @@ impl GovernedTool {
             capabilities: resource.capabilities.clone(),
             operations: resource.operations(),
             risk: resource.risk_level,
+            is_isolated: resource.isolation() != IsolationMode::None,
         };
         let schema = resource.input_schema.clone();
         let spec = ToolSpec::new(&resource.name, &resource.description, schema)?

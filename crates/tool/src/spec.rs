@@ -74,6 +74,8 @@ pub struct Facts {
     pub operations: Vec<OperationClass>,
     /// How much harm it can do.
     pub risk: RiskLevel,
+    /// True if it runs in a sandbox.
+    pub is_isolated: bool,
 }
 
 /// What a tool is and how it may be called. Cheap to clone.
@@ -241,6 +243,7 @@ impl ToolSpec {
             capabilities: &self.facts.capabilities,
             operations: if declared.is_empty() { by_effect } else { declared },
             risk: self.facts.risk,
+            is_isolated: self.facts.is_isolated,
         }
     }
 

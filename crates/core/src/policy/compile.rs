@@ -9,7 +9,7 @@ use super::word::in_namespace;
 use super::{GovernanceParts, ModelDenied, Subject, canonical};
 use crate::resource::{
     AgentPolicy, AgentRole, ApplyMode, Approvers, MatchMode, OperationClass, OperationMatch,
-    OperationVerdict, ResourceError, ToolPermission,
+    OperationVerdict, ResourceError, RiskLevel, ToolPermission,
 };
 use crate::work::ExecPolicy;
 
@@ -30,6 +30,8 @@ pub struct Governance {
     rules: HashMap<String, HashMap<String, Vec<Rule>>>,
     /// The policy that blocks a tool.
     pub(super) blocked: HashMap<String, String>,
+    /// From which risk on a tool runs only in a sandbox, and the policy that says so.
+    pub(super) isolate_from: Option<(RiskLevel, String)>,
     models: Vec<Models>,
     tokens_max: Option<u64>,
 }
@@ -86,6 +88,7 @@ impl Governance {
             permissions: held,
             rules: HashMap::new(),
             blocked: HashMap::new(),
+            isolate_from: None,
             models: Vec::new(),
             tokens_max: None,
         };
@@ -159,6 +162,14 @@ impl Governance {
             if policy.name < *first {
                 first.clone_from(&policy.name);
             }
+        }
+        if let Some(risk) = policy.isolate_from {
+            // The strictest counts, and of several the same is named every time.
+            let said = (risk, policy.name.clone());
+            self.isolate_from = Some(match self.isolate_from.take() {
+                Some(other) => other.min(said),
+                None => said,
+            });
         }
         if let Some(tokens) = policy.max_tokens_per_run {
             self.tokens_max = Some(self.tokens_max.map_or(tokens, |least| least.min(tokens)));

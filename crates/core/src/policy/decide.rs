@@ -92,6 +92,15 @@ impl Governance {
                 return Err(format!("policy `{policy}` blocks tool `{}`", case.tool.name));
             }
         }
+        if let Some((risk, policy)) = &self.isolate_from
+            && case.tool.risk >= *risk
+            && !case.tool.is_isolated
+        {
+            let (name, own) = (case.tool.name, case.tool.risk);
+            return Err(format!(
+                "policy `{policy}` wants tools of risk `{risk}` and above in a sandbox, and tool `{name}` of risk `{own}` runs in none"
+            ));
+        }
         if self.missing_roles.is_empty() {
             return Ok(());
         }

@@ -91,6 +91,18 @@ fn a_list_of_the_agent_opens_no_door_that_a_rule_closes() {
     check(blocked.clone(), &tool, "deny: policy `lock` blocks tool `t`");
     let other = ToolFacts::new("other", READ);
     check(blocked, &other, "allow: it only reads");
+    let mut isolating = parts.clone();
+    for (name, risk) in [("late", RiskLevel::Critical), ("early", RiskLevel::High)] {
+        let policy = AgentPolicy::global("default", name);
+        isolating.policies.push(AgentPolicy { isolate_from: Some(risk), ..policy });
+    }
+    let said = "deny: policy `early` wants tools of risk `high` and above in a sandbox, and tool `t` of risk `high` runs in none";
+    let risky = ToolFacts { risk: RiskLevel::High, ..ToolFacts::new("t", WRITE) };
+    check(isolating.clone(), &risky, said);
+    let (isolated, little) = (true, RiskLevel::Medium);
+    let allowed = "allow: agent `clerk` is permitted to";
+    check(isolating.clone(), &ToolFacts { is_isolated: isolated, ..risky }, allowed);
+    check(isolating, &ToolFacts { risk: little, ..ToolFacts::new("t", WRITE) }, allowed);
     for (verdict, said) in [
         (Deny, "deny: rule `r` denies `write`"),
         (ApprovalRequired, "approval_required: rule `r` asks for approval of `write`"),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::text::{distinct, named, namespace, namespace_default, refusal};
-use super::{ApplyMode, ResourceError};
+use super::{ApplyMode, ResourceError, RiskLevel};
 
 /// Bounds around agents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +24,9 @@ pub struct AgentPolicy {
     /// Tools of which no call runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked_tools: Vec<String>,
+    /// From this risk on a tool runs only in a sandbox, whatever it says of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolate_from: Option<RiskLevel>,
     /// To what it applies.
     #[serde(default = "apply_default")]
     pub apply_mode: ApplyMode,
@@ -48,6 +51,7 @@ impl AgentPolicy {
             max_tokens_per_run: None,
             allowed_models: Vec::new(),
             blocked_tools: Vec::new(),
+            isolate_from: None,
             apply_mode: ApplyMode::Global,
             target_systems: Vec::new(),
             target_tasks: Vec::new(),
