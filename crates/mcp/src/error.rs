@@ -25,6 +25,14 @@ pub enum Error {
         /// What happened, with the end of what it wrote to its standard error.
         reason: String,
     },
+    /// The isolation that the server's program demands is not there. Nothing has run.
+    #[error("MCP server `{server}` cannot be isolated: {reason}")]
+    Isolation {
+        /// The server.
+        server: String,
+        /// What is missing.
+        reason: String,
+    },
     /// The server does not know who we are, and no token could be had. Nothing was done.
     #[error("MCP server `{server}` wants authorization: {reason}")]
     Unauthorized {
@@ -120,9 +128,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Definition { .. } | Self::Refused { .. } => ErrorKind::Invalid,
-            Self::Connect { .. } | Self::Resting { .. } | Self::Unknown { .. } | Self::Closed => {
-                ErrorKind::Unavailable
-            }
+            Self::Connect { .. }
+            | Self::Isolation { .. }
+            | Self::Resting { .. }
+            | Self::Unknown { .. }
+            | Self::Closed => ErrorKind::Unavailable,
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Malformed { .. } => ErrorKind::Malformed,
             Self::Stopped { .. } => ErrorKind::Cancelled,

@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::scrub::Scrub;
 use crate::server::{Elicitation, Era, McpServer, Reach};
+use crate::start::StartError;
 use crate::stdio::{self, Process};
 use crate::wire::{Watched, Wire};
 use crate::{Error, http};
@@ -66,9 +67,17 @@ async fn attempt(
     let mode = mode(era);
     let (served, process) = match &server.reach {
         Reach::Stdio(definition) => {
-            let started = stdio::start(definition, Arc::clone(&wire), scrub.stream());
-            let (process, inner) =
-                started.map_err(|error| refused(format!("`{}`: {error}", definition.command)))?;
+            let started = stdio::start(definition, Arc::clone(&wire), scrub.stream()).await;
+            let (process, inner) = started.map_err(|error| {
+                let reason = format!("`{}`: {error}", definition.command);
+                match error {
+                    StartError::Failed(_) => refused(reason),
+                    StartError::Isolation(_) => {
+                        let (server, reason) = (server.name.clone(), scrub.brief(reason));
+                        Failed { error: Error::Isolation { server, reason }, confused: false }
+                    }
+                }
+            })?;
             let transport = Watched { inner, wire: Arc::clone(&wire) };
             let served = serve_client_with_lifecycle(client, transport, mode);
             (timeout_at(deadline, Box::pin(served)).await, Some(process))

@@ -33,6 +33,7 @@ mod pool;
 mod result;
 mod scrub;
 mod server;
+pub mod start;
 mod stdio;
 mod tool;
 mod trace;

@@ -124,7 +124,10 @@ impl Link {
             Err(error) => {
                 // What worked once need not be what the server speaks now.
                 now.era = None;
-                now.fail(error.to_string());
+                // What cannot be isolated is refused each time, and never taken for a server that rests.
+                if !matches!(error, Error::Isolation { .. }) {
+                    now.fail(error.to_string());
+                }
                 Err(error)
             }
         }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::Secret;
@@ -13,6 +14,7 @@ use crate::limits::{
     ARGUMENT_BYTES_MAX, ARGUMENTS_MAX, CALL_TIMEOUT_DEFAULT, CONNECT_TIMEOUT_DEFAULT,
     IDLE_TIMEOUT_DEFAULT, SERVER_NAME_CHARS_MAX, TIMEOUT_MAX,
 };
+use crate::start::{By, Starter};
 use crate::{Error, OAuth};
 
 /// Headers that belong to the protocol itself.
@@ -80,6 +82,8 @@ pub(crate) struct Stdio {
     pub(crate) env: Vec<(String, Secret<String>)>,
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) dir: Option<PathBuf>,
+    /// Who starts it, if not this process.
+    pub(crate) by: Option<By>,
 }
 
 /// An address that is spoken to over streamable HTTP.
@@ -103,6 +107,7 @@ impl McpServer {
                 env: Vec::new(),
                 settings: Vec::new(),
                 dir: None,
+                by: None,
             }),
         )
     }
@@ -180,6 +185,16 @@ impl McpServer {
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         if let Reach::Stdio(stdio) = &mut self.reach {
             stdio.dir = Some(dir.into());
+        }
+        self
+    }
+
+    /// Has the program started by somebody else, such as a sandbox. It then gets nothing of our environment, and the directory
+    /// that it starts in is not ours to say. Means nothing for HTTP.
+    #[must_use]
+    pub fn started_by(mut self, starter: Arc<dyn Starter>) -> Self {
+        if let Reach::Stdio(stdio) = &mut self.reach {
+            stdio.by = Some(By(starter));
         }
         self
     }

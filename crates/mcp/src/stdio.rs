@@ -1,28 +1,25 @@
-//! A server that is a program: its pipes, and its process with everything it starts.
-//!
-//! Invariant: the process group is killed before its leader is reaped, so a number that somebody else has got meanwhile is
-//! never signalled.
+//! A server that is a program: its pipes, what it says last, and its end.
+
+mod group;
 
 use std::io;
-use std::process::Stdio as Pipe;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_redact::RedactStream;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::{
-    EXIT_GRACE, KILL_GRACE, MESSAGE_BYTES_MAX, NOISE_LINES_MAX, SIGNAL_GRACE, STDERR_BYTES_MAX,
-    WRITE_TIMEOUT,
+    EXIT_GRACE, MESSAGE_BYTES_MAX, NOISE_LINES_MAX, SIGNAL_GRACE, STDERR_BYTES_MAX, WRITE_TIMEOUT,
 };
 use crate::server::Stdio;
+use crate::start::{Ending, Life, Start, StartError};
 use crate::wire::{Wire, locked};
 
 /// What a program gets of our own environment.
@@ -34,13 +31,11 @@ const LAST_WORDS_TIMEOUT: Duration = Duration::from_millis(200);
 /// How often it is looked whether a program has ended.
 const EXIT_POLL: Duration = Duration::from_millis(5);
 
-/// A running program with its whole process group.
+/// A running program with everything that it has started.
 pub(crate) struct Process {
-    group: Pid,
-    child: Mutex<Option<Child>>,
+    life: Box<dyn Life>,
     input: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
     words: Arc<Words>,
-    status: OnceLock<Option<i32>>,
 }
 
 /// The end of what a program wrote to its standard error.
@@ -50,48 +45,43 @@ struct Words {
     whole: CancellationToken,
 }
 
-/// Starts a program.
-pub(crate) fn start(
+/// Starts a program: here, or wherever its definition says.
+pub(crate) async fn start(
     stdio: &Stdio,
     wire: Arc<Wire>,
     redact: Option<RedactStream>,
-) -> io::Result<(Arc<Process>, Pipes)> {
-    let mut command = Command::new(&stdio.command);
-    command.args(&stdio.args).env_clear();
-    for name in INHERITED {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    for (name, value) in &stdio.settings {
-        command.env(name, value);
-    }
-    for (name, value) in &stdio.env {
-        command.env(name, value.expose());
-    }
-    if let Some(dir) = &stdio.dir {
-        command.current_dir(dir);
-    }
-    command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped());
-    command.process_group(0).kill_on_drop(true);
-    let mut child = command.spawn()?;
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let (Some(group), Some(input), Some(output), Some(errors)) =
-        (group, child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
-        return Err(io::Error::other("the program has no pipes"));
+) -> Result<(Arc<Process>, Pipes), StartError> {
+    let started = match &stdio.by {
+        Some(by) => by.0.start(stdio.program()).await?,
+        None => group::start(stdio.own_command())?,
     };
     let words = Arc::new(Words::default());
-    tokio::spawn(listen(errors, Arc::clone(&words), redact));
-    let input = Arc::new(tokio::sync::Mutex::new(Some(input)));
-    let process = Arc::new(Process {
-        group,
-        child: Mutex::new(Some(child)),
-        input: Arc::clone(&input),
-        words,
-        status: OnceLock::new(),
-    });
-    Ok((process, Pipes { lines: Lines::new(output), input, noise: 0, wire }))
+    tokio::spawn(listen(started.errors, Arc::clone(&words), redact));
+    let input = Arc::new(tokio::sync::Mutex::new(Some(started.input)));
+    let process = Process { life: started.life, input: Arc::clone(&input), words };
+    Ok((Arc::new(process), Pipes { lines: Lines::new(started.output), input, noise: 0, wire }))
+}
+
+impl Stdio {
+    /// What somebody else starts. Nothing of our own environment is in it.
+    fn program(&self) -> Start {
+        let settings = self.settings.iter().cloned();
+        let secrets = self.env.iter().map(|(name, value)| (name.clone(), value.expose().clone()));
+        let env = settings.chain(secrets).collect();
+        Start { command: self.command.clone(), args: self.args.clone(), env }
+    }
+
+    fn own_command(&self) -> Command {
+        let Start { command, args, env } = self.program();
+        let mut command = Command::new(command);
+        command.args(args).env_clear();
+        command.envs(INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))));
+        command.envs(env);
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        command
+    }
 }
 
 /// Keeps the end of what comes, and takes everything so that the program is never blocked by it.
@@ -132,9 +122,10 @@ impl Process {
             let whole = timeout(LAST_WORDS_TIMEOUT, self.words.whole.cancelled()).await;
             drop(whole);
         }
-        let mut words = match self.exit_status() {
-            Some(Some(code)) => format!("; it ended with code {code}"),
-            Some(None) => "; it was ended by a signal".to_owned(),
+        let mut words = match self.life.ended() {
+            Some(Ending::Code(code)) => format!("; it ended with code {code}"),
+            Some(Ending::Signal) => "; it was ended by a signal".to_owned(),
+            Some(Ending::Unknown) => "; it ended".to_owned(),
             None => String::new(),
         };
         let tail = locked(&self.words.tail);
@@ -146,69 +137,36 @@ impl Process {
         words
     }
 
-    /// Whether the leader has ended, and with which code. It is not reaped by this.
-    fn exit_status(&self) -> Option<Option<i32>> {
-        if let Some(status) = self.status.get() {
-            return Some(*status);
-        }
-        let child = locked(&self.child);
-        child.as_ref()?;
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let status = waitid(WaitId::Pid(self.group), options).ok().flatten()?;
-        Some(*self.status.get_or_init(|| status.exit_status()))
-    }
-
     /// True once the program itself has ended, whatever it has left behind.
     pub(crate) fn has_ended(&self) -> bool {
-        self.exit_status().is_some()
+        self.life.ended().is_some()
     }
 
-    /// Kills the whole group now, without waiting.
+    /// Kills everything now, without waiting.
     pub(crate) fn kill(&self) {
-        self.signal(Signal::KILL);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let child = locked(&self.child);
-        if child.is_some()
-            && let Err(error) = kill_process_group(self.group, signal)
-        {
-            tracing::debug!(%error, "an MCP server's process group is gone already");
-        }
+        self.life.kill();
     }
 
     async fn ended_within(&self, grace: Duration) -> bool {
         let ended = async {
-            while self.exit_status().is_none() && locked(&self.child).is_some() {
+            while !self.has_ended() {
                 tokio::time::sleep(EXIT_POLL).await;
             }
         };
         timeout(grace, ended).await.is_ok()
     }
 
-    /// Ends the program: politely, then not. Afterwards nothing of its group is left.
+    /// Ends the program: politely, then not. Afterwards nothing that it has started is left.
     pub(crate) async fn end(&self) {
         // A writer that is stuck holds the pipe; the program is killed all the same.
         if let Ok(mut input) = self.input.try_lock() {
             input.take();
         }
         if !self.ended_within(EXIT_GRACE).await {
-            self.signal(Signal::TERM);
+            self.life.ask();
             self.ended_within(SIGNAL_GRACE).await;
         }
-        self.kill();
-        let child = locked(&self.child).take();
-        if let Some(mut child) = child
-            && !matches!(timeout(KILL_GRACE, child.wait()).await, Ok(Ok(_)))
-        {
-            tracing::warn!(pid = self.group.as_raw_nonzero(), "an MCP server does not end");
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
+        self.life.end().await;
     }
 }
 
