@@ -15,7 +15,7 @@ mod tool;
 pub use agent::{AgentResource, EVERY_TOOL};
 pub use agent_policy::AgentPolicy;
 pub use manifest::{API_VERSION, DeclaredTool, Resource};
-pub use mcp_server::{McpFilter, McpServerResource, McpTransport, McpVariable};
+pub use mcp_server::{McpFilter, McpIsolation, McpServerResource, McpTransport, McpVariable};
 pub use permission::{
     ApplyMode, Approvers, MatchMode, OperationMatch, OperationRule, OperationVerdict,
     ToolPermission, is_same_principal,
@@ -23,9 +23,9 @@ pub use permission::{
 pub use role::AgentRole;
 pub use span::Span;
 pub use tool::{
-    A2aSpec, AuthProfile, CliOutput, CliSpec, GrpcEncoding, GrpcSpec, HttpMethod, HttpSpec,
-    IsolationMode, Jitter, McpRef, OperationClass, ResourceError, RetrySpec, RiskLevel,
-    RuntimeSpec, ToolAuth, ToolResource, ToolType, WasmSpec,
+    A2aSpec, AuthProfile, Bounds, CliOutput, CliSpec, CliWorkspace, GrpcEncoding, GrpcSpec,
+    HttpMethod, HttpSpec, IsolationMode, Jitter, McpRef, OperationClass, ResourceError, RetrySpec,
+    RiskLevel, RuntimeSpec, ToolAuth, ToolResource, ToolType, WasmSpec,
 };
 
 #[cfg(test)]

@@ -6,24 +6,76 @@ use std::sync::Arc;
 use provost_core::Env;
 use provost_core::resource::{IsolationMode, ToolType};
 use provost_isolation::egress::{EgressLog, NetPolicy};
-use provost_isolation::{Backends, EgressEvent, Launcher, Profile, Verdict};
-use provost_runtime::{CliOptions, CliRuntime, CommandAllowList};
+use provost_isolation::{
+    Backends, Container, ContainerOptions, EgressEvent, Launcher, Profile, Verdict, Workspaces,
+};
+use provost_runtime::{CliOptions, CliRuntime, CommandAllowList, Sandbox};
 use provost_tool::{AuditEvent, AuditOutcome, AuditSink, RegistryError, Runtimes};
 
 use crate::Declared;
 
 /// What programs need.
 pub(crate) struct Programs<'a> {
-    pub(crate) launcher: Option<Launcher>,
+    pub(crate) sandboxes: &'a Sandboxes,
     pub(crate) commands: &'a CommandAllowList,
+    pub(crate) workspaces: Option<Workspaces>,
+}
+
+/// The sandboxes of this machine, and what counts in them.
+pub(crate) struct Sandboxes {
+    backends: Backends,
+    network: NetPolicy,
+    log: EgressLog,
+}
+
+/// What sandboxes are looked for with.
+pub(crate) struct Means {
+    pub(crate) launcher: Option<Launcher>,
+    pub(crate) container: Option<ContainerOptions>,
     pub(crate) network: NetPolicy,
     pub(crate) audit: Option<Arc<dyn AuditSink>>,
-    pub(crate) env: &'a Env,
+    pub(crate) env: Env,
+}
+
+impl Sandboxes {
+    /// Looks what works here, if anything declared needs it.
+    pub(crate) async fn find(declared: &Declared, means: Means) -> Self {
+        let Means { launcher, container, network, audit, env } = means;
+        let is_needed = declared.tools.values().any(|tool| tool.what.kind == ToolType::Cli)
+            || declared.servers.values().any(|server| server.what.isolation.is_some());
+        let mut backends = match is_needed {
+            true => Backends::find(launcher).await,
+            false => Backends::default(),
+        };
+        if let (true, Some(options)) = (is_needed, container) {
+            match Container::open(options).await {
+                Ok(container) => backends.add(Arc::new(container)),
+                Err(error) => backends.miss(IsolationMode::Container, error.to_string()),
+            }
+        }
+        Self { backends, network, log: log(audit, env) }
+    }
+
+    /// The sandbox of a mode, whether it works here or not: what does not is refused when it is used.
+    pub(crate) fn sandbox(&self, mode: IsolationMode) -> Sandbox {
+        Sandbox {
+            backends: self.backends.clone(),
+            profile: Profile::new(mode),
+            network: self.network,
+            log: Arc::clone(&self.log),
+        }
+    }
+
+    /// What `sandboxed` stands for: a container, if the operator has set one up, else a process with fewer rights.
+    pub(crate) fn usual(&self) -> Option<IsolationMode> {
+        let works = |mode: &IsolationMode| self.backends.select(&Profile::new(*mode)).is_ok();
+        [IsolationMode::Container, IsolationMode::Process].into_iter().find(works)
+    }
 }
 
 impl Programs<'_> {
     /// Adds a runtime for each isolation that works here. What does not work is not there, and whoever demands it is refused.
-    pub(crate) async fn add(
+    pub(crate) fn add(
         self,
         runtimes: &mut Runtimes,
         declared: &Declared,
@@ -31,26 +83,20 @@ impl Programs<'_> {
         if !declared.tools.values().any(|tool| tool.what.kind == ToolType::Cli) {
             return Ok(());
         }
-        let backends = Backends::find(self.launcher.clone()).await;
-        for mode in [IsolationMode::None, IsolationMode::Process] {
-            let profile = Profile::new(mode);
-            if let Err(error) = backends.select(&profile) {
+        for mode in [IsolationMode::None, IsolationMode::Process, IsolationMode::Container] {
+            let sandbox = self.sandboxes.sandbox(mode);
+            if let Err(error) = sandbox.backends.select(&sandbox.profile) {
                 tracing::warn!(%error, "declared programs that demand it do not run");
                 continue;
             }
-            let options = CliOptions {
-                backends: backends.clone(),
-                profile,
-                commands: self.commands.clone(),
-                network: self.network,
-                log: log(self.audit.clone(), self.env.clone()),
-            };
+            let (commands, workspaces) = (self.commands.clone(), self.workspaces.clone());
+            let options = CliOptions { sandbox, commands, workspaces };
             runtimes.add(Arc::new(CliRuntime::new(options)))?;
-            if mode != IsolationMode::None {
-                runtimes.sandbox_by(mode)?;
-            }
         }
-        Ok(())
+        match self.sandboxes.usual() {
+            Some(mode) => runtimes.sandbox_by(mode),
+            None => Ok(()),
+        }
     }
 }
 

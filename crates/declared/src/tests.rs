@@ -55,6 +55,8 @@ fn options(network: NetPolicy) -> WorkshopOptions {
         commands: CommandAllowList::default(),
         launcher: None,
         modules: ModulePlaces::default(),
+        container: None,
+        workspaces: None,
         audit: None,
         desk: None,
         secrets,

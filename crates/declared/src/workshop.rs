@@ -6,9 +6,11 @@ use std::sync::Arc;
 use provost_core::Env;
 use provost_core::contract::ToolFault;
 use provost_core::resource::{
-    AgentResource, AuthProfile, EVERY_TOOL, McpServerResource, McpTransport, ToolResource,
+    AgentResource, AuthProfile, EVERY_TOOL, IsolationMode, McpServerResource, McpTransport,
+    ToolResource,
 };
-use provost_isolation::Launcher;
+use provost_isolation::{ContainerOptions, Launcher, Workspaces};
+use provost_mcp::start::Starter;
 use provost_mcp::{McpPool, McpTools};
 use provost_net::{NetClient, NetPolicy};
 use provost_redact::Redactor;
@@ -23,7 +25,7 @@ use provost_tool::{
 };
 
 use crate::module::{ModulePlaces, Modules};
-use crate::program::Programs;
+use crate::program::{Means, Programs, Sandboxes};
 use crate::set::At;
 use crate::{DeclareError, Declared, Place};
 
@@ -39,6 +41,10 @@ pub struct WorkshopOptions {
     pub launcher: Option<Launcher>,
     /// Where modules of `wasm` tools are.
     pub modules: ModulePlaces,
+    /// How containers are run; without this there are none.
+    pub container: Option<ContainerOptions>,
+    /// Where the files of conversations are; without it no tool works on them.
+    pub workspaces: Option<Workspaces>,
     /// Who is told of every attempt of a sandboxed program to reach somebody.
     pub audit: Option<Arc<dyn AuditSink>>,
     /// Where answers that come later are handed in.
@@ -72,6 +78,8 @@ impl Workshop {
             commands,
             launcher,
             modules,
+            container,
+            workspaces,
             audit,
             desk,
             secrets,
@@ -83,7 +91,11 @@ impl Workshop {
         let authenticator: Arc<dyn Authenticator> =
             Arc::new(AuthInjector::new(secrets.clone(), client, env.clone()));
         let mut mcp = McpRuntime::new(pool.clone(), commands.clone());
-        let setting = Setting { secrets: &secrets, network, allow_private_tools };
+        let watch = audit.clone();
+        let means = Means { launcher, container, network, audit: watch, env: env.clone() };
+        let sandboxes = Sandboxes::find(&declared, means).await;
+        let setting =
+            Setting { secrets: &secrets, sandboxes: &sandboxes, network, allow_private_tools };
         for ((namespace, _), At { place, what }) in &declared.servers {
             setting.add(&mut mcp, (namespace, what), place).await?;
         }
@@ -91,16 +103,10 @@ impl Workshop {
         let unusable =
             |error| DeclareError::unusable(&Place::default(), "the runtimes".to_owned(), error);
         let mut runtimes = runtimes(&outbound, &mcp, desk).map_err(unusable)?;
-        let means = Modules {
-            places: modules,
-            network,
-            allow_private_tools,
-            audit: audit.clone(),
-            env: &env,
-        };
-        means.add(&mut runtimes, &declared)?;
-        let programs = Programs { launcher, commands: &commands, network, audit, env: &env };
-        programs.add(&mut runtimes, &declared).await.map_err(unusable)?;
+        Modules { places: modules, network, allow_private_tools, audit, env: &env }
+            .add(&mut runtimes, &declared)?;
+        let programs = Programs { sandboxes: &sandboxes, commands: &commands, workspaces };
+        programs.add(&mut runtimes, &declared).map_err(unusable)?;
         let host = ToolHost { runtimes: Arc::new(runtimes), authenticator, env };
         let mut tools = BTreeMap::new();
         for ((namespace, key), At { place, what }) in &declared.tools {
@@ -206,11 +212,23 @@ fn runtimes(
 /// What servers are set up with.
 struct Setting<'a> {
     secrets: &'a Secrets,
+    sandboxes: &'a Sandboxes,
     network: NetPolicy,
     allow_private_tools: bool,
 }
 
 impl Setting<'_> {
+    /// Who starts the program of a server that demands isolation.
+    fn starter(&self, server: &McpServerResource) -> Result<Option<Arc<dyn Starter>>, ToolFault> {
+        let Some(demanded) = &server.isolation else { return Ok(None) };
+        let mode = match demanded.mode {
+            IsolationMode::None => return Ok(None),
+            IsolationMode::Sandboxed => self.sandboxes.usual().unwrap_or(IsolationMode::Process),
+            other => other,
+        };
+        self.sandboxes.sandbox(mode).starter(&server.name, demanded).map(Some)
+    }
+
     async fn add(
         &self,
         mcp: &mut McpRuntime,
@@ -233,6 +251,9 @@ impl Setting<'_> {
                     };
                     program.env.push((variable.name.clone(), value));
                 }
+                program.starter = self
+                    .starter(server)
+                    .map_err(|fault| DeclareError::fault(place, what(), &fault))?;
                 mcp.add_program_with(namespace, &server.name, program, |made| made.only(only))
             }
             McpTransport::Http => {

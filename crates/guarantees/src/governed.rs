@@ -41,6 +41,8 @@ impl Governed {
             commands: CommandAllowList::default(),
             launcher: None,
             modules: ModulePlaces::default(),
+            container: None,
+            workspaces: None,
             audit: None,
             desk: None,
             secrets: Secrets::new(Arc::new(EnvResolver::reading(secret)), redactor.clone()),

@@ -10,12 +10,11 @@ use std::time::Instant;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::contract::{ToolCode, ToolFault, ToolRequest, ToolResponse};
-use provost_core::resource::{CliOutput, CliSpec, IsolationMode, ToolResource, ToolType};
-use provost_isolation::egress::{EgressLog, NetPolicy};
-use provost_isolation::{
-    Backends, Cause, Channel, Egress, EgressRule, Ended, Input, IsolationError, Job, Network,
-    Profile,
+use provost_core::resource::{
+    CliOutput, CliSpec, CliWorkspace, IsolationMode, ToolResource, ToolType,
 };
+use provost_isolation::workspaces::{Seat, Tenant, Workspaces};
+use provost_isolation::{Cause, Channel, Ended, Input, Job, Profile, Workspace};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 
 use crate::external::said;
@@ -24,20 +23,17 @@ use crate::http::template::{self, Place};
 use crate::limits::{ANSWER_BYTES_MAX, FAILURE_BYTES_MAX};
 use crate::mcp::CommandAllowList;
 use crate::outbound::Call;
+use crate::sandbox::{Sandbox, Wanted};
 
 /// How programs are run.
 #[derive(Clone)]
 pub struct CliOptions {
-    /// The sandboxes.
-    pub backends: Backends,
-    /// What a program may have there. Its mode is the isolation that the runtime gives.
-    pub profile: Profile,
+    /// Where. The mode of its profile is the isolation that the runtime gives.
+    pub sandbox: Sandbox,
     /// The programs that may be started. Declaring a tool must not be a way to run anything at all.
     pub commands: CommandAllowList,
-    /// What may be reached of the hosts that tools name.
-    pub network: NetPolicy,
-    /// Who is told of every attempt to reach one.
-    pub log: EgressLog,
+    /// Where the files of conversations are, for tools that work on them.
+    pub workspaces: Option<Workspaces>,
 }
 
 /// Tools of type `cli`.
@@ -59,7 +55,7 @@ impl ToolRuntime for CliRuntime {
     }
 
     fn isolation(&self) -> IsolationMode {
-        self.options.profile.mode
+        self.options.sandbox.profile.mode
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
@@ -77,7 +73,12 @@ impl ToolRuntime for CliRuntime {
             template::check(Place::Text, &format!("cli.args[{at}]"), text)?;
         }
         let profile = self.profile(tool, spec)?;
-        self.options.backends.select(&profile).map(drop).map_err(|error| error.fault())
+        if spec.workspace == CliWorkspace::Conversation && self.options.workspaces.is_none() {
+            let message = "there is no place here for the files of conversations";
+            return Err(fault::definition(message).detail("field", "cli.workspace"));
+        }
+        let sandbox = &self.options.sandbox;
+        sandbox.backends.select(&profile).map(drop).map_err(|error| error.fault())
     }
 
     fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
@@ -93,22 +94,34 @@ impl ToolRuntime for CliRuntime {
 impl CliRuntime {
     /// What the program of a tool may have.
     fn profile(&self, tool: &ToolResource, spec: &CliSpec) -> Result<Profile, ToolFault> {
-        let mut profile = self.options.profile.clone();
+        let wanted =
+            Wanted { hosts: &spec.hosts, image: spec.image.as_deref(), bounds: spec.resources };
+        let mut profile = self.options.sandbox.profile(&tool.name, wanted)?;
         let bytes_max = ANSWER_BYTES_MAX as u64;
         profile.limits.output_bytes = profile.limits.output_bytes.min(bytes_max);
-        if spec.hosts.is_empty() {
-            return Ok(profile);
-        }
-        let told = |error: IsolationError| {
-            fault::definition(error.to_string()).detail("field", "cli.hosts")
-        };
-        let rules = spec.hosts.iter().map(|host| EgressRule::new(host));
-        let rules = rules.collect::<Result<Vec<_>, _>>().map_err(told)?;
-        let allow_private = self.options.network.allow_private;
-        let policy = NetPolicy { allow_private, ..self.options.network };
-        let egress = Egress::new(&tool.name, rules, policy, Arc::clone(&self.options.log));
-        profile.network = Network::Allow(Arc::new(egress.map_err(told)?));
         Ok(profile)
+    }
+
+    /// A place among the files of the conversation, for a tool that works on them.
+    async fn seat(&self, attempt: &Attempt, spec: &CliSpec) -> Result<Option<Seat>, ToolFault> {
+        let workspaces = match spec.workspace {
+            CliWorkspace::None => return Ok(None),
+            CliWorkspace::Conversation => self.options.workspaces.as_ref(),
+        };
+        let (Some(workspaces), Some(conversation)) = (workspaces, &attempt.conversation) else {
+            let message = "the call belongs to no conversation whose files could be worked on";
+            return Err(fault::definition(message).detail("field", "cli.workspace"));
+        };
+        let tenant = Tenant {
+            namespace: conversation.namespace.clone(),
+            conversation: conversation.id.clone(),
+            principal: conversation.principal.clone(),
+        };
+        let seat = workspaces.enter(&tenant).await.map_err(|error| error.fault())?;
+        if let Some(reason) = seat.loss() {
+            conversation.workspace_reset(reason);
+        }
+        Ok(Some(seat))
     }
 
     async fn run(&self, attempt: &Attempt, call: &Call) -> Result<ToolOutput, ToolFault> {
@@ -117,6 +130,10 @@ impl CliRuntime {
         let mut profile = self.profile(&attempt.tool, spec)?;
         let left = attempt.deadline.saturating_duration_since(Instant::now());
         profile.limits.time = profile.limits.time.min(left);
+        let seat = self.seat(attempt, spec).await?;
+        if let Some(seat) = &seat {
+            profile.workspace = Workspace::ReadWrite(seat.dir().to_owned());
+        }
         let mut job = Job::new(&spec.command, arguments(spec, attempt)?, profile);
         job.env = spec.env.clone();
         job.dir = spec.working_dir.as_ref().map(Into::into);
@@ -135,7 +152,11 @@ impl CliRuntime {
                 words.extend_from_slice(bytes);
             }
         };
-        let ended = self.options.backends.run(job, &attempt.cancel, each).await;
+        let ended = self.options.sandbox.backends.run(job, &attempt.cancel, each).await;
+        if let Some(seat) = seat {
+            // The files are kept before anybody hears how the program ended.
+            seat.leave(&attempt.effect_key).await.map_err(|error| error.fault())?;
+        }
         let ended = ended.map_err(|error| error.fault())?;
         judged(spec, call, &ended, (answer, words))
     }

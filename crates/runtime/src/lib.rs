@@ -47,6 +47,7 @@ mod limits;
 mod mcp;
 mod openapi;
 mod outbound;
+mod sandbox;
 mod webhook;
 
 pub use a2a::A2aRuntime;
@@ -59,6 +60,7 @@ pub use http::HttpRuntime;
 pub use mcp::{CommandAllowList, McpRuntime, Program};
 pub use openapi::{Imported, LeftOut, OpenApiError, OpenApiOptions, import_openapi, read_openapi};
 pub use outbound::{ATTEMPT_HEADER, Outbound, REQUEST_ID_HEADER};
+pub use sandbox::{Sandbox, Wanted};
 pub use webhook::{
     CALLBACK_KEY_BYTES, CALLBACK_TOKEN_HEADER, CALLBACK_URL_HEADER, Callback, CallbackDesk,
     CallbackError, WebhookOptions, WebhookRuntime,

@@ -196,6 +196,7 @@ fn failed(call: &Call, error: &Error) -> ToolFault {
     match error {
         Error::Definition { .. } => fault::definition(message),
         Error::Connect { .. } => ToolFault::new(ToolCode::ExecutionFailed, message),
+        Error::Isolation { .. } => ToolFault::new(ToolCode::IsolationUnavailable, message),
         Error::Resting { wait, .. } | Error::Busy { wait: Some(wait), .. } => {
             ToolFault::new(ToolCode::ExecutionFailed, message)
                 .detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string())

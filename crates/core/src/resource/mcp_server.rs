@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::text::{distinct, named, namespace, namespace_default, refusal};
-use super::{ResourceError, ToolAuth};
+use super::{Bounds, IsolationMode, ResourceError, ToolAuth};
 use crate::work::word::words;
 
 words! {
@@ -39,6 +39,29 @@ pub struct McpFilter {
     pub include: Vec<String>,
 }
 
+/// The sandbox of a program that is a server. It can be no more than the operator gives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct McpIsolation {
+    /// What it runs in. Where that is not there, it does not run.
+    pub mode: IsolationMode,
+    /// The image of its container, in place of the operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// A directory that it sees, by its whole path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// True if it may change what is in that directory.
+    #[serde(default)]
+    pub writable: bool,
+    /// Hosts that it may reach: `api.example.com` or `*.example.com`. None means no network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// How much it may use; never more than the operator gives.
+    #[serde(default)]
+    pub resources: Bounds,
+}
+
 /// An MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +88,9 @@ pub struct McpServerResource {
     /// How requests to the address are authenticated: `bearer`, `basic` or `api_key_header`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<ToolAuth>,
+    /// The sandbox of the program of `stdio`; without one it runs as this program does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<McpIsolation>,
     /// Which of its tools are used.
     #[serde(default)]
     pub tool_filter: McpFilter,
@@ -96,6 +122,11 @@ impl McpServerResource {
                     "use `transport: http`, or give secrets to the program under `env`",
                 ))
             }
+            McpTransport::Http if self.isolation.is_some() => Err(refusal(
+                "isolation",
+                "an address runs nowhere here",
+                "use `transport: stdio`, or remove it",
+            )),
             McpTransport::Http if !self.command.is_empty() || !self.env.is_empty() => Err(refusal(
                 "transport",
                 "an address has no command and no env",
@@ -106,6 +137,11 @@ impl McpServerResource {
     }
 
     fn with_variables(self) -> Result<Self, ResourceError> {
+        let dir = self.isolation.as_ref().and_then(|isolation| isolation.workspace.as_deref());
+        if dir.is_some_and(|dir| !dir.starts_with('/')) {
+            let problem = "it is no whole path";
+            return Err(refusal("isolation.workspace", problem, "begin it with `/`"));
+        }
         for (place, variable) in self.env.iter().enumerate() {
             let path = format!("env[{place}]");
             let is_name = !variable.name.is_empty()

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::place::{A2aSpec, CliSpec, GrpcSpec, HttpSpec, McpRef, WasmSpec};
+pub use self::place::{A2aSpec, Bounds, CliSpec, GrpcSpec, HttpSpec, McpRef, WasmSpec};
 use crate::resource::Span;
 use crate::work::EffectClass;
 use crate::work::word::words;
@@ -155,6 +155,18 @@ words! {
         Protobuf = "protobuf",
         /// As JSON.
         Json = "json",
+    }
+}
+
+words! {
+    /// The files that a program works on.
+    #[derive(Default)]
+    CliWorkspace, "a workspace of a program" {
+        /// None.
+        #[default]
+        None = "none",
+        /// Those of the conversation that the call belongs to; they stay from call to call.
+        Conversation = "conversation",
     }
 }
 

@@ -246,8 +246,12 @@ async fn policy(stage: &dyn Stage, report: &mut Report) {
     });
     let refused = fails(schema, code(ToolCode::InvalidInput));
     report.check(group, "wrong arguments do not run", unseen(stage, refused)).await;
+    let other = match stage.runtime().isolation() {
+        IsolationMode::Container => IsolationMode::Process,
+        _ => IsolationMode::Container,
+    };
     let isolated = Play::of(stage, Scene::Echo).map(|mut play| {
-        play.tool.runtime.isolation_mode = Some(IsolationMode::Container);
+        play.tool.runtime.isolation_mode = Some(other);
         play
     });
     let refused = fails(isolated, code(ToolCode::IsolationUnavailable));

@@ -1,11 +1,14 @@
 //! Which programs may be started. Declaring a server must not be a way to run anything at all.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use provost_core::Secret;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_mcp::McpServer;
+use provost_mcp::start::Starter;
 
 use crate::fault;
 
@@ -49,7 +52,7 @@ impl CommandAllowList {
 
 /// A program that is an MCP server. It gets `PATH`, `HOME`, `LANG` and what is declared here, and nothing else of our
 /// environment.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Program {
     /// What is started; no shell is between.
     pub command: String,
@@ -61,6 +64,8 @@ pub struct Program {
     pub settings: Vec<(String, String)>,
     /// Where it starts.
     pub dir: Option<PathBuf>,
+    /// Who starts it, if not this process.
+    pub starter: Option<Arc<dyn Starter>>,
 }
 
 impl Program {
@@ -84,9 +89,22 @@ impl Program {
         for (name, value) in self.env {
             server = server.env(name, value);
         }
-        match self.dir {
-            Some(dir) => server.dir(dir),
+        if let Some(dir) = self.dir {
+            server = server.dir(dir);
+        }
+        match self.starter {
+            Some(starter) => server.started_by(starter),
             None => server,
         }
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { command, args, .. } = self;
+        f.debug_struct("Program")
+            .field("command", command)
+            .field("args", args)
+            .finish_non_exhaustive()
     }
 }

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use provost_core::contract::ToolCode;
-use provost_core::resource::{CliOutput, CliSpec, IsolationMode, ToolResource, ToolType};
-use provost_isolation::egress::NetPolicy;
-use provost_isolation::{Backends, Profile};
+use provost_core::resource::{
+    CliOutput, CliSpec, CliWorkspace, IsolationMode, ToolResource, ToolType,
+};
+use provost_isolation::{Backends, Profile, Workspaces, WorkspacesOptions};
 use provost_runtime::conformance::{Scene, Seen, Stage};
 use provost_runtime::{CliOptions, CliRuntime, CommandAllowList};
-use provost_tool::ToolRuntime;
+use provost_tool::{Conversation, ToolRuntime};
 use serde_json::json;
 
-use crate::stage::call;
+use crate::sandboxes;
+use crate::stage::{PATIENCE, attempt, call};
 
 /// Acts out a scene: reads an envelope, writes an envelope.
 const ACTOR: &str = r#"
@@ -42,37 +44,45 @@ print(json.dumps(answer))
 
 static STAGES: AtomicU32 = AtomicU32::new(0);
 
-/// Programs in whichever sandbox for processes this machine has.
+/// Programs in a sandbox.
 pub(crate) struct Programs {
     runtime: CliRuntime,
+    name: String,
     mark: String,
 }
 
 impl Programs {
-    /// `None` if there is no sandbox here.
+    /// In whichever sandbox for processes this machine has; `None` if there is none.
     pub(crate) async fn open() -> Option<Self> {
         let backends = Backends::find(None).await;
-        let profile = Profile::new(IsolationMode::Process);
-        backends.select(&profile).ok()?;
+        backends.select(&Profile::new(IsolationMode::Process)).ok()?;
+        Some(Self::of("process", runtime(IsolationMode::Process, backends)))
+    }
+
+    /// In every sandbox of this machine.
+    pub(crate) async fn everywhere() -> Vec<Self> {
+        let all = sandboxes::all().await.into_iter();
+        all.map(|(name, mode, backends)| Self::of(name, runtime(mode, backends))).collect()
+    }
+
+    fn of(name: &str, runtime: CliRuntime) -> Self {
         let number = STAGES.fetch_add(1, Ordering::Relaxed);
         let mark = format!("provost-actor-{}-{number}", std::process::id());
-        Some(Self { runtime: runtime(backends), mark })
+        Self { runtime, name: format!("cli, {name}"), mark }
     }
 }
 
-fn runtime(backends: Backends) -> CliRuntime {
+fn runtime(mode: IsolationMode, backends: Backends) -> CliRuntime {
     CliRuntime::new(CliOptions {
-        backends,
-        profile: Profile::new(IsolationMode::Process),
+        sandbox: sandboxes::sandbox(mode, backends),
         commands: CommandAllowList::of(["python3", "printf", "sh", "cat"]),
-        network: NetPolicy::default(),
-        log: Arc::new(|_| {}),
+        workspaces: None,
     })
 }
 
 impl Stage for Programs {
     fn name(&self) -> &str {
-        "cli, process"
+        &self.name
     }
 
     fn runtime(&self) -> Arc<dyn ToolRuntime> {
@@ -84,7 +94,9 @@ impl Stage for Programs {
         let args = args.map(str::to_owned).to_vec();
         let spec =
             CliSpec { command: "python3".to_owned(), args, envelope: true, ..CliSpec::default() };
-        Some(tool(spec))
+        let mut tool = tool(spec);
+        tool.runtime.isolation_mode = Some(self.runtime.isolation());
+        Some(tool)
     }
 
     fn takes_credentials(&self) -> bool {
@@ -150,7 +162,7 @@ async fn arguments_are_arguments_and_never_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_allowed_or_not_isolated_does_not_run() {
-    let missing = runtime(Backends::default());
+    let missing = runtime(IsolationMode::Process, Backends::default());
     let refused = missing.check(&tool(plain("sh", &[]))).unwrap_err();
     assert_eq!(refused.code, ToolCode::IsolationUnavailable);
     let Some(programs) = Programs::open().await else { return };
@@ -167,4 +179,47 @@ async fn what_is_not_allowed_or_not_isolated_does_not_run() {
     let said_nothing = ToolResource::new("t", ToolType::Cli, "");
     assert_eq!(said_nothing.isolation(), IsolationMode::Sandboxed);
     assert!(said_nothing.normalised().is_err());
+}
+
+/// The same tool finds its files again, and says what was lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn g22_a_program_works_on_the_files_of_its_conversation() {
+    let home = tempfile::tempdir().unwrap();
+    let workspaces = Workspaces::open(WorkspacesOptions::in_dir(home.path())).await.unwrap();
+    for (name, mode, backends) in sandboxes::all().await {
+        let runtime = CliRuntime::new(CliOptions {
+            sandbox: sandboxes::sandbox(mode, backends),
+            commands: CommandAllowList::of(["sh"]),
+            workspaces: Some(workspaces.clone()),
+        });
+        let mut spec = plain("sh", &["-c", "cat a 2>/dev/null; echo one >> a"]);
+        spec.workspace = CliWorkspace::Conversation;
+        let mut tool = tool(spec);
+        tool.runtime.isolation_mode = Some(mode);
+        runtime.check(&tool).unwrap();
+        let lost = Arc::new(AtomicU32::new(0));
+        let heard = Arc::clone(&lost);
+        let conversation =
+            Conversation::new("default", name, "anna").on_workspace_reset(move |_| {
+                heard.fetch_add(1, Ordering::Relaxed);
+            });
+        let invoke = async |conversation: Option<&Conversation>| {
+            let mut made = attempt(&tool, json!({}), PATIENCE);
+            made.conversation = conversation.cloned();
+            runtime.invoke(made).await.map(|output| output.to_text())
+        };
+        assert_eq!(invoke(Some(&conversation)).await.unwrap(), "", "{name}");
+        assert_eq!(invoke(Some(&conversation)).await.unwrap(), "one\n", "{name}");
+        let eve = Conversation::new("default", name, "eve");
+        let refused = invoke(Some(&eve)).await.unwrap_err();
+        assert_eq!(refused.code, ToolCode::PermissionDenied, "{name}");
+        assert!(invoke(None).await.is_err(), "{name}");
+        assert_eq!(lost.load(Ordering::Relaxed), 0, "{name}");
+    }
+    let mut spec = plain("sh", &[]);
+    spec.workspace = CliWorkspace::Conversation;
+    if let Some(programs) = Programs::open().await {
+        let refused = programs.runtime.check(&tool(spec)).unwrap_err();
+        assert_eq!(refused.code, ToolCode::RuntimePolicyInvalid, "there is no place for files");
+    }
 }

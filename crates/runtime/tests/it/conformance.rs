@@ -126,7 +126,7 @@ async fn every_runtime_conforms() {
     if let Some(stage) = mcp::everything() {
         reports.push(conform(&stage).await);
     }
-    if let Some(stage) = cli::Programs::open().await {
+    for stage in cli::Programs::everywhere().await {
         reports.push(conform(&stage).await);
     }
     println!("{}", matrix(&reports));

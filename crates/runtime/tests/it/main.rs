@@ -17,6 +17,7 @@ mod hostile;
 mod mcp;
 mod oauth;
 mod openapi;
+mod sandboxes;
 mod schemas;
 mod stage;
 mod webhook;

@@ -11,6 +11,7 @@ use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{AuthProfile, McpRef, ToolAuth, ToolResource, ToolType};
 use provost_core::{ResultPart, Secret};
 use provost_mcp::McpPool;
+use provost_mcp::start::Starter;
 use provost_net::NetPolicy;
 use provost_runtime::conformance::{Scene, Seen, Stage};
 use provost_runtime::{CommandAllowList, McpRuntime, Program};
@@ -76,10 +77,28 @@ async fn call(
 }
 
 fn runtime(program: Program) -> McpRuntime {
+    runtime_with(program).0
+}
+
+/// A runtime with one server, and its connections.
+pub(crate) fn runtime_with(program: Program) -> (McpRuntime, McpPool) {
     let allowed = CommandAllowList::of([program.command.clone()]);
-    let mut runtime = McpRuntime::new(McpPool::new(), allowed);
+    let pool = McpPool::new();
+    let mut runtime = McpRuntime::new(pool.clone(), allowed);
     runtime.add_program("default", "server", program).unwrap();
-    runtime
+    (runtime, pool)
+}
+
+/// A small server in Python that somebody else starts; with a mark among its arguments.
+pub(crate) fn python_at(script: &str, mark: &str, starter: Arc<dyn Starter>) -> Program {
+    let program = Program::new("/usr/bin/python3").arg(script).arg("plain").arg(mark);
+    Program { starter: Some(starter), ..program }
+}
+
+/// What the small server says back.
+pub(crate) async fn echo(runtime: &McpRuntime, text: &str) -> Result<String, ToolFault> {
+    let said = call(runtime, &tool("echo"), json!({ "message": text })).await?;
+    Ok(said.to_text())
 }
 
 /// The interpreter itself: what is called `python3` may be a script that adds to the environment.

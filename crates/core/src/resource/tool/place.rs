@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CliOutput, GrpcEncoding, HttpMethod};
+use super::{CliOutput, CliWorkspace, GrpcEncoding, HttpMethod};
 use crate::resource::Span;
 
 /// The request of an `http` tool. Texts are templates over the arguments: `/users/{{ id }}`.
@@ -82,6 +82,28 @@ pub struct CliSpec {
     pub env: BTreeMap<String, String>,
     /// Hosts that it may reach: `api.example.com` or `*.example.com`. None means no network.
     pub hosts: Vec<String>,
+    /// The image of its container, in place of the operator's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// The files that it works on.
+    pub workspace: CliWorkspace,
+    /// How much it may use; never more than the operator gives.
+    pub resources: Bounds,
+}
+
+/// How much a sandboxed program may use. What is not said is what the operator gives, and never more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bounds {
+    /// Bytes of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Share of the processors, in percent of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_percent: Option<u32>,
+    /// Processes and threads at the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pids: Option<u32>,
 }
 
 /// Bytes of memory that a module may have if nothing is said.

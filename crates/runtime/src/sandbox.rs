@@ -1,0 +1,165 @@
+//! Where programs run that others declare: one profile of the operator's, made narrower by what is declared.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::resource::{Bounds, McpIsolation};
+use provost_isolation::egress::{EgressLog, NetPolicy};
+use provost_isolation::{
+    Backends, Egress, EgressRule, Input, IsolationError, Job, Limits, Network, Profile, Running,
+    Source, Workspace,
+};
+use provost_mcp::start::{Ending, Life, Start, StartError, Started, Starter};
+use tokio_util::sync::CancellationToken;
+
+use crate::fault;
+
+/// Time on a processor for a program that stays: its share is bounded, its life is not.
+const SERVER_CPU_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Where programs run that others declare.
+#[derive(Clone)]
+pub struct Sandbox {
+    /// The sandboxes of this machine.
+    pub backends: Backends,
+    /// What a program may have there. Its mode is the isolation that it gets.
+    pub profile: Profile,
+    /// What may be reached of the hosts that are declared.
+    pub network: NetPolicy,
+    /// Who is told of every attempt to reach one.
+    pub log: EgressLog,
+}
+
+/// What a declaration wants of a sandbox.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// Hosts to reach.
+    pub hosts: &'a [String],
+    /// The image of a container.
+    pub image: Option<&'a str>,
+    /// How much may be used.
+    pub bounds: Bounds,
+}
+
+impl Sandbox {
+    /// The profile of a program by the name of its tool or server: what is wanted, and never more than the operator gives.
+    pub fn profile(&self, name: &str, wanted: Wanted<'_>) -> Result<Profile, ToolFault> {
+        let mut profile = self.profile.clone();
+        let Bounds { memory_bytes, cpu_percent, pids } = wanted.bounds;
+        let own = &profile.limits;
+        profile.limits = own.stricter(&Limits {
+            memory_bytes: memory_bytes.unwrap_or(own.memory_bytes),
+            cpu_percent: cpu_percent.unwrap_or(own.cpu_percent),
+            pids: pids.unwrap_or(own.pids),
+            ..own.clone()
+        });
+        profile.source = wanted.image.map(|image| Source::Image(image.to_owned()));
+        if wanted.hosts.is_empty() {
+            return Ok(profile);
+        }
+        let told =
+            |error: IsolationError| fault::definition(error.to_string()).detail("field", "hosts");
+        let rules = wanted.hosts.iter().map(|host| EgressRule::new(host));
+        let rules = rules.collect::<Result<Vec<_>, _>>().map_err(told)?;
+        let egress = Egress::new(name, rules, self.network, Arc::clone(&self.log));
+        profile.network = Network::Allow(Arc::new(egress.map_err(told)?));
+        Ok(profile)
+    }
+
+    /// Starts the program of an MCP server in its sandbox. What cannot be isolated as it demands is refused when it is started,
+    /// and nothing runs.
+    pub fn starter(
+        &self,
+        name: &str,
+        demanded: &McpIsolation,
+    ) -> Result<Arc<dyn Starter>, ToolFault> {
+        let wanted = Wanted {
+            hosts: &demanded.hosts,
+            image: demanded.image.as_deref(),
+            bounds: demanded.resources,
+        };
+        let mut profile = self.profile(name, wanted)?;
+        profile.limits.cpu_time = SERVER_CPU_TIME;
+        if let Some(dir) = &demanded.workspace {
+            profile.workspace = match demanded.writable {
+                true => Workspace::ReadWrite(dir.into()),
+                false => Workspace::ReadOnly(dir.into()),
+            };
+        }
+        Ok(Arc::new(Inside { backends: self.backends.clone(), profile }))
+    }
+}
+
+/// Starts programs in a sandbox that is the same for all of them.
+struct Inside {
+    backends: Backends,
+    profile: Profile,
+}
+
+impl Starter for Inside {
+    fn start(&self, program: Start) -> BoxFuture<'_, Result<Started, StartError>> {
+        async move {
+            let Start { command, args, env } = program;
+            let mut job = Job::new(command, args, self.profile.clone()).input(Input::Piped);
+            job.env = env.into_iter().collect();
+            let mut running = self.backends.start(job).await.map_err(|error| {
+                let fault = error.fault();
+                match fault.code {
+                    ToolCode::IsolationUnavailable => StartError::Isolation(fault.message),
+                    _ => StartError::Failed(fault.message),
+                }
+            })?;
+            let pipes = (running.take_stdin(), running.take_outputs());
+            let (Some(input), Some((output, errors))) = pipes else {
+                return Err(StartError::Failed("the program has no pipes".to_owned()));
+            };
+            let life = Box::new(Kept(Mutex::new(Some(running))));
+            Ok(Started { input, output, errors, life })
+        }
+        .boxed()
+    }
+}
+
+/// A program that runs in a sandbox; nothing once it was ended.
+struct Kept(Mutex<Option<Running>>);
+
+impl Kept {
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Life for Kept {
+    fn ended(&self) -> Option<Ending> {
+        match &*self.running() {
+            Some(running) if !running.has_ended() => None,
+            _ => Some(Ending::Unknown),
+        }
+    }
+
+    fn ask(&self) {
+        if let Some(running) = &*self.running() {
+            running.ask_to_end();
+        }
+    }
+
+    fn kill(&self) {
+        let running = self.running().take();
+        drop(running);
+    }
+
+    fn end(&self) -> BoxFuture<'_, ()> {
+        async {
+            let Some(running) = self.running().take() else { return };
+            let stopped = CancellationToken::new();
+            stopped.cancel();
+            if let Err(error) = running.drive(Input::Empty, &stopped, |_, _| {}).await {
+                tracing::debug!(%error, "a sandboxed MCP server did not end well");
+            }
+        }
+        .boxed()
+    }
+}
