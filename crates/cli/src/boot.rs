@@ -103,6 +103,7 @@ impl Plan {
         let site =
             Site { dir: &dir, store: engine.store(), redactor: &redactor, callbacks: None, roles };
         let room = Arc::new(Toolroom::open(&toolroom, site).await?);
+        room.tell_of_workspaces(&engine);
         kitchen.equip(Arc::clone(&room));
         let mut talk = Talk::open(&engine, &kitchen, &focus, name.as_deref()).await?;
         let described = recipe.tools()?.into_iter().map(|tool| {

@@ -1,7 +1,9 @@
 //! What stands around the tools of this program: what was declared, secrets, records, and where long outputs go.
 
+mod container;
 mod house;
 mod shop;
+mod workspaces;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use provost_builtin::{Access, Workspace, read_output};
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
 use provost_declared::Records;
+use provost_isolation::Workspaces;
 use provost_net::{NetPolicy, Url};
 use provost_redact::Redactor;
 use provost_secret::{
@@ -19,6 +22,7 @@ use provost_secret::{
 use provost_store::Store;
 use provost_tool::{FileSpill, Oversight, Tool};
 
+pub(crate) use self::container::ContainerArgs;
 pub(crate) use self::house::{DECLARED, told};
 pub(crate) use self::shop::Means;
 use self::shop::Shop;
@@ -74,6 +78,9 @@ pub(crate) struct ToolroomArgs {
     /// A directory with secrets, a file for each, looked at after the database and the environment
     #[arg(long, value_name = "DIR")]
     pub(crate) secrets_dir: Option<PathBuf>,
+    /// Containers for declared programs
+    #[command(flatten)]
+    pub(crate) container: ContainerArgs,
 }
 
 /// What a toolroom belongs to.
@@ -96,6 +103,8 @@ pub(crate) struct Toolroom {
     pub(crate) shop: Option<Shop>,
     oversight: Oversight,
     artifacts: PathBuf,
+    /// The files of conversations.
+    workspaces: Option<Workspaces>,
 }
 
 /// Which of the declared tools an agent gets that is not declared itself.
@@ -113,17 +122,19 @@ impl Toolroom {
         let mut oversight =
             Oversight { redact: Some(Arc::new(site.redactor.clone())), ..Oversight::default() };
         let Some(path) = &args.resources else {
-            return Ok(Self { shop: None, oversight, artifacts });
+            return Ok(Self { shop: None, oversight, artifacts, workspaces: None });
         };
         let records = Arc::new(Records::new(site.store.clone(), Env::system()));
-        let shop = Shop::open(path, args, &site, Arc::clone(&records) as _).await?;
+        let workspaces = workspaces::open(site.dir).await?;
+        let kept = (Arc::clone(&records) as _, workspaces.clone());
+        let shop = Shop::open(path, args, &site, kept).await?;
         crate::data::make(&artifacts)?;
         let spill = FileSpill::new(artifacts.join(OUTPUTS), OUTPUTS);
         oversight.spill = Some(Arc::new(spill));
         oversight.governor = Some(Arc::clone(&shop.governor) as _);
         oversight.audit = Some(Arc::clone(&records) as _);
         oversight.meter = Some(records);
-        Ok(Self { shop: Some(shop), oversight, artifacts })
+        Ok(Self { shop: Some(shop), oversight, artifacts, workspaces: Some(workspaces) })
     }
 
     /// The same for every call.

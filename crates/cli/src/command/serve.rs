@@ -154,6 +154,7 @@ async fn serve(
     let callbacks = callback_url(args, &listener)?;
     let site = Site { dir, store: engine.store(), redactor, callbacks, roles: Vec::new() };
     let room = Arc::new(Toolroom::open(&args.toolroom, site).await?);
+    room.tell_of_workspaces(&engine);
     kitchen.equip(Arc::clone(&room));
     let key = MasterKey::open(&dir.join(KEY_FILE))
         .map_err(|error| Problem::io("the key of webhooks", &error))?;

@@ -68,6 +68,8 @@ pub(crate) struct Setting {
     /// A directory with secrets, a file for each
     #[arg(long, global = true, value_name = "DIR")]
     secrets_dir: Option<PathBuf>,
+    #[command(flatten)]
+    container: crate::toolroom::ContainerArgs,
     /// A directory for read, list and search
     #[arg(long, global = true, value_name = "DIR")]
     workspace: Option<PathBuf>,
@@ -162,6 +164,7 @@ impl Setting {
             tool_network: self.tool_network,
             allow_command: self.allow_command.clone(),
             secrets_dir: self.secrets_dir.clone(),
+            container: self.container.clone(),
         }
     }
 

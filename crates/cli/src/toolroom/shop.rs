@@ -9,7 +9,7 @@ use provost_core::{Env, ErrorKind};
 use provost_declared::{
     Change, DeclareError, Declared, DeclaredGovernor, ModulePlaces, Workshop, WorkshopOptions,
 };
-use provost_isolation::Launcher;
+use provost_isolation::{ContainerOptions, Launcher, Workspaces};
 use provost_redact::Redactor;
 use provost_runtime::{CallbackDesk, CommandAllowList};
 use provost_secret::Secrets;
@@ -40,6 +40,8 @@ pub(crate) struct Means {
     secrets: Secrets,
     redactor: Redactor,
     audit: Arc<dyn AuditSink>,
+    container: Option<ContainerOptions>,
+    workspaces: Option<Workspaces>,
 }
 
 impl Means {
@@ -48,7 +50,7 @@ impl Means {
         files: &Path,
         args: &ToolroomArgs,
         site: &Site<'_>,
-        audit: Arc<dyn AuditSink>,
+        (audit, workspaces): (Arc<dyn AuditSink>, Option<Workspaces>),
     ) -> Result<Self, Problem> {
         let files = if files.is_dir() { Some(files) } else { files.parent() };
         let modules =
@@ -60,6 +62,8 @@ impl Means {
             secrets: secrets(args, site).await?,
             redactor: site.redactor.clone(),
             audit,
+            container: args.container.options()?,
+            workspaces,
         })
     }
 
@@ -75,6 +79,8 @@ impl Means {
             commands: CommandAllowList::of(self.commands.iter().cloned()),
             launcher: Launcher::own().ok(),
             modules: self.modules.clone(),
+            container: self.container.clone(),
+            workspaces: self.workspaces.clone(),
             audit: Some(Arc::clone(&self.audit)),
             desk,
             secrets: self.secrets.clone(),
@@ -91,7 +97,7 @@ impl Shop {
         path: &Path,
         args: &ToolroomArgs,
         site: &Site<'_>,
-        audit: Arc<dyn AuditSink>,
+        (audit, workspaces): (Arc<dyn AuditSink>, Workspaces),
     ) -> Result<Self, Problem> {
         let path =
             std::path::absolute(path).map_err(|error| Problem::io("the resources", &error))?;
@@ -103,7 +109,7 @@ impl Shop {
                     .map_err(|fault| Problem::new(ErrorKind::Unavailable, fault.message))?,
             ),
         };
-        let means = Means::of(&path, args, site, audit).await?;
+        let means = Means::of(&path, args, site, (audit, Some(workspaces))).await?;
         let workshop = means.workshop(Arc::clone(&declared), desk.clone()).await?;
         let governor = Arc::new(DeclaredGovernor::new(declared).roles(site.roles.clone()));
         let workshop = RwLock::new(Arc::new(workshop));

@@ -1,7 +1,12 @@
 //! `provost doctor --sandbox`: what sandboxes hold on this machine, found out by trying.
 
+use std::sync::Arc;
+
 use provost_core::ErrorKind;
-use provost_isolation::{Backends, Launcher, Proof, Trial, examine as tried};
+use provost_core::resource::IsolationMode;
+use provost_isolation::{
+    Backends, Container, ContainerOptions, Launcher, Proof, Source, Trial, examine as tried,
+};
 
 use super::{Check, Report, State, ok};
 use crate::command::block_on;
@@ -12,7 +17,12 @@ pub(super) fn examine() -> Result<(Report, u8), Problem> {
     let launcher = Launcher::own();
     let launcher = launcher.map_err(|error| Problem::io("this program", &error))?;
     let (trials, missing) = block_on(async {
-        let backends = Backends::find(Some(launcher)).await;
+        let mut backends = Backends::find(Some(launcher)).await;
+        // What needs no image can be tried on every machine; what an operator sets up is tried when it is opened.
+        match Container::open(ContainerOptions::new("runc", Source::Machine)).await {
+            Ok(container) => backends.add(Arc::new(container)),
+            Err(error) => backends.miss(IsolationMode::Container, error.to_string()),
+        }
         let missing: Vec<_> =
             backends.missing().map(|(mode, why)| (mode, why.to_owned())).collect();
         (tried(&backends).await, missing)

@@ -44,7 +44,7 @@ impl Bench<'_> {
         let files = path.parent().unwrap_or(&path);
         let site = self.setting.site(&self.dir, &self.store, &self.redactor);
         let records = Arc::new(Records::new(self.store.clone(), Env::system()));
-        let means = Means::of(files, &self.setting.toolroom(), &site, records).await?;
+        let means = Means::of(files, &self.setting.toolroom(), &site, (records, None)).await?;
         let workshop = means.workshop(declared, None).await?;
         let tools = workshop.tools(self.namespace());
         let mut items = Vec::new();
