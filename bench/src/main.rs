@@ -17,6 +17,7 @@ mod floor;
 mod growth;
 mod guard;
 mod hand;
+mod isolation;
 mod machine;
 mod many;
 mod mcp;
@@ -50,7 +51,7 @@ const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] 
   --quick          fewer repetitions: a look, not a verdict
   --strict         exit with 1 if a limit is missed or could not be measured
   --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many,
-                   together, recall, mcp, redact, guard, router, api, wires, wasm
+                   together, recall, mcp, redact, guard, router, api, wires, wasm, isolation
   --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
 
 /// How much to measure.
@@ -80,7 +81,7 @@ enum Measure {
     Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 19] = [
+const SECTIONS: [Section; 20] = [
     Section { name: "rounds", measure: Measure::Served(rounds::measure) },
     Section { name: "crowd", measure: Measure::Served(crowd::measure) },
     Section { name: "stream", measure: Measure::Served(stream::measure) },
@@ -100,9 +101,14 @@ const SECTIONS: [Section; 19] = [
     Section { name: "api", measure: Measure::Stored(api::measure) },
     Section { name: "wires", measure: Measure::Alone(wires::measure) },
     Section { name: "wasm", measure: Measure::Alone(wasm::measure) },
+    Section { name: "isolation", measure: Measure::Alone(isolation::measure) },
 ];
 
 fn main() -> ExitCode {
+    // A sandbox of ours starts this program again as its launcher.
+    if let Some(code) = provost_isolation::launcher::run_if_asked() {
+        return code;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match run(&arguments) {
@@ -119,6 +125,7 @@ fn run(arguments: &[&str]) -> Result<ExitCode> {
     match arguments {
         [server::COMMAND] => server::serve()?,
         [mcp::COMMAND] => mcp::serve()?,
+        [isolation::COMMAND] => isolation::bare_landlock()?,
         [crowd::COMMAND, side, url] => crowd::run(side, url)?,
         [durable::COMMAND, side, url, dir] => durable::run(side, url, dir)?,
         [recover::COMMAND, part, url, dir] => recover::run(part, url, dir)?,
