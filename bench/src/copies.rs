@@ -95,7 +95,8 @@ impl Original {
         task.current_run_id = Some(run_id);
         task.insert(tx)?;
         let rank = self.run.rank.saturating_add(i64::try_from(place).unwrap_or(i64::MAX));
-        RunRow { id: run_id, task_id, session_id, rank, ..self.run.clone() }.insert(tx)?;
+        let no = run_event::last_pos(tx)? + 1;
+        RunRow { id: run_id, no, task_id, session_id, rank, ..self.run.clone() }.insert(tx)?;
         for row in &self.inputs {
             let run_id = row.run_id.map(|_| run_id);
             InputRow { id: env.id::<InputId>(), task_id, run_id, ..row.clone() }.insert(tx)?;
@@ -104,10 +105,10 @@ impl Original {
             AttemptRow { run_id, ..row.clone() }.insert(tx)?;
         }
         for row in &self.steps {
-            RunStepRow { run_id, ..row.clone() }.insert(tx)?;
+            RunStepRow { run_no: no, ..row.clone() }.insert(tx)?;
         }
         for row in &self.events {
-            RunEventRow { pos: Pos::NEXT, run_id, ..row.clone() }.insert(tx)?;
+            RunEventRow { pos: Pos::NEXT, run_id, run_no: no, ..row.clone() }.insert(tx)?;
         }
         for (row, expires) in &self.approvals {
             let id: ApprovalId = env.id();

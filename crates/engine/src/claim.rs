@@ -209,6 +209,7 @@ fn lease_out(
     run.started.get_or_insert(now);
     let lease = Lease {
         run: run.id,
+        run_no: run.no,
         task: run.task_id,
         namespace: run.namespace.clone(),
         session: run.session_id.clone(),

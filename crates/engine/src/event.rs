@@ -1,8 +1,8 @@
 //! Appending lifecycle events to a run whose row is at hand.
 
 use provost_core::MessageId;
-use provost_store::row::journal;
 use provost_store::row::run::RunRow;
+use provost_store::row::{journal, run_event};
 use provost_store::{Body, Hint, Tx};
 use serde_json::Value;
 
@@ -46,8 +46,12 @@ fn append(
     body: String,
     message_id: Option<MessageId>,
 ) -> Result<(), EngineError> {
+    if run.no == 0 {
+        run.no = run_event::last_pos(tx)? + 1;
+    }
     let place = journal::EventPlace {
         run: run.id,
+        run_no: run.no,
         epoch: run.epoch,
         attempt: run.attempt_no,
         seq: run.next_seq,

@@ -7,6 +7,8 @@ use provost_core::{ExecutionId, RunId, TaskId, WorkerId};
 pub struct Lease {
     /// The run.
     pub run: RunId,
+    /// Its number in steps and events.
+    pub(crate) run_no: u64,
     /// Its task.
     pub task: TaskId,
     /// The tenancy boundary.

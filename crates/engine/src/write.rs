@@ -231,7 +231,7 @@ pub(crate) fn steps(
     let (Some(first), Some(last)) = (writes.first(), writes.last()) else { return Ok(()) };
     failpoint!("step.before");
     let events: usize = writes.iter().map(|write| write.events.len()).sum();
-    let next_seq = journal::fence(tx, lease.run, lease.epoch)?;
+    let next_seq = journal::fence(tx, (lease.run, lease.run_no), lease.epoch)?;
     let Some(mut seq) = next_seq else { return Err(fenced(tx, lease)?) };
     if writes.iter().any(|write| write.heard) {
         let advance = journal::Advance {
@@ -247,7 +247,7 @@ pub(crate) fn steps(
         };
         journal::advance(tx, &advance)?;
     }
-    if first.after != 0 && !journal::is_committed(tx, lease.run, first.after)? {
+    if first.after != 0 && !journal::is_committed(tx, lease.run_no, first.after)? {
         // The attempt hears the error of that write first.
         return Err(EngineError::bug("a write before this one was lost"));
     }
@@ -290,7 +290,7 @@ fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(
         None => begin(tx, lease, write)?,
         Some(fed) => {
             let commit = journal::StepCommit {
-                run: lease.run,
+                run_no: lease.run_no,
                 step: write.step,
                 kind: write.kind.as_str(),
                 epoch: lease.epoch,
@@ -328,7 +328,7 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
         budget::reserve(tx, lease, Reservation { micros: write.reserved_micros, currency })?;
     }
     let begin = journal::StepBegin {
-        run: lease.run,
+        run_no: lease.run_no,
         step: write.step,
         kind: write.kind.as_str(),
         epoch: lease.epoch,
@@ -384,8 +384,8 @@ fn append(
     message_id: Option<MessageId>,
 ) -> Result<(), EngineError> {
     for (seq, event) in (first..).zip(events) {
-        let place =
-            journal::EventPlace { run: lease.run, epoch: lease.epoch, attempt: lease.attempt, seq };
+        let Lease { run, run_no, epoch, attempt, .. } = *lease;
+        let place = journal::EventPlace { run, run_no, epoch, attempt, seq };
         let message_id = message_id.filter(|_| event.has_message);
         let event = journal::NewEvent { kind: event.kind, body: &event.body, message_id };
         journal::append_event(tx, place, &event)?;

@@ -195,6 +195,8 @@ fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, Eng
         created: now,
         started: None,
         ended: None,
+        // It gets one with its first event.
+        no: 0,
     })
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn feed_parked(
     let step = open.unwrap_or(run.next_step);
     let body = Body::new(record.body)?;
     let commit = journal::StepCommit {
-        run: run.id,
+        run_no: run.no,
         step,
         kind: record.kind.as_str(),
         epoch: run.epoch,

@@ -6,15 +6,19 @@ use provost_core::{InputId, MessageId, RunId};
 use crate::body::Body;
 use crate::{StoreError, Tx, params};
 
-/// The number of the next event of a run that an attempt holds; `None` if the run was taken away.
+/// The number of the next event of a run that an attempt holds, which has this number itself; `None` if the run was taken away.
 ///
 /// The row of the run is looked at and not changed. SQLite has one writer at a time, so what is found here holds at the commit;
 /// where transactions commit beside each other, the row must be locked here.
-pub fn fence(tx: &mut Tx<'_>, run: RunId, epoch: u64) -> Result<Option<u64>, StoreError> {
-    let sql = "SELECT COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e WHERE e.run_id = run.id \
+pub fn fence(
+    tx: &mut Tx<'_>,
+    (run, run_no): (RunId, u64),
+    epoch: u64,
+) -> Result<Option<u64>, StoreError> {
+    let sql = "SELECT COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e WHERE e.run_no = ?3 \
                AND e.seq >= run.next_seq), next_seq) \
                FROM run WHERE id = ?1 AND epoch = ?2 AND phase = 'leased'";
-    tx.optional(sql, params![run, epoch])
+    tx.optional(sql, params![run, epoch, run_no])
 }
 
 /// What the row of a run learns of the writes of a worker. The numbers of events and steps are found with the run as long as
@@ -62,8 +66,8 @@ pub fn advance(tx: &mut Tx<'_>, advance: &Advance) -> Result<(), StoreError> {
 /// A step that begins: T1 of an effect.
 #[derive(Debug, Clone, Copy)]
 pub struct StepBegin<'a> {
-    /// The run.
-    pub run: RunId,
+    /// The number of the run.
+    pub run_no: u64,
     /// Its number.
     pub step: u64,
     /// Its kind.
@@ -86,17 +90,17 @@ pub struct StepBegin<'a> {
 
 /// Writes down that an effect is about to happen; once more if it was begun before.
 pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreError> {
-    let sql = "INSERT INTO run_step (run_id, step, kind, state, effect_key, effect_class, input_hash, call_id, name, \
+    let sql = "INSERT INTO run_step (run_no, step, kind, state, effect_key, effect_class, input_hash, call_id, name, \
                epoch, reserved_micros, started) VALUES (?1, ?2, ?3, 'started', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
-               ON CONFLICT (run_id, step) DO UPDATE SET state = 'started', epoch = excluded.epoch, \
+               ON CONFLICT (run_no, step) DO UPDATE SET state = 'started', epoch = excluded.epoch, \
                tries = run_step.tries + 1, reserved_micros = excluded.reserved_micros, started = excluded.started";
     let now = tx.now();
-    let StepBegin { run, step, kind, epoch, effect_key, effect_class, .. } = *begin;
+    let StepBegin { run_no, step, kind, epoch, effect_key, effect_class, .. } = *begin;
     let StepBegin { input_hash, call_id, name, reserved_micros, .. } = *begin;
     tx.execute(
         sql,
         params![
-            run,
+            run_no,
             step,
             kind,
             effect_key,
@@ -115,8 +119,8 @@ pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreErr
 /// A step that is over: T2 of an effect, or something that was only noted.
 #[derive(Debug, Clone, Copy)]
 pub struct StepCommit<'a> {
-    /// The run.
-    pub run: RunId,
+    /// The number of the run.
+    pub run_no: u64,
     /// Its number.
     pub step: u64,
     /// Its kind.
@@ -142,25 +146,25 @@ pub struct StepCommit<'a> {
 /// Writes down what came of a step.
 pub fn commit_step(tx: &mut Tx<'_>, commit: &StepCommit<'_>) -> Result<(), StoreError> {
     let now = tx.now();
-    let StepCommit { run, step, kind, epoch, fed, begun, .. } = *commit;
+    let StepCommit { run_no, step, kind, epoch, fed, begun, .. } = *commit;
     let StepCommit { call_id, name, message_id, body, saved, .. } = *commit;
     let (body, blob) = body.columns(tx)?;
     if begun {
         let sql = "UPDATE run_step SET state = 'committed', epoch = ?3, fed = ?4, message_id = ?5, body = ?6, blob = ?7, \
-                   reserved_micros = 0, ended = ?8, saved = ?9 WHERE run_id = ?1 AND step = ?2";
-        let values = params![run, step, epoch, fed, message_id, body, blob, now, saved];
+                   reserved_micros = 0, ended = ?8, saved = ?9 WHERE run_no = ?1 AND step = ?2";
+        let values = params![run_no, step, epoch, fed, message_id, body, blob, now, saved];
         if tx.execute(sql, values)? == 1 {
             return Ok(());
         }
     }
-    let sql = "INSERT INTO run_step (run_id, step, kind, state, epoch, fed, call_id, name, message_id, body, blob, \
+    let sql = "INSERT INTO run_step (run_no, step, kind, state, epoch, fed, call_id, name, message_id, body, blob, \
                started, ended, saved) VALUES (?1, ?2, ?3, 'committed', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12) \
-               ON CONFLICT (run_id, step) DO UPDATE SET state = 'committed', epoch = excluded.epoch, fed = excluded.fed, \
+               ON CONFLICT (run_no, step) DO UPDATE SET state = 'committed', epoch = excluded.epoch, fed = excluded.fed, \
                message_id = excluded.message_id, body = excluded.body, blob = excluded.blob, \
                reserved_micros = 0, ended = excluded.ended, saved = excluded.saved";
     tx.execute(
         sql,
-        params![run, step, kind, epoch, fed, call_id, name, message_id, body, blob, now, saved],
+        params![run_no, step, kind, epoch, fed, call_id, name, message_id, body, blob, now, saved],
     )?;
     Ok(())
 }
@@ -181,6 +185,8 @@ pub struct NewEvent<'a> {
 pub struct EventPlace {
     /// The run.
     pub run: RunId,
+    /// Its number.
+    pub run_no: u64,
     /// Its epoch.
     pub epoch: u64,
     /// Its attempt.
@@ -195,14 +201,14 @@ pub fn append_event(
     place: EventPlace,
     event: &NewEvent<'_>,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO run_event (run_id, seq, epoch, attempt_no, kind, at, message_id, body, blob) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let sql = "INSERT INTO run_event (run_id, run_no, seq, epoch, attempt_no, kind, at, message_id, body, blob) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let now = tx.now();
-    let EventPlace { run, epoch, attempt, seq } = place;
+    let EventPlace { run, run_no, epoch, attempt, seq } = place;
     let (body, blob) = event.body.columns(tx)?;
     tx.execute(
         sql,
-        params![run, seq, epoch, attempt, event.kind, now, event.message_id, body, blob],
+        params![run, run_no, seq, epoch, attempt, event.kind, now, event.message_id, body, blob],
     )?;
     Ok(())
 }
@@ -235,20 +241,20 @@ pub fn current_epoch(tx: &mut Tx<'_>, run: RunId) -> Result<Option<u64>, StoreEr
 
 /// The next place in a run's order of feeding.
 pub fn next_fed(tx: &mut Tx<'_>, run: RunId) -> Result<u64, StoreError> {
-    tx.one("SELECT COALESCE(MAX(fed + saved), 0) + 1 FROM run_step WHERE run_id = ?1", params![run])
+    tx.one("SELECT COALESCE(MAX(fed + saved), 0) + 1 FROM run_step WHERE run_no = (SELECT no FROM run WHERE id = ?1)", params![run])
 }
 
 /// Steps without an outcome get none any more: their run has ended. None of them is before `open_from`.
 pub fn fail_open_steps(tx: &mut Tx<'_>, run: RunId, open_from: u64) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'failed', ended = ?3 \
-               WHERE run_id = ?1 AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
+               WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
     let now = tx.now();
     tx.execute(sql, params![run, open_from, now]).map(drop)
 }
 
 /// Nobody knows what came of the steps that a lost worker had started.
 pub fn lose_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
-    let sql = "UPDATE run_step SET state = 'unknown' WHERE run_id = ?1 AND state = 'started' \
+    let sql = "UPDATE run_step SET state = 'unknown' WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND state = 'started' \
                AND step >= (SELECT open_from FROM run WHERE id = ?1)";
     tx.execute(sql, params![run]).map(drop)
 }
@@ -256,14 +262,14 @@ pub fn lose_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
 /// A call that asked a person before it did anything is not begun any more: it is begun again after the answer.
 pub fn replan_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'planned' \
-               WHERE run_id = ?1 AND call_id = ?2 AND state = 'started' \
+               WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND call_id = ?2 AND state = 'started' \
                AND step >= (SELECT open_from FROM run WHERE id = ?1)";
     tx.execute(sql, params![run, call_id]).map(drop)
 }
 
 /// The step of a call that has no outcome yet.
 pub fn open_step_of(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<Option<u64>, StoreError> {
-    let sql = "SELECT step FROM run_step WHERE run_id = ?1 AND call_id = ?2 \
+    let sql = "SELECT step FROM run_step WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND call_id = ?2 \
                AND step >= (SELECT open_from FROM run WHERE id = ?1) AND state IN ('planned', 'started', 'unknown') ORDER BY step LIMIT 1";
     tx.optional(sql, params![run, call_id])
 }
@@ -275,15 +281,15 @@ pub fn reserved_of_open_steps(
     open_from: u64,
 ) -> Result<i64, StoreError> {
     let sql = "SELECT COALESCE(SUM(reserved_micros), 0) FROM run_step \
-               WHERE run_id = ?1 AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
+               WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
     tx.one(sql, params![run, open_from])
 }
 
-/// True if a step of a run is committed.
-pub fn is_committed(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<bool, StoreError> {
+/// True if a step of the run with the number is committed.
+pub fn is_committed(tx: &mut Tx<'_>, run_no: u64, step: u64) -> Result<bool, StoreError> {
     tx.exists(
-        "SELECT 1 FROM run_step WHERE run_id = ?1 AND step = ?2 AND state = 'committed'",
-        params![run, step],
+        "SELECT 1 FROM run_step WHERE run_no = ?1 AND step = ?2 AND state = 'committed'",
+        params![run_no, step],
     )
 }
 

@@ -78,10 +78,10 @@ table! {
         paused: Option<Timestamp>,
         /// The number of the next event. While somebody works on the run, the stored one lags behind.
         next_seq read "CASE WHEN phase = 'leased' THEN COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e
-            WHERE e.run_id = run.id AND e.seq >= run.next_seq), next_seq) ELSE next_seq END": u64,
+            WHERE e.run_no = run.no AND e.seq >= run.next_seq), next_seq) ELSE next_seq END": u64,
         /// The number of the next step. While somebody works on the run, the stored one lags behind.
         next_step read "CASE WHEN phase = 'leased' THEN COALESCE((SELECT MAX(s.step) + 1 FROM run_step s
-            WHERE s.run_id = run.id AND s.step >= run.next_step), next_step) ELSE next_step END": u64,
+            WHERE s.run_no = run.no AND s.step >= run.next_step), next_step) ELSE next_step END": u64,
         /// No step before this one is without an outcome; it may be far before the first that is.
         open_from: u64,
         /// Only tools without an effect may run until an unknown effect is cleared up.
@@ -114,6 +114,8 @@ table! {
         started: Option<Timestamp>,
         /// When it ended.
         ended: Option<Timestamp>,
+        /// Its number, by which steps and events name it: the position of its first event. Zero before it has one.
+        no: u64,
     }
 }
 
@@ -479,7 +481,7 @@ pub fn take_seq(
 ) -> Result<Option<u64>, StoreError> {
     tx.optional(
         "UPDATE run SET next_seq = ?3 + COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e
-            WHERE e.run_id = run.id AND e.seq >= run.next_seq), next_seq)
+            WHERE e.run_no = run.no AND e.seq >= run.next_seq), next_seq)
           WHERE id = ?1 AND epoch = ?2 RETURNING next_seq - ?3",
         params![id, epoch, count],
     )

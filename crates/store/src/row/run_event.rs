@@ -45,6 +45,8 @@ table! {
         /// The run.
         run_id: RunId,
         /// Its number.
+        run_no: u64,
+        /// Its number.
         seq: u64,
         /// The epoch that wrote it.
         epoch: u64,
@@ -65,7 +67,10 @@ table! {
 
 /// The event of a run with the number.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId, seq: u64) -> Result<Option<RunEventRow>, StoreError> {
-    tx.optional(&RunEventRow::select("WHERE run_id = ?1 AND seq = ?2"), params![run_id, seq])
+    tx.optional(
+        &RunEventRow::select("WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND seq = ?2"),
+        params![run_id, seq],
+    )
 }
 
 /// The events of a run after the number `after`, in order.
@@ -75,19 +80,26 @@ pub fn after(
     after: u64,
     limit: u64,
 ) -> Result<Vec<RunEventRow>, StoreError> {
-    let sql = RunEventRow::select("WHERE run_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3");
+    let sql = RunEventRow::select(
+        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND seq > ?2 ORDER BY seq LIMIT ?3",
+    );
     tx.all(&sql, params![run_id, after, limit])
 }
 
 /// The last event of a run.
 pub fn last(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunEventRow>, StoreError> {
-    let sql = RunEventRow::select("WHERE run_id = ?1 ORDER BY seq DESC LIMIT 1");
+    let sql = RunEventRow::select(
+        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) ORDER BY seq DESC LIMIT 1",
+    );
     tx.optional(&sql, params![run_id])
 }
 
 /// The number of the oldest event that is still kept.
 pub fn first_kept(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<u64>, StoreError> {
-    tx.one("SELECT min(seq) FROM run_event WHERE run_id = ?1", params![run_id])
+    tx.one(
+        "SELECT min(seq) FROM run_event WHERE run_no = (SELECT no FROM run WHERE id = ?1)",
+        params![run_id],
+    )
 }
 
 /// The position of the last event of all; zero if there is none.
@@ -110,7 +122,7 @@ pub fn after_of(
 ) -> Result<Vec<RunEventRow>, StoreError> {
     let places: Vec<String> = (4..kinds.len() + 4).map(|place| format!("?{place}")).collect();
     let sql = RunEventRow::select(&format!(
-        "WHERE run_id = ?1 AND seq > ?2 AND kind IN ({}) ORDER BY seq LIMIT ?3",
+        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND seq > ?2 AND kind IN ({}) ORDER BY seq LIMIT ?3",
         places.join(", ")
     ));
     let mut values = params![run_id, after, limit].to_vec();
@@ -127,7 +139,7 @@ pub fn last_of(
 ) -> Result<Vec<RunEventRow>, StoreError> {
     let places: Vec<String> = (3..kinds.len() + 3).map(|place| format!("?{place}")).collect();
     let sql = RunEventRow::select(&format!(
-        "WHERE run_id = ?1 AND kind IN ({}) ORDER BY seq DESC LIMIT ?2",
+        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND kind IN ({}) ORDER BY seq DESC LIMIT ?2",
         places.join(", ")
     ));
     let mut values = params![run_id, limit].to_vec();

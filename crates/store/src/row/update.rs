@@ -68,7 +68,7 @@ updatable! {
     InputRow in "input" by ["id"] but ["namespace", "task_id", "seq", "idem_key", "created"];
     RunRow in "run" by ["id"] but [
         "namespace", "task_id", "ordinal", "session_id", "class_key", "pool", "agent", "agent_revision", "policy",
-        "parent_run_id", "parent_step", "depth", "created"
+        "parent_run_id", "parent_step", "depth", "created", "no"
     ];
     ScheduleRow in "schedule" by ["namespace", "id"] but [];
     SessionRow in "session" by ["namespace", "id"] but [];

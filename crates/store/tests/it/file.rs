@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use provost_core::{InputId, MessageId, TaskId};
-use provost_store::row::input;
+use provost_core::{InputId, MessageId, RunId, TaskId};
+use provost_store::row::{input, run_event, run_step};
 use provost_store::{Durability, SCHEMA_VERSION, Store, StoreError, StoreOptions, Threads, params};
 use rusqlite::Connection;
 
@@ -106,6 +106,58 @@ async fn a_database_of_an_older_version_is_brought_up_to_date() {
         (said, 1, message, 3)
     );
     assert_eq!(store.size().await.unwrap().schema_version, u64::from(SCHEMA_VERSION));
+    assert!(store.check().await.unwrap().is_ok());
+}
+
+/// Two runs of one task with an event and a step each, of which the later run wrote first.
+const RUNS_WITHOUT_NUMBERS: &str = "
+    INSERT INTO exec_class (key, namespace, desired, updated) VALUES ('c', 'default', 1, 1);
+    INSERT INTO session (namespace, id, created, updated) VALUES ('default', 's', 1, 1);
+    INSERT INTO task (id, namespace, agent, agent_revision, session_id, state, queue_mode, command, created, updated)
+      VALUES ('task_00000000000000000000000001', 'default', 'a', 1, 's', 'done', 'followup', '{}', 1, 1);
+    INSERT INTO run (id, namespace, task_id, ordinal, session_id, class_key, agent, agent_revision, policy, status, phase,
+        rank, not_before, next_seq, next_step, created)
+      VALUES ('run_00000000000000000000000001', 'default', 'task_00000000000000000000000001', 1, 's', 'c', 'a', 1, '{}', 'ok',
+              'done', 1, 1, 2, 2, 1),
+             ('run_00000000000000000000000002', 'default', 'task_00000000000000000000000001', 2, 's', 'c', 'a', 1, '{}', 'ok',
+              'done', 1, 1, 2, 2, 1);
+    INSERT INTO run_event (run_id, seq, epoch, attempt_no, kind, at)
+      VALUES ('run_00000000000000000000000002', 1, 0, 0, 'second', 1), ('run_00000000000000000000000001', 1, 0, 0, 'first', 1);
+    INSERT INTO run_step (run_id, step, kind, state, epoch, started)
+      VALUES ('run_00000000000000000000000001', 1, 'first', 'committed', 0, 1),
+             ('run_00000000000000000000000002', 1, 'second', 'committed', 0, 1);";
+
+#[tokio::test]
+async fn steps_and_events_of_an_older_version_stay_with_their_runs() {
+    let fixture = Fixture::sqlite();
+    let raw = Connection::open(&fixture.options().path).unwrap();
+    raw.execute_batch(include_str!("../../migrations/sqlite/0001_engine.sql")).unwrap();
+    raw.execute_batch("PRAGMA application_id = 0x50525653; PRAGMA user_version = 1;").unwrap();
+    raw.execute_batch(RUNS_WITHOUT_NUMBERS).unwrap();
+    raw.close().unwrap();
+    let store = fixture.open();
+    let ids = ["run_00000000000000000000000001", "run_00000000000000000000000002"];
+    let [first, second] = ids.map(|id| id.parse::<RunId>().unwrap());
+    let read = store.read(move |tx| {
+        let mut found = Vec::new();
+        for id in [first, second] {
+            let events = run_event::after(tx, id, 0, 10)?;
+            let steps = run_step::after(tx, id, 0, 10)?;
+            assert!(events.iter().all(|event| event.run_id == id));
+            found.extend(events.into_iter().map(|event| (event.pos.get(), event.kind)));
+            found.extend(steps.into_iter().map(|step| (step.step, step.kind)));
+        }
+        let numbers: Vec<u64> = tx.all("SELECT no FROM run ORDER BY id", params![])?;
+        Ok::<_, StoreError>((found, numbers, run_event::last_pos(tx)?))
+    });
+    let (found, numbers, last_pos) = read.await.unwrap();
+    let found: Vec<_> = found.iter().map(|(number, kind)| (*number, kind.as_str())).collect();
+    assert_eq!(found, [(2, "first"), (1, "first"), (1, "second"), (1, "second")]);
+    assert_eq!(numbers, [1, 2]);
+    assert!(
+        numbers.iter().all(|no| *no <= last_pos),
+        "a new run would get the number of an old one"
+    );
     assert!(store.check().await.unwrap().is_ok());
 }
 

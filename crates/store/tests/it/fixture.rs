@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use provost_core::{Env, RunId, TaskId, Timestamp};
+use provost_core::{Env, RunId, TaskId, Timestamp, TypedId};
 use provost_store::row::boot::BootRow;
 use provost_store::row::exec_class::ExecClassRow;
 use provost_store::row::run::RunRow;
@@ -203,6 +203,8 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         created: at(0),
         started: None,
         ended: None,
+        // Several processes make runs, and not each of them has an event.
+        no: id.uuid().as_u64_pair().1 >> 2,
     }
 }
 
@@ -226,6 +228,7 @@ pub(crate) fn event(run: &RunRow, seq: u64) -> RunEventRow {
     RunEventRow {
         pos: Pos::NEXT,
         run_id: run.id,
+        run_no: run.no,
         seq,
         epoch: run.epoch,
         attempt_no: 1,
