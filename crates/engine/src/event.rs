@@ -57,7 +57,7 @@ fn append(
         seq: run.next_seq,
     };
     let body = Body::new(body)?;
-    journal::append_event(tx, place, &journal::NewEvent { kind, body: &body, message_id })?;
+    journal::append_events(tx, place, &[journal::NewEvent { kind, body: &body, message_id }])?;
     run.next_seq += 1;
     tx.hint(Hint::Events(run.id));
     Ok(())

@@ -75,7 +75,7 @@ pub(crate) struct StepWrite {
     pub(crate) kind: StepKind,
     /// The place in the order of feeding, if it is committed; else it begins.
     pub(crate) fed: Option<u64>,
-    /// True if what is committed was begun before.
+    /// True if what is committed, or begins once more, was begun before.
     pub(crate) begun: bool,
     pub(crate) body: Body,
     pub(crate) message: Option<NewMessage>,
@@ -164,6 +164,16 @@ impl StepWrite {
         Ok(())
     }
 
+    /// Its events, for the log.
+    fn rows(&self) -> impl Iterator<Item = journal::NewEvent<'_>> {
+        let message_id = self.message.as_ref().map(|message| message.id);
+        self.events.iter().map(move |event| journal::NewEvent {
+            kind: event.kind,
+            body: &event.body,
+            message_id: message_id.filter(|_| event.has_message),
+        })
+    }
+
     /// True if the run gets on with it. A note that every attempt writes again is no progress.
     fn is_progress(&self) -> bool {
         self.fed.is_some() && self.kind != StepKind::Note
@@ -231,8 +241,12 @@ pub(crate) fn steps(
     let (Some(first), Some(last)) = (writes.first(), writes.last()) else { return Ok(()) };
     failpoint!("step.before");
     let events: usize = writes.iter().map(|write| write.events.len()).sum();
-    let next_seq = journal::fence(tx, (lease.run, lease.run_no), lease.epoch)?;
-    let Some(mut seq) = next_seq else { return Err(fenced(tx, lease)?) };
+    let found = journal::fence(tx, (lease.run, lease.run_no), lease.epoch, first.after)?;
+    let Some((seq, is_whole)) = found else { return Err(fenced(tx, lease)?) };
+    if !is_whole {
+        // The attempt hears the error of that write first.
+        return Err(EngineError::bug("a write before this one was lost"));
+    }
     if writes.iter().any(|write| write.heard) {
         let advance = journal::Advance {
             run: lease.run,
@@ -247,15 +261,11 @@ pub(crate) fn steps(
         };
         journal::advance(tx, &advance)?;
     }
-    if first.after != 0 && !journal::is_committed(tx, lease.run_no, first.after)? {
-        // The attempt hears the error of that write first.
-        return Err(EngineError::bug("a write before this one was lost"));
-    }
     for (place, write) in writes.iter().enumerate() {
         if place > 0 {
             failpoint!("step.before");
         }
-        step(tx, lease, seq, write)?;
+        step(tx, lease, write)?;
         if let Some(change) = &write.session {
             if write.saved {
                 // The same places as if it was a step of its own, which it is where the writer was quicker.
@@ -264,9 +274,9 @@ pub(crate) fn steps(
             }
             commit_session(tx, lease, guess, change)?;
         }
-        seq += write.events.len() as u64;
         failpoint!("step.after");
     }
+    append(tx, lease, seq, writes)?;
     // Behind all events of the steps: what it tells itself has later numbers, and the log rises with them.
     for write in writes {
         write.works.carry_out(tx)?;
@@ -278,8 +288,8 @@ pub(crate) fn steps(
     Ok(())
 }
 
-/// Begins or commits a step, with events from a number on.
-fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(), EngineError> {
+/// Begins or commits a step.
+fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
     let message_id = write.message.as_ref().map(|message| message.id);
     if let Some(new) = write.message.as_ref().filter(|message| !message.known) {
         message::put(tx, &lease.namespace, new.id, &new.body)?;
@@ -319,7 +329,7 @@ fn step(tx: &mut Tx<'_>, lease: &Lease, seq: u64, write: &StepWrite) -> Result<(
     {
         found.store(true, Ordering::Release);
     }
-    append(tx, lease, seq, &write.events, message_id)
+    Ok(())
 }
 
 fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
@@ -338,6 +348,7 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
         call_id: write.call_id.as_deref(),
         name: write.name.as_deref(),
         reserved_micros: write.reserved_micros,
+        again: write.begun,
     };
     journal::begin_step(tx, &begin)?;
     Ok(())
@@ -360,37 +371,33 @@ fn commit_session(
     if change.pop > 0 {
         journal::pop_entries(tx, place, revision, change.pop as u64)?;
     }
-    for (entry, added) in (first..).zip(&change.entries) {
-        let message_id = match added {
+    let mut messages = Vec::with_capacity(change.entries.len());
+    for added in &change.entries {
+        messages.push(match added {
             Entry::Known(id) => *id,
             Entry::New(new) => {
                 message::put(tx, &lease.namespace, new.id, &new.body)?;
                 new.id
             }
-        };
-        let new = session_entry::NewEntry { entry, message_id, revision };
-        session_entry::add(tx, place, lease.run, new)?;
+        });
     }
+    let new = session_entry::NewEntries { first, messages: &messages, revision };
+    session_entry::add(tx, place, lease.run, new)?;
     guess.entry.store(first + added, Ordering::Relaxed);
     Ok(())
 }
 
-/// Appends events from a sequence number on that was taken before.
+/// Appends the events of steps, from a number on that was looked up before.
 fn append(
     tx: &mut Tx<'_>,
     lease: &Lease,
-    first: u64,
-    events: &[NewEvent],
-    message_id: Option<MessageId>,
+    seq: u64,
+    writes: &[StepWrite],
 ) -> Result<(), EngineError> {
-    for (seq, event) in (first..).zip(events) {
-        let Lease { run, run_no, epoch, attempt, .. } = *lease;
-        let place = journal::EventPlace { run, run_no, epoch, attempt, seq };
-        let message_id = message_id.filter(|_| event.has_message);
-        let event = journal::NewEvent { kind: event.kind, body: &event.body, message_id };
-        journal::append_event(tx, place, &event)?;
-    }
-    Ok(())
+    let events: Vec<journal::NewEvent<'_>> = writes.iter().flat_map(StepWrite::rows).collect();
+    let Lease { run, run_no, epoch, attempt, .. } = *lease;
+    let place = journal::EventPlace { run, run_no, epoch, attempt, seq };
+    Ok(journal::append_events(tx, place, &events)?)
 }
 
 /// The error of a writer that another has replaced.

@@ -145,10 +145,14 @@ impl FromColumn for i64 {
 }
 
 impl ToColumn for u64 {
-    /// Numbers beyond what a column holds are stored as its largest: counters never get there.
     fn to_value(&self) -> Value<'_> {
-        Value::Int(i64::try_from(*self).unwrap_or(i64::MAX))
+        number(*self)
     }
+}
+
+/// A number as a value. One beyond what a column holds is stored as its largest: counters never get there.
+pub(crate) fn number(number: u64) -> Value<'static> {
+    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 impl FromColumn for u64 {

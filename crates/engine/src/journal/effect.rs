@@ -79,6 +79,7 @@ impl RunJournal {
             }
         };
         let mut write = StepWrite::begin(step, StepKind::ModelCall);
+        write.begun = again.is_some();
         write.name = Some(name);
         write.reserved_micros = reserved_micros;
         write.currency = cost_max.map(|cost| cost.currency);
@@ -98,7 +99,8 @@ impl RunJournal {
     fn begin_compaction(&self, turn: u32) -> Result<StepWrite, EngineError> {
         let mut state = self.lock();
         let open = state.open.iter().find(|open| open.kind == StepKind::Compact);
-        let step = match open.map(|open| open.step) {
+        let begun = open.map(|open| open.step);
+        let step = match begun {
             Some(step) => step,
             None => {
                 let step = state.take_step();
@@ -116,6 +118,7 @@ impl RunJournal {
             }
         };
         let mut write = StepWrite::begin(step, StepKind::Compact);
+        write.begun = begun.is_some();
         write.event("compaction_started", &json!({ "turn": turn }))?;
         write.restricted = state.restricted;
         write.next_step = state.next_step;
@@ -211,6 +214,7 @@ impl RunJournal {
             reserved_micros: 0,
         });
         let mut write = StepWrite::begin(step, StepKind::ToolCall);
+        write.begun = again.is_some();
         write.effect_key = Some(effect.key.to_string());
         write.effect_class = Some(effect.class);
         write.input_hash = Some(plan_hash(&effect.arguments));

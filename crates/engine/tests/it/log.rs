@@ -46,7 +46,7 @@ fn append(
     let seq = run::take_seq(tx, id, epoch, 1)?.unwrap();
     let run_no = run::get(tx, id)?.unwrap().no;
     let event = NewEvent { kind: "noted", body: &Body::new(body)?, message_id: None };
-    journal::append_event(tx, EventPlace { run: id, run_no, epoch, attempt: 0, seq }, &event)
+    journal::append_events(tx, EventPlace { run: id, run_no, epoch, attempt: 0, seq }, &[event])
 }
 
 /// Everything, read once.

@@ -1,12 +1,16 @@
 //! The hot path: what a worker writes while a run is under way. Each write passes the [`fence`] first, which finds nothing if
 //! another attempt has taken the run.
 
+use std::sync::LazyLock;
+
 use provost_core::{InputId, MessageId, RunId};
 
 use crate::body::Body;
-use crate::{StoreError, Tx, params};
+use crate::value::number;
+use crate::{StoreError, ToColumn, Tx, Value, params};
 
-/// The number of the next event of a run that an attempt holds, which has this number itself; `None` if the run was taken away.
+/// The number of the next event of a run that an attempt holds, which has this number itself; nothing if the run was taken away.
+/// With it goes whether the step `after` is committed, which is asked for with a number above zero only.
 ///
 /// The row of the run is looked at and not changed. SQLite has one writer at a time, so what is found here holds at the commit;
 /// where transactions commit beside each other, the row must be locked here.
@@ -14,11 +18,14 @@ pub fn fence(
     tx: &mut Tx<'_>,
     (run, run_no): (RunId, u64),
     epoch: u64,
-) -> Result<Option<u64>, StoreError> {
+    after: u64,
+) -> Result<Option<(u64, bool)>, StoreError> {
     let sql = "SELECT COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e WHERE e.run_no = ?3 \
-               AND e.seq >= run.next_seq), next_seq) \
+               AND e.seq >= run.next_seq), next_seq), \
+               CASE WHEN ?4 = 0 OR EXISTS (SELECT 1 FROM run_step s WHERE s.run_no = ?3 AND s.step = ?4 \
+               AND s.state = 'committed') THEN 1 ELSE 0 END \
                FROM run WHERE id = ?1 AND epoch = ?2 AND phase = 'leased'";
-    tx.optional(sql, params![run, epoch, run_no])
+    tx.optional(sql, params![run, epoch, run_no, after])
 }
 
 /// What the row of a run learns of the writes of a worker. The numbers of events and steps are found with the run as long as
@@ -86,14 +93,21 @@ pub struct StepBegin<'a> {
     pub name: Option<&'a str>,
     /// Money set aside for it.
     pub reserved_micros: i64,
+    /// True if it may have been begun before.
+    pub again: bool,
 }
 
 /// Writes down that an effect is about to happen; once more if it was begun before.
 pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreError> {
-    let sql = "INSERT INTO run_step (run_no, step, kind, state, effect_key, effect_class, input_hash, call_id, name, \
-               epoch, reserved_micros, started) VALUES (?1, ?2, ?3, 'started', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
-               ON CONFLICT (run_no, step) DO UPDATE SET state = 'started', epoch = excluded.epoch, \
-               tries = run_step.tries + 1, reserved_micros = excluded.reserved_micros, started = excluded.started";
+    const FIRST: &str = "INSERT INTO run_step (run_no, step, kind, state, effect_key, effect_class, input_hash, \
+        call_id, name, epoch, reserved_micros, started) \
+        VALUES (?1, ?2, ?3, 'started', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    const AGAIN: &str = "INSERT INTO run_step (run_no, step, kind, state, effect_key, effect_class, input_hash, \
+        call_id, name, epoch, reserved_micros, started) \
+        VALUES (?1, ?2, ?3, 'started', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+        ON CONFLICT (run_no, step) DO UPDATE SET state = 'started', epoch = excluded.epoch, \
+        tries = run_step.tries + 1, reserved_micros = excluded.reserved_micros, started = excluded.started";
+    let sql = if begin.again { AGAIN } else { FIRST };
     let now = tx.now();
     let StepBegin { run_no, step, kind, epoch, effect_key, effect_class, .. } = *begin;
     let StepBegin { input_hash, call_id, name, reserved_micros, .. } = *begin;
@@ -191,25 +205,50 @@ pub struct EventPlace {
     pub epoch: u64,
     /// Its attempt.
     pub attempt: u64,
-    /// The number of the event.
+    /// The number of the first event.
     pub seq: u64,
 }
 
-/// Appends one event.
-pub fn append_event(
+/// Events that one statement stores at most.
+const EVENTS_AT_ONCE: usize = 8;
+
+/// The statements that append one event, two events, and so on.
+static APPEND_EVENTS: LazyLock<[String; EVENTS_AT_ONCE]> = LazyLock::new(|| {
+    std::array::from_fn(|more| {
+        let row = |place: usize| {
+            let [seq, kind, message, body, blob] =
+                std::array::from_fn(|column| 6 + 5 * place + column);
+            format!("(?1, ?2, ?{seq}, ?3, ?4, ?{kind}, ?5, ?{message}, ?{body}, ?{blob})")
+        };
+        let rows: Vec<String> = (0..=more).map(row).collect();
+        format!(
+            "INSERT OR FAIL INTO run_event (run_id, run_no, seq, epoch, attempt_no, kind, at, message_id, body, blob) VALUES {}",
+            rows.join(", ")
+        )
+    })
+});
+
+/// Appends events, numbered from that of the place on.
+pub fn append_events(
     tx: &mut Tx<'_>,
     place: EventPlace,
-    event: &NewEvent<'_>,
+    events: &[NewEvent<'_>],
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO run_event (run_id, run_no, seq, epoch, attempt_no, kind, at, message_id, body, blob) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let now = tx.now();
     let EventPlace { run, run_no, epoch, attempt, seq } = place;
-    let (body, blob) = event.body.columns(tx)?;
-    tx.execute(
-        sql,
-        params![run, run_no, seq, epoch, attempt, event.kind, now, event.message_id, body, blob],
-    )?;
+    let mut seq = seq;
+    for events in events.chunks(EVENTS_AT_ONCE) {
+        let mut values = Vec::with_capacity(5 + 5 * events.len());
+        values.extend(params![run, run_no, epoch, attempt, now].iter().cloned());
+        for event in events {
+            let (body, blob) = event.body.columns(tx)?;
+            let [body, blob] = [body, blob].map(|text| text.map_or(Value::Null, str::to_value));
+            values.extend([number(seq), event.kind.to_value()]);
+            values.extend([event.message_id.to_value(), body, blob]);
+            seq += 1;
+        }
+        tx.execute(&APPEND_EVENTS[events.len() - 1], &values)?;
+    }
     Ok(())
 }
 

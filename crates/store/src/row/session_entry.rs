@@ -2,10 +2,13 @@
 //!
 //! Nothing is taken out: an entry is there from revision `added` until before revision `gone`.
 
+use std::sync::LazyLock;
+
 use provost_core::{MessageId, RunId};
 
 use crate::body::load_body;
-use crate::{StoreError, Tx, params};
+use crate::value::number;
+use crate::{StoreError, ToColumn, Tx, params};
 
 table! {
     /// One message of a session.
@@ -38,28 +41,52 @@ pub struct SessionMessage {
     pub text: String,
 }
 
-/// A message that a session gets.
+/// Messages that a session gets with one revision.
 #[derive(Debug, Clone, Copy)]
-pub struct NewEntry {
-    /// Its place.
-    pub entry: u64,
-    /// The message.
-    pub message_id: MessageId,
-    /// The first revision that has it.
+pub struct NewEntries<'a> {
+    /// The place of the first; the others follow it.
+    pub first: u64,
+    /// The messages.
+    pub messages: &'a [MessageId],
+    /// The first revision that has them.
     pub revision: u64,
 }
 
-/// Adds a message to a session.
+/// Entries that one statement stores at most.
+const ENTRIES_AT_ONCE: usize = 4;
+
+/// The statements that add one entry, two entries, and so on.
+static ADD: LazyLock<[String; ENTRIES_AT_ONCE]> = LazyLock::new(|| {
+    std::array::from_fn(|more| {
+        let row =
+            |place: usize| format!("(?1, ?2, ?{}, ?{}, ?3, ?4)", 5 + 2 * place, 6 + 2 * place);
+        let rows: Vec<String> = (0..=more).map(row).collect();
+        format!(
+            "INSERT OR FAIL INTO session_entry (namespace, session_id, entry, message_id, run_id, added) VALUES {}",
+            rows.join(", ")
+        )
+    })
+});
+
+/// Adds messages to a session.
 pub fn add(
     tx: &mut Tx<'_>,
     (namespace, session_id): (&str, &str),
     run_id: RunId,
-    new: NewEntry,
+    new: NewEntries<'_>,
 ) -> Result<(), StoreError> {
-    let sql = "INSERT INTO session_entry (namespace, session_id, entry, message_id, run_id, added) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let NewEntry { entry, message_id, revision } = new;
-    tx.execute(sql, params![namespace, session_id, entry, message_id, run_id, revision]).map(drop)
+    let NewEntries { first, messages, revision } = new;
+    let mut entry = first;
+    for messages in messages.chunks(ENTRIES_AT_ONCE) {
+        let mut values = Vec::with_capacity(4 + 2 * messages.len());
+        values.extend(params![namespace, session_id, run_id, revision].iter().cloned());
+        for (entry, message) in (entry..).zip(messages) {
+            values.extend([number(entry), message.to_value()]);
+        }
+        tx.execute(&ADD[messages.len() - 1], &values)?;
+        entry += messages.len() as u64;
+    }
+    Ok(())
 }
 
 /// The entry at the place.
