@@ -5,9 +5,9 @@
 
 use provost_core::Timestamp;
 use provost_core::work::{Admission, Breaker, ClassKey, Namespace, OutcomeCode, WorkError};
-use provost_store::row::ceiling;
 use provost_store::row::exec_class::{self, ExecClassRow};
 use provost_store::row::run::{self, RunRow};
+use provost_store::row::{attempt, ceiling};
 use provost_store::{Hint, Tx};
 
 use crate::engine::Engine;
@@ -134,11 +134,10 @@ fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Gives the place of a run back, and tells the breaker how its attempt, which began at `started`, has ended.
+/// Gives the place of a run back, and tells the breaker how its attempt has ended.
 pub(crate) fn give_slot(
     tx: &mut Tx<'_>,
     run: &RunRow,
-    started: Timestamp,
     code: Option<OutcomeCode>,
 ) -> Result<(), EngineError> {
     let code = match code {
@@ -151,6 +150,7 @@ pub(crate) fn give_slot(
     let simple = code.is_none() && exec_class::release(tx, &run.class_key)?;
     if !simple && let Some(mut class) = exec_class::get(tx, &run.class_key)? {
         let now = tx.now();
+        let started = attempt::started(tx, (run.id, run.attempt_no))?.unwrap_or(now);
         let settled = breaker(&class)?.settled(started, code, now);
         set_breaker(&mut class, &settled, now)?;
         class.running = class.running.saturating_sub(1);

@@ -20,8 +20,8 @@ use crate::{approval, budget, child, class, delivery, event, followup, input, ou
 
 /// The timer that ends a run whose time is over.
 pub(crate) const DEADLINE: &str = "run_deadline";
-/// The timers of a run.
-const TIMERS: [&str; 4] = [DEADLINE, QUEUE_DEADLINE, queue::DUE, child::WAIT_OVER];
+/// The timers of a run that its row does not tell of.
+const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::DUE, child::WAIT_OVER];
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,8 +75,8 @@ pub(crate) fn release(
     let status = code.map_or(AttemptStatus::Ok, OutcomeCode::attempt_status).as_str();
     let outcome_code = code.map(OutcomeCode::as_str);
     let end = attempt::AttemptEnd { status, outcome_code, detail };
-    let started = attempt::end(tx, (run.id, run.attempt_no), end)?.unwrap_or(tx.now());
-    class::give_slot(tx, run, started, code)
+    attempt::end(tx, (run.id, run.attempt_no), end)?;
+    class::give_slot(tx, run, code)
 }
 
 /// Ends a run for good, and with it everything that waits for it. The row is stored here.
@@ -139,6 +139,9 @@ fn clear(
     }
     if left.grants {
         approval_grant::revoke_scope(tx, &run.namespace, &format!("run:{}", run.id))?;
+    }
+    if run.deadline.is_some() {
+        timer::clear(tx, DEADLINE, &run.id.to_string())?;
     }
     if left.timers {
         timer::clear_all(tx, TIMERS, &run.id.to_string())?;

@@ -60,10 +60,9 @@ pub(crate) fn push(
     body: &Value,
 ) -> Result<(), EngineError> {
     let row = OutboxRow {
-        id: key.clone(),
+        id: key,
         namespace: namespace.to_owned(),
         topic: topic.to_owned(),
-        dedupe_key: key,
         body: body.to_string(),
         available: tx.now(),
         tries: 0,
@@ -131,7 +130,7 @@ async fn publish_due(shared: &Shared) -> Result<usize, EngineError> {
     for row in rows {
         failpoint!("outbox.claimed");
         let notice = Notice {
-            key: row.dedupe_key,
+            key: row.id.clone(),
             namespace: row.namespace,
             topic: row.topic,
             body: serde_json::from_str(&row.body)?,

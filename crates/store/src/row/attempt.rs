@@ -57,18 +57,28 @@ pub struct AttemptEnd<'a> {
     pub detail: Option<&'a str>,
 }
 
-/// Notes that an attempt has ended, and says when it was started; nothing if there is no such attempt.
+/// Notes that an attempt has ended.
 pub fn end(
     tx: &mut Tx<'_>,
     (run_id, attempt_no): (RunId, u64),
     end: AttemptEnd<'_>,
-) -> Result<Option<Timestamp>, StoreError> {
+) -> Result<(), StoreError> {
     let AttemptEnd { status, outcome_code, detail } = end;
-    tx.optional(
+    tx.execute(
         "UPDATE attempt SET status = ?3, ended = ?4, outcome_code = ?5, detail = ?6
-          WHERE run_id = ?1 AND attempt_no = ?2 RETURNING started",
+          WHERE run_id = ?1 AND attempt_no = ?2",
         params![run_id, attempt_no, status, tx.now(), outcome_code, detail],
     )
+    .map(drop)
+}
+
+/// When an attempt was started; nothing if there is no such attempt.
+pub fn started(
+    tx: &mut Tx<'_>,
+    (run_id, attempt_no): (RunId, u64),
+) -> Result<Option<Timestamp>, StoreError> {
+    let sql = "SELECT started FROM attempt WHERE run_id = ?1 AND attempt_no = ?2";
+    tx.optional(sql, params![run_id, attempt_no])
 }
 
 /// The attempts of a run, in order.

@@ -10,7 +10,7 @@ pub struct Left {
     pub questions: bool,
     /// Grants that count for this run only.
     pub grants: bool,
-    /// Timers of the run.
+    /// Timers of the run, of the kinds that were asked for.
     pub timers: bool,
     /// Messages that the run has not answered.
     pub inputs: bool,
@@ -37,16 +37,16 @@ impl FromRow for Left {
 }
 
 /// Looks what is left of a run, with timers of these kinds.
-pub fn of_run(tx: &mut Tx<'_>, run: &RunRow, [a, b, c, d]: [&str; 4]) -> Result<Left, StoreError> {
+pub fn of_run(tx: &mut Tx<'_>, run: &RunRow, [a, b, c]: [&str; 3]) -> Result<Left, StoreError> {
     let sql = "SELECT
         CASE WHEN EXISTS (SELECT 1 FROM approval WHERE run_id = ?1 AND state = 'pending') THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM approval_grant WHERE namespace = ?3 AND scope = 'run:' || ?1) THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM timer WHERE ref = ?1
-               AND kind IN (?5, ?6, ?7, ?8)) THEN 1 ELSE 0 END,
+               AND kind IN (?5, ?6, ?7)) THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM input WHERE run_id = ?1 AND state IN ('pending', 'claimed')) THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM run WHERE parent_run_id = ?1 AND phase <> 'done') THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM run WHERE task_id = ?2 AND phase <> 'done' AND id <> ?1) THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM run WHERE namespace = ?3 AND session_id = ?4 AND phase = 'queued'
                AND id <> ?1) THEN 1 ELSE 0 END";
-    tx.one(sql, params![run.id, run.task_id, run.namespace, run.session_id, a, b, c, d])
+    tx.one(sql, params![run.id, run.task_id, run.namespace, run.session_id, a, b, c])
 }

@@ -7,14 +7,12 @@ use crate::{StoreError, Tx, params};
 table! {
     /// One thing to tell.
     OutboxRow in "outbox" {
-        /// The id.
+        /// The id, by which a receiver sees a repetition.
         id: String,
         /// The tenancy boundary.
         namespace: String,
         /// Whom it concerns.
         topic: String,
-        /// The key by which a receiver sees a repetition.
-        dedupe_key: String,
         /// What to tell, as JSON.
         body: String,
         /// When it may be told.

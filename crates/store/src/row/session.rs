@@ -101,9 +101,13 @@ pub fn hold(
     id: &str,
     run_id: RunId,
 ) -> Result<Option<(u64, u64)>, StoreError> {
-    let sql = "UPDATE session SET fence = fence + 1, holder_run_id = ?3 \
-               WHERE namespace = ?1 AND id = ?2 RETURNING revision, next_entry";
-    tx.optional(sql, params![namespace, id, run_id])
+    // Looked up apart: for a statement that changes a row and gives it back, SQLite keeps a copy of each page that it changes.
+    let look = "SELECT revision, next_entry FROM session WHERE namespace = ?1 AND id = ?2";
+    let found = tx.optional(look, params![namespace, id])?;
+    let sql =
+        "UPDATE session SET fence = fence + 1, holder_run_id = ?3 WHERE namespace = ?1 AND id = ?2";
+    tx.execute(sql, params![namespace, id, run_id])?;
+    Ok(found)
 }
 
 /// Takes a session from a run, if that run has it.

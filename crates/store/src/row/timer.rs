@@ -44,10 +44,10 @@ pub fn clear(tx: &mut Tx<'_>, kind: &str, subject: &str) -> Result<bool, StoreEr
 }
 
 /// Removes the timers of these kinds for the subject.
-pub fn clear_all(tx: &mut Tx<'_>, kinds: [&str; 4], subject: &str) -> Result<(), StoreError> {
-    let [a, b, c, d] = kinds;
-    let sql = "DELETE FROM timer WHERE ref = ?1 AND kind IN (?2, ?3, ?4, ?5)";
-    tx.execute(sql, params![subject, a, b, c, d]).map(drop)
+pub fn clear_all(tx: &mut Tx<'_>, kinds: [&str; 3], subject: &str) -> Result<(), StoreError> {
+    let [a, b, c] = kinds;
+    let sql = "DELETE FROM timer WHERE ref = ?1 AND kind IN (?2, ?3, ?4)";
+    tx.execute(sql, params![subject, a, b, c]).map(drop)
 }
 
 /// Timers whose time has come, the longest due first.

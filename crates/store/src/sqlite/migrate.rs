@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0010_shared_state.sql"),
     include_str!("../../migrations/sqlite/0011_input_keys.sql"),
     include_str!("../../migrations/sqlite/0012_run_number.sql"),
+    include_str!("../../migrations/sqlite/0013_fewer_keys.sql"),
 ];
 
 /// The newest schema version this program knows.

@@ -99,9 +99,11 @@ impl EndHasher {
 impl Hasher for EndHasher {
     fn write(&mut self, bytes: &[u8]) {
         self.add(bytes.len() as u64);
-        for piece in bytes.rchunks_exact(8).take(Self::PIECES) {
-            let number = piece.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-            self.add(number);
+        let mut rest = bytes;
+        for _ in 0..Self::PIECES {
+            let Some((before, piece)) = rest.split_last_chunk::<8>() else { break };
+            self.add(u64::from_ne_bytes(*piece));
+            rest = before;
         }
     }
 

@@ -217,7 +217,6 @@ pub(crate) async fn the_outbox_is_claimed_once_at_a_time(fixture: Fixture) {
                 id: id.into(),
                 namespace: "default".into(),
                 topic: "t".into(),
-                dedupe_key: id.into(),
                 body: "{}".into(),
                 available: at(available),
                 tries: 0,
