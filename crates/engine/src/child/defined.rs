@@ -2,6 +2,7 @@
 //!
 //! Such a child runs the agent of its parent's profile, taken down the way that its parent's definition names.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -152,14 +153,14 @@ pub(super) struct Births {
 impl Births {
     /// The runs that this call has asked for before; `None` if one of them was not made yet.
     pub(super) fn known(&self, tx: &mut Tx<'_>) -> Result<Option<Vec<RunRow>>, EngineError> {
-        let mut rows = Vec::with_capacity(self.asks.len());
-        for ask in &self.asks {
+        let made = run::children_of_step(tx, self.lease.run, self.step)?;
+        let mut made: HashMap<RunId, RunRow> = made.into_iter().map(|row| (row.id, row)).collect();
+        let of_ask = |ask: &ChildAsk| {
             let (id, _) = child_ids_of_call(self.lease.run, &self.key, ask.index);
-            let Some(row) = run::get(tx, id)? else { return Ok(None) };
-            self.check_ours(&row)?;
-            rows.push(row);
-        }
-        Ok(Some(rows))
+            made.remove(&id)
+        };
+        // What is not among them may have another parent, which is found out when it is made.
+        Ok(self.asks.iter().map(of_ask).collect())
     }
 
     /// A caller may choose the id of a run: what has the id of a child and another parent is none.

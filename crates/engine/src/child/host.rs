@@ -1,6 +1,6 @@
 //! The children of a durable run, as the tools of its agent reach them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
@@ -29,12 +29,14 @@ pub(crate) struct EngineChildren {
     place: Vec<Hop>,
     /// What was read of children that are over, for the call that asks for it next.
     over: Mutex<HashMap<RunId, ChildReport>>,
+    /// Children that were made a moment ago: it is not worth a look whether all of them are over.
+    made: Mutex<HashSet<RunId>>,
 }
 
 impl EngineChildren {
     pub(crate) fn new(family: Family, birth: Option<&Birth>) -> Self {
         let place = birth.map(|birth| birth.place().to_vec()).unwrap_or_default();
-        Self { family, place, over: Mutex::default() }
+        Self { family, place, over: Mutex::default(), made: Mutex::default() }
     }
 
     async fn begin(
@@ -81,12 +83,24 @@ impl EngineChildren {
         });
         let made = made.await?;
         failpoint!("child.started");
+        *self.made() = made.iter().map(|report| report.run).collect();
         Ok(made)
     }
 
     fn over(&self) -> MutexGuard<'_, HashMap<RunId, ChildReport>> {
         // Nothing that can fail happens under this lock.
         self.over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn made(&self) -> MutexGuard<'_, HashSet<RunId>> {
+        // Nothing that can fail happens under this lock.
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if all of these were made a moment ago, and nobody has asked yet.
+    fn are_new(&self, runs: &[RunId]) -> bool {
+        let made = std::mem::take(&mut *self.made());
+        !runs.is_empty() && runs.iter().all(|run| made.contains(run))
     }
 
     /// What was read a moment ago, if all of them were over then; it is given out once.
@@ -133,12 +147,14 @@ impl Children for EngineChildren {
         until: Until,
     ) -> ChildFuture<'a, Vec<ChildReport>> {
         async move {
-            let looked = self.look(&runs).await?;
-            let over = looked.iter().filter(|report| report.status.is_over()).count();
-            if over == runs.len() || (until.any && over > 0) {
-                return Ok(looked);
+            if !self.are_new(&runs) {
+                let looked = self.look(&runs).await?;
+                let over = looked.iter().filter(|report| report.status.is_over()).count();
+                if over == runs.len() || (until.any && over > 0) {
+                    return Ok(looked);
+                }
             }
-            // The run is parked until then; this call is made again.
+            // The run is parked until then, which is no time if they have ended meanwhile; this call is made again.
             wait::wait_again(cx, runs.clone(), until.any, until.timeout).await?;
             Ok(self.look(&runs).await?)
         }

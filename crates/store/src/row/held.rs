@@ -27,12 +27,15 @@ pub fn release(
     id: RunId,
     queue_deadline: Option<Timestamp>,
 ) -> Result<bool, StoreError> {
-    let sql = "UPDATE run SET not_before = ?2, queue_deadline = ?3, ready = CASE WHEN EXISTS (
-                 SELECT 1 FROM run o WHERE o.namespace = run.namespace AND o.session_id = run.session_id
-                    AND o.phase = 'queued' AND o.id <> run.id) OR EXISTS (
-                 SELECT 1 FROM run h WHERE h.namespace = run.namespace AND h.session_id = run.session_id
-                    AND h.holds_session = 1) THEN 0 ELSE 1 END
-                WHERE id = ?1 AND phase = 'queued' RETURNING ready";
-    let ready: Option<bool> = tx.optional(sql, params![id, tx.now(), queue_deadline])?;
-    Ok(ready.unwrap_or(false))
+    // Looked up apart: for a statement that changes a row and gives it back, SQLite keeps a copy of each page that it changes.
+    let look = "SELECT CASE WHEN EXISTS (
+                  SELECT 1 FROM run o WHERE o.namespace = run.namespace AND o.session_id = run.session_id
+                     AND o.phase = 'queued' AND o.id <> run.id) OR EXISTS (
+                  SELECT 1 FROM run h WHERE h.namespace = run.namespace AND h.session_id = run.session_id
+                     AND h.holds_session = 1) THEN 0 ELSE 1 END
+                 FROM run WHERE id = ?1 AND phase = 'queued'";
+    let Some(ready) = tx.optional::<bool>(look, params![id])? else { return Ok(false) };
+    let sql = "UPDATE run SET not_before = ?2, queue_deadline = ?3, ready = ?4 WHERE id = ?1";
+    tx.execute(sql, params![id, tx.now(), queue_deadline, ready])?;
+    Ok(ready)
 }

@@ -187,6 +187,16 @@ pub fn children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreErro
     tx.all(&RunRow::select("WHERE parent_run_id = ?1 ORDER BY id"), params![parent])
 }
 
+/// The runs that one step of a run has started.
+pub fn children_of_step(
+    tx: &mut Tx<'_>,
+    parent: RunId,
+    step: u64,
+) -> Result<Vec<RunRow>, StoreError> {
+    let sql = RunRow::select("WHERE parent_run_id = ?1 AND parent_step = ?2");
+    tx.all(&sql, params![parent, step])
+}
+
 /// True if one of the runs that one step of a run has started has not ended.
 pub fn has_live_child(
     tx: &mut Tx<'_>,
