@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use provost_agent::AgentBuilder;
 use provost_core::Env;
-use provost_declared::{Declared, DeclaredGovernor, ModulePlaces, Records, Workshop, WorkshopOptions};
+use provost_declared::{
+    Declared, DeclaredGovernor, ModulePlaces, Records, Workshop, WorkshopOptions,
+};
 use provost_net::NetPolicy;
 use provost_redact::Redactor;
 use provost_runtime::CommandAllowList;
