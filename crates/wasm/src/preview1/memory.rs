@@ -12,7 +12,7 @@ impl<'a> Memory<'a> {
     /// The memory, and the rest of the call beside it.
     pub(crate) fn of(caller: &'a mut Caller<'_, Guest>) -> wasmtime::Result<(Self, &'a mut Guest)> {
         let memory = caller.get_export("memory").and_then(Extern::into_memory);
-        let memory = memory.ok_or_else(|| Halt::Misuse("it exports no memory named `memory`"))?;
+        let memory = memory.ok_or(Halt::Misuse("it exports no memory named `memory`"))?;
         let (bytes, guest) = memory.data_and_store_mut(caller);
         Ok((Self(bytes), guest))
     }
