@@ -1,6 +1,5 @@
 //! Sandboxes for declared programs, looked for only where there are any.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use provost_core::Env;
@@ -121,7 +120,9 @@ fn record(event: EgressEvent, env: &Env) -> AuditEvent {
         Verdict::Refused => AuditOutcome::Denied,
         Verdict::Failed => AuditOutcome::Failed,
     };
-    let metadata = BTreeMap::from([
+    let mut metadata = event.labels;
+    let namespace = metadata.remove("namespace").unwrap_or_default();
+    metadata.extend([
         ("host".to_owned(), event.host),
         ("port".to_owned(), event.port.to_string()),
         ("method".to_owned(), event.method),
@@ -131,11 +132,59 @@ fn record(event: EgressEvent, env: &Env) -> AuditEvent {
         component: "egress".to_owned(),
         action: "tool.egress".to_owned(),
         outcome,
-        namespace: String::new(),
-        resource_kind: "tool".to_owned(),
+        namespace,
+        resource_kind: "Tool".to_owned(),
         resource_name: event.tool,
-        principal: String::new(),
+        principal: metadata.get("agent").cloned().unwrap_or_default(),
         message: event.why,
         metadata,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_store::row::audit::{self, AuditFilter};
+    use provost_store::{Store, StoreOptions};
+
+    use super::*;
+    use crate::Records;
+
+    /// Whoever looks for what a namespace has done finds every attempt, also one that was refused.
+    #[tokio::test]
+    async fn every_attempt_to_reach_somebody_is_in_the_records_of_its_namespace() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
+        let records = Arc::new(Records::new(store.clone(), Env::system()));
+        let log = log(Some(records), Env::system());
+        let verdicts = [Verdict::Allowed, Verdict::Refused, Verdict::Failed];
+        for verdict in verdicts {
+            log(EgressEvent {
+                tool: "weather".to_owned(),
+                method: "CONNECT".to_owned(),
+                host: "api.example.com".to_owned(),
+                port: 443,
+                verdict,
+                why: String::new(),
+                labels: [("namespace", "team"), ("agent", "clerk"), ("call", "req-1")]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into(),
+            });
+        }
+        let mut rows = Vec::new();
+        while rows.len() < verdicts.len() {
+            tokio::task::yield_now().await;
+            let filter = AuditFilter::default();
+            rows = store.read(move |tx| audit::list(tx, "team", &filter, 10)).await.unwrap();
+        }
+        let mut outcomes: Vec<&str> = rows.iter().map(|row| row.outcome.as_str()).collect();
+        outcomes.sort_unstable();
+        assert_eq!(outcomes, ["denied", "failed", "succeeded"]);
+        for row in &rows {
+            assert_eq!((row.action.as_str(), row.resource.as_str()), ("tool.egress", "weather"));
+            for said in ["api.example.com", "\"port\":\"443\"", "req-1", "clerk"] {
+                assert!(row.body.contains(said), "{}", row.body);
+            }
+        }
+        store.close().await;
     }
 }

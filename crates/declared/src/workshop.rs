@@ -219,14 +219,18 @@ struct Setting<'a> {
 
 impl Setting<'_> {
     /// Who starts the program of a server that demands isolation.
-    fn starter(&self, server: &McpServerResource) -> Result<Option<Arc<dyn Starter>>, ToolFault> {
+    fn starter(
+        &self,
+        namespace: &str,
+        server: &McpServerResource,
+    ) -> Result<Option<Arc<dyn Starter>>, ToolFault> {
         let Some(demanded) = &server.isolation else { return Ok(None) };
         let mode = match demanded.mode {
             IsolationMode::None => return Ok(None),
             IsolationMode::Sandboxed => self.sandboxes.usual().unwrap_or(IsolationMode::Process),
             other => other,
         };
-        self.sandboxes.sandbox(mode).starter(&server.name, demanded).map(Some)
+        self.sandboxes.sandbox(mode).starter((namespace, &server.name), demanded).map(Some)
     }
 
     async fn add(
@@ -252,7 +256,7 @@ impl Setting<'_> {
                     program.env.push((variable.name.clone(), value));
                 }
                 program.starter = self
-                    .starter(server)
+                    .starter(namespace, server)
                     .map_err(|fault| DeclareError::fault(place, what(), &fault))?;
                 mcp.add_program_with(namespace, &server.name, program, |made| made.only(only))
             }

@@ -9,6 +9,7 @@
 
 mod serve;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,8 @@ pub struct EgressEvent {
     pub verdict: Verdict,
     /// Why, in words; nothing for what went through.
     pub why: String,
+    /// What else is known of the program, such as the call that it was started for.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// Takes note of attempts.
@@ -75,6 +78,7 @@ pub type EgressLog = Arc<dyn Fn(EgressEvent) + Send + Sync>;
 /// What one tool may reach, and the way there.
 pub struct Egress {
     tool: String,
+    labels: BTreeMap<String, String>,
     rules: Vec<EgressRule>,
     client: NetClient,
     dialer: Dialer,
@@ -162,7 +166,15 @@ impl Egress {
         }
         let options = NetOptions { lookup: Arc::clone(&lookup), ..NetOptions::new(policy) };
         let (client, dialer) = (NetClient::open(options), Dialer::new(policy, lookup));
-        Ok(Self { tool: tool.into(), rules, client, dialer, log })
+        let (tool, labels) = (tool.into(), BTreeMap::new());
+        Ok(Self { tool, labels, rules, client, dialer, log })
+    }
+
+    /// With something that every attempt is told with, such as the call that the program is started for.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
     }
 
     fn rule(&self, host: &str, port: u16) -> Option<&EgressRule> {

@@ -5,9 +5,10 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nix::mount::{MntFlags, umount2};
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use serde::Deserialize;
 use tokio::process::Child;
@@ -142,7 +143,24 @@ impl Remains {
     }
 }
 
+/// Takes away what a runtime knows of a container. One that was killed while it made it may have left a copy of itself, mounted.
+fn forget(dir: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok) {
+        // What is no mount says so.
+        umount2(&entry.path(), MntFlags::MNT_DETACH).unwrap_or_default();
+    }
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 impl LastCommand {
+    /// True if there is still something to take away, as far as that can be seen.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.dir.as_ref().is_some_and(|dir| dir.exists())
+    }
+
     /// Runs it, and waits for it.
     pub(crate) fn run(&self) {
         let mut command = std::process::Command::new(&self.program);
@@ -152,8 +170,7 @@ impl LastCommand {
             tracing::warn!(%error, "the command that takes a container away cannot be run");
         }
         if let Some(dir) = &self.dir
-            && let Err(error) = fs::remove_dir_all(dir)
-            && error.kind() != std::io::ErrorKind::NotFound
+            && let Err(error) = forget(dir)
         {
             tracing::warn!(%error, "what a runtime knows of a container stays");
         }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::IsolationError;
 use crate::job::Input;
 use crate::limits::{CHUNK_BYTES, COMPLAINT_BYTES_MAX, DRAIN_GRACE, TERM_GRACE};
-use crate::remains::{Held, Remains, abandon};
+use crate::remains::{Held, LastCommand, Remains, abandon};
 use crate::tree;
 
 /// Which of its outputs a program has written to.
@@ -190,8 +190,8 @@ impl Running {
             };
         let mut remains = parts.remains;
         if cause == Cause::Exited && is_set_up {
-            // What ended by itself has taken itself away.
-            remains.last = None;
+            // What ended by itself has taken itself away, if nothing was in its way.
+            remains.last = remains.last.filter(LastCommand::is_needed);
         }
         let cleared = tokio::task::spawn_blocking(move || remains.clear()).await;
         if cleared.is_err() {

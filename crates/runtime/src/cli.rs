@@ -72,7 +72,7 @@ impl ToolRuntime for CliRuntime {
         for (at, text) in spec.args.iter().enumerate() {
             template::check(Place::Text, &format!("cli.args[{at}]"), text)?;
         }
-        let profile = self.profile(tool, spec)?;
+        let profile = self.profile(tool, spec, &[])?;
         if spec.workspace == CliWorkspace::Conversation && self.options.workspaces.is_none() {
             let message = "there is no place here for the files of conversations";
             return Err(fault::definition(message).detail("field", "cli.workspace"));
@@ -93,9 +93,14 @@ impl ToolRuntime for CliRuntime {
 
 impl CliRuntime {
     /// What the program of a tool may have.
-    fn profile(&self, tool: &ToolResource, spec: &CliSpec) -> Result<Profile, ToolFault> {
-        let wanted =
-            Wanted { hosts: &spec.hosts, image: spec.image.as_deref(), bounds: spec.resources };
+    fn profile(
+        &self,
+        tool: &ToolResource,
+        spec: &CliSpec,
+        labels: &[(&str, &str)],
+    ) -> Result<Profile, ToolFault> {
+        let (image, bounds) = (spec.image.as_deref(), spec.resources);
+        let wanted = Wanted { hosts: &spec.hosts, image, bounds, labels };
         let mut profile = self.options.sandbox.profile(&tool.name, wanted)?;
         let bytes_max = ANSWER_BYTES_MAX as u64;
         profile.limits.output_bytes = profile.limits.output_bytes.min(bytes_max);
@@ -127,7 +132,15 @@ impl CliRuntime {
     async fn run(&self, attempt: &Attempt, call: &Call) -> Result<ToolOutput, ToolFault> {
         let spec = spec(&attempt.tool)?;
         self.options.commands.check(&spec.command)?;
-        let mut profile = self.profile(&attempt.tool, spec)?;
+        let ToolRequest { namespace, agent, task_id, request_id, .. } = attempt.request.as_ref();
+        let labels = [
+            ("namespace", namespace.as_str()),
+            ("agent", agent),
+            ("task", task_id),
+            ("call", request_id),
+            ("effect_key", &attempt.effect_key),
+        ];
+        let mut profile = self.profile(&attempt.tool, spec, &labels)?;
         let left = attempt.deadline.saturating_duration_since(Instant::now());
         profile.limits.time = profile.limits.time.min(left);
         let seat = self.seat(attempt, spec).await?;

@@ -42,6 +42,8 @@ pub struct Wanted<'a> {
     pub image: Option<&'a str>,
     /// How much may be used.
     pub bounds: Bounds,
+    /// What attempts to reach a host are recorded with: `namespace`, and what is known of the call.
+    pub labels: &'a [(&'a str, &'a str)],
 }
 
 impl Sandbox {
@@ -64,8 +66,10 @@ impl Sandbox {
             |error: IsolationError| fault::definition(error.to_string()).detail("field", "hosts");
         let rules = wanted.hosts.iter().map(|host| EgressRule::new(host));
         let rules = rules.collect::<Result<Vec<_>, _>>().map_err(told)?;
-        let egress = Egress::new(name, rules, self.network, Arc::clone(&self.log));
-        profile.network = Network::Allow(Arc::new(egress.map_err(told)?));
+        let egress = Egress::new(name, rules, self.network, Arc::clone(&self.log)).map_err(told)?;
+        let labels = wanted.labels.iter().filter(|(_, value)| !value.is_empty());
+        let egress = labels.fold(egress, |egress, (name, value)| egress.label(*name, *value));
+        profile.network = Network::Allow(Arc::new(egress));
         Ok(profile)
     }
 
@@ -73,13 +77,14 @@ impl Sandbox {
     /// and nothing runs.
     pub fn starter(
         &self,
-        name: &str,
+        (namespace, name): (&str, &str),
         demanded: &McpIsolation,
     ) -> Result<Arc<dyn Starter>, ToolFault> {
         let wanted = Wanted {
             hosts: &demanded.hosts,
             image: demanded.image.as_deref(),
             bounds: demanded.resources,
+            labels: &[("namespace", namespace)],
         };
         let mut profile = self.profile(name, wanted)?;
         profile.limits.cpu_time = SERVER_CPU_TIME;

@@ -259,7 +259,8 @@ fn said(status: StatusCode, why: &str) -> Answer {
 impl Egress {
     fn tell(&self, method: &Method, (host, port): (String, u16), verdict: Verdict, why: String) {
         let (tool, method) = (self.tool.clone(), method.to_string());
-        (self.log)(EgressEvent { tool, method, host, port, verdict, why });
+        let labels = self.labels.clone();
+        (self.log)(EgressEvent { tool, method, host, port, verdict, why, labels });
     }
 
     fn refuse(&self, request: &Request<Incoming>, target: (String, u16), why: &str) -> Answer {

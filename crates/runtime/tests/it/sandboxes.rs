@@ -23,9 +23,8 @@ fn launcher() -> Option<Launcher> {
 }
 
 fn alone(opened: Result<impl Backend, IsolationError>) -> Option<Backends> {
-    let backend = opened.inspect_err(|error| println!("refused here: {error}")).ok()?;
     let mut backends = Backends::default();
-    backends.add(Arc::new(backend));
+    backends.add(Arc::new(opened.ok()?));
     Some(backends)
 }
 
@@ -78,8 +77,8 @@ async fn an_mcp_server_runs_inside_a_profile() {
             _ => PathBuf::from("/workspace/server.py"),
         };
         let backend = backends.clone();
-        let starter =
-            sandbox(mode, backends).starter("server", &demanded(mode, dir.to_str().unwrap()));
+        let starter = sandbox(mode, backends)
+            .starter(("default", "server"), &demanded(mode, dir.to_str().unwrap()));
         let mark = format!("inside-{}-{}", std::process::id(), name.len());
         let program = mcp::python_at(inside.to_str().unwrap(), &mark, starter.unwrap());
         let (runtime, pool) = mcp::runtime_with(program);
@@ -107,7 +106,9 @@ fn processes(mark: &str) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_mcp_server_that_cannot_be_isolated_does_not_run() {
     let nothing = sandbox(IsolationMode::Container, Backends::default());
-    let starter = nothing.starter("server", &demanded(IsolationMode::Container, "/tmp")).unwrap();
+    let starter = nothing
+        .starter(("default", "server"), &demanded(IsolationMode::Container, "/tmp"))
+        .unwrap();
     let program = mcp::python_at("/nowhere.py", "none", starter);
     let (runtime, _pool) = mcp::runtime_with(program);
     // It is refused each time, and never taken for a server that rests.
@@ -117,6 +118,6 @@ async fn an_mcp_server_that_cannot_be_isolated_does_not_run() {
     }
     let mut wrong = demanded(IsolationMode::Process, "/tmp");
     wrong.hosts = vec!["no host/".to_owned()];
-    let refused = nothing.starter("server", &wrong).err().unwrap();
+    let refused = nothing.starter(("default", "server"), &wrong).err().unwrap();
     assert_eq!(refused.code, ToolCode::RuntimePolicyInvalid, "{}", json!(refused.details));
 }
