@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use provost_agent::child::{ChildAsk, ChildFuture, ChildReport, ChildStatus, Children, Hop, Until};
-use provost_core::work::{OutcomeCode, RunStatus};
+use provost_core::work::{EffectKey, OutcomeCode, RunStatus};
 use provost_core::{AgentUsed, Env, LimitReached, Money, RunId, Usage};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
@@ -29,8 +29,8 @@ pub(crate) struct EngineChildren {
     place: Vec<Hop>,
     /// What was read of children that are over, for the call that asks for it next.
     over: Mutex<HashMap<RunId, ChildReport>>,
-    /// Children that were made a moment ago: it is not worth a look whether all of them are over.
-    made: Mutex<HashSet<RunId>>,
+    /// The call that made children last, and those: if it waits for them, it is not worth a look whether all of them are over.
+    made: Mutex<Option<(EffectKey, HashSet<RunId>)>>,
 }
 
 impl EngineChildren {
@@ -83,7 +83,8 @@ impl EngineChildren {
         });
         let made = made.await?;
         failpoint!("child.started");
-        *self.made() = made.iter().map(|report| report.run).collect();
+        let runs = made.iter().map(|report| report.run).collect();
+        *self.made() = Some((cx.effect_key().clone(), runs));
         Ok(made)
     }
 
@@ -92,15 +93,17 @@ impl EngineChildren {
         self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn made(&self) -> MutexGuard<'_, HashSet<RunId>> {
+    fn made(&self) -> MutexGuard<'_, Option<(EffectKey, HashSet<RunId>)>> {
         // Nothing that can fail happens under this lock.
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if all of these were made a moment ago, and nobody has asked yet.
-    fn are_new(&self, runs: &[RunId]) -> bool {
-        let made = std::mem::take(&mut *self.made());
-        !runs.is_empty() && runs.iter().all(|run| made.contains(run))
+    /// True if the call has made all of these a moment ago, and has not asked for them yet.
+    fn are_new(&self, cx: &ToolCx, runs: &[RunId]) -> bool {
+        let made = self.made().take();
+        made.is_some_and(|(call, made)| {
+            call == *cx.effect_key() && runs.iter().all(|run| made.contains(run))
+        })
     }
 
     /// What was read a moment ago, if all of them were over then; it is given out once.
@@ -147,7 +150,7 @@ impl Children for EngineChildren {
         until: Until,
     ) -> ChildFuture<'a, Vec<ChildReport>> {
         async move {
-            if !self.are_new(&runs) {
+            if !self.are_new(cx, &runs) {
                 let looked = self.look(&runs).await?;
                 let over = looked.iter().filter(|report| report.status.is_over()).count();
                 if over == runs.len() || (until.any && over > 0) {
