@@ -239,7 +239,8 @@ pub fn append_events(
     let mut seq = seq;
     for events in events.chunks(EVENTS_AT_ONCE) {
         let mut values = Vec::with_capacity(5 + 5 * events.len());
-        values.extend(params![run, run_no, epoch, attempt, now].iter().cloned());
+        values.extend([run.to_value(), number(run_no), number(epoch), number(attempt)]);
+        values.push(now.to_value());
         for event in events {
             let (body, blob) = event.body.columns(tx)?;
             let [body, blob] = [body, blob].map(|text| text.map_or(Value::Null, str::to_value));

@@ -79,7 +79,8 @@ pub fn add(
     let mut entry = first;
     for messages in messages.chunks(ENTRIES_AT_ONCE) {
         let mut values = Vec::with_capacity(4 + 2 * messages.len());
-        values.extend(params![namespace, session_id, run_id, revision].iter().cloned());
+        values.extend([namespace.to_value(), session_id.to_value(), run_id.to_value()]);
+        values.push(number(revision));
         for (entry, message) in (entry..).zip(messages) {
             values.extend([number(entry), message.to_value()]);
         }
