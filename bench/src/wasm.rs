@@ -69,6 +69,7 @@ impl Bench {
             arguments: Arc::new(arguments),
             request: Arc::new(request),
             effect_key: "bench".to_owned(),
+            conversation: None,
             credentials: Credentials::default(),
             deadline: Instant::now() + PATIENCE,
             cancel: CancellationToken::new(),

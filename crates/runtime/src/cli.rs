@@ -132,15 +132,7 @@ impl CliRuntime {
     async fn run(&self, attempt: &Attempt, call: &Call) -> Result<ToolOutput, ToolFault> {
         let spec = spec(&attempt.tool)?;
         self.options.commands.check(&spec.command)?;
-        let ToolRequest { namespace, agent, task_id, request_id, .. } = attempt.request.as_ref();
-        let labels = [
-            ("namespace", namespace.as_str()),
-            ("agent", agent),
-            ("task", task_id),
-            ("call", request_id),
-            ("effect_key", &attempt.effect_key),
-        ];
-        let mut profile = self.profile(&attempt.tool, spec, &labels)?;
+        let mut profile = self.profile(&attempt.tool, spec, &attempt.labels())?;
         let left = attempt.deadline.saturating_duration_since(Instant::now());
         profile.limits.time = profile.limits.time.min(left);
         let seat = self.seat(attempt, spec).await?;

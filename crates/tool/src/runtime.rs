@@ -63,6 +63,20 @@ pub struct Attempt {
     pub redact: Option<Arc<dyn Redact>>,
 }
 
+impl Attempt {
+    /// Whose call it is, for records of what the tool does meanwhile; empty where nothing is known.
+    pub fn labels(&self) -> [(&'static str, &str); 5] {
+        let ToolRequest { namespace, agent, task_id, request_id, .. } = self.request.as_ref();
+        [
+            ("namespace", namespace.as_str()),
+            ("agent", agent),
+            ("task", task_id),
+            ("call", request_id),
+            ("effect_key", &self.effect_key),
+        ]
+    }
+}
+
 /// What proves who calls: headers (metadata in gRPC) with secret values.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {

@@ -6,6 +6,7 @@
 pub(crate) mod http;
 mod link;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -45,6 +46,8 @@ pub(crate) struct Host {
     pub(crate) client: NetClient,
     pub(crate) kv: Arc<dyn KeyValues>,
     pub(crate) egress: EgressLog,
+    /// Whose call it is, for the records of what is reached.
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) progress: Arc<dyn Fn(String) + Send + Sync>,
     pub(crate) credentials: Credentials,
     /// Where connections live: not on the threads of modules.

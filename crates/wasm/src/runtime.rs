@@ -1,5 +1,6 @@
 //! Tools of type `wasm`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -174,6 +175,7 @@ impl WasmRuntime {
             client: self.client(&attempt.tool)?.clone(),
             kv: Arc::clone(&self.options.kv),
             egress: Arc::clone(&self.options.log),
+            labels: labels(attempt),
             progress: Arc::clone(&attempt.progress),
             credentials: attempt.credentials.clone(),
             home: Handle::current(),
@@ -243,6 +245,12 @@ impl ToolRuntime for WasmRuntime {
 
 fn spec(tool: &ToolResource) -> Result<&WasmSpec, ToolFault> {
     tool.wasm.as_ref().ok_or_else(|| wrong("a `wasm` tool needs `wasm.module`"))
+}
+
+/// What is known of the call.
+fn labels(attempt: &Attempt) -> BTreeMap<String, String> {
+    let known = attempt.labels().into_iter().filter(|(_, value)| !value.is_empty());
+    known.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The hosts of a tool as rules; one may name a port.

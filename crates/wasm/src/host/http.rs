@@ -135,6 +135,7 @@ impl Told {
             port: self.port,
             verdict,
             why: why.to_owned(),
+            labels: host.labels.clone(),
         });
     }
 }

@@ -93,6 +93,7 @@ impl Room {
             arguments: Arc::new(arguments),
             request: Arc::new(request.normalised().unwrap()),
             effect_key: "eff-1".to_owned(),
+            conversation: None,
             credentials: Credentials::default(),
             deadline: Instant::now() + tool.runtime.timeout.0,
             cancel: CancellationToken::new(),

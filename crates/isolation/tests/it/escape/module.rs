@@ -186,6 +186,7 @@ async fn play(way: &Way) -> Verdict {
         arguments: Arc::new(json!({})),
         request: Arc::new(request),
         effect_key: String::new(),
+        conversation: None,
         credentials: Credentials::default(),
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| {}),
