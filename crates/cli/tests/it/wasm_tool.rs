@@ -53,8 +53,16 @@ fn a_scaffold_builds_and_passes_its_fixtures() {
         std::fs::write(&wrong, "- {args: {text: one}, expect: {contains: '7'}}").unwrap();
         let tried = world.run(&["tool", "test", &module, "--fixtures", "wrong.yaml"]);
         assert!(tried.code == 1 && tried.out.contains("failed"), "{tried:?}");
-        let called =
-            world.run(&["tool", "call", &name, r#"{"text":"a b"}"#, "--resources", &name, "--yes"]);
+        let manifest = format!("{name}/tool.yaml");
+        let called = world.run(&[
+            "tool",
+            "call",
+            &name,
+            r#"{"text":"a b"}"#,
+            "--resources",
+            &manifest,
+            "--yes",
+        ]);
         assert_eq!((called.code, called.out.trim()), (0, "2"), "{called:?}");
     }
     let wrong = world.run(&["tool", "scaffold", "../out"]);

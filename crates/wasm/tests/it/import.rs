@@ -104,7 +104,7 @@ async fn what_is_no_module_is_refused() {
 }
 
 #[test]
-fn a_machine_that_counts_says_so_for_shared_memory_and_threads() {
+fn memory_that_is_shared_by_threads_is_refused() {
     let room = Room::open();
     let shared =
         wat::parse_str(r#"(module (memory (export "memory") 1 2 shared) (func (export "run")))"#)

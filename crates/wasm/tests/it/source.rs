@@ -79,7 +79,8 @@ async fn serving(bytes: Vec<u8>) -> (String, Arc<AtomicUsize>) {
         while let Ok((mut stream, _)) = listener.accept().await {
             counting.fetch_add(1, Ordering::SeqCst);
             let mut head = [0; 4096];
-            stream.read(&mut head).await.unwrap();
+            let asked = stream.read(&mut head).await.unwrap();
+            assert!(head[..asked].starts_with(b"GET /m.wasm"));
             let answer = format!(
                 "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                 bytes.len()

@@ -231,3 +231,10 @@ async fn nothing_gets_out_of_a_module() {
     println!("{table}\n{} attempts of modules", WAYS.len());
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
+
+/// What shows that the suite can fail.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_that_says_that_it_is_out_is_believed() {
+    let verdict = play(&way("files", "it says so", &[], "(call $out)")).await;
+    assert!(matches!(verdict, Verdict::Escaped(_)), "{verdict:?}");
+}

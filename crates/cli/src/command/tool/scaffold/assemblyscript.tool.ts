@@ -61,7 +61,8 @@ function field(json: string, name: string): string | null {
 export function run(): void {
   // `input` of the request is the arguments, as JSON in a text.
   const input = field(read(), "input");
-  const text = input === null ? null : field(input, "text");
+  let text: string | null = null;
+  if (input !== null) text = field(input, "text");
   if (text === null) {
     write('{"contract_version":"v1","status":"error","error":{"code":"invalid_input","reason":"tool_invalid_input","retryable":false,"message":"`text` is missing"}}');
     return;
