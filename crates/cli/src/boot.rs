@@ -106,7 +106,7 @@ impl Plan {
         room.tell_of_workspaces(&engine);
         kitchen.equip(Arc::clone(&room));
         let mut talk = Talk::open(&engine, &kitchen, &focus, name.as_deref()).await?;
-        let described = recipe.tools()?.into_iter().map(|tool| {
+        let described = recipe.tools(Some(&room))?.into_iter().map(|tool| {
             let def = tool.spec().def();
             (def.name.clone(), def.description.clone())
         });

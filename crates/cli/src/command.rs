@@ -40,7 +40,7 @@ use serde::de::DeserializeOwned;
 use crate::discover::Wanted;
 use crate::output::{Color, Output};
 use crate::problem::Problem;
-use crate::tool::NOTES_DIR_DEFAULT;
+use crate::tool::{NOTES_DIR_DEFAULT, ShellArgs};
 use crate::toolroom::ToolroomArgs;
 
 const EXAMPLES: &str = "\
@@ -207,6 +207,8 @@ pub(crate) struct AgentArgs {
     /// Where the tool save_note writes
     #[arg(long, value_name = "DIR", default_value = NOTES_DIR_DEFAULT)]
     pub(crate) notes_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) shell: ShellArgs,
     #[command(flatten)]
     pub(crate) toolroom: ToolroomArgs,
     /// A role of the agent, of those that are declared; can be repeated

@@ -19,12 +19,12 @@ use provost_model::ChatModel;
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
 
-use self::house::House;
+pub(crate) use self::house::House;
 use crate::boot::{choose, open_model};
 use crate::command::AgentArgs;
 use crate::discover::{Choice, Wanted};
 use crate::problem::Problem;
-use crate::tool::{self, Files};
+use crate::tool::{self, Files, Shell};
 use crate::toolroom::{DECLARED, Toolroom, Wish};
 
 /// The name under which agents speak in events.
@@ -74,6 +74,9 @@ pub(crate) struct Recipe {
     /// The files that it may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<Files>,
+    /// The command lines that it may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shell: Option<Shell>,
     /// Where the tools, the rules and the roles are declared that it was made with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resources: Option<PathBuf>,
@@ -112,6 +115,7 @@ impl Recipe {
             children: false,
             notes_dir,
             files: Files::new(args.workspace.as_ref(), args.write)?,
+            shell: Shell::new(&args.shell)?,
             resources,
             declared: None,
             max_turns: args.max_turns,
@@ -178,7 +182,7 @@ impl Recipe {
     }
 
     /// Its tools.
-    pub(crate) fn tools(&self) -> Result<Vec<Arc<dyn Tool>>, Problem> {
+    pub(crate) fn tools(&self, room: Option<&Toolroom>) -> Result<Vec<Arc<dyn Tool>>, Problem> {
         if !self.tools {
             return Ok(Vec::new());
         }
@@ -187,6 +191,10 @@ impl Recipe {
             |error: &dyn std::fmt::Display| Problem::new(ErrorKind::Bug, error.to_string());
         if let Some(files) = &self.files {
             tools.extend(files.tools()?);
+        }
+        if let Some(shell) = &self.shell {
+            let spill = room.and_then(|room| room.oversight().spill);
+            tools.extend(shell.tools(self.files.as_ref(), spill)?);
         }
         if self.ask_user {
             tools.push(Arc::new(ask_user().map_err(|error| defect(&error))?));
@@ -212,7 +220,7 @@ impl Recipe {
         }
         let system = self.system.clone();
         let mut builder = Agent::builder(name, model)
-            .tools(self.tools()?)
+            .tools(self.tools(room)?)
             .limits(limits)
             .context(Truncate::new())
             // What a person writes is text and never a template.
@@ -259,9 +267,9 @@ impl Kitchen {
     }
 
     /// One that also makes agents which others have described. This model is theirs unless they name one.
-    pub(crate) fn of_house(wanted: Wanted, notes_dir: PathBuf, files: Option<Files>) -> Self {
-        let house = Some(House { wanted, notes_dir, files });
-        Self { pace: Duration::ZERO, models: Mutex::default(), house, room: OnceLock::new() }
+    pub(crate) fn of_house(house: House) -> Self {
+        let (pace, house) = (Duration::ZERO, Some(house));
+        Self { pace, models: Mutex::default(), house, room: OnceLock::new() }
     }
 
     /// Puts every agent that is made from now on under what stands around tools. Only the first counts.

@@ -17,7 +17,7 @@ use crate::data::{self, engine_problem};
 use crate::discover::Wanted;
 use crate::output::Output;
 use crate::problem::Problem;
-use crate::recipe::Kitchen;
+use crate::recipe::{House, Kitchen};
 use crate::show::{Format, Show};
 
 /// The variable that names the server.
@@ -167,7 +167,8 @@ fn here(data: Option<&Path>, missing: Missing, namespace: Namespace) -> Result<R
         capacity: CAPACITY,
         ..EngineOptions::default()
     };
-    let kitchen = Arc::new(Kitchen::of_house(Wanted::default(), dir.join("notes"), None));
+    let (wanted, notes_dir) = (Wanted::default(), dir.join("notes"));
+    let kitchen = Arc::new(Kitchen::of_house(House { wanted, notes_dir, files: None, shell: None }));
     let engine = boot::engine(&dir, &kitchen, options)?;
     let transport = LocalTransport::new(App::new(engine.clone(), AppOptions::default()));
     let client = Client::new(transport, namespace);

@@ -1,6 +1,7 @@
 //! The tools of the terminal's agent: small, useful without any set-up, and one that needs a person's consent.
 
 mod note;
+mod shell;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use provost_core::{Env, ErrorKind};
 use provost_tool::{SpecError, Tool};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::shell::{Shell, ShellArgs};
 use crate::problem::Problem;
 
 /// Where notes go unless somebody says otherwise.

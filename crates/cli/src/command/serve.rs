@@ -25,10 +25,10 @@ use crate::interrupt::{Interrupt, Signal};
 use crate::log::Log;
 use crate::output::Output;
 use crate::problem::Problem;
-use crate::recipe::Kitchen;
+use crate::recipe::{House, Kitchen};
 use crate::remote::ensure_agent;
 use crate::show::{Format, Show, line};
-use crate::tool::Files;
+use crate::tool::{Files, Shell, ShellArgs};
 use crate::toolroom::{Site, Toolroom, ToolroomArgs};
 
 /// How long runs may take to come to a boundary when the server is told to end.
@@ -91,6 +91,8 @@ pub(crate) struct Args {
     #[arg(long, requires = "workspace", help_heading = "Agents")]
     write: bool,
     #[command(flatten)]
+    shell: ShellArgs,
+    #[command(flatten)]
     toolroom: ToolroomArgs,
     /// Where tools reach this server with answers that come later, if it is not where it listens
     #[arg(long, value_name = "URL", requires = "resources", help_heading = "Declared tools")]
@@ -149,7 +151,9 @@ async fn serve(
         ..EngineOptions::default()
     };
     let files = Files::new(args.workspace.as_ref(), args.write)?;
-    let kitchen = Arc::new(Kitchen::of_house(wanted, dir.join("notes"), files));
+    let shell = Shell::new(&args.shell)?;
+    let house = House { wanted, notes_dir: dir.join("notes"), files, shell };
+    let kitchen = Arc::new(Kitchen::of_house(house));
     let engine = boot::engine(dir, &kitchen, options)?;
     let callbacks = callback_url(args, &listener)?;
     let site = Site { dir, store: engine.store(), redactor, callbacks, roles: Vec::new() };

@@ -26,7 +26,7 @@ use crate::output::Output;
 use crate::problem::Problem;
 use crate::show::{Format, Show, Shown};
 use crate::table::{Cell, Column, rigid, text};
-use crate::tool::{self, Files, NOTES_DIR_DEFAULT};
+use crate::tool::{self, Files, NOTES_DIR_DEFAULT, Shell, ShellArgs};
 use crate::toolroom::{Site, Toolroom, ToolroomArgs, told};
 
 const EXAMPLES: &str = "\
@@ -76,6 +76,8 @@ pub(crate) struct Setting {
     /// Also write and edit there
     #[arg(long, global = true)]
     write: bool,
+    #[command(flatten)]
+    shell: ShellArgs,
     /// The agent that calls
     #[arg(long, global = true, value_name = "NAME", default_value = crate::recipe::AGENT)]
     agent: String,
@@ -180,8 +182,12 @@ impl<'a> Bench<'a> {
         let site = setting.site(dir, &store, &redactor);
         let room = Toolroom::open(&setting.toolroom(), site).await?;
         let mut own = tool::all(&Env::system(), PathBuf::from(NOTES_DIR_DEFAULT))?;
-        if let Some(files) = Files::new(setting.workspace.as_ref(), setting.write)? {
+        let files = Files::new(setting.workspace.as_ref(), setting.write)?;
+        if let Some(files) = &files {
             own.extend(files.tools()?);
+        }
+        if let Some(shell) = Shell::new(&setting.shell)? {
+            own.extend(shell.tools(files.as_ref(), room.oversight().spill)?);
         }
         own.extend(room.outputs()?);
         Ok(Self { setting, room, own, store, show, dir: dir.to_owned(), redactor })

@@ -7,15 +7,20 @@ use serde::Deserialize;
 
 use super::{INSTRUCTIONS, MORE, Recipe};
 use crate::discover::Wanted;
-use crate::tool::Files;
+use crate::tool::{Files, Shell};
 
 /// How agents are made that others have described, over the API maybe.
 ///
 /// Whoever may describe an agent must not choose where a key is sent or where files are written: both are the house's.
-pub(super) struct House {
-    pub(super) wanted: Wanted,
-    pub(super) notes_dir: PathBuf,
-    pub(super) files: Option<Files>,
+pub(crate) struct House {
+    /// The model of those that name none.
+    pub(crate) wanted: Wanted,
+    /// Where notes are written.
+    pub(crate) notes_dir: PathBuf,
+    /// The files of the house.
+    pub(crate) files: Option<Files>,
+    /// The command lines that run in the house.
+    pub(crate) shell: Option<Shell>,
 }
 
 /// What somebody may say about an agent beside its model and its instructions.
@@ -28,6 +33,8 @@ struct Described {
     children: bool,
     /// What it may do with the files of the house: nothing unless it says so.
     files: FilesUse,
+    /// True if it may run the command lines that the house allows.
+    shell: bool,
     /// The declared tools that it uses: none unless it says so.
     declared_tools: Vec<String>,
     max_turns: Option<u32>,
@@ -51,6 +58,7 @@ impl Default for Described {
             ask_user: None,
             children: false,
             files: FilesUse::None,
+            shell: false,
             declared_tools: Vec::new(),
             max_turns: None,
             timeout_ms: None,
@@ -72,7 +80,7 @@ impl House {
                     .to_owned());
             }
             // A terminal's directory is not the house's, and neither are its tools.
-            let own = Recipe { notes_dir: self.notes_dir.clone(), files: None, ..recipe };
+            let own = Recipe { notes_dir: self.notes_dir.clone(), files: None, shell: None, ..recipe };
             return Ok(Recipe { declared: Some(Vec::new()), ..own });
         }
         let more = serde_json::Value::Object(config.more.clone());
@@ -95,6 +103,7 @@ impl House {
             children: described.children,
             notes_dir: self.notes_dir.clone(),
             files: self.files_for(described.files),
+            shell: self.shell.clone().filter(|_| described.shell),
             resources: None,
             declared: Some(described.declared_tools),
             max_turns: described.max_turns,

@@ -1,6 +1,10 @@
 //! What the doctor says of sandboxes, with the binary as its own launcher.
 
+use provost_testkit::Reply;
+use serde_json::json;
+
 use crate::World;
+use crate::stage::Stage;
 
 #[test]
 fn the_doctor_tries_what_sandboxes_hold() {
@@ -84,4 +88,68 @@ spec: {permissions: ['tool:count:invoke', 'tool:look:invoke', 'tool:boxed:invoke
     assert!(boxed.code != 0 && boxed.err.contains("isolation_unavailable"), "{boxed:?}");
     let bare = world.run(&["tool", "list", "--resources", "house.yaml"]);
     assert!(bare.code == 2 && bare.err.contains("may not be started"), "{bare:?}");
+}
+
+fn commands(lines: &[&str]) -> Vec<Reply> {
+    let call = |(number, line): (usize, &&str)| {
+        Reply::call(&format!("c{number}"), "shell", &json!({ "command": line }))
+    };
+    lines.iter().enumerate().map(call).chain([Reply::text("Done.")]).collect()
+}
+
+/// What the model was told of its calls, in their order.
+fn told(stage: &Stage) -> Vec<String> {
+    let last = stage.asked().pop().unwrap();
+    let results = last.as_array().unwrap().iter().filter(|message| message["role"] == "tool");
+    results.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_has_a_shell_only_if_it_is_given_one_and_only_in_its_files() {
+    let lines = ["cat note; pwd", "cat ../outside", "echo x > new && cat new", "env"];
+    let stage = Stage::new(commands(&lines)).await;
+    let dir = stage.world.path().join("files");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("note"), "of the house\n").unwrap();
+    std::fs::write(stage.world.path().join("outside"), "canary").unwrap();
+    let ran = stage.run(&["run", "look", "--workspace", "files", "--shell", "full"]).await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let told = told(&stage);
+    assert!(told[0].contains("of the house"), "{told:?}");
+    assert!(!told[1].contains("canary"), "{told:?}");
+    assert!(told[2].contains("Read-only") || told[2].contains("denied"), "{told:?}");
+    assert!(!told[3].contains("OPENAI"), "{told:?}");
+    assert!(!dir.join("new").exists());
+    // Without the flag there is none.
+    let stage = Stage::new([Reply::text("Hello.")]).await;
+    assert_eq!(stage.run(&["run", "hi"]).await.code, 0);
+    assert!(!stage.provider.bodies()[0]["tools"].to_string().contains("shell"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_no_rule_names_does_not_run_unless_somebody_agrees() {
+    let lines = ["echo yes", "touch made", "echo $(touch made)"];
+    let allow =
+        ["--workspace", ".", "--write", "--shell", "allowlist", "--shell-allow", "echo"];
+    for (ask, answer) in [("off", &[][..]), ("on-miss", &[]), ("on-miss", &["--yes"])] {
+        let stage = Stage::new(commands(&lines)).await;
+        let args = [&["run", "do it", "--shell-ask", ask], &allow[..], answer].concat();
+        let ran = stage.run(&args).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let told = told(&stage);
+        assert!(told[0].contains("yes"), "{ask}: {told:?}");
+        let is_made = stage.world.path().join("made").exists();
+        assert_eq!(is_made, !answer.is_empty(), "{ask}: {told:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_is_none_is_refused_before_anything_runs() {
+    let world = World::new();
+    let args = ["tool", "list", "--shell", "allowlist", "--shell-allow", "a; b"];
+    let ran = world.run(&args);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("--shell-allow"), "{ran:?}");
+    let ran = world.run(&["tool", "call", "shell", "{\"command\": \"echo hi\"}", "--shell", "full"]);
+    assert_eq!((ran.code, ran.out.trim()), (0, "hi"), "{ran:?}");
 }
