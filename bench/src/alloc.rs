@@ -1,9 +1,11 @@
-//! The system's allocator, counting: how often and how many bytes, by thread.
+//! The allocator of our binaries, counting: how often and how many bytes, by thread.
 //!
 //! By thread, because a counter that threads share would cost more than what it counts.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
+
+use mimalloc::MiMalloc;
 
 /// What a thread has asked the allocator for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,31 +53,31 @@ fn signed(bytes: usize) -> i64 {
 
 #[expect(
     unsafe_code,
-    reason = "an allocator cannot be written without; every call goes to the system's unchanged"
+    reason = "an allocator cannot be written without; every call goes to another one unchanged"
 )]
-// SAFETY: each method hands its arguments to the system's allocator as they are, and counting does not allocate.
+// SAFETY: each method hands its arguments to that allocator as they are, and counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(1, signed(layout.size()));
         // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
+        unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(1, signed(layout.size()));
         // SAFETY: the caller keeps the contract of `alloc_zeroed`.
-        unsafe { System.alloc_zeroed(layout) }
+        unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         note(0, -signed(layout.size()));
         // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(block, layout) }
+        unsafe { MiMalloc.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note(1, signed(size) - signed(layout.size()));
         // SAFETY: the caller keeps the contract of `realloc`.
-        unsafe { System.realloc(block, layout, size) }
+        unsafe { MiMalloc.realloc(block, layout, size) }
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::disk::fresh;
 use crate::engine;
-use crate::measure::Pairs;
+use crate::measure::{Pairs, cpu_time};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
@@ -39,14 +39,17 @@ pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     }
     let what = "fan-out of 1,000 children in memory: time";
     table.ratio_at_most(what, Unit::Time, &in_memory, CHILD_MAX);
-    let mut durable = Pairs::default();
+    let (mut durable, mut cpu) = (Pairs::default(), Pairs::default());
     for _ in 0..plan.pick(5, 1) {
-        let floor = runtime.block_on(durably(dir, commands()))?;
-        let ours = runtime.block_on(durably(dir, vec![said(split_into(CHILDREN))]))?;
+        let (floor, floor_cpu) = runtime.block_on(durably(dir, commands()))?;
+        let split = vec![said(split_into(CHILDREN))];
+        let (ours, our_cpu) = runtime.block_on(durably(dir, split))?;
         durable.push(ours.as_secs_f64(), floor.as_secs_f64());
+        cpu.push(our_cpu.as_secs_f64(), floor_cpu.as_secs_f64());
     }
     let what = "fan-out of 1,000 children, durable: time";
     table.ratio_at_most(what, Unit::Time, &durable, CHILD_MAX);
+    table.compare_only("fan-out of 1,000 children, durable: CPU", Unit::Time, &cpu);
     Ok(())
 }
 
@@ -115,17 +118,19 @@ fn commands() -> Vec<AgentCommand> {
     tasks(CHILDREN).into_iter().map(said).collect()
 }
 
-/// The time from the first command to the end of the last run.
-async fn durably(dir: &Path, commands: Vec<AgentCommand>) -> Result<Duration> {
+/// The time from the first command to the end of the last run, and that of the processors.
+async fn durably(dir: &Path, commands: Vec<AgentCommand>) -> Result<(Duration, Duration)> {
     let dir = fresh(dir)?;
     let engine = engine::open(dir.path(), CAPACITY, engine::always(lead()?)).await?;
     let worker = engine.start().await?;
     // Both classes are there, and as wide as the engine, before anything is measured.
     run_all(&engine, vec![said(split_into(2))]).await?;
     engine::widen(&engine, CAPACITY as u64).await?;
+    let cpu = cpu_time();
     let took = run_all(&engine, commands).await?;
+    let cpu = cpu_time().saturating_sub(cpu);
     worker.stop(Duration::ZERO).await;
-    Ok(took)
+    Ok((took, cpu))
 }
 
 async fn run_all(engine: &Engine, commands: Vec<AgentCommand>) -> Result<Duration> {

@@ -27,6 +27,7 @@ use crate::clock::Clocks;
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::follow::Show;
+use crate::heir::{Heir, Place};
 use crate::journal::RunJournal;
 use crate::lease::Lease;
 use crate::live::{LivePlace, Tap};
@@ -64,11 +65,14 @@ pub(crate) struct Live {
     pub(crate) over: CancellationToken,
     /// What whoever watches sees of it.
     pub(crate) show: Show,
+    /// Its place among the attempts of its worker.
+    pub(crate) place: Place,
 }
 
 impl Live {
-    pub(crate) fn new(lease: Lease, tap: &Arc<Tap>) -> Self {
+    pub(crate) fn new(lease: Lease, tap: &Arc<Tap>, place: Place) -> Self {
         Self {
+            place,
             show: Show::new(LivePlace::of(&lease), Arc::clone(tap)),
             lease: Arc::new(lease),
             signal: watch::Sender::new(Signal::Work),
@@ -162,7 +166,12 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut written:
         let (lease, settled) = (Arc::clone(&live.lease), verdict.clone());
         let Written { after, open_from } = written;
         let terms = Terms { chance, asking, after, open_from };
-        let settled = shared.store.write(move |tx| settle::settle(tx, &lease, &settled, terms));
+        // Only children wait for the place of another run.
+        let intake = (!lease.above.is_empty()).then(|| shared.intake_of(lease.worker)).flatten();
+        let heir = intake.map(|intake| Heir::new(intake, live.place.clone()));
+        let settled = shared
+            .store
+            .write(move |tx| settle::settle(tx, &lease, &settled, terms, heir.as_ref()));
         let error = match (settled.await, &journal) {
             (Ok(Settled::Lost), Some(journal)) => {
                 written = Written::default();

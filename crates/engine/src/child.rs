@@ -21,7 +21,8 @@ use provost_store::{Store, Tx};
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::defined::{Birth, is_held, release_next};
+use self::defined::release_next;
+pub(crate) use self::defined::{Birth, is_held};
 pub(crate) use self::host::EngineChildren;
 pub(crate) use self::wait::{
     WAIT_OVER, Waits, for_people, is_wait, settle_waits, team_changed, wait_for_team, wait_is_over,
@@ -30,6 +31,7 @@ pub(crate) use self::wait::{
 use crate::cancel;
 use crate::engine::Shared;
 use crate::error::EngineError;
+use crate::heir::Heir;
 use crate::input;
 use crate::journal::RunJournal;
 use crate::lease::Lease;
@@ -84,6 +86,7 @@ impl Family {
 #[serde(default)]
 struct Terms {
     notify: Notify,
+    #[serde(skip_serializing_if = "Cleanup::is_keep")]
     cleanup: Cleanup,
     /// Where its definition is, if its parent's names it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,6 +130,12 @@ enum Cleanup {
     Keep,
     /// It is put away.
     Delete,
+}
+
+impl Cleanup {
+    fn is_keep(&self) -> bool {
+        *self == Self::Keep
+    }
 }
 
 /// What is kept with a run that goes on as the same agent as a child, without being waited for; nothing, if that was none.
@@ -192,11 +201,15 @@ pub(crate) fn cancel_below(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineEr
 }
 
 /// The parent of a run that ended is told: by the call that waits for it, or by a message, or not at all.
-pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), EngineError> {
+pub(crate) fn parent_learns(
+    tx: &mut Tx<'_>,
+    child: &RunRow,
+    heir: Option<&Heir>,
+) -> Result<(), EngineError> {
     let Some(parent_id) = child.parent_run_id else { return Ok(()) };
     let terms = Terms::of(child)?;
     let queues = terms.birth.as_ref().is_some_and(|birth| birth.queues);
-    let released = queues && release_next(tx, child)?;
+    let released = queues && release_next(tx, child, heir)?;
     team::member_ended(tx, child, terms.birth.as_ref().and_then(Birth::hop))?;
     if terms.cleanup == Cleanup::Delete
         && let Some(mut task) = task::get(tx, child.task_id)?

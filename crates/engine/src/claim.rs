@@ -9,12 +9,12 @@ use provost_core::work::{
 use provost_core::{Env, RunId, TaskId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
+use provost_store::row::held::Held;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::task::{self, TaskRow};
-use provost_store::row::{attempt, input, log, session, timer};
+use provost_store::row::{attempt, exec_class, input, log, session, timer};
 use serde_json::json;
 
-use crate::end::DEADLINE;
 use crate::error::EngineError;
 use crate::focus::Focus;
 use crate::lease::Lease;
@@ -172,6 +172,30 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
     Ok(Claimed { lease, fresh })
 }
 
+/// Claims a run that was held in the transaction that lets it go; nothing if others come first or the claim must look closer.
+pub(crate) fn at_release(
+    tx: &mut Tx<'_>,
+    claimer: &Claimer,
+    next: &Held,
+) -> Result<Option<Claimed>, EngineError> {
+    let Claimer { pool, focus, not_before, .. } = claimer;
+    let serves = focus.is_none() && not_before.is_none_or(|until| until <= tx.now());
+    if !serves || !next.is_first || run::any_ready_or_ceiling(tx)? != (false, false) {
+        return Ok(None);
+    }
+    let Some(mut row) = run::get(tx, next.id)? else { return Ok(None) };
+    // What has begun before may still be unwound somewhere.
+    let is_plain = row.attempt_no == 0
+        && row.pool == *pool
+        && row.min_build <= BUILD
+        && row.cancel_requested.is_none();
+    if !is_plain || !exec_class::take(tx, &row.class_key, turn(tx.now(), 0))? {
+        return Ok(None);
+    }
+    row.not_before = tx.now();
+    take(tx, claimer, row).map(Some)
+}
+
 /// Claims a run in the transaction that makes it, in a session of its own. The caller stores both rows.
 pub(crate) fn at_birth(
     tx: &mut Tx<'_>,
@@ -269,9 +293,7 @@ fn set_deadline(
     if let (RunStatus::Accepted, Some(timeout_ms)) = (word(&run.status)?, run.timeout_ms) {
         let task_deadline = task.and_then(|task| task.deadline);
         let own = tx.now().after(Duration::from_millis(timeout_ms));
-        let deadline = task_deadline.map_or(own, |deadline| deadline.min(own));
-        run.deadline = Some(deadline);
-        timer::set(tx, DEADLINE, &run.id.to_string(), deadline)?;
+        run.deadline = Some(task_deadline.map_or(own, |deadline| deadline.min(own)));
     }
     Ok(())
 }

@@ -13,13 +13,12 @@ use provost_store::row::{approval_grant, attempt, journal, session, timer};
 use provost_store::{Hint, Tx};
 
 use crate::error::EngineError;
+use crate::heir::Heir;
 use crate::queue::QUEUE_DEADLINE;
 use crate::state::{move_run, set_task_state, word};
 use crate::verdict::Answer;
 use crate::{approval, budget, child, class, delivery, event, followup, input, outbox, queue};
 
-/// The timer that ends a run whose time is over.
-pub(crate) const DEADLINE: &str = "run_deadline";
 /// The timers of a run that its row does not tell of.
 const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::DUE, child::WAIT_OVER];
 
@@ -85,6 +84,16 @@ pub(crate) fn end_run(
     run: &mut RunRow,
     ending: &Ending,
 ) -> Result<(), EngineError> {
+    end_run_leaving(tx, run, ending, /*heir*/ None)
+}
+
+/// Ends a run that leaves its place to whoever comes after it, if there is somebody.
+pub(crate) fn end_run_leaving(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    ending: &Ending,
+    heir: Option<&Heir>,
+) -> Result<(), EngineError> {
     let detail = ending.detail.as_deref();
     let left = left::of_run(tx, run, TIMERS)?;
     release(tx, run, ending.code, detail)?;
@@ -107,7 +116,7 @@ pub(crate) fn end_run(
     outbox::run_ended(tx, run, state.status())?;
     run.update(tx)?;
     free_session(tx, run)?;
-    child::parent_learns(tx, run)?;
+    child::parent_learns(tx, run, heir)?;
     if left.children {
         child::cancel_children(tx, run)?;
     }
@@ -139,9 +148,6 @@ fn clear(
     }
     if left.grants {
         approval_grant::revoke_scope(tx, &run.namespace, &format!("run:{}", run.id))?;
-    }
-    if run.deadline.is_some() {
-        timer::clear(tx, DEADLINE, &run.id.to_string())?;
     }
     if left.timers {
         timer::clear_all(tx, TIMERS, &run.id.to_string())?;

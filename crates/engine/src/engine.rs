@@ -8,7 +8,7 @@ use provost_agent::Agent;
 use provost_core::work::{
     AgentCommand, DeliveryOutcome, Fallback, Namespace, OnUnknown, OutcomeCode, RunStatus,
 };
-use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
+use provost_core::{ApprovalDecision, ApprovalId, Env, RunId, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::run_event::{self, RunEventRow};
@@ -137,6 +137,11 @@ impl Shared {
 
     pub(crate) fn intakes(&self) -> MutexGuard<'_, Vec<Arc<Intake>>> {
         self.intakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The door of a worker, unless it begins nothing more.
+    pub(crate) fn intake_of(&self, worker: WorkerId) -> Option<Arc<Intake>> {
+        self.intakes().iter().find(|intake| intake.claimer().worker == worker).cloned()
     }
 
     /// The door of a worker that has room, if there is one.

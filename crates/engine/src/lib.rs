@@ -26,6 +26,7 @@ mod focus;
 mod follow;
 mod followup;
 mod fork;
+mod heir;
 mod history;
 mod input;
 mod interaction;

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use provost_core::{RunId, Timestamp};
+use provost_core::Timestamp;
+use provost_store::row::held::{self, Held};
 use provost_store::row::run::{self, RunRow};
-use provost_store::row::{agent, held, timer};
+use provost_store::row::{agent, timer};
 use provost_store::{Hint, Tx};
 
 use crate::agent::AgentProfile;
@@ -61,11 +62,7 @@ pub(crate) fn schedule(
 
 /// Lets a run that was held begin as soon as it is its turn, and starts the clock that ends it if nobody begins it in time.
 /// `before` is of the same call, so it has the same agent.
-pub(crate) fn release(
-    tx: &mut Tx<'_>,
-    before: &RunRow,
-    (id, session): (RunId, String),
-) -> Result<(), EngineError> {
+pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: &Held) -> Result<(), EngineError> {
     // What the one before had no time limit for, this one has none for either.
     let patience = match before.queue_deadline {
         Some(_) => patience(tx, before)?,
@@ -73,14 +70,15 @@ pub(crate) fn release(
     };
     let deadline = patience.map(|patience| tx.now().after(patience));
     if let Some(deadline) = deadline {
-        timer::set(tx, QUEUE_DEADLINE, &id.to_string(), deadline)?;
+        timer::set(tx, QUEUE_DEADLINE, &next.id.to_string(), deadline)?;
         tx.hint(Hint::Timer);
     }
-    if held::release(tx, id, deadline)? {
+    held::release(tx, next, deadline)?;
+    if next.is_first {
         tx.hint(Hint::RunReady);
         return Ok(());
     }
-    refresh(tx, &before.namespace, &session)
+    refresh(tx, &before.namespace, &next.session)
 }
 
 /// How long a run may wait for a worker, as its agent's profile says.

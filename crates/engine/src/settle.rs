@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::approval::{self, Asking};
 use crate::end::{self, Ending};
 use crate::error::EngineError;
+use crate::heir::Heir;
 use crate::lease::Lease;
 use crate::state::{move_run, move_task, policy, word};
 use crate::verdict::Verdict;
@@ -60,13 +61,14 @@ pub(crate) fn settle(
     lease: &Lease,
     verdict: &Verdict,
     terms: Terms,
+    heir: Option<&Heir>,
 ) -> Result<Settled, EngineError> {
     let mut row = held(tx, lease)?;
     if terms.after != 0 && !journal::is_committed(tx, lease.run_no, terms.after)? {
         return Ok(Settled::Lost);
     }
     row.open_from = row.open_from.max(terms.open_from);
-    let settled = settle_held(tx, &mut row, verdict, terms);
+    let settled = settle_held(tx, &mut row, verdict, terms, heir);
     failpoint!("settle.before_commit");
     settled?;
     Ok(if row.ended.is_some() { Settled::Ended(Box::new(row)) } else { Settled::Alive })
@@ -77,10 +79,11 @@ fn settle_held(
     row: &mut RunRow,
     verdict: &Verdict,
     terms: Terms,
+    heir: Option<&Heir>,
 ) -> Result<(), EngineError> {
     if let Verdict::Ok(answer) = verdict {
         // It was done before anybody could stop it.
-        return end::end_run(tx, row, &Ending::ok(Arc::clone(answer)));
+        return end::end_run_leaving(tx, row, &Ending::ok(Arc::clone(answer)), heir);
     }
     if row.cancel_requested.is_some() {
         let ending = cancelled(row)?;

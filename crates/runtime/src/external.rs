@@ -31,6 +31,10 @@ impl ToolRuntime for ExternalRuntime {
         true
     }
 
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.outbound.admit(tool)?;
         outbound::endpoint(tool).map(|_url| ())

@@ -54,7 +54,9 @@ const STAND_IN: &str = "grpc";
 /// An endpoint is `host:port`, with or without `grpcs://` before it. A path names another service of the same shape, such as
 /// `grpcs://tools.example:443/acme.tool.v1.ToolService`.
 #[derive(Clone)]
-pub struct GrpcRuntime {
+pub struct GrpcRuntime(Arc<Inner>);
+
+struct Inner {
     outbound: Outbound,
     channels: Channels,
     tls: Option<Arc<ClientConfig>>,
@@ -64,7 +66,7 @@ impl GrpcRuntime {
     /// Over these addresses; whom it trusts is what the clients trust.
     pub fn new(outbound: Outbound) -> Self {
         let tls = outbound.tls();
-        Self { outbound, channels: Channels::default(), tls }
+        Self(Arc::new(Inner { outbound, channels: Channels::default(), tls }))
     }
 }
 
@@ -77,18 +79,22 @@ impl ToolRuntime for GrpcRuntime {
         true
     }
 
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
-        self.place(tool).map(drop)
+        self.0.place(tool).map(drop)
     }
 
     fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
-        let runtime = self.clone();
+        let runtime = Arc::clone(&self.0);
         let call = Call::of(&attempt);
         async move { call.within(runtime.exchange(&call)).await }.boxed()
     }
 }
 
-impl GrpcRuntime {
+impl Inner {
     /// The place and the method of a tool, if the operator lets it be reached like that.
     fn place(&self, tool: &ToolResource) -> Result<(Place, PathAndQuery), ToolFault> {
         self.outbound.admit(tool)?;
@@ -149,7 +155,6 @@ where
         .max_encoding_message_size(REQUEST_BYTES_MAX);
     let mut request = tonic::Request::new(message);
     *request.metadata_mut() = metadata(call)?;
-    request.set_timeout(call.deadline.saturating_duration_since(Instant::now()));
     match client.unary(request, path, codec).await {
         Ok(answer) => Ok(answer.into_inner()),
         Err(status) => Err(status::of(call, &status)),
@@ -170,8 +175,16 @@ fn metadata(call: &Call) -> Result<MetadataMap, ToolFault> {
     set("traceparent", traceparent(&call.request).and_then(|it| it.try_into().ok()));
     set("x-tool-contract-version", Some(HeaderValue::from_static(CONTRACT_VERSION)));
     set("user-agent", Some(HeaderValue::from_static(USER_AGENT)));
+    set("grpc-timeout", HeaderValue::try_from(timeout(call.deadline)).ok());
     call.authenticate(&mut headers)?;
     Ok(MetadataMap::from_headers(headers))
+}
+
+/// The time that is left until a deadline, in milliseconds of at most eight digits as the protocol wants it.
+fn timeout(deadline: Instant) -> String {
+    const MILLIS_MAX: u128 = 99_999_999;
+    let left = deadline.saturating_duration_since(Instant::now()).as_millis().min(MILLIS_MAX);
+    format!("{}m", u32::try_from(left).unwrap_or(u32::MAX))
 }
 
 /// The place and the method of a tool.

@@ -50,6 +50,10 @@ impl ToolRuntime for HttpRuntime {
         true
     }
 
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.outbound.admit(tool)?;
         Origin::of(tool)?;

@@ -24,7 +24,10 @@ pub const ATTEMPT_HEADER: &str = "x-tool-attempt";
 
 /// Clients for the outside: one for tools that may be in the private network, one for all others. Cheap to clone.
 #[derive(Clone)]
-pub struct Outbound {
+pub struct Outbound(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
     public: NetClient,
     private: NetClient,
     options: NetOptions,
@@ -41,25 +44,26 @@ impl Outbound {
     /// With all options of the clients.
     pub fn open(options: NetOptions) -> Self {
         let policy = NetPolicy { allow_private: true, ..options.policy };
-        Self {
+        Self(Arc::new(Inner {
             public: NetClient::open(options.clone()),
             private: NetClient::open(NetOptions { policy, ..options.clone() }),
             options,
             allow_private_tools: false,
-        }
+        }))
     }
 
     /// Lets tools open the private network for themselves with `allow_private: true`. Unless the operator says so, a definition
     /// that asks for it is refused: whoever may declare tools could otherwise reach what is inside.
     #[must_use]
     pub fn allow_private_tools(mut self, allow: bool) -> Self {
-        self.allow_private_tools = allow;
+        Arc::make_mut(&mut self.0).allow_private_tools = allow;
         self
     }
 
     /// Refuses a tool that asks for more than the operator gives.
     pub(crate) fn admit(&self, tool: &ToolResource) -> Result<(), ToolFault> {
-        if !tool.allow_private || self.allow_private_tools || self.options.policy.allow_private {
+        let Inner { options, allow_private_tools, .. } = &*self.0;
+        if !tool.allow_private || *allow_private_tools || options.policy.allow_private {
             return Ok(());
         }
         let message = format!(
@@ -74,26 +78,27 @@ impl Outbound {
     #[cfg(feature = "grpc")]
     pub(crate) fn dialer(&self, tool: &ToolResource) -> Result<provost_net::Dialer, ToolFault> {
         self.admit(tool)?;
-        let allow_private = tool.allow_private || self.options.policy.allow_private;
-        let policy = NetPolicy { allow_private, ..self.options.policy };
-        Ok(provost_net::Dialer::new(policy, Arc::clone(&self.options.lookup)))
+        let options = &self.0.options;
+        let allow_private = tool.allow_private || options.policy.allow_private;
+        let policy = NetPolicy { allow_private, ..options.policy };
+        Ok(provost_net::Dialer::new(policy, Arc::clone(&options.lookup)))
     }
 
     /// Whether anything may go out without TLS.
     #[cfg(feature = "grpc")]
     pub(crate) fn plain_http(&self) -> bool {
-        self.options.policy.plain_http
+        self.0.options.policy.plain_http
     }
 
     /// Whom the clients trust, if it is not what the whole process trusts.
     #[cfg(feature = "grpc")]
     pub(crate) fn tls(&self) -> Option<Arc<rustls::ClientConfig>> {
-        self.options.tls.clone()
+        self.0.options.tls.clone()
     }
 
     fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolFault> {
         self.admit(tool)?;
-        Ok(if tool.allow_private { &self.private } else { &self.public })
+        Ok(if tool.allow_private { &self.0.private } else { &self.0.public })
     }
 
     /// Sends and waits for the head of the answer.

@@ -116,6 +116,7 @@ pub mod boot;
 pub mod budget;
 pub mod ceiling;
 pub mod census;
+pub mod deadline;
 pub mod delivery;
 pub mod exec_class;
 mod filter;

@@ -148,11 +148,14 @@ impl GovernedTool {
         let runtime = Arc::clone(self.runtime()?);
         let attempts = Arc::clone(permit.attempts());
         let arguments = permit.into_arguments();
+        // Not by `to_string`, which goes through the machinery of formatting and takes twice as long.
+        let input_raw = serde_json::to_string(&arguments)
+            .map_err(|error| ToolFault::final_failure(error.to_string()))?;
         let request = ToolRequest {
             request_id: cx.effect_key().to_string(),
             task_id: if origin.task.is_empty() { cx.run_id().to_string() } else { origin.task },
             agent: cx.agent().to_owned(),
-            input_raw: arguments.to_string(),
+            input_raw,
             trace: trace_ids(),
             ..self.envelope.clone()
         };
@@ -177,6 +180,10 @@ impl Tool for GovernedTool {
     /// What may block is the runtime, and an attempt of one that does has a task of its own.
     fn yields(&self) -> bool {
         true
+    }
+
+    fn keeps_time(&self) -> bool {
+        self.runtime().is_ok_and(|runtime| attempt::keeps_time(runtime.as_ref(), &self.resource))
     }
 
     fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {

@@ -308,10 +308,12 @@ impl Guard {
         let tool = Arc::clone(&permit.tool);
         let timeout = tool.spec().timeout;
         let watched = cx.clone();
-        let yields = tool.yields();
+        let (yields, keeps_time) = (tool.yields(), tool.keeps_time());
         // The call itself may panic before it returns a future, so it too happens inside.
         let body = async move { tool.call(permit, cx).await };
-        let ended = if yields {
+        let ended = if yields && keeps_time {
+            Some(AssertUnwindSafe(body).catch_unwind().await.map_err(Some))
+        } else if yields {
             tokio::select! {
                 biased;
                 ended = AssertUnwindSafe(body).catch_unwind() => Some(ended.map_err(Some)),

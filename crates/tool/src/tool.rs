@@ -26,6 +26,12 @@ pub trait Tool: Send + Sync + 'static {
         false
     }
 
+    /// True if it ends by itself within its time, whatever it waits for, and [yields](Self::yields). Nobody else then watches the
+    /// clock for it.
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
     /// Finds out whether a call with this effect key has happened. Asked only of a tool whose effect is
     /// [provable](provost_core::work::EffectClass::Provable), about a call that a crash cut off.
     fn probe(&self, _key: EffectKey, _arguments: Value) -> BoxFuture<'static, Probe> {

@@ -28,6 +28,9 @@ use crate::outcome::Suspended;
 /// How long the end of a run waits for children that were told to stop.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
+/// Children that are put in line before others may look at what is known of them.
+const LOCKED_FOR: usize = 32;
+
 /// The children of one run.
 pub(crate) struct LocalChildren {
     /// Weak: a child that outlives its run must not keep it alive. It changes when the conversation changes hands.
@@ -127,18 +130,20 @@ impl LocalChildren {
         at_once: Option<usize>,
         mut kept: HashMap<u32, Kept>,
     ) -> Result<Vec<ChildReport>, ToolError> {
-        let mut line = Line::new(cx, Arc::clone(self), self.parent()?);
-        let mut known = self.lock();
-        known.reserve(asks.len());
-        let add = |ask: ChildAsk| {
-            let kept = kept.remove(&ask.index);
-            known.add(&mut line, ask, kept)
-        };
-        let reports = asks.into_iter().map(add).collect();
-        drop(known);
-        // Also where one cannot be started: those before it are known and may be waited for.
-        line.start(at_once);
-        reports
+        let mut line = Line::new(cx, Arc::clone(self), self.parent()?, at_once);
+        let mut reports = Vec::with_capacity(asks.len());
+        self.lock().reserve(asks.len());
+        let mut asks = asks.into_iter().peekable();
+        // Where one cannot be started those before it are known and may be waited for.
+        while asks.peek().is_some() {
+            // The first ones work while the others are put in line, and end only if nobody holds this.
+            let mut known = self.lock();
+            for ask in asks.by_ref().take(LOCKED_FOR) {
+                let kept = kept.remove(&ask.index);
+                reports.push(known.add(&mut line, ask, kept)?);
+            }
+        }
+        Ok(reports)
     }
 
     fn note(&self, place: usize, ended: Ended) {

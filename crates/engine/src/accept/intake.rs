@@ -39,6 +39,11 @@ impl Intake {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
+    /// Who claims.
+    pub(crate) fn claimer(&self) -> &Claimer {
+        &self.claimer
+    }
+
     /// True if it has a place for a run.
     pub(crate) fn has_room(&self) -> bool {
         self.places.available_permits() > 0
@@ -70,7 +75,8 @@ impl Intake {
         Ok(Some(FirstPlace { intake: Arc::clone(self), permit }))
     }
 
-    fn begin(&self, claimed: Claimed, permit: OwnedSemaphorePermit) {
+    /// Begins with a run that was claimed, unless the worker begins nothing more.
+    pub(crate) fn begin(&self, claimed: Claimed, permit: OwnedSemaphorePermit) {
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if !*closed {
             (self.begin)(claimed, permit);

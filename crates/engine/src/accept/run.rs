@@ -13,7 +13,6 @@ use serde::Serialize;
 
 use super::{Grounds, Parent};
 use crate::claim::Claimer;
-use crate::end::DEADLINE;
 use crate::error::EngineError;
 use crate::lease::Lease;
 use crate::queue::{DUE, HELD, QUEUE_DEADLINE};
@@ -73,8 +72,7 @@ pub(crate) fn create_run(
         task.update(tx)?
     }
     run.insert(tx)?;
-    if let Some(deadline) = run.deadline {
-        timer::set(tx, DEADLINE, &run.id.to_string(), deadline)?;
+    if run.deadline.is_some() {
         tx.hint(Hint::Timer);
     }
     Ok(Made { run, lease })

@@ -3,6 +3,7 @@
 //! Such a child runs the agent of its parent's profile, taken down the way that its parent's definition names.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use super::{Cleanup, Notify, Terms};
 use crate::accept::{self, Grounds, NewTask, Parent, Place};
 use crate::agent::AgentProfile;
 use crate::error::EngineError;
+use crate::heir::Heir;
 use crate::input::Said;
 use crate::lease::Lease;
 use crate::queue::HELD;
@@ -171,8 +173,12 @@ impl Births {
         Err(EngineError::not_found("run", row.id))
     }
 
-    /// Makes those that were not made before.
-    pub(super) fn create(&self, tx: &mut Tx<'_>) -> Result<Vec<RunRow>, EngineError> {
+    /// Makes those of some of the asks that were not made before.
+    pub(super) fn create(
+        &self,
+        tx: &mut Tx<'_>,
+        asks: Range<usize>,
+    ) -> Result<Vec<RunRow>, EngineError> {
         let mut parent = held(tx, &self.lease)?;
         if parent.cancel_requested.is_some() {
             let problem = "the run is being cancelled";
@@ -189,8 +195,9 @@ impl Births {
         let (profile, grounds, policy) = self.grounds(tx, &namespace, &parent, &lane)?;
         let mut labels = self.labels(tx)?;
         let by = load::requester(tx, &parent)?;
-        let mut rows = Vec::with_capacity(self.asks.len());
-        for (place, ask) in self.asks.iter().enumerate() {
+        let mut room = self.room(tx)?;
+        let mut rows = Vec::with_capacity(asks.len());
+        for ask in &self.asks[asks] {
             let (id, task) = child_ids_of_call(self.lease.run, &self.key, ask.index);
             if run::is_known(tx, id)? {
                 let row = run::get(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
@@ -200,7 +207,8 @@ impl Births {
             }
             let birth = Some(self.birth(ask, &mut labels));
             let terms = Terms { notify: Notify::Silent, cleanup: Cleanup::Keep, birth };
-            let held = self.at_once.is_some_and(|at_once| place >= at_once);
+            let held = room == 0;
+            room = room.saturating_sub(1);
             let ids = NewTask {
                 task,
                 run: id,
@@ -230,6 +238,17 @@ impl Births {
         }
         parent.update(tx)?;
         Ok(rows)
+    }
+
+    /// How many more of them may begin now.
+    fn room(&self, tx: &mut Tx<'_>) -> Result<usize, EngineError> {
+        let Some(at_once) = self.at_once else { return Ok(usize::MAX) };
+        // As long as one waits for the end of another, all places are taken.
+        if held_row::next(tx, self.lease.run, self.step, HELD)?.is_some() {
+            return Ok(0);
+        }
+        let at_work = run::live_of_step(tx, self.lease.run, self.step)?;
+        Ok(at_once.saturating_sub(usize::try_from(at_work).unwrap_or(usize::MAX)))
     }
 
     /// What the children stand on: the revision of the agent that the run above them has, and never more than that run may do.
@@ -330,8 +349,13 @@ pub(crate) fn is_held(run: &RunRow) -> bool {
     run.not_before == HELD
 }
 
-/// A child of a call has ended: the next one of that call that waits for its turn may begin. True if there was one.
-pub(crate) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<bool, EngineError> {
+/// A child of a call has ended: the next one of that call that waits for its turn may begin, in the place that was left if
+/// that can be. True if there was one.
+pub(super) fn release_next(
+    tx: &mut Tx<'_>,
+    ended: &RunRow,
+    heir: Option<&Heir>,
+) -> Result<bool, EngineError> {
     let (Some(parent), Some(step)) = (ended.parent_run_id, ended.parent_step) else {
         return Ok(false);
     };
@@ -340,6 +364,12 @@ pub(crate) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<bool, Engi
         return Ok(false);
     }
     let Some(next) = held_row::next(tx, parent, step, HELD)? else { return Ok(false) };
-    queue::release(tx, ended, next)?;
+    let begins = match heir {
+        Some(heir) => heir.take(tx, &next)?,
+        None => false,
+    };
+    if !begins {
+        queue::release(tx, ended, &next)?;
+    }
     Ok(true)
 }

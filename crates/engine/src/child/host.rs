@@ -22,6 +22,9 @@ use crate::load::{self, Start};
 use crate::settle::held;
 use crate::state::word;
 
+/// Children that one transaction makes: the first ones begin while the others are made, and nobody else waits long.
+const BORN_TOGETHER: usize = 128;
+
 /// Starts and ends the children of a run as runs of their own.
 pub(crate) struct EngineChildren {
     family: Family,
@@ -76,12 +79,16 @@ impl EngineChildren {
             self.over().extend(over.map(|report| (report.run, report.clone())));
             return Ok(known);
         }
-        let env = family.env.clone();
-        let made = family.store.write(move |tx| {
-            let rows = births.create(tx)?;
-            reports(tx, &rows, &env)
-        });
-        let made = made.await?;
+        let mut made = Vec::with_capacity(births.asks.len());
+        while made.len() < births.asks.len() {
+            let asks = made.len()..births.asks.len().min(made.len() + BORN_TOGETHER);
+            let (births, env) = (Arc::clone(&births), family.env.clone());
+            let born = family.store.write(move |tx| {
+                let rows = births.create(tx, asks.clone())?;
+                reports(tx, &rows, &env)
+            });
+            made.extend(born.await?);
+        }
         failpoint!("child.started");
         let runs = made.iter().map(|report| report.run).collect();
         *self.made() = Some((cx.effect_key().clone(), runs));

@@ -5,7 +5,8 @@ use std::time::Duration;
 use provost_core::work::OutcomeCode;
 use provost_core::{ApprovalId, RunId};
 use provost_failpoint::failpoint;
-use provost_store::row::run;
+use provost_store::row::deadline;
+use provost_store::row::run::{self, RunRow};
 use provost_store::row::timer::{self, TimerRow};
 use provost_store::{Hint, Tx};
 use tokio::sync::broadcast::Receiver;
@@ -13,7 +14,6 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::BATCH;
 use crate::child::{self, WAIT_OVER};
-use crate::end::DEADLINE;
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::queue::{self, QUEUE_DEADLINE};
@@ -51,34 +51,65 @@ async fn set(hints: &mut Receiver<Hint>) {
     }
 }
 
-/// Fires every timer whose time has come; tells how long there is nothing to do.
+/// Something whose time has come.
+#[derive(Debug, Clone)]
+enum Due {
+    /// A timer.
+    Timer(TimerRow),
+    /// The time of a run is over.
+    Deadline(RunId),
+}
+
+impl Due {
+    /// What is due, and how long nothing else is.
+    fn find(tx: &mut Tx<'_>) -> Result<(Vec<Self>, Duration), EngineError> {
+        let next = timer::next(tx)?.into_iter().chain(deadline::next(tx)?).min();
+        let wait = next.map_or(TIMERS, |next| next.since(tx.now()));
+        let timers = timer::due(tx, BATCH)?.into_iter().map(Self::Timer);
+        let deadlines = deadline::over(tx, BATCH)?.into_iter().map(Self::Deadline);
+        Ok((timers.chain(deadlines).collect(), wait))
+    }
+
+    fn fire(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
+        match self {
+            Self::Timer(timer) => fire(tx, timer),
+            Self::Deadline(run) => {
+                time_out(tx, *run)?;
+                failpoint!("timer.before_commit");
+                Ok(())
+            }
+        }
+    }
+
+    fn postpone(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
+        let at = tx.now().after(AGAIN);
+        match self {
+            Self::Timer(timer) => timer::set(tx, &timer.kind, &timer.subject, at)?,
+            Self::Deadline(run) => deadline::postpone(tx, *run, at)?,
+        }
+        Ok(())
+    }
+}
+
+/// Fires everything whose time has come; tells how long there is nothing to do.
 pub(crate) async fn fire_due(shared: &Shared) -> Result<Duration, EngineError> {
     loop {
-        let found = shared.store.read(|tx| {
-            let wait = timer::next(tx)?.map_or(TIMERS, |next| next.since(tx.now()));
-            Ok::<_, EngineError>((timer::due(tx, BATCH)?, wait))
-        });
-        let (due, wait) = found.await?;
+        let (due, wait) = shared.store.read(Due::find).await?;
         if due.is_empty() {
             return Ok(wait.min(TIMERS).max(Duration::from_millis(1)));
         }
         // One job each: one that cannot be fired must not keep the others from it. They share a commit.
         let fired: Vec<_> = due
             .into_iter()
-            .map(|timer| {
-                let job = timer.clone();
-                (timer, shared.store.write(move |tx| fire(tx, &job)))
+            .map(|due| {
+                let job = due.clone();
+                (due, shared.store.write(move |tx| job.fire(tx)))
             })
             .collect();
-        for (timer, fired) in fired {
+        for (due, fired) in fired {
             if let Err(error) = fired.await {
-                tracing::warn!(kind = timer.kind, subject = timer.subject, %error, "a timer has to wait");
-                let later = shared.store.write(move |tx| {
-                    let at = tx.now().after(AGAIN);
-                    timer::set(tx, &timer.kind, &timer.subject, at)?;
-                    Ok::<_, EngineError>(())
-                });
-                later.await?;
+                tracing::warn!(?due, %error, "a timer has to wait");
+                shared.store.write(move |tx| due.postpone(tx)).await?;
             }
         }
     }
@@ -96,7 +127,6 @@ fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
                 queue::refresh(tx, &row.namespace, &row.session_id)?;
             }
         }
-        DEADLINE => time_out(tx, word(&timer.subject)?)?,
         QUEUE_DEADLINE => time_out_in_queue(tx, word(&timer.subject)?)?,
         WAIT_OVER => child::wait_is_over(tx, word(&timer.subject)?)?,
         approval::EXPIRY => approval::expire(tx, word::<ApprovalId>(&timer.subject)?)?,
@@ -106,20 +136,27 @@ fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The time of a run is over: it ends here, or its worker is told.
+/// The time of a run is over, unless it was given more: it ends here, or its worker is told.
 fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
-    if let Some(row) = run::get(tx, id)?
-        && !run_state(&row)?.is_terminal()
-    {
-        cancel::cancel(tx, row, OutcomeCode::Deadline)?;
+    match run::get(tx, id)? {
+        Some(row) if row.deadline.is_some_and(|deadline| deadline <= tx.now()) => {
+            out_of_time(tx, row)
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// A run was not begun in time. One that was begun has no such clock any more.
 fn time_out_in_queue(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     match run::get(tx, id)? {
-        Some(row) if row.started.is_none() => time_out(tx, id),
+        Some(row) if row.started.is_none() => out_of_time(tx, row),
         _ => Ok(()),
     }
+}
+
+fn out_of_time(tx: &mut Tx<'_>, row: RunRow) -> Result<(), EngineError> {
+    if !run_state(&row)?.is_terminal() {
+        cancel::cancel(tx, row, OutcomeCode::Deadline)?;
+    }
+    Ok(())
 }

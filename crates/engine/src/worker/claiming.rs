@@ -14,6 +14,7 @@ use crate::attempt::{self, Live};
 use crate::claim::{self, Claimed, Claimer, Claims};
 use crate::engine::Shared;
 use crate::error::EngineError;
+use crate::heir::Place;
 
 /// The most runs that one worker carries at once, whatever it is told.
 const PLACES_MAX: usize = 1 << 20;
@@ -138,9 +139,9 @@ impl Desk {
 impl Bench {
     fn begin(self: &Arc<Self>, claimed: Claimed, place: OwnedSemaphorePermit) {
         let Claimed { lease, fresh } = claimed;
-        let live = Arc::new(Live::new(lease, &self.shared.outside.tap));
+        let live = Arc::new(Live::new(lease, &self.shared.outside.tap, Place::new(place)));
         self.shared.live().insert(live.lease.run, Arc::clone(&live));
-        let under_way = UnderWay { bench: Arc::clone(self), live, place: Some(place) };
+        let under_way = UnderWay { bench: Arc::clone(self), live };
         // A task of its own: it unwinds in order even if the worker is dropped.
         self.runtime.spawn(async move {
             attempt::carry(&under_way.bench.shared, &under_way.live, fresh).await;
@@ -171,7 +172,6 @@ struct UnderWay {
     /// With the lock of the worker: that is not dead as long as something of it is under way.
     bench: Arc<Bench>,
     live: Arc<Live>,
-    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for UnderWay {
@@ -179,7 +179,7 @@ impl Drop for UnderWay {
         self.bench.shared.live().remove(&self.live.lease.run);
         self.live.over.cancel();
         // First, so that whoever is woken finds it.
-        drop(self.place.take());
+        drop(self.live.place.take());
         self.bench.room.notify_one();
     }
 }

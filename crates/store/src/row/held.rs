@@ -4,38 +4,47 @@ use provost_core::{RunId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
-/// The first of the runs that one step of a run has started and that are held, which is what their time says, and its session.
+/// A run that is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The run.
+    pub id: RunId,
+    /// Its session.
+    pub session: String,
+    /// True if it can be claimed once it is let go, because no other run of its session waits or works.
+    pub is_first: bool,
+}
+
+/// The first of the runs that one step of a run has started and that are held, which is what their time says.
 pub fn next(
     tx: &mut Tx<'_>,
     parent: RunId,
     step: u64,
     held: Timestamp,
-) -> Result<Option<(RunId, String)>, StoreError> {
+) -> Result<Option<Held>, StoreError> {
     // The moment is written out, because only so the index `run_held` is used.
     let sql = format!(
-        "SELECT id, session_id FROM run
-          WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = {}
-          ORDER BY rank, id LIMIT 1",
-        held.as_millis()
-    );
-    tx.optional(&sql, params![parent, step])
-}
-
-/// Lets a run begin. True if it can be claimed at once, because no other run of its session waits or works.
-pub fn release(
-    tx: &mut Tx<'_>,
-    id: RunId,
-    queue_deadline: Option<Timestamp>,
-) -> Result<bool, StoreError> {
-    // Looked up apart: for a statement that changes a row and gives it back, SQLite keeps a copy of each page that it changes.
-    let look = "SELECT CASE WHEN EXISTS (
+        "SELECT id, session_id, CASE WHEN EXISTS (
                   SELECT 1 FROM run o WHERE o.namespace = run.namespace AND o.session_id = run.session_id
                      AND o.phase = 'queued' AND o.id <> run.id) OR EXISTS (
                   SELECT 1 FROM run h WHERE h.namespace = run.namespace AND h.session_id = run.session_id
                      AND h.holds_session = 1) THEN 0 ELSE 1 END
-                 FROM run WHERE id = ?1 AND phase = 'queued'";
-    let Some(ready) = tx.optional::<bool>(look, params![id])? else { return Ok(false) };
+           FROM run
+          WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = {}
+          ORDER BY rank, id LIMIT 1",
+        held.as_millis()
+    );
+    let found = tx.optional::<(RunId, String, bool)>(&sql, params![parent, step])?;
+    Ok(found.map(|(id, session, is_first)| Held { id, session, is_first }))
+}
+
+/// Lets a run begin.
+pub fn release(
+    tx: &mut Tx<'_>,
+    held: &Held,
+    queue_deadline: Option<Timestamp>,
+) -> Result<(), StoreError> {
     let sql = "UPDATE run SET not_before = ?2, queue_deadline = ?3, ready = ?4 WHERE id = ?1";
-    tx.execute(sql, params![id, tx.now(), queue_deadline, ready])?;
-    Ok(ready)
+    tx.execute(sql, params![held.id, tx.now(), queue_deadline, held.is_first])?;
+    Ok(())
 }

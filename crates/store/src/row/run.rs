@@ -197,6 +197,14 @@ pub fn children_of_step(
     tx.all(&sql, params![parent, step])
 }
 
+/// How many of the children that one step of a run has started have not ended.
+pub fn live_of_step(tx: &mut Tx<'_>, parent: RunId, step: u64) -> Result<u64, StoreError> {
+    tx.one(
+        "SELECT count(*) FROM run WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase <> 'done'",
+        params![parent, step],
+    )
+}
+
 /// True if one of the runs that one step of a run has started has not ended.
 pub fn has_live_child(
     tx: &mut Tx<'_>,

@@ -1,5 +1,6 @@
 //! The attempts of one call.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -104,6 +105,11 @@ impl GovernedCall {
         }
         let timeout = self.resource.runtime.timeout.0;
         let deadline = Instant::now() + timeout;
+        if keeps_time(self.runtime.as_ref(), &self.resource) {
+            let made = async { self.runtime.invoke(self.prepared(deadline)).await };
+            let ended = AssertUnwindSafe(made).catch_unwind().await;
+            return ended.unwrap_or_else(|panic| Err(panicked(&*panic))).map_err(in_doubt);
+        }
         let cancel = self.cx.cancelled().child_token();
         // Set when the attempt ends, however it does.
         let _ends_with_it = cancel.clone().drop_guard();
@@ -130,10 +136,7 @@ impl GovernedCall {
             biased;
             ended = ended => match ended {
                 Ok(result) => result,
-                Err(Some(panic)) => Err(ToolFault::final_failure(format!(
-                    "the runtime panicked: {}",
-                    panic_text(&*panic)
-                ))),
+                Err(Some(panic)) => Err(panicked(&*panic)),
                 Err(None) => Err(canceled()),
             },
             () = self.cx.cancelled().cancelled() => Err(canceled()),
@@ -142,14 +145,8 @@ impl GovernedCall {
                 Err(ToolFault::new(ToolCode::Timeout, message))
             }
         };
-        result.map_err(|fault| {
-            let ended = matches!(fault.code, ToolCode::Timeout | ToolCode::Canceled);
-            if ended && reached.load(Ordering::Relaxed) {
-                fault.detail(OUTCOME_DETAIL, OUTCOME_UNKNOWN)
-            } else {
-                fault
-            }
-        })
+        result
+            .map_err(|fault| if reached.load(Ordering::Relaxed) { in_doubt(fault) } else { fault })
     }
 
     fn prepared(&self, deadline: Instant) -> Attempt {
@@ -167,6 +164,23 @@ impl GovernedCall {
             redact: self.cx.redactor().cloned(),
         }
     }
+}
+
+/// True if nobody else has to watch the clock. Whoever fetches credentials does not.
+pub(super) fn keeps_time(runtime: &dyn ToolRuntime, tool: &ToolResource) -> bool {
+    tool.auth.is_none() && runtime.yields() && runtime.keeps_time()
+}
+
+/// A call that was cut off after it was sent may have happened all the same.
+fn in_doubt(fault: ToolFault) -> ToolFault {
+    match fault.code {
+        ToolCode::Timeout | ToolCode::Canceled => fault.detail(OUTCOME_DETAIL, OUTCOME_UNKNOWN),
+        _ => fault,
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> ToolFault {
+    ToolFault::final_failure(format!("the runtime panicked: {}", panic_text(panic)))
 }
 
 /// How long the other side asks to wait.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -22,17 +22,30 @@ use crate::hook::SubagentInfo;
 use crate::outcome::Suspended;
 use crate::request::{Below, Parent, RunBuilder};
 
+/// Puts the children of one call in line. As many as may go at once go as soon as they are there.
+pub(super) struct Line {
+    pub(super) walk: Arc<Walk>,
+    /// The agent of the call, and what its last child is called.
+    above: Parent,
+    at_once: usize,
+}
+
 /// The children of one call that have not begun.
 ///
 /// What a run needs is made when it is a child's turn, so that many that wait cost little more than their tasks.
-pub(super) struct Line {
+pub(super) struct Walk {
     children: Arc<LocalChildren>,
     pub(super) parent: Arc<Cx>,
     pub(super) cx: ToolCx,
     call_id: Arc<str>,
-    /// The agent of the call.
-    above: Parent,
-    waiting: Mutex<VecDeque<Waiting>>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<(Waiting, Parent)>,
+    /// Tasks that carry one child after the other.
+    lanes: usize,
 }
 
 /// A child that has not begun.
@@ -68,11 +81,17 @@ impl Waiting {
 }
 
 impl Line {
-    pub(super) fn new(cx: &ToolCx, children: Arc<LocalChildren>, parent: Arc<Cx>) -> Self {
+    pub(super) fn new(
+        cx: &ToolCx,
+        children: Arc<LocalChildren>,
+        parent: Arc<Cx>,
+        at_once: Option<usize>,
+    ) -> Self {
         let (depth, depth_max) = (cx.depth(), cx.depth_max());
         let above = Parent { agent: cx.agent().into(), depth, depth_max, child: None };
-        let call_id = cx.call_id().into();
-        Self { children, parent, cx: cx.clone(), call_id, above, waiting: Mutex::default() }
+        let (call_id, queue) = (cx.call_id().into(), Mutex::default());
+        let walk = Arc::new(Walk { children, parent, cx: cx.clone(), call_id, queue });
+        Self { walk, above, at_once: at_once.map_or(usize::MAX, |at_once| at_once.max(1)) }
     }
 
     pub(super) fn push(&mut self, child: Waiting) {
@@ -80,25 +99,24 @@ impl Line {
         if self.above.child.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, name)) {
             self.above.child = Some((Arc::clone(name), self.above.path(name)));
         }
-        self.waiting.get_mut().unwrap_or_else(PoisonError::into_inner).push_back(child);
-    }
-
-    /// Lets all of them go, so many at once.
-    pub(super) fn start(mut self, at_once: Option<usize>) {
-        let count = self.waiting.get_mut().unwrap_or_else(PoisonError::into_inner).len();
-        let lanes = at_once.map_or(count, |at_once| at_once.max(1).min(count));
-        let line = Arc::new(self);
-        for _ in 0..lanes {
-            let line = Arc::clone(&line);
-            tokio::spawn(async move { line.walk().await }.in_current_span());
+        let mut queue = self.walk.queue();
+        queue.waiting.push_back((child, self.above.clone()));
+        if queue.lanes == self.at_once {
+            return;
         }
+        queue.lanes += 1;
+        drop(queue);
+        let walk = Arc::clone(&self.walk);
+        tokio::spawn(async move { walk.walk().await }.in_current_span());
     }
+}
 
+impl Walk {
     /// Carries one child after the other.
     async fn walk(&self) {
-        while let Some(child) = self.next() {
+        while let Some((child, above)) = self.next() {
             let place = child.place;
-            if AssertUnwindSafe(self.carry(child)).catch_unwind().await.is_err() {
+            if AssertUnwindSafe(self.carry(child, above)).catch_unwind().await.is_err() {
                 // Those who wait for it would wait for ever.
                 self.children.note(place, Ended::failed("it panicked".to_owned()));
             }
@@ -107,12 +125,20 @@ impl Line {
         }
     }
 
-    fn next(&self) -> Option<Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    /// The next one; without one the lane is at its end.
+    fn next(&self) -> Option<(Waiting, Parent)> {
+        let mut queue = self.queue();
+        let next = queue.waiting.pop_front();
+        queue.lanes -= usize::from(next.is_none());
+        next
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Carries a child to its end.
-    async fn carry(&self, child: Waiting) {
+    async fn carry(&self, child: Waiting, above: Parent) {
         let parent = &self.parent;
         let info = child.info();
         if let Some(info) = &info {
@@ -124,7 +150,7 @@ impl Line {
         let Waiting { place, timeout, .. } = child;
         let member = child.member.clone();
         let deadline = timeout.map(|timeout| cancel_after(timeout, child.cancel.clone()));
-        let builder = self.builder(child);
+        let builder = self.builder(child, above);
         let pot = builder.pot();
         let path = builder.path();
         let outcome = builder.outcome_below().await;
@@ -153,13 +179,13 @@ impl Line {
         self.children.note(place, ended);
     }
 
-    fn builder(&self, child: Waiting) -> RunBuilder {
+    fn builder(&self, child: Waiting, above: Parent) -> RunBuilder {
         let Waiting { run, found, task, suspended, cancel, life, label, max_turns, member, .. } =
             child;
         let seat = self.parent.seat.as_ref().zip(member);
         let below = Below {
             call_id: Arc::clone(&self.call_id),
-            parent: self.above.clone(),
+            parent: above,
             run,
             hooks: found.hooks,
             cancel,

@@ -59,14 +59,14 @@ impl Known {
         ask: ChildAsk,
         kept: Option<Kept>,
     ) -> Result<ChildReport, ToolError> {
-        let key = (line.cx.effect_key().clone(), ask.index);
+        let key = (line.walk.cx.effect_key().clone(), ask.index);
         if let Some(child) = self.of_key(&key) {
             return Ok(child.report.clone());
         }
-        let found = line.parent.core.below(&ask.place).map_err(ToolError::Failed)?;
+        let found = line.walk.parent.core.below(&ask.place).map_err(ToolError::Failed)?;
         let cancel = match ask.life {
-            ChildLife::Call => line.cx.cancelled().child_token(),
-            ChildLife::Run => line.parent.control.cancel.child_token(),
+            ChildLife::Call => line.walk.cx.cancelled().child_token(),
+            ChildLife::Run => line.walk.parent.control.cancel.child_token(),
             ChildLife::Detached => CancellationToken::new(),
         };
         let suspended = match kept {
@@ -81,7 +81,7 @@ impl Known {
         // A member is called by its name.
         let labelled = ask.life != ChildLife::Call && member.is_none();
         let label = labelled.then(|| format!("{LABEL_PREFIX}{}", self.labels + 1));
-        let run = suspended.as_deref().map_or_else(|| line.parent.env.id(), Suspended::run_id);
+        let run = suspended.as_deref().map_or_else(|| line.walk.parent.env.id(), Suspended::run_id);
         let report = ChildReport::begun(run, label.clone(), found.core.name.to_string());
         self.push(Child::new(key, ask.life, cancel.clone(), report.clone()));
         let ChildAsk { task, life, max_turns, timeout, .. } = ask;
