@@ -168,7 +168,8 @@ fn here(data: Option<&Path>, missing: Missing, namespace: Namespace) -> Result<R
         ..EngineOptions::default()
     };
     let (wanted, notes_dir) = (Wanted::default(), dir.join("notes"));
-    let kitchen = Arc::new(Kitchen::of_house(House { wanted, notes_dir, files: None, shell: None }));
+    let kitchen =
+        Arc::new(Kitchen::of_house(House { wanted, notes_dir, files: None, shell: None }));
     let engine = boot::engine(&dir, &kitchen, options)?;
     let transport = LocalTransport::new(App::new(engine.clone(), AppOptions::default()));
     let client = Client::new(transport, namespace);

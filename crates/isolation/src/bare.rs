@@ -62,6 +62,7 @@ impl Bare {
             leader: Leader::Program,
             cgroup: None,
             dir: Some(dir),
+            etc: None,
             last: None,
             entrance: None,
             spawner,

@@ -3,8 +3,8 @@
 //! A shell sets the bounds and opens the files that `bwrap` reads by number, then becomes `bwrap`. The environment of all of
 //! them is the program's own, since a program can read that of the first process it sees.
 //!
-//! Invariant: the number of the user outside is ours. So `/proc/sys` and its like are bound read-only: to the kernel the owner
-//! of these files is the root user, whatever that one is called inside.
+//! Invariant: the number of the user outside is ours. So `/proc` can only be read: to the kernel the owner of `/proc/sys` and
+//! its like is the root user, whatever that one is called inside.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,9 +22,10 @@ use crate::bare::{pipes, terms};
 use crate::cgroup::Cgroups;
 use crate::egress::{self, Entrance};
 use crate::error::IsolationError;
+use crate::etc::{Copies, Etc};
 use crate::job::Job;
 use crate::launcher::Launcher;
-use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES, WORKSPACE};
+use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, WORKSPACE};
 use crate::profile::{Hold, Limits, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains, STATUS_FILE};
 use crate::running::{Running, SetUp, Terms};
@@ -42,30 +43,28 @@ const NOBODY: &str = "65534";
 const LAUNCHER_INSIDE: &str = "/run/provost/launcher";
 const ENTRANCE_INSIDE: &str = "/run/provost/egress";
 
+/// The file with the filter for calls, for all jobs.
+const FILTER_FILE: &str = "filter";
+
 /// Bounds, control groups, files by number; then `bwrap`. What is already bounded more strictly stays so.
 const SCRIPT: &str = "
-status=$1 refused=$2 absent=$3 files=$4 open=$5 cpu=$6 memory=$7; shift 7
+status=$1 filter=$2 files=$3 open=$4 cpu=$5 memory=$6; shift 6
 while [ \"$1\" != -- ]; do echo 0 >\"$1\" || exit 125; shift; done; shift
 ulimit -c 0 2>/dev/null; ulimit -f \"$files\" 2>/dev/null; ulimit -n \"$open\" 2>/dev/null
 ulimit -t \"$cpu\" 2>/dev/null; [ -z \"$memory\" ] || ulimit -v \"$memory\" 2>/dev/null
-exec \"$@\" 7>\"$status\" 8<\"$refused\" 9<\"$absent\"
+exec \"$@\" 7>\"$status\" 8<\"$filter\"
 ";
 /// Inside, where processes are counted for the user that the program is.
 const COUNT_SCRIPT: &str =
     "ulimit -u \"$1\" 2>/dev/null || ulimit -p \"$1\" 2>/dev/null || exit 125; shift; exec \"$@\"";
-/// Parts of `/proc` that nobody inside may change.
-const PROC_READ_ONLY: [&str; 5] = ["/proc/sys", "/proc/fs", "/proc/irq", "/proc/bus", "/proc/acpi"];
-/// Files of `/proc` that nobody inside needs.
-const PROC_HIDDEN: [&str; 9] = [
-    "/proc/sysrq-trigger",
-    "/proc/kcore",
+/// Files of `/proc` that nobody inside needs. What only a capability opens is not among them, nor what can only be written to.
+const PROC_HIDDEN: [&str; 6] = [
     "/proc/keys",
     "/proc/key-users",
     "/proc/timer_list",
     "/proc/sched_debug",
     "/proc/kallsyms",
     "/proc/latency_stats",
-    "/proc/config.gz",
 ];
 
 /// Keeps programs in with bubblewrap.
@@ -75,7 +74,11 @@ pub struct Bubblewrap {
     shell: PathBuf,
     launcher: Option<Launcher>,
     spawner: Arc<Spawner>,
+    /// Goes before the directory that it is in.
+    etc: Copies,
     scratch: Scratch,
+    /// What stands around every program.
+    system: Vec<String>,
     cgroups: Cgroups,
     is_root: bool,
 }
@@ -96,17 +99,19 @@ impl Bubblewrap {
             ));
         }
         let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
-        let filters = seccomp::filters(Sockets::OwnNetwork, Shared::default())?;
-        for (name, filter) in [("refused", &filters.refused), ("absent", &filters.absent)] {
-            let written = fs::write(scratch.path().join(name), seccomp::bytes(filter));
-            written.map_err(IsolationError::io("the filter cannot be kept"))?;
-        }
+        let filter = seccomp::filter(Sockets::OwnNetwork, Shared::default())?;
+        let written = fs::write(scratch.path().join(FILTER_FILE), seccomp::bytes(&filter));
+        written.map_err(IsolationError::io("the filter cannot be kept"))?;
+        let etc = Copies::open(scratch.path());
+        let etc = etc.map_err(IsolationError::io("the system files cannot be copied"))?;
         let opened = Self {
             bwrap,
             shell,
             launcher,
             spawner: Arc::new(Spawner::open()?),
             scratch,
+            etc,
+            system: system(),
             cgroups: Cgroups::find(),
             is_root: rustix::process::geteuid().is_root(),
         };
@@ -138,21 +143,30 @@ impl Bubblewrap {
             Network::Off => None,
             Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
         };
+        let etc = self.etc.current();
+        let etc = etc.map_err(IsolationError::io("the system files cannot be copied"))?;
         let mut command = Command::new(&self.shell);
         command.arg("-c").arg(SCRIPT).arg("sh");
         command.arg(dir.path().join(STATUS_FILE));
-        command.args(["refused", "absent"].map(|name| self.scratch.path().join(name)));
+        command.arg(self.scratch.path().join(FILTER_FILE));
         command.args(self.bounds(limits)).args(cgroup.doors()).arg("--");
-        command.arg(&self.bwrap).args(self.sandbox(&place, &job, entrance.as_ref())?);
+        command.arg(&self.bwrap).args(["--json-status-fd", "7", "--add-seccomp-fd", "8"]);
+        command.args(self.sandbox(&place, &job, &etc, entrance.as_ref())?);
         command.arg("--").args(self.inner(&place, &job, entrance.is_some())).args(&job.args);
         let env = place::environment(&job, place.inside.as_deref(), Path::new(TMP));
         command.env_clear().envs(env).current_dir("/");
         pipes(&mut command, &job.input);
         let child = self.spawner.spawn(command).await;
         let spawner = Arc::clone(&self.spawner);
-        let (cgroup, dir) = (Some(cgroup), Some(dir));
-        let remains =
-            Remains { leader: Leader::Watcher, cgroup, dir, last: None, spawner, entrance };
+        let remains = Remains {
+            leader: Leader::Watcher,
+            cgroup: Some(cgroup),
+            dir: Some(dir),
+            etc: Some(etc),
+            last: None,
+            spawner,
+            entrance,
+        };
         match child {
             Ok(child) => {
                 let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
@@ -183,31 +197,14 @@ impl Bubblewrap {
         &self,
         place: &Place,
         job: &Job,
+        etc: &Etc,
         entrance: Option<&Entrance>,
     ) -> Result<Vec<String>, IsolationError> {
-        let mut args: Vec<String> = Vec::new();
+        let mut args = self.system.clone();
         let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
-        add(&["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]);
-        add(&["--uid", NOBODY, "--gid", NOBODY, "--cap-drop", "ALL", "--hostname", "sandbox"]);
-        add(&["--json-status-fd", "7", "--add-seccomp-fd", "8", "--add-seccomp-fd", "9"]);
-        for dir in SYSTEM_DIRS {
-            match fs::read_link(dir) {
-                Ok(target) => add(&["--symlink", &target.to_string_lossy(), dir]),
-                Err(_) => add(&["--ro-bind-try", dir, dir]),
-            }
-        }
-        for file in SYSTEM_FILES {
-            add(&["--ro-bind-try", file, file]);
-        }
+        add(&["--ro-bind", &etc.path().to_string_lossy(), "/etc"]);
         let size = job.profile.limits.tmp_bytes.to_string();
-        add(&["--dev", "/dev", "--size", &size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
-        add(&["--proc", "/proc"]);
-        for dir in PROC_READ_ONLY.into_iter().filter(|dir| Path::new(dir).exists()) {
-            add(&["--ro-bind", dir, dir]);
-        }
-        for file in PROC_HIDDEN.into_iter().filter(|file| Path::new(file).exists()) {
-            add(&["--ro-bind", DEVICES[0], file]);
-        }
+        add(&["--size", &size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
         add(&["--perms", "1777", "--size", &size, "--tmpfs", TMP]);
         if let Some(outside) = &place.outside {
             let kind = if place.is_writable { "--bind" } else { "--ro-bind" };
@@ -240,6 +237,26 @@ impl Bubblewrap {
         words.push(place.program.clone().into());
         words
     }
+}
+
+/// What stands around every program.
+fn system() -> Vec<String> {
+    let mut args: Vec<String> = Vec::new();
+    let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
+    add(&["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]);
+    add(&["--uid", NOBODY, "--gid", NOBODY, "--cap-drop", "ALL", "--hostname", "sandbox"]);
+    for dir in SYSTEM_DIRS {
+        match fs::read_link(dir) {
+            Ok(target) => add(&["--symlink", &target.to_string_lossy(), dir]),
+            Err(_) => add(&["--ro-bind-try", dir, dir]),
+        }
+    }
+    add(&["--dev", "/dev", "--proc", "/proc"]);
+    for file in PROC_HIDDEN.into_iter().filter(|file| Path::new(file).exists()) {
+        add(&["--ro-bind", DEVICES[0], file]);
+    }
+    add(&["--remount-ro", "/proc"]);
+    args
 }
 
 impl Backend for Bubblewrap {

@@ -106,8 +106,15 @@ impl Landlocked {
         let child = self.spawner.spawn(command).await;
         let spawner = Arc::clone(&self.spawner);
         let (cgroup, dir) = (Some(cgroup), Some(dir));
-        let remains =
-            Remains { leader: Leader::Watcher, cgroup, dir, last: None, entrance, spawner };
+        let remains = Remains {
+            leader: Leader::Watcher,
+            cgroup,
+            dir,
+            etc: None,
+            last: None,
+            entrance,
+            spawner,
+        };
         match child {
             Ok(child) => {
                 let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };

@@ -25,6 +25,7 @@ mod cgroup;
 mod container;
 pub mod egress;
 mod error;
+mod etc;
 mod examine;
 mod job;
 mod landlocked;

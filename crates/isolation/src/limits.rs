@@ -41,6 +41,8 @@ pub(crate) const KILL_ROUNDS_MAX: usize = 1_000;
 pub(crate) const STOP_ROUNDS_MAX: usize = 50;
 /// Processes of one tree that are looked at.
 pub(crate) const TREE_MAX: usize = 65_536;
+/// Bytes of `/etc` that sandboxes get copies of.
+pub(crate) const ETC_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of the list of arguments of a job.
 pub const ARGUMENT_BYTES_MAX: usize = 1024 * 1024;
 

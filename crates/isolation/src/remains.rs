@@ -15,6 +15,7 @@ use tokio::process::Child;
 
 use crate::cgroup::Cgroup;
 use crate::egress::Entrance;
+use crate::etc::Etc;
 use crate::limits::{KILL_GRACE, TERM_GRACE};
 use crate::scratch::JobDir;
 use crate::spawner::Spawner;
@@ -35,6 +36,8 @@ pub(crate) struct Remains {
     pub(crate) leader: Leader,
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) dir: Option<JobDir>,
+    /// The system files that it sees.
+    pub(crate) etc: Option<Arc<Etc>>,
     /// A container of this name, and the command that ends it.
     pub(crate) last: Option<LastCommand>,
     /// Its entrance to the proxy.
@@ -118,6 +121,7 @@ impl Remains {
         if let Some(cgroup) = self.cgroup {
             cgroup.remove();
         }
+        drop(self.etc);
         drop(self.dir);
         drop(self.spawner);
     }

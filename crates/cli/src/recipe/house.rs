@@ -80,7 +80,8 @@ impl House {
                     .to_owned());
             }
             // A terminal's directory is not the house's, and neither are its tools.
-            let own = Recipe { notes_dir: self.notes_dir.clone(), files: None, shell: None, ..recipe };
+            let own =
+                Recipe { notes_dir: self.notes_dir.clone(), files: None, shell: None, ..recipe };
             return Ok(Recipe { declared: Some(Vec::new()), ..own });
         }
         let more = serde_json::Value::Object(config.more.clone());

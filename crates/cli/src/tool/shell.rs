@@ -22,7 +22,14 @@ pub(crate) struct ShellArgs {
     #[arg(long, global = true, value_enum, value_name = "WHICH")]
     shell: Option<Which>,
     /// When a person is asked about a command line
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", requires = "shell")]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN",
+        requires = "shell"
+    )]
     shell_ask: When,
     /// A command that may run: `git status` with any arguments after it, `=make check` exactly so; can be repeated
     #[arg(long, global = true, value_name = "COMMAND", requires = "shell")]

@@ -129,8 +129,7 @@ async fn an_agent_has_a_shell_only_if_it_is_given_one_and_only_in_its_files() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_no_rule_names_does_not_run_unless_somebody_agrees() {
     let lines = ["echo yes", "touch made", "echo $(touch made)"];
-    let allow =
-        ["--workspace", ".", "--write", "--shell", "allowlist", "--shell-allow", "echo"];
+    let allow = ["--workspace", ".", "--write", "--shell", "allowlist", "--shell-allow", "echo"];
     for (ask, answer) in [("off", &[][..]), ("on-miss", &[]), ("on-miss", &["--yes"])] {
         let stage = Stage::new(commands(&lines)).await;
         let args = [&["run", "do it", "--shell-ask", ask], &allow[..], answer].concat();
@@ -150,6 +149,7 @@ fn a_rule_that_is_none_is_refused_before_anything_runs() {
     let ran = world.run(&args);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.err.contains("--shell-allow"), "{ran:?}");
-    let ran = world.run(&["tool", "call", "shell", "{\"command\": \"echo hi\"}", "--shell", "full"]);
+    let ran =
+        world.run(&["tool", "call", "shell", "{\"command\": \"echo hi\"}", "--shell", "full"]);
     assert_eq!((ran.code, ran.out.trim()), (0, "hi"), "{ran:?}");
 }

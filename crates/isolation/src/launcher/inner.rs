@@ -55,10 +55,8 @@ pub(super) fn run(orders: &Orders, line: &[OsString]) -> io::Result<ExitCode> {
     };
     let root = rustix::process::geteuid().is_root() || orders.is_root;
     let shared = Shared { queues: !orders.has_namespaces, files: true, root };
-    let filters = seccomp::filters(sockets, shared).map_err(io::Error::other)?;
-    for filter in [&filters.absent, &filters.refused] {
-        seccompiler::apply_filter(filter).map_err(io::Error::other)?;
-    }
+    let filter = seccomp::filter(sockets, shared).map_err(io::Error::other)?;
+    seccompiler::apply_filter(&filter).map_err(io::Error::other)?;
     let [program, args @ ..] = line else { return Err(io::Error::other("there is no program")) };
     let mut command = Command::new(program);
     command.args(args);
