@@ -1,10 +1,12 @@
 //! `process` by bubblewrap: name spaces, a root file system of its own, a filter for calls into the kernel.
 //!
-//! A shell sets the bounds and opens the files that `bwrap` reads by number, then becomes `bwrap`. The environment of all of
-//! them is the program's own, since a program can read that of the first process it sees.
+//! A launcher sets the bounds and opens the files that `bwrap` reads by number, then becomes `bwrap`; without one a shell does.
+//! The environment of `bwrap` is the program's own, since a program can read that of the first process it sees.
 //!
 //! Invariant: the number of the user outside is ours. So `/proc` can only be read: to the kernel the owner of `/proc/sys` and
 //! its like is the root user, whatever that one is called inside.
+
+mod shell;
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,24 +16,26 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
-use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, Holding};
-use crate::bare::{pipes, terms};
+use crate::bare::terms;
 use crate::cgroup::Cgroups;
 use crate::egress::{self, Entrance};
 use crate::error::IsolationError;
 use crate::etc::{Copies, Etc};
 use crate::job::Job;
-use crate::launcher::Launcher;
+use crate::launcher::bounds::Bounds;
+use crate::launcher::order::{Order, Work, Wrap};
+use crate::launcher::{Launcher, RELAY};
 use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, WORKSPACE};
-use crate::profile::{Hold, Limits, Network, Profile, Workspace};
+use crate::profile::{Hold, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains, STATUS_FILE};
 use crate::running::{Running, SetUp, Terms};
 use crate::scratch::Scratch;
 use crate::seccomp::{self, Shared, Sockets};
 use crate::spawner::Spawner;
+use crate::starter::Starter;
 use crate::tree;
 
 const NAME: &str = "bubblewrap";
@@ -46,14 +50,6 @@ const ENTRANCE_INSIDE: &str = "/run/provost/egress";
 /// The file with the filter for calls, for all jobs.
 const FILTER_FILE: &str = "filter";
 
-/// Bounds, control groups, files by number; then `bwrap`. What is already bounded more strictly stays so.
-const SCRIPT: &str = "
-status=$1 filter=$2 files=$3 open=$4 cpu=$5 memory=$6; shift 6
-while [ \"$1\" != -- ]; do echo 0 >\"$1\" || exit 125; shift; done; shift
-ulimit -c 0 2>/dev/null; ulimit -f \"$files\" 2>/dev/null; ulimit -n \"$open\" 2>/dev/null
-ulimit -t \"$cpu\" 2>/dev/null; [ -z \"$memory\" ] || ulimit -v \"$memory\" 2>/dev/null
-exec \"$@\" 7>\"$status\" 8<\"$filter\"
-";
 /// Inside, where processes are counted for the user that the program is.
 const COUNT_SCRIPT: &str =
     "ulimit -u \"$1\" 2>/dev/null || ulimit -p \"$1\" 2>/dev/null || exit 125; shift; exec \"$@\"";
@@ -73,6 +69,7 @@ pub struct Bubblewrap {
     bwrap: PathBuf,
     shell: PathBuf,
     launcher: Option<Launcher>,
+    starter: Option<Starter>,
     spawner: Arc<Spawner>,
     /// Goes before the directory that it is in.
     etc: Copies,
@@ -104,11 +101,15 @@ impl Bubblewrap {
         written.map_err(IsolationError::io("the filter cannot be kept"))?;
         let etc = Copies::open(scratch.path());
         let etc = etc.map_err(IsolationError::io("the system files cannot be copied"))?;
+        let spawner = Arc::new(Spawner::open()?);
+        let starter = launcher.clone().map(|it| Starter::open(it, Arc::clone(&spawner)));
+        let starter = starter.transpose().map_err(IsolationError::io("there is no /dev/null"))?;
         let opened = Self {
             bwrap,
             shell,
             launcher,
-            spawner: Arc::new(Spawner::open()?),
+            starter,
+            spawner,
             scratch,
             etc,
             system: system(),
@@ -145,18 +146,29 @@ impl Bubblewrap {
         };
         let etc = self.etc.current();
         let etc = etc.map_err(IsolationError::io("the system files cannot be copied"))?;
-        let mut command = Command::new(&self.shell);
-        command.arg("-c").arg(SCRIPT).arg("sh");
-        command.arg(dir.path().join(STATUS_FILE));
-        command.arg(self.scratch.path().join(FILTER_FILE));
-        command.args(self.bounds(limits)).args(cgroup.doors()).arg("--");
-        command.arg(&self.bwrap).args(["--json-status-fd", "7", "--add-seccomp-fd", "8"]);
-        command.args(self.sandbox(&place, &job, &etc, entrance.as_ref())?);
-        command.arg("--").args(self.inner(&place, &job, entrance.is_some())).args(&job.args);
+        let mut line: Vec<OsString> = vec![self.bwrap.clone().into()];
+        let sandbox = self.sandbox(&place, &job, &etc, entrance.as_ref())?;
+        line.extend(sandbox.into_iter().map(OsString::from));
+        line.push("--".into());
+        line.extend(self.inner(&place, &job, entrance.is_some()));
+        line.extend(job.args.iter().cloned());
+        let wrap = Wrap {
+            doors: cgroup.doors(),
+            bounds: Bounds::of(limits, self.cgroups.counts_memory()),
+            status: dir.path().join(STATUS_FILE),
+            filter: self.scratch.path().join(FILTER_FILE),
+        };
         let env = place::environment(&job, place.inside.as_deref(), Path::new(TMP));
-        command.env_clear().envs(env).current_dir("/");
-        pipes(&mut command, &job.input);
-        let child = self.spawner.spawn(command).await;
+        let started = match &self.starter {
+            Some(starter) => {
+                let order = Order { work: Work::Wrap(wrap), line, env };
+                starter.start(&order, &job.input).await
+            }
+            None => {
+                let command = shell::command(&self.shell, &wrap, &line, &env, &job.input);
+                self.spawner.start(command).await
+            }
+        };
         let spawner = Arc::clone(&self.spawner);
         let remains = Remains {
             leader: Leader::Watcher,
@@ -167,29 +179,16 @@ impl Bubblewrap {
             spawner,
             entrance,
         };
-        match child {
-            Ok(child) => {
+        match started {
+            Ok((process, pipes)) => {
                 let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
-                Running::new(child, remains, terms)
+                Running::new(process, pipes, remains, terms)
             }
             Err(error) => {
                 remains.clear();
                 Err(error)
             }
         }
-    }
-
-    /// The bounds that the shell sets: blocks of a file, open files, seconds, and memory where no group counts it.
-    fn bounds(&self, limits: &Limits) -> [String; 4] {
-        const BLOCK_BYTES: u64 = 512;
-        const KIB: u64 = 1024;
-        let memory = match self.cgroups.counts_memory() {
-            true => String::new(),
-            false => (limits.memory_bytes / KIB).to_string(),
-        };
-        let files = limits.file_bytes.div_ceil(BLOCK_BYTES);
-        let cpu = limits.cpu_time.as_secs().max(1);
-        [files.to_string(), limits.open_files.to_string(), cpu.to_string(), memory]
     }
 
     /// What stands around the program.
@@ -228,7 +227,7 @@ impl Bubblewrap {
         if let (true, Some(launcher)) = (has_network, &self.launcher) {
             words.push(LAUNCHER_INSIDE.into());
             words.extend(launcher.args.iter().map(Into::into));
-            words.extend(["relay".into(), egress::PORT.to_string().into(), ENTRANCE_INSIDE.into()]);
+            words.extend([RELAY.into(), egress::PORT.to_string().into(), ENTRANCE_INSIDE.into()]);
         }
         if !self.cgroups.counts_pids() {
             words.extend(["/bin/sh", "-c", COUNT_SCRIPT, "sh"].map(Into::into));

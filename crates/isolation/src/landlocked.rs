@@ -10,21 +10,23 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
-use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, Holding};
-use crate::bare::{pipes, terms};
+use crate::bare::terms;
 use crate::cgroup::Cgroups;
 use crate::error::IsolationError;
 use crate::job::Job;
-use crate::launcher::{Launcher, Orders};
+use crate::launcher::Launcher;
+use crate::launcher::bounds::Bounds;
+use crate::launcher::order::{Order, Orders, Work};
 use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES};
 use crate::profile::{Hold, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains};
 use crate::running::{Running, SetUp, Terms};
 use crate::scratch::{JobDir, Scratch};
 use crate::spawner::Spawner;
+use crate::starter::Starter;
 use crate::tree;
 
 const NAME: &str = "landlock";
@@ -32,7 +34,7 @@ const NAME: &str = "landlock";
 /// Keeps programs in with Landlock.
 #[derive(Debug)]
 pub struct Landlocked {
-    launcher: Launcher,
+    starter: Starter,
     spawner: Arc<Spawner>,
     scratch: Scratch,
     cgroups: Cgroups,
@@ -62,9 +64,11 @@ impl Landlocked {
             let why = "the kernel does not tell which processes a program has started";
             return Err(unavailable(why.to_owned()));
         }
+        let spawner = Arc::new(Spawner::open()?);
+        let starter = Starter::open(launcher, Arc::clone(&spawner));
         let opened = Self {
-            launcher,
-            spawner: Arc::new(Spawner::open()?),
+            starter: starter.map_err(IsolationError::io("there is no /dev/null"))?,
+            spawner,
             scratch: Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?,
             cgroups: Cgroups::find(),
             has_namespaces,
@@ -95,15 +99,12 @@ impl Landlocked {
         let mut orders = self.orders(&job, &place, &dir, &tmp);
         orders.doors = cgroup.doors();
         orders.entrance = entrance.as_ref().map(|entrance| entrance.path().to_owned());
-        let orders = serde_json::to_string(&orders);
-        let orders = orders.map_err(|error| IsolationError::Job(error.to_string()))?;
-        let mut command = Command::new(&self.launcher.program);
-        command.args(&self.launcher.args).arg("landlock").arg(orders);
-        command.arg(&place.program).args(&job.args);
-        let env = place::environment(&job, place.inside.as_deref(), &tmp);
-        command.env_clear().envs(env).current_dir("/");
-        pipes(&mut command, &job.input);
-        let child = self.spawner.spawn(command).await;
+        let order = Order {
+            work: Work::Landlock(Box::new(orders)),
+            line: place::line(&place, &job),
+            env: place::environment(&job, place.inside.as_deref(), &tmp),
+        };
+        let started = self.starter.start(&order, &job.input).await;
         let spawner = Arc::clone(&self.spawner);
         let (cgroup, dir) = (Some(cgroup), Some(dir));
         let remains = Remains {
@@ -115,10 +116,10 @@ impl Landlocked {
             entrance,
             spawner,
         };
-        match child {
-            Ok(child) => {
+        match started {
+            Ok((process, pipes)) => {
                 let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
-                Running::new(child, remains, terms)
+                Running::new(process, pipes, remains, terms)
             }
             Err(error) => {
                 remains.clear();
@@ -135,10 +136,8 @@ impl Landlocked {
             let list = if place.is_writable { &mut write } else { &mut read };
             list.push(outside.clone());
         }
-        let memory = (!self.cgroups.counts_memory()).then_some(limits.memory_bytes);
         let counts = !self.cgroups.counts_pids();
         Orders {
-            parent: std::process::id(),
             dir: dir.path().to_owned(),
             start: place.dir.clone(),
             read,
@@ -148,10 +147,7 @@ impl Landlocked {
             is_root: self.is_root,
             has_namespaces: self.has_namespaces,
             entrance: None,
-            file_bytes: limits.file_bytes,
-            open_files: limits.open_files,
-            cpu_seconds: limits.cpu_time.as_secs(),
-            memory_bytes: memory,
+            bounds: Bounds::of(limits, self.cgroups.counts_memory()),
             pids: counts.then_some(u64::from(limits.pids)),
         }
     }

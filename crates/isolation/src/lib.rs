@@ -32,12 +32,14 @@ mod landlocked;
 pub mod launcher;
 pub mod limits;
 mod place;
+mod process;
 mod profile;
 mod remains;
 mod running;
 mod scratch;
 mod seccomp;
 mod spawner;
+mod starter;
 mod tree;
 pub mod workspaces;
 

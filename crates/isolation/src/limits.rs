@@ -43,6 +43,8 @@ pub(crate) const STOP_ROUNDS_MAX: usize = 50;
 pub(crate) const TREE_MAX: usize = 65_536;
 /// Bytes of `/etc` that sandboxes get copies of.
 pub(crate) const ETC_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Attempts to hand a job to a process that waits for one, each with a new one.
+pub(crate) const STARTER_TRIES_MAX: u32 = 3;
 /// Bytes of the list of arguments of a job.
 pub const ARGUMENT_BYTES_MAX: usize = 1024 * 1024;
 

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::mount::{MntFlags, umount2};
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use serde::Deserialize;
-use tokio::process::Child;
 
 use crate::cgroup::Cgroup;
 use crate::egress::Entrance;
 use crate::etc::Etc;
 use crate::limits::{KILL_GRACE, TERM_GRACE};
+use crate::process::Process;
 use crate::scratch::JobDir;
 use crate::spawner::Spawner;
 use crate::tree;
@@ -182,8 +182,8 @@ impl LastCommand {
 }
 
 /// Ends a job that nobody waits for any more, on a thread of its own.
-pub(crate) fn abandon(remains: Remains, held: Held, child: Option<Child>) {
-    let work = Arc::new(Mutex::new(Some((remains, held, child))));
+pub(crate) fn abandon(remains: Remains, held: Held, process: Process) {
+    let work = Arc::new(Mutex::new(Some((remains, held, process))));
     let taken = Arc::clone(&work);
     let built = std::thread::Builder::new().name("sandbox-end".to_owned()).spawn(move || {
         finish(&taken);
@@ -195,16 +195,14 @@ pub(crate) fn abandon(remains: Remains, held: Held, child: Option<Child>) {
     }
 }
 
-fn finish(work: &Mutex<Option<(Remains, Held, Option<Child>)>>) {
+fn finish(work: &Mutex<Option<(Remains, Held, Process)>>) {
     let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some((remains, held, child)) = taken else { return };
+    let Some((remains, held, process)) = taken else { return };
     remains.ask(&held);
     if !tree::ended_within(&held.handle, TERM_GRACE) {
         remains.end(&held);
     }
-    if let Some(mut child) = child {
-        // Fetches it: nobody else may do so soon.
-        drop(child.try_wait());
-    }
+    // Fetches it: nobody else may do so soon.
+    process.fetch();
     remains.clear();
 }
