@@ -19,7 +19,7 @@ use provost_core::resource::IsolationMode;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, Holding};
-use crate::bare::terms;
+use crate::bare::{pipes, terms};
 use crate::cgroup::Cgroups;
 use crate::egress::{self, Entrance};
 use crate::error::IsolationError;
@@ -35,7 +35,7 @@ use crate::running::{Running, SetUp, Terms};
 use crate::scratch::Scratch;
 use crate::seccomp::{self, Shared, Sockets};
 use crate::spawner::Spawner;
-use crate::starter::Starter;
+use crate::starter::{Room, Starter};
 use crate::tree;
 
 const NAME: &str = "bubblewrap";
@@ -53,10 +53,10 @@ const FILTER_FILE: &str = "filter";
 /// Inside, where processes are counted for the user that the program is.
 const COUNT_SCRIPT: &str =
     "ulimit -u \"$1\" 2>/dev/null || ulimit -p \"$1\" 2>/dev/null || exit 125; shift; exec \"$@\"";
-/// Files of `/proc` that nobody inside needs. What only a capability opens is not among them, nor what can only be written to.
-const PROC_HIDDEN: [&str; 6] = [
+/// Files of `/proc` that nobody inside needs. What only a capability opens is not among them, nor what can only be written to,
+/// nor what everybody on the machine may read and tells nothing but numbers.
+const PROC_HIDDEN: [&str; 5] = [
     "/proc/keys",
-    "/proc/key-users",
     "/proc/timer_list",
     "/proc/sched_debug",
     "/proc/kallsyms",
@@ -102,8 +102,11 @@ impl Bubblewrap {
         let etc = Copies::open(scratch.path());
         let etc = etc.map_err(IsolationError::io("the system files cannot be copied"))?;
         let spawner = Arc::new(Spawner::open()?);
-        let starter = launcher.clone().map(|it| Starter::open(it, Arc::clone(&spawner)));
-        let starter = starter.transpose().map_err(IsolationError::io("there is no /dev/null"))?;
+        let cgroups = Cgroups::find();
+        let starter = launcher.clone().map(|launcher| {
+            Starter::open(launcher, Arc::clone(&spawner), scratch.clone(), cgroups.clone())
+        });
+        let starter = starter.transpose()?;
         let opened = Self {
             bwrap,
             shell,
@@ -113,7 +116,7 @@ impl Bubblewrap {
             scratch,
             etc,
             system: system(),
-            cgroups: Cgroups::find(),
+            cgroups,
             is_root: rustix::process::geteuid().is_root(),
         };
         opened.trial().await.map_err(|error| unavailable(&error.to_string()))?;
@@ -136,10 +139,14 @@ impl Bubblewrap {
 
     async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
         let place = Place::of(&job, Some(WORKSPACE), Path::new(TMP))?;
-        let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
         let limits = &job.profile.limits;
-        let cgroup = self.cgroups.job(dir.name(), limits);
-        let cgroup = cgroup.map_err(IsolationError::io("no control group for a job"))?;
+        let (waiting, Room { dir, cgroup, .. }) = match &self.starter {
+            Some(starter) => {
+                let (waiting, room) = starter.take(limits).await?;
+                (Some((starter, waiting)), room)
+            }
+            None => (None, Room::make(&self.scratch, &self.cgroups, limits)?),
+        };
         let entrance = match &job.profile.network {
             Network::Off => None,
             Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
@@ -153,19 +160,20 @@ impl Bubblewrap {
         line.extend(self.inner(&place, &job, entrance.is_some()));
         line.extend(job.args.iter().cloned());
         let wrap = Wrap {
-            doors: cgroup.doors(),
             bounds: Bounds::of(limits, self.cgroups.counts_memory()),
             status: dir.path().join(STATUS_FILE),
             filter: self.scratch.path().join(FILTER_FILE),
         };
         let env = place::environment(&job, place.inside.as_deref(), Path::new(TMP));
-        let started = match &self.starter {
-            Some(starter) => {
+        let started = match waiting {
+            Some((starter, waiting)) => {
                 let order = Order { work: Work::Wrap(wrap), line, env };
-                starter.start(&order, &job.input).await
+                starter.start(waiting, &order, &job)
             }
             None => {
-                let command = shell::command(&self.shell, &wrap, &line, &env, &job.input);
+                let mut command = shell::command(&self.shell, &wrap, &cgroup.doors(), &line);
+                command.env_clear().envs(env).current_dir("/");
+                pipes(&mut command, &job.input);
                 self.spawner.start(command).await
             }
         };

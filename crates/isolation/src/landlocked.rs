@@ -26,7 +26,7 @@ use crate::remains::{Leader, Remains};
 use crate::running::{Running, SetUp, Terms};
 use crate::scratch::{JobDir, Scratch};
 use crate::spawner::Spawner;
-use crate::starter::Starter;
+use crate::starter::{Room, Starter};
 use crate::tree;
 
 const NAME: &str = "landlock";
@@ -36,7 +36,6 @@ const NAME: &str = "landlock";
 pub struct Landlocked {
     starter: Starter,
     spawner: Arc<Spawner>,
-    scratch: Scratch,
     cgroups: Cgroups,
     has_namespaces: bool,
     is_root: bool,
@@ -65,12 +64,12 @@ impl Landlocked {
             return Err(unavailable(why.to_owned()));
         }
         let spawner = Arc::new(Spawner::open()?);
-        let starter = Starter::open(launcher, Arc::clone(&spawner));
+        let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
+        let cgroups = Cgroups::find();
         let opened = Self {
-            starter: starter.map_err(IsolationError::io("there is no /dev/null"))?,
+            starter: Starter::open(launcher, Arc::clone(&spawner), scratch, cgroups.clone())?,
             spawner,
-            scratch: Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?,
-            cgroups: Cgroups::find(),
+            cgroups,
             has_namespaces,
             is_root: rustix::process::geteuid().is_root(),
         };
@@ -86,25 +85,23 @@ impl Landlocked {
     }
 
     async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
-        let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
+        let taken = self.starter.take(&job.profile.limits).await?;
+        let (waiting, Room { dir, cgroup, .. }) = taken;
         let tmp = dir.path().join("tmp");
         std::fs::create_dir(&tmp).map_err(IsolationError::io("no directory for a job"))?;
         let place = Place::of(&job, None, &tmp)?;
-        let cgroup = self.cgroups.job(dir.name(), &job.profile.limits);
-        let cgroup = cgroup.map_err(IsolationError::io("no control group for a job"))?;
         let entrance = match &job.profile.network {
             Network::Off => None,
             Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
         };
         let mut orders = self.orders(&job, &place, &dir, &tmp);
-        orders.doors = cgroup.doors();
         orders.entrance = entrance.as_ref().map(|entrance| entrance.path().to_owned());
         let order = Order {
             work: Work::Landlock(Box::new(orders)),
             line: place::line(&place, &job),
             env: place::environment(&job, place.inside.as_deref(), &tmp),
         };
-        let started = self.starter.start(&order, &job.input).await;
+        let started = self.starter.start(waiting, &order, &job);
         let spawner = Arc::clone(&self.spawner);
         let (cgroup, dir) = (Some(cgroup), Some(dir));
         let remains = Remains {
@@ -143,7 +140,6 @@ impl Landlocked {
             read,
             write,
             devices: DEVICES.map(PathBuf::from).to_vec(),
-            doors: Vec::new(),
             is_root: self.is_root,
             has_namespaces: self.has_namespaces,
             entrance: None,

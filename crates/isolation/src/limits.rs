@@ -33,6 +33,10 @@ pub const TERM_GRACE: Duration = Duration::from_millis(500);
 pub(crate) const KILL_GRACE: Duration = Duration::from_secs(5);
 /// Time in which the pipes of a program that has ended are emptied.
 pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
+/// Time for which a thread of the runtime may wait for what is about to happen.
+pub(crate) const MOMENT: Duration = Duration::from_micros(500);
+/// After what time it is looked again whether something is gone, for the first time; then ever longer.
+pub(crate) const FIRST_LOOK: Duration = Duration::from_micros(50);
 /// How often it is looked whether something is gone.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 /// Rounds of killing whatever is left of a tree of processes.

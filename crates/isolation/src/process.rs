@@ -6,12 +6,14 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal, waitid,
 };
 use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::timeout;
 
 use self::watch::watch;
 use crate::limits::KILL_GRACE;
@@ -93,10 +95,24 @@ impl Process {
     }
 }
 
+/// Waits until a process has ended, whoever its parent is; not for longer than it may take.
+pub(crate) async fn ended(handle: OwnedFd) {
+    if let Ok(handle) = watch(handle)
+        && timeout(KILL_GRACE, handle.readable()).await.is_err()
+    {
+        tracing::warn!("a process of a sandbox does not end");
+    }
+}
+
 impl Made {
     /// A child of ours by its number; nothing if there is no such process.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         Some(Self { held: Held { pid, handle: tree::handle(pid)? }, status: None })
+    }
+
+    /// True if it is over.
+    pub(crate) fn has_ended(&self) -> bool {
+        tree::ended_within(&self.held.handle, Duration::ZERO)
     }
 
     /// How it has ended, if it has.

@@ -107,15 +107,30 @@ impl Remains {
         }
     }
 
+    /// The first process inside, where there still is one: it ends a little after the one that we started.
+    pub(crate) fn inner(&self) -> Option<OwnedFd> {
+        self.told().child.and_then(Pid::from_raw).and_then(tree::handle)
+    }
+
+    /// Takes away what is not a process, if that is a matter of moments; if not, gives it back.
+    pub(crate) fn clear_at_once(mut self) -> Option<Self> {
+        let is_little = self.last.is_none()
+            && self.cgroup.as_mut().is_none_or(Cgroup::remove_empty)
+            && self.dir.as_ref().is_none_or(JobDir::is_little);
+        if !is_little {
+            return Some(self);
+        }
+        drop(self.entrance.take());
+        None
+    }
+
     /// Takes away what is not a process. The processes have ended or are about to.
     pub(crate) fn clear(mut self) {
         drop(self.entrance.take());
         if let Some(last) = &self.last {
             last.run();
         }
-        if let Some(inner) = self.told().child.and_then(Pid::from_raw)
-            && let Some(inner) = tree::handle(inner)
-        {
+        if let Some(inner) = self.inner() {
             tree::ended_within(&inner, KILL_GRACE);
         }
         if let Some(cgroup) = self.cgroup {

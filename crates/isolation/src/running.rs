@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::IsolationError;
 use crate::job::Input;
-use crate::limits::{CHUNK_BYTES, COMPLAINT_BYTES_MAX, DRAIN_GRACE, TERM_GRACE};
-use crate::process::{Pipes, Process};
+use crate::limits::{CHUNK_BYTES, COMPLAINT_BYTES_MAX, DRAIN_GRACE, MOMENT, TERM_GRACE};
+use crate::process::{self, Pipes, Process};
 use crate::remains::{Held, LastCommand, Remains, abandon};
 use crate::tree;
 
@@ -191,8 +191,16 @@ impl Running {
             // What ended by itself has taken itself away, if nothing was in its way.
             remains.last = remains.last.filter(LastCommand::is_needed);
         }
-        let cleared = tokio::task::spawn_blocking(move || remains.clear()).await;
-        if cleared.is_err() {
+        // It is about to end: to have the runtime look at it would mostly take longer.
+        if let Some(inner) = remains.inner()
+            && !tree::ended_within(&inner, MOMENT)
+        {
+            process::ended(inner).await;
+        }
+        // Most jobs leave next to nothing: to hand that to another thread would take longer than to take it away.
+        if let Some(remains) = remains.clear_at_once()
+            && tokio::task::spawn_blocking(move || remains.clear()).await.is_err()
+        {
             tracing::error!("what a sandbox has left could not be taken away");
         }
         if !is_set_up {

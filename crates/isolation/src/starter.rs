@@ -3,6 +3,8 @@
 //! To start a program from a large process costs what that one is large, and a shell between the two costs a program more. So
 //! our launcher is started once, and has a process ready that waits for its order: see [`crate::launcher::starter`]. One that
 //! has died is started again by the next job; jobs that run do not need it any more, since their parent is this process.
+//!
+//! Invariant: a process is held from the moment that it can be told anything, so none is lost, whoever gives up when.
 
 use std::fs::File;
 use std::io;
@@ -16,67 +18,132 @@ use rustix::process::Pid;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
 
+use crate::cgroup::{Cgroup, Cgroups};
 use crate::error::IsolationError;
-use crate::job::Input;
+use crate::job::{Input, Job};
 use crate::launcher::order::Order;
-use crate::launcher::starter::{pair, receive, send};
+use crate::launcher::starter::{BETWEEN, MESSAGE_BYTES_MAX, pair, receive, send};
 use crate::launcher::{Launcher, STARTER};
 use crate::limits::{KILL_GRACE, STARTER_TRIES_MAX};
+use crate::place::DEVICES;
 use crate::process::{Made, Pipes, Process};
+use crate::profile::Limits;
+use crate::scratch::{JobDir, Scratch};
 use crate::spawner::Spawner;
 
 /// Has a process ready for the next job.
 #[derive(Debug)]
 pub(crate) struct Starter {
+    /// Goes before what it needs.
+    line: Mutex<Option<Line>>,
     launcher: Launcher,
     spawner: Arc<Spawner>,
-    line: Mutex<Option<Line>>,
+    scratch: Scratch,
+    cgroups: Cgroups,
     nothing: File,
 }
 
-/// The line to the launcher. One process is asked for at any time, and comes or has come.
+/// The line to the launcher.
 #[derive(Debug)]
 struct Line {
     end: OwnedFd,
+    /// The place of the one that was asked for and has not been taken.
+    asked: Option<Room>,
     /// Goes with this.
     _launcher: Child,
 }
 
-/// One that waits for its order.
-struct Ready {
+/// What a job has to itself, made before the job is known.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) dir: JobDir,
+    pub(crate) cgroup: Cgroup,
+    limits: Limits,
+}
+
+/// A process of ours that waits for its order, in its control groups.
+#[derive(Debug)]
+pub(crate) struct Waiting {
     made: Made,
     line: OwnedFd,
 }
 
+impl Room {
+    /// Makes one.
+    pub(crate) fn make(
+        scratch: &Scratch,
+        cgroups: &Cgroups,
+        limits: &Limits,
+    ) -> Result<Self, IsolationError> {
+        let dir = scratch.job().map_err(IsolationError::io("no directory for a job"))?;
+        let cgroup = cgroups.make(dir.name());
+        let cgroup = cgroup.map_err(IsolationError::io("no control group for a job"))?;
+        let bound = cgroups.bound(dir.name(), limits);
+        bound.map_err(IsolationError::io("no control group for a job"))?;
+        Ok(Self { dir, cgroup, limits: limits.clone() })
+    }
+}
+
 impl Starter {
-    pub(crate) fn open(launcher: Launcher, spawner: Arc<Spawner>) -> io::Result<Self> {
-        Ok(Self { launcher, spawner, line: Mutex::new(None), nothing: File::open("/dev/null")? })
+    pub(crate) fn open(
+        launcher: Launcher,
+        spawner: Arc<Spawner>,
+        scratch: Scratch,
+        cgroups: Cgroups,
+    ) -> Result<Self, IsolationError> {
+        let nothing =
+            File::open(DEVICES[0]).map_err(IsolationError::io("there is no /dev/null"))?;
+        Ok(Self { line: Mutex::new(None), launcher, spawner, scratch, cgroups, nothing })
     }
 
-    /// Starts a job.
-    pub(crate) async fn start(
-        &self,
-        order: &Order,
-        input: &Input,
-    ) -> Result<(Process, Pipes), IsolationError> {
+    /// The one that waits for the next job. Waits itself only if that one is just being made.
+    pub(crate) async fn take(&self, limits: &Limits) -> Result<(Waiting, Room), IsolationError> {
         let mut line = self.line.lock().await;
         let mut tries = 0;
         loop {
             tries += 1;
-            let opened = match line.take() {
+            let mut opened = match line.take() {
                 Some(opened) => opened,
                 None => self.connect().await?,
             };
-            let started = self.order(&opened, order, input);
-            match &started {
+            let taken = match opened.asked {
+                Some(_) => Ok(()),
+                None => opened.ask(Room::make(&self.scratch, &self.cgroups, limits)?),
+            };
+            match taken.and_then(|()| opened.ready()) {
+                Ok((waiting, room)) => {
+                    *line = Some(opened);
+                    if room.limits != *limits {
+                        let bound = self.cgroups.bound(room.dir.name(), limits);
+                        bound.map_err(IsolationError::io("no control group for a job"))?;
+                    }
+                    return Ok((waiting, room));
+                }
                 // Somebody has ended the launcher, or the one that waited.
-                Err(error) if is_gone(error) && tries < STARTER_TRIES_MAX => continue,
-                Err(error) if is_gone(error) => {}
-                // One that cannot be asked any more is no use to the next job.
-                _ => *line = opened.ask().is_ok().then_some(opened),
+                Err(_) if tries < STARTER_TRIES_MAX => {}
+                Err(error) => return Err(IsolationError::io("no sandbox can be started")(error)),
             }
-            return started.map_err(IsolationError::io("the sandbox cannot be started"));
         }
+    }
+
+    /// Hands a job to the one that waits, and has the next one made meanwhile: for a job that may have as much.
+    pub(crate) fn start(
+        &self,
+        waiting: Waiting,
+        order: &Order,
+        job: &Job,
+    ) -> Result<(Process, Pipes), IsolationError> {
+        let started = self.order(waiting, order, &job.input);
+        if let Ok(mut line) = self.line.try_lock()
+            && let Some(opened) = line.as_mut()
+            && opened.asked.is_none()
+            && let Ok(room) = Room::make(&self.scratch, &self.cgroups, &job.profile.limits)
+            && opened.ask(room).is_err()
+        {
+            // The next job starts another one.
+            *line = None;
+        }
+        started.map_err(IsolationError::io("the sandbox cannot be started"))
     }
 
     async fn connect(&self) -> Result<Line, IsolationError> {
@@ -85,14 +152,15 @@ impl Starter {
         command.args(&self.launcher.args).arg(STARTER).env_clear().current_dir("/");
         command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
         let launcher = self.spawner.spawn(command).await?;
-        let line = Line { end: ours, _launcher: launcher };
-        line.ask().map_err(IsolationError::io("the launcher does not listen"))?;
-        Ok(line)
+        Ok(Line { end: ours, asked: None, _launcher: launcher })
     }
 
-    /// Hands a job to the one that waits. Blocks only if that one is just being made.
-    fn order(&self, line: &Line, order: &Order, input: &Input) -> io::Result<(Process, Pipes)> {
-        let ready = line.ready()?;
+    fn order(
+        &self,
+        waiting: Waiting,
+        order: &Order,
+        input: &Input,
+    ) -> io::Result<(Process, Pipes)> {
         let (stdin, to_stdin) = match input {
             Input::Empty => (self.nothing.try_clone()?.into(), None),
             Input::Bytes(_) | Input::Piped => {
@@ -105,24 +173,38 @@ impl Starter {
         let (stdout, stderr) = (OwnedFd::from(stdout), OwnedFd::from(stderr));
         let order = OwnedFd::from(order.write()?);
         let files = [&order, &stdin, &stdout, &stderr].map(|file| file.as_fd());
-        send(ready.line.as_fd(), b"go", &files)?;
+        send(waiting.line.as_fd(), b"go", &files)?;
         let pipes = Pipes {
             stdin: to_stdin.map(|end| ChildStdin::from_std(end.into())).transpose()?,
             stdout: Some(ChildStdout::from_std(OwnedFd::from(from_stdout).into())?),
             stderr: Some(ChildStderr::from_std(OwnedFd::from(from_stderr).into())?),
         };
-        Ok((Process::watched(ready.made)?, pipes))
+        Ok((Process::watched(waiting.made)?, pipes))
     }
 }
 
 impl Line {
-    /// Asks for one more process.
-    fn ask(&self) -> io::Result<()> {
-        send(self.end.as_fd(), b"1", &[])
+    /// Asks for a process that waits in the groups of a room.
+    fn ask(&mut self, room: Room) -> io::Result<()> {
+        let mut doors = Vec::new();
+        for door in room.cgroup.doors() {
+            doors.push(BETWEEN);
+            doors.extend_from_slice(door.as_os_str().as_encoded_bytes());
+        }
+        // There may be no groups; a message without a byte would be the last one.
+        doors.push(BETWEEN);
+        if doors.len() > MESSAGE_BYTES_MAX {
+            return Err(io::Error::other("the paths of control groups are too long"));
+        }
+        send(self.end.as_fd(), &doors, &[])?;
+        self.asked = Some(room);
+        Ok(())
     }
 
-    /// The one that waits.
-    fn ready(&self) -> io::Result<Ready> {
+    /// The one that was asked for.
+    fn ready(&mut self) -> io::Result<(Waiting, Room)> {
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let room = self.asked.take().ok_or_else(gone)?;
         let patience = Timespec {
             tv_sec: KILL_GRACE.as_secs().cast_signed(),
             tv_nsec: KILL_GRACE.subsec_nanos().into(),
@@ -131,11 +213,11 @@ impl Line {
         if poll(&mut fds, Some(&patience))? == 0 {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let (number, mut files) = receive(self.end.as_fd())?.ok_or_else(gone)?;
+        let number = number.try_into().map_err(|_number| gone())?;
         let made = Pid::from_raw(i32::from_ne_bytes(number)).and_then(Made::of);
         match (made, files.pop()) {
-            (Some(made), Some(line)) => Ok(Ready { made, line }),
+            (Some(made), Some(line)) if !made.has_ended() => Ok((Waiting { made, line }, room)),
             _ => Err(gone()),
         }
     }
@@ -147,11 +229,4 @@ impl Drop for Line {
         shutdown(&self.end, Shutdown::Write).unwrap_or_default();
         drop(self.ready());
     }
-}
-
-fn is_gone(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::TimedOut
-    )
 }

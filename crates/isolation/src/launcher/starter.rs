@@ -1,13 +1,16 @@
 //! The process that has others ready.
 //!
-//! It is asked for one by a byte, makes it, and hands over its number and a line to it. So a job waits neither for a program of
-//! our size to be started nor for a copy of whatever else its owner has in memory: somebody waits for its order already.
-//! Whoever is made is a child of the owner, not of this process, which knows nothing of jobs and has nothing to wait for.
+//! It is asked for one, makes it, and hands over its number and a line to it. So a job waits neither for a program of our size
+//! to be started nor for a copy of whatever else its owner has in memory, nor for the kernel to let somebody into control
+//! groups, which takes milliseconds where all processors are busy: somebody in there waits for its order already. Whoever is
+//! made is a child of the owner, not of this process, which knows nothing of jobs and has nothing to wait for.
 
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
 use rustix::net::{
@@ -24,6 +27,11 @@ use super::{outer, wrap};
 /// Files that are handed over with one message: an order and the standard files of a program.
 pub(crate) const FILES_MAX: usize = 4;
 
+/// Bytes of one message: a few paths.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 4096;
+/// What stands before each path of a control group.
+pub(crate) const BETWEEN: u8 = 0;
+
 /// Makes processes until nobody can ask for one any more. The line to whoever asks is the standard input.
 pub(super) fn run() -> io::Result<ExitCode> {
     fork::keep_files_to_ourselves()?;
@@ -32,12 +40,12 @@ pub(super) fn run() -> io::Result<ExitCode> {
     let line = io::stdin();
     let line = line.as_fd();
     loop {
-        let Some((_, _)) = receive(line)? else { return Ok(ExitCode::SUCCESS) };
+        let Some((doors, _)) = receive(line)? else { return Ok(ExitCode::SUCCESS) };
         let (ours, theirs) = pair()?;
         match fork::sibling()? {
             Forked::New => {
                 drop(ours);
-                return wait_for_order(theirs, owner);
+                return wait_for_order(theirs, owner, &doors);
             }
             Forked::Made(pid) => {
                 let number = pid.as_raw_nonzero().get().to_ne_bytes();
@@ -48,8 +56,11 @@ pub(super) fn run() -> io::Result<ExitCode> {
 }
 
 /// Does what it is told, once. Whoever is told nothing ends.
-fn wait_for_order(line: OwnedFd, owner: Option<Pid>) -> io::Result<ExitCode> {
+fn wait_for_order(line: OwnedFd, owner: Option<Pid>, doors: &[u8]) -> io::Result<ExitCode> {
     die_with(owner)?;
+    // Nobody can be told yet that it is not let in.
+    let is_in = enter(doors);
+    Order::rehearse()?;
     let Some((_, files)) = receive(line.as_fd())? else { return Ok(ExitCode::SUCCESS) };
     drop(line);
     let files: Result<[OwnedFd; FILES_MAX], _> = files.try_into();
@@ -59,11 +70,18 @@ fn wait_for_order(line: OwnedFd, owner: Option<Pid>) -> io::Result<ExitCode> {
     dup2_stdin(stdin)?;
     dup2_stdout(stdout)?;
     dup2_stderr(stderr)?;
+    is_in?;
     let order = Order::read(File::from(order))?;
     match &order.work {
         Work::Wrap(wrap) => wrap::run(wrap, &order),
         Work::Landlock(orders) => outer::run(orders, &order, owner),
     }
+}
+
+/// Enters control groups.
+fn enter(doors: &[u8]) -> io::Result<()> {
+    let doors = doors.split(|byte| *byte == BETWEEN).filter(|door| !door.is_empty());
+    doors.map(OsStr::from_bytes).try_for_each(|door| fs::write(door, "0"))
 }
 
 /// Ends with its owner, also if that one has just ended.
@@ -92,9 +110,9 @@ pub(crate) fn send(line: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>])
     Ok(())
 }
 
-/// A message of at most so many bytes as a number has, and the files with it; nothing if there will never be one.
-pub(crate) fn receive(line: BorrowedFd<'_>) -> io::Result<Option<([u8; 4], Vec<OwnedFd>)>> {
-    let mut bytes = [0; 4];
+/// A message, and the files with it; nothing if there will never be one.
+pub(crate) fn receive(line: BorrowedFd<'_>) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0; MESSAGE_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let read = loop {
@@ -108,6 +126,7 @@ pub(crate) fn receive(line: BorrowedFd<'_>) -> io::Result<Option<([u8; 4], Vec<O
     if read.bytes == 0 {
         return Ok(None);
     }
+    bytes.truncate(read.bytes);
     let mut files = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(some) = message {

@@ -1,6 +1,5 @@
-//! Becoming `bwrap`, with bounds and in control groups.
+//! Becoming `bwrap`, with bounds.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
@@ -12,9 +11,6 @@ use rustix::fs::{Mode, OFlags, open};
 use super::order::{Order, Wrap};
 
 pub(super) fn run(wrap: &Wrap, order: &Order) -> io::Result<ExitCode> {
-    for door in &wrap.doors {
-        fs::write(door, "0")?;
-    }
     let status = inherited(&wrap.status, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
     let filter = inherited(&wrap.filter, OFlags::RDONLY)?;
     wrap.bounds.set()?;
