@@ -114,6 +114,8 @@ impl Cgroups {
                 put("memory.swap.max", "0").or(Ok(()))
             }
             ("memory", false) => {
+                // With what is swapped it is never less than without, not even for a moment.
+                put("memory.memsw.limit_in_bytes", "-1").unwrap_or_default();
                 put("memory.limit_in_bytes", &memory)?;
                 put("memory.memsw.limit_in_bytes", &memory).or(Ok(()))
             }

@@ -37,7 +37,8 @@ fn answer(program: &BpfProgram, asked: &Asked) -> (u32, usize) {
         at => {
             let half = (at - ARGUMENTS) / 4;
             let whole = asked.arguments[half as usize / 2];
-            u32::try_from(if half % 2 == 0 { whole & 0xffff_ffff } else { whole >> 32 }).unwrap()
+            u32::try_from(if half.is_multiple_of(2) { whole & 0xffff_ffff } else { whole >> 32 })
+                .unwrap()
         }
     };
     let (mut at, mut value, mut steps) = (0_usize, 0_u32, 0);
