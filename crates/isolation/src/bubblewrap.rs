@@ -107,7 +107,7 @@ impl Bubblewrap {
             Starter::open(launcher, Arc::clone(&spawner), scratch.clone(), cgroups.clone())
         });
         let starter = starter.transpose()?;
-        let opened = Self {
+        let mut opened = Self {
             bwrap,
             shell,
             launcher,
@@ -119,7 +119,14 @@ impl Bubblewrap {
             cgroups,
             is_root: rustix::process::geteuid().is_root(),
         };
-        opened.trial().await.map_err(|error| unavailable(&error.to_string()))?;
+        if let Err(error) = opened.trial().await {
+            // A launcher that is none is no reason to have no sandbox: without one it is as strong.
+            let Some(_starter) = opened.starter.take() else {
+                return Err(unavailable(&error.to_string()));
+            };
+            opened.trial().await.map_err(|error| unavailable(&error.to_string()))?;
+            tracing::warn!(%error, "the launcher does not work: a shell starts sandboxes");
+        }
         Ok(opened)
     }
 

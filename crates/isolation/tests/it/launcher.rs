@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use provost_isolation::{Backends, Bubblewrap, Landlocked};
+use provost_isolation::{Backends, Bubblewrap, Landlocked, Launcher};
 
 use crate::stage::{launcher, profile, run, says, sh, until};
 
@@ -69,12 +69,17 @@ async fn jobs_go_on_without_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bubblewrap_works_without_one() {
-    let Ok(backend) = Bubblewrap::open(None).await else { return };
-    let mut backends = Backends::default();
-    backends.add(Arc::new(backend));
-    assert_eq!(says(&backends, "ulimit -n", profile()).await, "256\n");
-    let denied = run(&backends, sh("unshare -U true || ls /etc/shadow", profile())).await;
-    assert_ne!(denied.ended.code, 0);
+    for none in [None, Some(Launcher::at("/bin/true")), Some(Launcher::at("/no/such/launcher"))] {
+        let Ok(backend) = Bubblewrap::open(none.clone()).await else {
+            assert_eq!(none, None, "only without bwrap there is no backend");
+            return;
+        };
+        let mut backends = Backends::default();
+        backends.add(Arc::new(backend));
+        assert_eq!(says(&backends, "ulimit -n", profile()).await, "256\n");
+        let denied = run(&backends, sh("unshare -U true || ls /etc/shadow", profile())).await;
+        assert_ne!(denied.ended.code, 0);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
