@@ -56,17 +56,18 @@ impl Bare {
         ));
         command.current_dir(&place.dir).process_group(0);
         pipes(&mut command, &job.input);
-        let child = self.spawner.spawn(command).await?;
+        let (process, ours) = self.spawner.start(command).await?;
         let spawner = Arc::clone(&self.spawner);
         let remains = Remains {
             leader: Leader::Program,
             cgroup: None,
             dir: Some(dir),
+            etc: None,
             last: None,
             entrance: None,
             spawner,
         };
-        Running::new(child, remains, terms(&job, NAME))
+        Running::new(process, ours, remains, terms(&job, NAME))
     }
 }
 

@@ -1,10 +1,12 @@
 //! `process` by bubblewrap: name spaces, a root file system of its own, a filter for calls into the kernel.
 //!
-//! A shell sets the bounds and opens the files that `bwrap` reads by number, then becomes `bwrap`. The environment of all of
-//! them is the program's own, since a program can read that of the first process it sees.
+//! A launcher sets the bounds and opens the files that `bwrap` reads by number, then becomes `bwrap`; without one a shell does.
+//! The environment of `bwrap` is the program's own, since a program can read that of the first process it sees.
 //!
-//! Invariant: the number of the user outside is ours. So `/proc/sys` and its like are bound read-only: to the kernel the owner
-//! of these files is the root user, whatever that one is called inside.
+//! Invariant: the number of the user outside is ours. So `/proc` can only be read: to the kernel the owner of `/proc/sys` and
+//! its like is the root user, whatever that one is called inside.
+
+mod shell;
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +16,6 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
-use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, Holding};
@@ -22,15 +23,19 @@ use crate::bare::{pipes, terms};
 use crate::cgroup::Cgroups;
 use crate::egress::{self, Entrance};
 use crate::error::IsolationError;
+use crate::etc::{Copies, Etc};
 use crate::job::Job;
-use crate::launcher::Launcher;
-use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES, WORKSPACE};
-use crate::profile::{Hold, Limits, Network, Profile, Workspace};
+use crate::launcher::bounds::Bounds;
+use crate::launcher::order::{Order, Work, Wrap};
+use crate::launcher::{Launcher, RELAY};
+use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, WORKSPACE};
+use crate::profile::{Hold, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains, STATUS_FILE};
 use crate::running::{Running, SetUp, Terms};
 use crate::scratch::Scratch;
 use crate::seccomp::{self, Shared, Sockets};
 use crate::spawner::Spawner;
+use crate::starter::{Room, Starter};
 use crate::tree;
 
 const NAME: &str = "bubblewrap";
@@ -42,30 +47,20 @@ const NOBODY: &str = "65534";
 const LAUNCHER_INSIDE: &str = "/run/provost/launcher";
 const ENTRANCE_INSIDE: &str = "/run/provost/egress";
 
-/// Bounds, control groups, files by number; then `bwrap`. What is already bounded more strictly stays so.
-const SCRIPT: &str = "
-status=$1 refused=$2 absent=$3 files=$4 open=$5 cpu=$6 memory=$7; shift 7
-while [ \"$1\" != -- ]; do echo 0 >\"$1\" || exit 125; shift; done; shift
-ulimit -c 0 2>/dev/null; ulimit -f \"$files\" 2>/dev/null; ulimit -n \"$open\" 2>/dev/null
-ulimit -t \"$cpu\" 2>/dev/null; [ -z \"$memory\" ] || ulimit -v \"$memory\" 2>/dev/null
-exec \"$@\" 7>\"$status\" 8<\"$refused\" 9<\"$absent\"
-";
+/// The file with the filter for calls, for all jobs.
+const FILTER_FILE: &str = "filter";
+
 /// Inside, where processes are counted for the user that the program is.
 const COUNT_SCRIPT: &str =
     "ulimit -u \"$1\" 2>/dev/null || ulimit -p \"$1\" 2>/dev/null || exit 125; shift; exec \"$@\"";
-/// Parts of `/proc` that nobody inside may change.
-const PROC_READ_ONLY: [&str; 5] = ["/proc/sys", "/proc/fs", "/proc/irq", "/proc/bus", "/proc/acpi"];
-/// Files of `/proc` that nobody inside needs.
-const PROC_HIDDEN: [&str; 9] = [
-    "/proc/sysrq-trigger",
-    "/proc/kcore",
+/// Files of `/proc` that nobody inside needs. What only a capability opens is not among them, nor what can only be written to,
+/// nor what everybody on the machine may read and tells nothing but numbers.
+const PROC_HIDDEN: [&str; 5] = [
     "/proc/keys",
-    "/proc/key-users",
     "/proc/timer_list",
     "/proc/sched_debug",
     "/proc/kallsyms",
     "/proc/latency_stats",
-    "/proc/config.gz",
 ];
 
 /// Keeps programs in with bubblewrap.
@@ -74,8 +69,13 @@ pub struct Bubblewrap {
     bwrap: PathBuf,
     shell: PathBuf,
     launcher: Option<Launcher>,
+    starter: Option<Starter>,
     spawner: Arc<Spawner>,
+    /// Goes before the directory that it is in.
+    etc: Copies,
     scratch: Scratch,
+    /// What stands around every program.
+    system: Vec<String>,
     cgroups: Cgroups,
     is_root: bool,
 }
@@ -96,21 +96,37 @@ impl Bubblewrap {
             ));
         }
         let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
-        let filters = seccomp::filters(Sockets::OwnNetwork, Shared::default())?;
-        for (name, filter) in [("refused", &filters.refused), ("absent", &filters.absent)] {
-            let written = fs::write(scratch.path().join(name), seccomp::bytes(filter));
-            written.map_err(IsolationError::io("the filter cannot be kept"))?;
-        }
-        let opened = Self {
+        let filter = seccomp::filter(Sockets::OwnNetwork, Shared::default())?;
+        let written = fs::write(scratch.path().join(FILTER_FILE), seccomp::bytes(&filter));
+        written.map_err(IsolationError::io("the filter cannot be kept"))?;
+        let etc = Copies::open(scratch.path());
+        let etc = etc.map_err(IsolationError::io("the system files cannot be copied"))?;
+        let spawner = Arc::new(Spawner::open()?);
+        let cgroups = Cgroups::find();
+        let starter = launcher.clone().map(|launcher| {
+            Starter::open(launcher, Arc::clone(&spawner), scratch.clone(), cgroups.clone())
+        });
+        let starter = starter.transpose()?;
+        let mut opened = Self {
             bwrap,
             shell,
             launcher,
-            spawner: Arc::new(Spawner::open()?),
+            starter,
+            spawner,
             scratch,
-            cgroups: Cgroups::find(),
+            etc,
+            system: system(),
+            cgroups,
             is_root: rustix::process::geteuid().is_root(),
         };
-        opened.trial().await.map_err(|error| unavailable(&error.to_string()))?;
+        if let Err(error) = opened.trial().await {
+            // A launcher that is none is no reason to have no sandbox: without one it is as strong.
+            let Some(_starter) = opened.starter.take() else {
+                return Err(unavailable(&error.to_string()));
+            };
+            opened.trial().await.map_err(|error| unavailable(&error.to_string()))?;
+            tracing::warn!(%error, "the launcher does not work: a shell starts sandboxes");
+        }
         Ok(opened)
     }
 
@@ -130,33 +146,58 @@ impl Bubblewrap {
 
     async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
         let place = Place::of(&job, Some(WORKSPACE), Path::new(TMP))?;
-        let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
         let limits = &job.profile.limits;
-        let cgroup = self.cgroups.job(dir.name(), limits);
-        let cgroup = cgroup.map_err(IsolationError::io("no control group for a job"))?;
+        let (waiting, Room { dir, cgroup, .. }) = match &self.starter {
+            Some(starter) => {
+                let (waiting, room) = starter.take(limits).await?;
+                (Some((starter, waiting)), room)
+            }
+            None => (None, Room::make(&self.scratch, &self.cgroups, limits)?),
+        };
         let entrance = match &job.profile.network {
             Network::Off => None,
             Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
         };
-        let mut command = Command::new(&self.shell);
-        command.arg("-c").arg(SCRIPT).arg("sh");
-        command.arg(dir.path().join(STATUS_FILE));
-        command.args(["refused", "absent"].map(|name| self.scratch.path().join(name)));
-        command.args(self.bounds(limits)).args(cgroup.doors()).arg("--");
-        command.arg(&self.bwrap).args(self.sandbox(&place, &job, entrance.as_ref())?);
-        command.arg("--").args(self.inner(&place, &job, entrance.is_some())).args(&job.args);
+        let etc = self.etc.current();
+        let etc = etc.map_err(IsolationError::io("the system files cannot be copied"))?;
+        let mut line: Vec<OsString> = vec![self.bwrap.clone().into()];
+        let sandbox = self.sandbox(&place, &job, &etc, entrance.as_ref())?;
+        line.extend(sandbox.into_iter().map(OsString::from));
+        line.push("--".into());
+        line.extend(self.inner(&place, &job, entrance.is_some()));
+        line.extend(job.args.iter().cloned());
+        let wrap = Wrap {
+            bounds: Bounds::of(limits, self.cgroups.counts_memory()),
+            status: dir.path().join(STATUS_FILE),
+            filter: self.scratch.path().join(FILTER_FILE),
+        };
         let env = place::environment(&job, place.inside.as_deref(), Path::new(TMP));
-        command.env_clear().envs(env).current_dir("/");
-        pipes(&mut command, &job.input);
-        let child = self.spawner.spawn(command).await;
+        let started = match waiting {
+            Some((starter, waiting)) => {
+                let order = Order { work: Work::Wrap(wrap), line, env };
+                starter.start(waiting, &order, &job)
+            }
+            None => {
+                let mut command = shell::command(&self.shell, &wrap, &cgroup.doors(), &line);
+                command.env_clear().envs(env).current_dir("/");
+                pipes(&mut command, &job.input);
+                self.spawner.start(command).await
+            }
+        };
         let spawner = Arc::clone(&self.spawner);
-        let (cgroup, dir) = (Some(cgroup), Some(dir));
-        let remains =
-            Remains { leader: Leader::Watcher, cgroup, dir, last: None, spawner, entrance };
-        match child {
-            Ok(child) => {
+        let remains = Remains {
+            leader: Leader::Watcher,
+            cgroup: Some(cgroup),
+            dir: Some(dir),
+            etc: Some(etc),
+            last: None,
+            spawner,
+            entrance,
+        };
+        match started {
+            Ok((process, pipes)) => {
                 let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
-                Running::new(child, remains, terms)
+                Running::new(process, pipes, remains, terms)
             }
             Err(error) => {
                 remains.clear();
@@ -165,49 +206,19 @@ impl Bubblewrap {
         }
     }
 
-    /// The bounds that the shell sets: blocks of a file, open files, seconds, and memory where no group counts it.
-    fn bounds(&self, limits: &Limits) -> [String; 4] {
-        const BLOCK_BYTES: u64 = 512;
-        const KIB: u64 = 1024;
-        let memory = match self.cgroups.counts_memory() {
-            true => String::new(),
-            false => (limits.memory_bytes / KIB).to_string(),
-        };
-        let files = limits.file_bytes.div_ceil(BLOCK_BYTES);
-        let cpu = limits.cpu_time.as_secs().max(1);
-        [files.to_string(), limits.open_files.to_string(), cpu.to_string(), memory]
-    }
-
     /// What stands around the program.
     fn sandbox(
         &self,
         place: &Place,
         job: &Job,
+        etc: &Etc,
         entrance: Option<&Entrance>,
     ) -> Result<Vec<String>, IsolationError> {
-        let mut args: Vec<String> = Vec::new();
+        let mut args = self.system.clone();
         let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
-        add(&["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]);
-        add(&["--uid", NOBODY, "--gid", NOBODY, "--cap-drop", "ALL", "--hostname", "sandbox"]);
-        add(&["--json-status-fd", "7", "--add-seccomp-fd", "8", "--add-seccomp-fd", "9"]);
-        for dir in SYSTEM_DIRS {
-            match fs::read_link(dir) {
-                Ok(target) => add(&["--symlink", &target.to_string_lossy(), dir]),
-                Err(_) => add(&["--ro-bind-try", dir, dir]),
-            }
-        }
-        for file in SYSTEM_FILES {
-            add(&["--ro-bind-try", file, file]);
-        }
+        add(&["--ro-bind", &etc.path().to_string_lossy(), "/etc"]);
         let size = job.profile.limits.tmp_bytes.to_string();
-        add(&["--dev", "/dev", "--size", &size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
-        add(&["--proc", "/proc"]);
-        for dir in PROC_READ_ONLY.into_iter().filter(|dir| Path::new(dir).exists()) {
-            add(&["--ro-bind", dir, dir]);
-        }
-        for file in PROC_HIDDEN.into_iter().filter(|file| Path::new(file).exists()) {
-            add(&["--ro-bind", DEVICES[0], file]);
-        }
+        add(&["--size", &size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
         add(&["--perms", "1777", "--size", &size, "--tmpfs", TMP]);
         if let Some(outside) = &place.outside {
             let kind = if place.is_writable { "--bind" } else { "--ro-bind" };
@@ -231,7 +242,7 @@ impl Bubblewrap {
         if let (true, Some(launcher)) = (has_network, &self.launcher) {
             words.push(LAUNCHER_INSIDE.into());
             words.extend(launcher.args.iter().map(Into::into));
-            words.extend(["relay".into(), egress::PORT.to_string().into(), ENTRANCE_INSIDE.into()]);
+            words.extend([RELAY.into(), egress::PORT.to_string().into(), ENTRANCE_INSIDE.into()]);
         }
         if !self.cgroups.counts_pids() {
             words.extend(["/bin/sh", "-c", COUNT_SCRIPT, "sh"].map(Into::into));
@@ -240,6 +251,26 @@ impl Bubblewrap {
         words.push(place.program.clone().into());
         words
     }
+}
+
+/// What stands around every program.
+fn system() -> Vec<String> {
+    let mut args: Vec<String> = Vec::new();
+    let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
+    add(&["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]);
+    add(&["--uid", NOBODY, "--gid", NOBODY, "--cap-drop", "ALL", "--hostname", "sandbox"]);
+    for dir in SYSTEM_DIRS {
+        match fs::read_link(dir) {
+            Ok(target) => add(&["--symlink", &target.to_string_lossy(), dir]),
+            Err(_) => add(&["--ro-bind-try", dir, dir]),
+        }
+    }
+    add(&["--dev", "/dev", "--proc", "/proc"]);
+    for file in PROC_HIDDEN.into_iter().filter(|file| Path::new(file).exists()) {
+        add(&["--ro-bind", DEVICES[0], file]);
+    }
+    add(&["--remount-ro", "/proc"]);
+    args
 }
 
 impl Backend for Bubblewrap {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::limits::{KILL_GRACE, LOOK};
+use crate::limits::{FIRST_LOOK, KILL_GRACE, LOOK};
 use crate::profile::Limits;
 use crate::scratch::is_orphaned;
 
@@ -81,18 +81,25 @@ impl Cgroups {
     }
 
     /// Makes the groups of one job. The name begins with its owner, so that others know when it is nobody's.
-    pub(crate) fn job(&self, name: &str, limits: &Limits) -> io::Result<Cgroup> {
+    pub(crate) fn make(&self, name: &str) -> io::Result<Cgroup> {
         let mut made = Cgroup { dirs: Vec::new() };
-        for (parent, kind) in [(&self.pids, "pids"), (&self.memory, "memory"), (&self.cpu, "cpu")] {
-            let Some(parent) = parent else { continue };
-            let dir = parent.join(name);
+        for (dir, _) in self.dirs(name) {
             if !made.dirs.contains(&dir) {
                 fs::create_dir(&dir)?;
-                made.dirs.push(dir.clone());
+                made.dirs.push(dir);
             }
-            self.limit(&dir, kind, limits)?;
         }
         Ok(made)
+    }
+
+    /// Sets the bounds of a job whose groups were made.
+    pub(crate) fn bound(&self, name: &str, limits: &Limits) -> io::Result<()> {
+        self.dirs(name).try_for_each(|(dir, kind)| self.limit(&dir, kind, limits))
+    }
+
+    fn dirs(&self, name: &str) -> impl Iterator<Item = (PathBuf, &'static str)> {
+        let trees = [(&self.pids, "pids"), (&self.memory, "memory"), (&self.cpu, "cpu")];
+        trees.into_iter().filter_map(move |(tree, kind)| Some((tree.as_ref()?.join(name), kind)))
     }
 
     fn limit(&self, dir: &Path, kind: &str, limits: &Limits) -> io::Result<()> {
@@ -107,6 +114,8 @@ impl Cgroups {
                 put("memory.swap.max", "0").or(Ok(()))
             }
             ("memory", false) => {
+                // With what is swapped it is never less than without, not even for a moment.
+                put("memory.memsw.limit_in_bytes", "-1").unwrap_or_default();
                 put("memory.limit_in_bytes", &memory)?;
                 put("memory.memsw.limit_in_bytes", &memory).or(Ok(()))
             }
@@ -145,6 +154,12 @@ impl Cgroup {
         }
     }
 
+    /// Takes away those that nobody is in; true if none is left.
+    pub(crate) fn remove_empty(&mut self) -> bool {
+        self.dirs.retain(|dir| fs::remove_dir(dir).is_err() && dir.exists());
+        self.dirs.is_empty()
+    }
+
     /// Waits until nobody is in the groups, killing whoever is, and takes them away.
     pub(crate) fn remove(mut self) {
         self.clear();
@@ -152,9 +167,10 @@ impl Cgroup {
 
     fn clear(&mut self) {
         let until = Instant::now() + KILL_GRACE;
+        // Whoever is just ending needs no more than a moment.
+        let mut pause = FIRST_LOOK;
         loop {
-            self.dirs.retain(|dir| fs::remove_dir(dir).is_err() && dir.exists());
-            if self.dirs.is_empty() {
+            if self.remove_empty() {
                 return;
             }
             if Instant::now() >= until {
@@ -162,15 +178,15 @@ impl Cgroup {
                 return self.dirs.clear();
             }
             self.kill();
-            std::thread::sleep(LOOK);
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LOOK);
         }
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        self.dirs.retain(|dir| fs::remove_dir(dir).is_err() && dir.exists());
-        if !self.dirs.is_empty() {
+        if !self.remove_empty() {
             // A job that was given up while it started may be in them: its end is waited for, but not here.
             let mut left = Self { dirs: std::mem::take(&mut self.dirs) };
             std::thread::spawn(move || left.clear());
@@ -222,7 +238,8 @@ mod tests {
         let groups = Cgroups::find_in(root.path());
         assert!(groups.counts_pids() && groups.counts_memory() && groups.counts_cpu());
         let limits = Limits { pids: 7, memory_bytes: 1000, cpu_percent: 50, ..Limits::default() };
-        let job = groups.job("1-2-3", &limits).unwrap();
+        let job = groups.make("1-2-3").unwrap();
+        groups.bound("1-2-3", &limits).unwrap();
         let dir = root.path().join(OURS).join("1-2-3");
         let said = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
         assert_eq!(said("pids.max"), "7");
@@ -236,7 +253,8 @@ mod tests {
         let root = tree(&["pids/cgroup.procs", "cpu/cgroup.procs"]);
         let groups = Cgroups::find_in(root.path());
         assert!(groups.counts_pids() && groups.counts_cpu() && !groups.counts_memory());
-        let job = groups.job("1-2-0", &Limits::default()).unwrap();
+        let job = groups.make("1-2-0").unwrap();
+        groups.bound("1-2-0", &Limits::default()).unwrap();
         assert_eq!(job.doors().len(), 2);
         let quota = job.dirs[1].join("cpu.cfs_quota_us");
         assert_eq!(fs::read_to_string(quota).unwrap(), "100000");
@@ -246,6 +264,6 @@ mod tests {
     fn where_nothing_can_be_made_nothing_is_counted() {
         let root = tree(&["other/file"]);
         assert_eq!(Cgroups::find_in(root.path()), Cgroups::default());
-        assert!(Cgroups::default().job("1-2-0", &Limits::default()).unwrap().doors().is_empty());
+        assert!(Cgroups::default().make("1-2-0").unwrap().doors().is_empty());
     }
 }

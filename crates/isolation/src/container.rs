@@ -125,6 +125,7 @@ impl Maker {
             leader: Leader::Program,
             cgroup: self.engine.groups(&name),
             dir: Some(dir),
+            etc: None,
             last: Some(self.engine.end(&name)),
             entrance: None,
             spawner: Arc::clone(&self.spawner),
@@ -132,7 +133,7 @@ impl Maker {
         let started = async {
             let mut command = made?;
             pipes(&mut command, &Input::Piped);
-            self.spawner.spawn(command).await
+            self.spawner.start(command).await
         };
         let terms = Terms {
             backend: NAME,
@@ -141,7 +142,7 @@ impl Maker {
             output_bytes_max: shape.limits.output_bytes,
         };
         match started.await {
-            Ok(child) => Running::new(child, remains, terms),
+            Ok((process, pipes)) => Running::new(process, pipes, remains, terms),
             Err(error) => {
                 remains.clear();
                 Err(error)

@@ -10,21 +10,23 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
-use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, Holding};
-use crate::bare::{pipes, terms};
+use crate::bare::terms;
 use crate::cgroup::Cgroups;
 use crate::error::IsolationError;
 use crate::job::Job;
-use crate::launcher::{Launcher, Orders};
+use crate::launcher::Launcher;
+use crate::launcher::bounds::Bounds;
+use crate::launcher::order::{Order, Orders, Work};
 use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES};
 use crate::profile::{Hold, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains};
 use crate::running::{Running, SetUp, Terms};
 use crate::scratch::{JobDir, Scratch};
 use crate::spawner::Spawner;
+use crate::starter::{Room, Starter};
 use crate::tree;
 
 const NAME: &str = "landlock";
@@ -32,9 +34,8 @@ const NAME: &str = "landlock";
 /// Keeps programs in with Landlock.
 #[derive(Debug)]
 pub struct Landlocked {
-    launcher: Launcher,
+    starter: Starter,
     spawner: Arc<Spawner>,
-    scratch: Scratch,
     cgroups: Cgroups,
     has_namespaces: bool,
     is_root: bool,
@@ -62,11 +63,13 @@ impl Landlocked {
             let why = "the kernel does not tell which processes a program has started";
             return Err(unavailable(why.to_owned()));
         }
+        let spawner = Arc::new(Spawner::open()?);
+        let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
+        let cgroups = Cgroups::find();
         let opened = Self {
-            launcher,
-            spawner: Arc::new(Spawner::open()?),
-            scratch: Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?,
-            cgroups: Cgroups::find(),
+            starter: Starter::open(launcher, Arc::clone(&spawner), scratch, cgroups.clone())?,
+            spawner,
+            cgroups,
             has_namespaces,
             is_root: rustix::process::geteuid().is_root(),
         };
@@ -82,36 +85,38 @@ impl Landlocked {
     }
 
     async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
-        let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
+        let taken = self.starter.take(&job.profile.limits).await?;
+        let (waiting, Room { dir, cgroup, .. }) = taken;
         let tmp = dir.path().join("tmp");
         std::fs::create_dir(&tmp).map_err(IsolationError::io("no directory for a job"))?;
         let place = Place::of(&job, None, &tmp)?;
-        let cgroup = self.cgroups.job(dir.name(), &job.profile.limits);
-        let cgroup = cgroup.map_err(IsolationError::io("no control group for a job"))?;
         let entrance = match &job.profile.network {
             Network::Off => None,
             Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
         };
         let mut orders = self.orders(&job, &place, &dir, &tmp);
-        orders.doors = cgroup.doors();
         orders.entrance = entrance.as_ref().map(|entrance| entrance.path().to_owned());
-        let orders = serde_json::to_string(&orders);
-        let orders = orders.map_err(|error| IsolationError::Job(error.to_string()))?;
-        let mut command = Command::new(&self.launcher.program);
-        command.args(&self.launcher.args).arg("landlock").arg(orders);
-        command.arg(&place.program).args(&job.args);
-        let env = place::environment(&job, place.inside.as_deref(), &tmp);
-        command.env_clear().envs(env).current_dir("/");
-        pipes(&mut command, &job.input);
-        let child = self.spawner.spawn(command).await;
+        let order = Order {
+            work: Work::Landlock(Box::new(orders)),
+            line: place::line(&place, &job),
+            env: place::environment(&job, place.inside.as_deref(), &tmp),
+        };
+        let started = self.starter.start(waiting, &order, &job);
         let spawner = Arc::clone(&self.spawner);
         let (cgroup, dir) = (Some(cgroup), Some(dir));
-        let remains =
-            Remains { leader: Leader::Watcher, cgroup, dir, last: None, entrance, spawner };
-        match child {
-            Ok(child) => {
+        let remains = Remains {
+            leader: Leader::Watcher,
+            cgroup,
+            dir,
+            etc: None,
+            last: None,
+            entrance,
+            spawner,
+        };
+        match started {
+            Ok((process, pipes)) => {
                 let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
-                Running::new(child, remains, terms)
+                Running::new(process, pipes, remains, terms)
             }
             Err(error) => {
                 remains.clear();
@@ -128,23 +133,17 @@ impl Landlocked {
             let list = if place.is_writable { &mut write } else { &mut read };
             list.push(outside.clone());
         }
-        let memory = (!self.cgroups.counts_memory()).then_some(limits.memory_bytes);
         let counts = !self.cgroups.counts_pids();
         Orders {
-            parent: std::process::id(),
             dir: dir.path().to_owned(),
             start: place.dir.clone(),
             read,
             write,
             devices: DEVICES.map(PathBuf::from).to_vec(),
-            doors: Vec::new(),
             is_root: self.is_root,
             has_namespaces: self.has_namespaces,
             entrance: None,
-            file_bytes: limits.file_bytes,
-            open_files: limits.open_files,
-            cpu_seconds: limits.cpu_time.as_secs(),
-            memory_bytes: memory,
+            bounds: Bounds::of(limits, self.cgroups.counts_memory()),
             pids: counts.then_some(u64::from(limits.pids)),
         }
     }

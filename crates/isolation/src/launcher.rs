@@ -1,15 +1,21 @@
 //! The part of a sandbox that runs in the sandboxed process itself.
 //!
 //! A program that has a launcher starts itself again with [`WORD`] as its first argument; its `main` asks [`run_if_asked`]
-//! before anything else. What runs there has one thread and our rights, and gives them up one after the other: it is in a
-//! control group, has bounds, name spaces where the kernel gives them, no new privileges, no files but those that it was told,
-//! no calls but those that a tool needs. Then it becomes the program.
+//! before anything else. Once for each backend it does so, and what runs then makes a process for each job. That one has one
+//! thread and our rights, and gives them up one after the other: it is in a control group and has bounds. Then it becomes
+//! `bwrap`; or it has name spaces where the kernel gives them, no new privileges, no files but those that it was told, no calls
+//! but those that a tool needs, and becomes the program.
 //!
-//! Two of our processes stand above the program: one outside that ends everything when its parent ends, and, in a name space,
-//! one that is the first process there and fetches those that nobody waits for.
+//! Without `bwrap` two of our processes stand above the program: one outside that ends everything when its parent ends, and, in
+//! a name space, one that is the first process there and fetches those that nobody waits for.
 
+pub(crate) mod bounds;
+mod fork;
 mod inner;
+pub(crate) mod order;
 mod outer;
+pub(crate) mod starter;
+mod wrap;
 
 use std::ffi::OsString;
 use std::io;
@@ -17,12 +23,13 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
-use serde::{Deserialize, Serialize};
-
 use crate::egress;
 
 /// The first argument that makes a program a launcher.
 pub const WORD: &str = "__sandbox";
+/// What comes behind it: have processes ready, or stand beside a program in its network.
+pub(crate) const STARTER: &str = "starter";
+pub(crate) const RELAY: &str = "relay";
 /// The code of a launcher that could not do its work.
 const FAILED: u8 = 125;
 
@@ -47,41 +54,6 @@ impl Launcher {
     }
 }
 
-/// What a launcher is told.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Orders {
-    /// Whose end is ours.
-    pub(crate) parent: u32,
-    /// Where it tells how it went.
-    pub(crate) dir: PathBuf,
-    /// Where the program starts.
-    pub(crate) start: PathBuf,
-    /// What it may read, and execute.
-    pub(crate) read: Vec<PathBuf>,
-    /// What it may change.
-    pub(crate) write: Vec<PathBuf>,
-    /// Devices that it may use.
-    pub(crate) devices: Vec<PathBuf>,
-    /// Control groups to be in.
-    pub(crate) doors: Vec<PathBuf>,
-    /// Whether the user outside is root.
-    pub(crate) is_root: bool,
-    /// Whether it has name spaces.
-    pub(crate) has_namespaces: bool,
-    /// The entrance to the proxy, for a network of its own.
-    pub(crate) entrance: Option<PathBuf>,
-    /// Bytes of a file, open files, seconds of processor time.
-    pub(crate) file_bytes: u64,
-    /// Open files.
-    pub(crate) open_files: u64,
-    /// Seconds on a processor.
-    pub(crate) cpu_seconds: u64,
-    /// Bytes of memory of each process.
-    pub(crate) memory_bytes: Option<u64>,
-    /// Processes of the user.
-    pub(crate) pids: Option<u64>,
-}
-
 /// The file in which the inner process says that it is ready.
 pub(crate) const READY_FILE: &str = "ready";
 
@@ -93,9 +65,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
     }
     let kind = args.next().unwrap_or_default();
     let done = match kind.to_str() {
-        Some("relay") => relay(args),
-        Some("landlock") => ordered(args).and_then(|(orders, line)| outer::run(&orders, &line)),
-        Some("inner") => ordered(args).and_then(|(orders, line)| inner::run(&orders, &line)),
+        Some(RELAY) => relay(args),
+        Some(STARTER) => starter::run(),
         _ => Err(io::Error::other("it is not known what to launch")),
     };
     Some(done.unwrap_or_else(|error| {
@@ -108,16 +79,6 @@ fn complain(error: &io::Error) {
     use io::Write as _;
     // Standard error is all there is here; where it is closed nobody listens.
     writeln!(io::stderr(), "sandbox: {error}").unwrap_or_default();
-}
-
-fn ordered(mut args: impl Iterator<Item = OsString>) -> io::Result<(Orders, Vec<OsString>)> {
-    let orders = args.next().unwrap_or_default();
-    let orders = serde_json::from_slice(orders.as_encoded_bytes())?;
-    let line: Vec<_> = args.collect();
-    if line.is_empty() {
-        return Err(io::Error::other("there is no program to start"));
-    }
-    Ok((orders, line))
 }
 
 /// Stands beside a program in its network and carries its words to the proxy.

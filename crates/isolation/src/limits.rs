@@ -33,6 +33,10 @@ pub const TERM_GRACE: Duration = Duration::from_millis(500);
 pub(crate) const KILL_GRACE: Duration = Duration::from_secs(5);
 /// Time in which the pipes of a program that has ended are emptied.
 pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(1);
+/// Time for which a thread of the runtime may wait for what is about to happen.
+pub(crate) const MOMENT: Duration = Duration::from_micros(500);
+/// After what time it is looked again whether something is gone, for the first time; then ever longer.
+pub(crate) const FIRST_LOOK: Duration = Duration::from_micros(50);
 /// How often it is looked whether something is gone.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 /// Rounds of killing whatever is left of a tree of processes.
@@ -41,6 +45,10 @@ pub(crate) const KILL_ROUNDS_MAX: usize = 1_000;
 pub(crate) const STOP_ROUNDS_MAX: usize = 50;
 /// Processes of one tree that are looked at.
 pub(crate) const TREE_MAX: usize = 65_536;
+/// Bytes of `/etc` that sandboxes get copies of.
+pub(crate) const ETC_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Attempts to hand a job to a process that waits for one, each with a new one.
+pub(crate) const STARTER_TRIES_MAX: u32 = 3;
 /// Bytes of the list of arguments of a job.
 pub const ARGUMENT_BYTES_MAX: usize = 1024 * 1024;
 

@@ -1,7 +1,7 @@
 //! What of the system is in a sandbox, and where programs are found there.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::error::IsolationError;
@@ -104,6 +104,11 @@ pub(crate) fn find(program: &OsStr) -> Result<PathBuf, IsolationError> {
             rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
         })
         .ok_or_else(missing)
+}
+
+/// The program and its arguments.
+pub(crate) fn line(place: &Place, job: &Job) -> Vec<OsString> {
+    std::iter::once(place.program.clone().into()).chain(job.args.iter().cloned()).collect()
 }
 
 /// The environment of a program: a few names that all have, what its network needs, and what its job says.

@@ -11,11 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nix::mount::{MntFlags, umount2};
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use serde::Deserialize;
-use tokio::process::Child;
 
 use crate::cgroup::Cgroup;
 use crate::egress::Entrance;
+use crate::etc::Etc;
 use crate::limits::{KILL_GRACE, TERM_GRACE};
+use crate::process::Process;
 use crate::scratch::JobDir;
 use crate::spawner::Spawner;
 use crate::tree;
@@ -35,6 +36,8 @@ pub(crate) struct Remains {
     pub(crate) leader: Leader,
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) dir: Option<JobDir>,
+    /// The system files that it sees.
+    pub(crate) etc: Option<Arc<Etc>>,
     /// A container of this name, and the command that ends it.
     pub(crate) last: Option<LastCommand>,
     /// Its entrance to the proxy.
@@ -104,20 +107,36 @@ impl Remains {
         }
     }
 
+    /// The first process inside, where there still is one: it ends a little after the one that we started.
+    pub(crate) fn inner(&self) -> Option<OwnedFd> {
+        self.told().child.and_then(Pid::from_raw).and_then(tree::handle)
+    }
+
+    /// Takes away what is not a process, if that is a matter of moments; if not, gives it back.
+    pub(crate) fn clear_at_once(mut self) -> Option<Self> {
+        let is_little = self.last.is_none()
+            && self.cgroup.as_mut().is_none_or(Cgroup::remove_empty)
+            && self.dir.as_ref().is_none_or(JobDir::is_little);
+        if !is_little {
+            return Some(self);
+        }
+        drop(self.entrance.take());
+        None
+    }
+
     /// Takes away what is not a process. The processes have ended or are about to.
     pub(crate) fn clear(mut self) {
         drop(self.entrance.take());
         if let Some(last) = &self.last {
             last.run();
         }
-        if let Some(inner) = self.told().child.and_then(Pid::from_raw)
-            && let Some(inner) = tree::handle(inner)
-        {
+        if let Some(inner) = self.inner() {
             tree::ended_within(&inner, KILL_GRACE);
         }
         if let Some(cgroup) = self.cgroup {
             cgroup.remove();
         }
+        drop(self.etc);
         drop(self.dir);
         drop(self.spawner);
     }
@@ -178,8 +197,8 @@ impl LastCommand {
 }
 
 /// Ends a job that nobody waits for any more, on a thread of its own.
-pub(crate) fn abandon(remains: Remains, held: Held, child: Option<Child>) {
-    let work = Arc::new(Mutex::new(Some((remains, held, child))));
+pub(crate) fn abandon(remains: Remains, held: Held, process: Process) {
+    let work = Arc::new(Mutex::new(Some((remains, held, process))));
     let taken = Arc::clone(&work);
     let built = std::thread::Builder::new().name("sandbox-end".to_owned()).spawn(move || {
         finish(&taken);
@@ -191,16 +210,14 @@ pub(crate) fn abandon(remains: Remains, held: Held, child: Option<Child>) {
     }
 }
 
-fn finish(work: &Mutex<Option<(Remains, Held, Option<Child>)>>) {
+fn finish(work: &Mutex<Option<(Remains, Held, Process)>>) {
     let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some((remains, held, child)) = taken else { return };
+    let Some((remains, held, process)) = taken else { return };
     remains.ask(&held);
     if !tree::ended_within(&held.handle, TERM_GRACE) {
         remains.end(&held);
     }
-    if let Some(mut child) = child {
-        // Fetches it: nobody else may do so soon.
-        drop(child.try_wait());
-    }
+    // Fetches it: nobody else may do so soon.
+    process.fetch();
     remains.clear();
 }

@@ -4,13 +4,14 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::IsolationError;
 use crate::job::Input;
-use crate::limits::{CHUNK_BYTES, COMPLAINT_BYTES_MAX, DRAIN_GRACE, TERM_GRACE};
+use crate::limits::{CHUNK_BYTES, COMPLAINT_BYTES_MAX, DRAIN_GRACE, MOMENT, TERM_GRACE};
+use crate::process::{self, Pipes, Process};
 use crate::remains::{Held, LastCommand, Remains, abandon};
 use crate::tree;
 
@@ -65,7 +66,7 @@ pub struct Running {
 
 #[derive(Debug)]
 struct Parts {
-    child: Child,
+    process: Process,
     held: Held,
     remains: Remains,
 }
@@ -94,15 +95,12 @@ pub(crate) struct Terms {
 
 impl Running {
     pub(crate) fn new(
-        mut child: Child,
+        process: Process,
+        pipes: Pipes,
         remains: Remains,
         terms: Terms,
     ) -> Result<Self, IsolationError> {
-        let pid = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(rustix::process::Pid::from_raw);
-        let held = pid.and_then(|pid| Some(Held { pid, handle: tree::handle(pid)? }));
+        let held = process.held();
         let Some(held) = held else {
             remains.clear();
             return Err(IsolationError::Setup {
@@ -112,10 +110,10 @@ impl Running {
         };
         let started = Instant::now();
         Ok(Self {
-            stdin: child.stdin.take(),
-            stdout: child.stdout.take(),
-            stderr: child.stderr.take(),
-            parts: Some(Parts { child, held, remains }),
+            stdin: pipes.stdin,
+            stdout: pipes.stdout,
+            stderr: pipes.stderr,
+            parts: Some(Parts { process, held, remains }),
             backend: terms.backend,
             set_up: terms.set_up,
             started,
@@ -193,8 +191,16 @@ impl Running {
             // What ended by itself has taken itself away, if nothing was in its way.
             remains.last = remains.last.filter(LastCommand::is_needed);
         }
-        let cleared = tokio::task::spawn_blocking(move || remains.clear()).await;
-        if cleared.is_err() {
+        // It is about to end: to have the runtime look at it would mostly take longer.
+        if let Some(inner) = remains.inner()
+            && !tree::ended_within(&inner, MOMENT)
+        {
+            process::ended(inner).await;
+        }
+        // Most jobs leave next to nothing: to hand that to another thread would take longer than to take it away.
+        if let Some(remains) = remains.clear_at_once()
+            && tokio::task::spawn_blocking(move || remains.clear()).await.is_err()
+        {
             tracing::error!("what a sandbox has left could not be taken away");
         }
         if !is_set_up {
@@ -233,7 +239,7 @@ impl Running {
                 read = read(out, &mut out_chunk), if out.is_some() => (Channel::Out, read),
                 read = read(err, &mut err_chunk), if err.is_some() => (Channel::Err, read),
                 () = &mut feeding, if !is_fed => { is_fed = true; continue }
-                _ = parts.child.wait(), if !exited => {
+                _ = parts.process.wait(), if !exited => {
                     exited = true;
                     // A process that was left behind may hold a pipe open for ever.
                     drained_by = Some(Instant::now() + DRAIN_GRACE);
@@ -268,17 +274,17 @@ impl Running {
         };
         let waited = IsolationError::io("the end of a program is not known");
         if cause == Cause::Exited {
-            return parts.child.wait().await.map_err(waited);
+            return parts.process.wait().await.map_err(waited);
         }
         parts.remains.ask(&parts.held);
-        if timeout(TERM_GRACE, parts.child.wait()).await.is_err() {
+        if timeout(TERM_GRACE, parts.process.wait()).await.is_err() {
             // Blocks for as long as the kernel needs to end what was killed.
-            let Some(Parts { child, held, remains }) = self.parts.take() else {
+            let Some(Parts { process, held, remains }) = self.parts.take() else {
                 return Err(IsolationError::Job("it has ended before".to_owned()));
             };
             let ended = tokio::task::spawn_blocking(move || {
                 remains.end(&held);
-                Parts { child, held, remains }
+                Parts { process, held, remains }
             });
             match ended.await {
                 Ok(parts) => self.parts = Some(parts),
@@ -288,14 +294,14 @@ impl Running {
         let Some(parts) = &mut self.parts else {
             return Err(IsolationError::Job("it has ended before".to_owned()));
         };
-        parts.child.wait().await.map_err(waited)
+        parts.process.wait().await.map_err(waited)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(Parts { child, held, remains }) = self.parts.take() {
-            abandon(remains, held, Some(child));
+        if let Some(Parts { process, held, remains }) = self.parts.take() {
+            abandon(remains, held, process);
         }
     }
 }

@@ -96,6 +96,22 @@ impl JobDir {
     }
 }
 
+impl JobDir {
+    /// True if there is next to nothing in it: no directory that has anything in it.
+    pub(crate) fn is_little(&self) -> bool {
+        const LITTLE: usize = 8;
+        let Ok(entries) = fs::read_dir(&self.dir) else { return true };
+        let is_light = |entry: io::Result<fs::DirEntry>| {
+            entry.is_ok_and(|entry| match entry.file_type() {
+                Ok(kind) if kind.is_dir() => fs::remove_dir(entry.path()).is_ok(),
+                kind => kind.is_ok(),
+            })
+        };
+        let mut entries = entries.take(LITTLE + 1).enumerate();
+        entries.all(|(at, entry)| at < LITTLE && is_light(entry))
+    }
+}
+
 impl Drop for JobDir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.dir) {

@@ -3,12 +3,11 @@
 //! A list of what is refused, not of what is allowed: a tool may be any program. What is on it lets a program change the
 //! machine, look into others, make name spaces or reach parts of the kernel with a history of holes.
 
-use std::collections::BTreeMap;
+mod program;
+#[cfg(test)]
+mod tests;
 
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch,
-};
+use seccompiler::BpfProgram;
 
 use crate::error::IsolationError;
 
@@ -138,16 +137,26 @@ const OWN_FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, li
 /// Requests to a terminal that put words into somebody else's mouth.
 const TERMINAL: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
-/// The bit by which a call of the other form of this processor is told; it has the same calls under other numbers.
-#[cfg(target_arch = "x86_64")]
-const OTHER_FORM: i64 = 0x4000_0000;
+/// A call that is not for everybody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Call {
+    number: u32,
+    when: When,
+    /// What it says when it is refused.
+    error: u32,
+}
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
-
-/// The two filters of a sandbox: what is refused, and what is said not to be there at all.
-pub(crate) struct Filters {
-    pub(crate) refused: BpfProgram,
-    pub(crate) absent: BpfProgram,
+/// When a call is refused, by one of its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum When {
+    /// Whatever its arguments are.
+    Always,
+    /// One of these bits is set.
+    AnyBit { argument: u32, bits: u32 },
+    /// The lower half, which is all that the call looks at, is one of these.
+    LowIs { argument: u32, values: Vec<u32> },
+    /// The whole of it is none of these.
+    NoneOf { argument: u32, values: Vec<u32> },
 }
 
 /// What a sandbox shares with the machine, so that a filter must keep it away.
@@ -161,48 +170,62 @@ pub(crate) struct Shared {
     pub(crate) root: bool,
 }
 
-/// Makes the filters.
-pub(crate) fn filters(sockets: Sockets, shared: Shared) -> Result<Filters, IsolationError> {
-    let mut rules = Rules::new();
-    rules.extend(REFUSED.iter().map(|(call, _)| (*call, Vec::new())));
+/// Makes the filter.
+pub(crate) fn filter(sockets: Sockets, shared: Shared) -> Result<BpfProgram, IsolationError> {
+    let processor = program::processor().ok_or_else(|| IsolationError::Setup {
+        backend: "seccomp",
+        why: format!("the calls of {} are not known", std::env::consts::ARCH),
+    })?;
+    Ok(program::assemble(processor, &calls(sockets, shared)))
+}
+
+/// All calls that are not for everybody, in order.
+fn calls(sockets: Sockets, shared: Shared) -> Vec<Call> {
+    let mut calls = Vec::new();
+    let mut refuse = |number: i64, when: When, error: i32| {
+        // All numbers of calls are small.
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        calls.push(Call { number, when, error: error.cast_unsigned() });
+    };
+    for (call, _) in REFUSED {
+        refuse(*call, When::Always, libc::EPERM);
+    }
     let lists = [
         (SHARED, shared.queues),
         (MARKS_BY_PATH, shared.files),
         (MARKS_BY_FILE, shared.files && shared.root),
     ];
     for (list, _) in lists.into_iter().filter(|(_, is_refused)| *is_refused) {
-        rules.extend(list.iter().map(|call| (*call, Vec::new())));
+        for call in list {
+            refuse(*call, When::Always, libc::EPERM);
+        }
     }
     if shared.files {
         // With a path; without one it is about a file that is open.
-        add(&mut rules, libc::SYS_utimensat, &[(1, SeccompCmpOp::Ne, 0)])?;
+        let when = When::NoneOf { argument: 1, values: vec![0] };
+        refuse(libc::SYS_utimensat, when, libc::EPERM);
     }
-    for flag in NAMESPACES {
-        let flag = u64::from(flag.cast_unsigned());
-        add(&mut rules, libc::SYS_clone, &[(0, SeccompCmpOp::MaskedEq(flag), flag)])?;
-    }
-    for request in TERMINAL {
-        let low = u64::from(u32::MAX);
-        add(&mut rules, libc::SYS_ioctl, &[(1, SeccompCmpOp::MaskedEq(low), request)])?;
-    }
+    let bits = NAMESPACES.into_iter().fold(0, |all, flag| all | flag.cast_unsigned());
+    refuse(libc::SYS_clone, When::AnyBit { argument: 0, bits }, libc::EPERM);
+    let values = TERMINAL.iter().filter_map(|request| u32::try_from(*request).ok()).collect();
+    refuse(libc::SYS_ioctl, When::LowIs { argument: 1, values }, libc::EPERM);
     let families: &[i32] = match sockets {
         Sockets::OwnNetwork => &OWN_FAMILIES,
         Sockets::OwnInternet => &[libc::AF_INET, libc::AF_INET6],
         Sockets::None => &[],
     };
-    let others: Vec<_> = families
-        .iter()
-        .map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
-        .collect();
-    match others.is_empty() {
-        true => drop(rules.insert(libc::SYS_socket, Vec::new())),
-        false => add(&mut rules, libc::SYS_socket, &others)?,
-    }
+    let when = match families {
+        [] => When::Always,
+        _ => {
+            let values = families.iter().map(|family| family.cast_unsigned()).collect();
+            When::NoneOf { argument: 0, values }
+        }
+    };
+    refuse(libc::SYS_socket, when, libc::EPERM);
     // Its flags are behind a pointer, where no filter can look; without it libraries use `clone`.
-    let absent = Rules::from([(libc::SYS_clone3, Vec::new())]);
-    let refused = compile(both_forms(rules), SeccompAction::Errno(libc::EPERM.cast_unsigned()))?;
-    let absent = compile(both_forms(absent), SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?;
-    Ok(Filters { refused, absent })
+    refuse(libc::SYS_clone3, When::Always, libc::ENOSYS);
+    calls.sort_by_key(|call| call.number);
+    calls
 }
 
 /// The same filter in the words of runtimes for containers, for a program with a network and files of its own.
@@ -228,43 +251,6 @@ pub(crate) fn oci() -> serde_json::Value {
     }
     // Calls of any other form of the processor end the program.
     json!({ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": calls })
-}
-
-fn add(
-    rules: &mut Rules,
-    call: i64,
-    conditions: &[(u8, SeccompCmpOp, u64)],
-) -> Result<(), IsolationError> {
-    let conditions = conditions.iter().map(|(argument, operation, value)| {
-        let length = SeccompCmpArgLen::Qword;
-        SeccompCondition::new(*argument, length, operation.clone(), *value)
-    });
-    let conditions = conditions.collect::<Result<Vec<_>, _>>().map_err(|error| bad(&error))?;
-    let rule = SeccompRule::new(conditions).map_err(|error| bad(&error))?;
-    rules.entry(call).or_default().push(rule);
-    Ok(())
-}
-
-#[cfg(target_arch = "x86_64")]
-fn both_forms(rules: Rules) -> Rules {
-    let others: Vec<_> =
-        rules.iter().map(|(call, rule)| (call | OTHER_FORM, rule.clone())).collect();
-    rules.into_iter().chain(others).collect()
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn both_forms(rules: Rules) -> Rules {
-    rules
-}
-
-fn compile(rules: Rules, action: SeccompAction) -> Result<BpfProgram, IsolationError> {
-    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| bad(&error))?;
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch);
-    filter.and_then(TryInto::try_into).map_err(|error| bad(&error))
-}
-
-fn bad(error: &seccompiler::BackendError) -> IsolationError {
-    IsolationError::Setup { backend: "seccomp", why: error.to_string() }
 }
 
 /// A filter as the kernel reads it.

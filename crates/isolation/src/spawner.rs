@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::error::IsolationError;
+use crate::process::{Pipes, Process};
 
 /// Starts programs. It lives as long as anything that it has started.
 #[derive(Debug)]
@@ -49,5 +50,12 @@ impl Spawner {
         self.orders.send(order).map_err(|_order| gone())?;
         let child = child.await.map_err(|_closed| gone())?;
         child.map_err(IsolationError::io("the sandbox cannot be started"))
+    }
+
+    /// Starts the program of a job.
+    pub(crate) async fn start(&self, command: Command) -> Result<(Process, Pipes), IsolationError> {
+        let mut child = self.spawn(command).await?;
+        let pipes = Pipes::of(&mut child);
+        Ok((Process::Child(child), pipes))
     }
 }

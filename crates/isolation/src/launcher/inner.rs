@@ -1,6 +1,5 @@
 //! The process inside: it gives up what the program may not have, and becomes the program or its first ancestor.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -20,7 +19,8 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use super::{FAILED, Orders, READY_FILE, listen};
+use super::order::{Order, Orders};
+use super::{FAILED, READY_FILE, listen};
 use crate::egress::PORT;
 use crate::seccomp::{self, Shared, Sockets};
 use crate::tree;
@@ -30,7 +30,7 @@ const FILES_NEEDED: ABI = ABI::V3;
 /// What is taken where the kernel has it.
 const WANTED: ABI = ABI::V6;
 
-pub(super) fn run(orders: &Orders, line: &[OsString]) -> io::Result<ExitCode> {
+pub(super) fn run(orders: &Orders, order: &Order) -> io::Result<ExitCode> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     setsid()?;
     if let Some(entrance) = &orders.entrance {
@@ -55,13 +55,11 @@ pub(super) fn run(orders: &Orders, line: &[OsString]) -> io::Result<ExitCode> {
     };
     let root = rustix::process::geteuid().is_root() || orders.is_root;
     let shared = Shared { queues: !orders.has_namespaces, files: true, root };
-    let filters = seccomp::filters(sockets, shared).map_err(io::Error::other)?;
-    for filter in [&filters.absent, &filters.refused] {
-        seccompiler::apply_filter(filter).map_err(io::Error::other)?;
-    }
-    let [program, args @ ..] = line else { return Err(io::Error::other("there is no program")) };
+    let filter = seccomp::filter(sockets, shared).map_err(io::Error::other)?;
+    seccompiler::apply_filter(&filter).map_err(io::Error::other)?;
+    let (program, args) = order.program()?;
     let mut command = Command::new(program);
-    command.args(args);
+    command.args(args).env_clear().envs(&order.env);
     if !orders.has_namespaces {
         ready.write_all(b"ok")?;
         let error = command.exec();

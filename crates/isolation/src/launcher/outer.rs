@@ -1,20 +1,21 @@
 //! The process outside: bounds, name spaces, and the end of everything when its time has come.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::process::{
-    Pid, Resource, Rlimit, WaitOptions, getegid, geteuid, getpid, set_child_subreaper, setrlimit,
-    wait,
+    Pid, WaitOptions, getegid, geteuid, getpid, getppid, set_child_subreaper,
+    set_parent_process_death_signal, wait,
 };
 
-use super::{FAILED, Orders, READY_FILE, WORD};
+use super::fork::{self, Forked};
+use super::order::{Order, Orders};
+use super::{FAILED, READY_FILE, inner};
 use crate::remains::STATUS_FILE;
 use crate::tree;
 
@@ -23,24 +24,24 @@ const NOBODY: u32 = 65_534;
 /// How often it is looked for processes that nobody waits for.
 const FETCH_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-pub(super) fn run(orders: &Orders, line: &[OsString]) -> io::Result<ExitCode> {
-    for door in &orders.doors {
-        fs::write(door, "0")?;
+pub(super) fn run(orders: &Orders, order: &Order, owner: Option<Pid>) -> io::Result<ExitCode> {
+    let gone = || io::Error::other("whoever started this has ended");
+    let parent = owner.and_then(tree::handle).ok_or_else(gone)?;
+    // From here on its end is seen, and is not ours at once: those below must go first.
+    set_parent_process_death_signal(None)?;
+    if getppid() != owner {
+        return Err(gone());
     }
-    let parent = i32::try_from(orders.parent).ok().and_then(Pid::from_raw);
-    let parent = parent.and_then(tree::handle);
-    let parent = parent.ok_or_else(|| io::Error::other("whoever started this has ended"))?;
     if orders.has_namespaces {
         enter(orders)?;
     } else {
         set_child_subreaper(Some(getpid()))?;
     }
-    bound(orders)?;
-    let mut command = Command::new("/proc/self/exe");
-    command.arg(WORD).arg("inner").arg(serde_json::to_string(orders)?).args(line);
-    let child = command.current_dir("/").spawn()?;
-    let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let child = child.ok_or_else(|| io::Error::other("the program has no number"))?;
+    orders.bounds.set()?;
+    let child = match fork::child()? {
+        Forked::New => return inner::run(orders, order),
+        Forked::Made(child) => child,
+    };
     let code = watch(child, &parent);
     tree::kill_below(getpid());
     let is_ready = fs::read(orders.dir.join(READY_FILE)).is_ok_and(|said| said == b"ok");
@@ -68,26 +69,6 @@ fn watch(child: Pid, parent: &OwnedFd) -> i32 {
             return KILLED;
         }
     }
-}
-
-/// Bounds for everything that is started from here.
-fn bound(orders: &Orders) -> io::Result<()> {
-    let limits = [
-        (Resource::Core, Some(0)),
-        (Resource::Fsize, Some(orders.file_bytes)),
-        (Resource::Nofile, Some(orders.open_files)),
-        (Resource::Cpu, Some(orders.cpu_seconds.max(1))),
-        (Resource::As, orders.memory_bytes),
-    ];
-    for (resource, limit) in limits {
-        let Some(limit) = limit else { continue };
-        let limit = match rustix::process::getrlimit(resource).maximum {
-            Some(maximum) => limit.min(maximum),
-            None => limit,
-        };
-        setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })?;
-    }
-    Ok(())
 }
 
 /// Makes name spaces: whoever is started next is the first process in its own.

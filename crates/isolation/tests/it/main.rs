@@ -9,6 +9,7 @@
 mod container;
 mod egress;
 mod escape;
+mod launcher;
 mod leftovers;
 mod process;
 mod stage;

@@ -1,0 +1,137 @@
+//! The process that has others ready.
+//!
+//! It is asked for one, makes it, and hands over its number and a line to it. So a job waits neither for a program of our size
+//! to be started nor for a copy of whatever else its owner has in memory, nor for the kernel to let somebody into control
+//! groups, which takes milliseconds where all processors are busy: somebody in there waits for its order already. Whoever is
+//! made is a child of the owner, not of this process, which knows nothing of jobs and has nothing to wait for.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::ExitCode;
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+
+use super::fork::{self, Forked};
+use super::order::{Order, Work};
+use super::{outer, wrap};
+
+/// Files that are handed over with one message: an order and the standard files of a program.
+pub(crate) const FILES_MAX: usize = 4;
+
+/// Bytes of one message: a few paths.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 4096;
+/// What stands before each path of a control group.
+pub(crate) const BETWEEN: u8 = 0;
+
+/// Makes processes until nobody can ask for one any more. The line to whoever asks is the standard input.
+pub(super) fn run() -> io::Result<ExitCode> {
+    fork::keep_files_to_ourselves()?;
+    let owner = getppid();
+    die_with(owner)?;
+    let line = io::stdin();
+    let line = line.as_fd();
+    loop {
+        let Some((doors, _)) = receive(line)? else { return Ok(ExitCode::SUCCESS) };
+        let (ours, theirs) = pair()?;
+        match fork::sibling()? {
+            Forked::New => {
+                drop(ours);
+                return wait_for_order(theirs, owner, &doors);
+            }
+            Forked::Made(pid) => {
+                let number = pid.as_raw_nonzero().get().to_ne_bytes();
+                send(line, &number, &[ours.as_fd()])?;
+            }
+        }
+    }
+}
+
+/// Does what it is told, once. Whoever is told nothing ends.
+fn wait_for_order(line: OwnedFd, owner: Option<Pid>, doors: &[u8]) -> io::Result<ExitCode> {
+    die_with(owner)?;
+    // Nobody can be told yet that it is not let in.
+    let is_in = enter(doors);
+    Order::rehearse()?;
+    let Some((_, files)) = receive(line.as_fd())? else { return Ok(ExitCode::SUCCESS) };
+    drop(line);
+    let files: Result<[OwnedFd; FILES_MAX], _> = files.try_into();
+    let [order, stdin, stdout, stderr] =
+        files.map_err(|_files| io::Error::other("the files of a program are missing"))?;
+    // Its own standard input, the line of whoever made it, is no more after this.
+    dup2_stdin(stdin)?;
+    dup2_stdout(stdout)?;
+    dup2_stderr(stderr)?;
+    is_in?;
+    let order = Order::read(File::from(order))?;
+    match &order.work {
+        Work::Wrap(wrap) => wrap::run(wrap, &order),
+        Work::Landlock(orders) => outer::run(orders, &order, owner),
+    }
+}
+
+/// Enters control groups.
+fn enter(doors: &[u8]) -> io::Result<()> {
+    let doors = doors.split(|byte| *byte == BETWEEN).filter(|door| !door.is_empty());
+    doors.map(OsStr::from_bytes).try_for_each(|door| fs::write(door, "0"))
+}
+
+/// Ends with its owner, also if that one has just ended.
+fn die_with(owner: Option<Pid>) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    match owner.is_some() && getppid() == owner {
+        true => Ok(()),
+        false => Err(io::Error::other("whoever started this has ended")),
+    }
+}
+
+/// A line between two processes. A message comes as a whole.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    Ok(socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends a few bytes and files.
+pub(crate) fn send(line: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(io::Error::other("too many files for one message"));
+    }
+    sendmsg(line, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// A message, and the files with it; nothing if there will never be one.
+pub(crate) fn receive(line: BorrowedFd<'_>) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0; MESSAGE_BYTES_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let read = loop {
+        let into = &mut [IoSliceMut::new(&mut bytes)];
+        match recvmsg(line, into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            read => break read?,
+        }
+    };
+    if read.bytes == 0 {
+        return Ok(None);
+    }
+    bytes.truncate(read.bytes);
+    let mut files = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(some) = message {
+            files.extend(some);
+        }
+    }
+    Ok(Some((bytes, files)))
+}

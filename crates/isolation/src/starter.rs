@@ -1,0 +1,232 @@
+//! Has a process of ours ready for the next job.
+//!
+//! To start a program from a large process costs what that one is large, and a shell between the two costs a program more. So
+//! our launcher is started once, and has a process ready that waits for its order: see [`crate::launcher::starter`]. One that
+//! has died is started again by the next job; jobs that run do not need it any more, since their parent is this process.
+//!
+//! Invariant: a process is held from the moment that it can be told anything, so none is lost, whoever gives up when.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{Shutdown, shutdown};
+use rustix::process::Pid;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::Mutex;
+
+use crate::cgroup::{Cgroup, Cgroups};
+use crate::error::IsolationError;
+use crate::job::{Input, Job};
+use crate::launcher::order::Order;
+use crate::launcher::starter::{BETWEEN, MESSAGE_BYTES_MAX, pair, receive, send};
+use crate::launcher::{Launcher, STARTER};
+use crate::limits::{KILL_GRACE, STARTER_TRIES_MAX};
+use crate::place::DEVICES;
+use crate::process::{Made, Pipes, Process};
+use crate::profile::Limits;
+use crate::scratch::{JobDir, Scratch};
+use crate::spawner::Spawner;
+
+/// Has a process ready for the next job.
+#[derive(Debug)]
+pub(crate) struct Starter {
+    /// Goes before what it needs.
+    line: Mutex<Option<Line>>,
+    launcher: Launcher,
+    spawner: Arc<Spawner>,
+    scratch: Scratch,
+    cgroups: Cgroups,
+    nothing: File,
+}
+
+/// The line to the launcher.
+#[derive(Debug)]
+struct Line {
+    end: OwnedFd,
+    /// The place of the one that was asked for and has not been taken.
+    asked: Option<Room>,
+    /// Goes with this.
+    _launcher: Child,
+}
+
+/// What a job has to itself, made before the job is known.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub(crate) dir: JobDir,
+    pub(crate) cgroup: Cgroup,
+    limits: Limits,
+}
+
+/// A process of ours that waits for its order, in its control groups.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    made: Made,
+    line: OwnedFd,
+}
+
+impl Room {
+    /// Makes one.
+    pub(crate) fn make(
+        scratch: &Scratch,
+        cgroups: &Cgroups,
+        limits: &Limits,
+    ) -> Result<Self, IsolationError> {
+        let dir = scratch.job().map_err(IsolationError::io("no directory for a job"))?;
+        let cgroup = cgroups.make(dir.name());
+        let cgroup = cgroup.map_err(IsolationError::io("no control group for a job"))?;
+        let bound = cgroups.bound(dir.name(), limits);
+        bound.map_err(IsolationError::io("no control group for a job"))?;
+        Ok(Self { dir, cgroup, limits: limits.clone() })
+    }
+}
+
+impl Starter {
+    pub(crate) fn open(
+        launcher: Launcher,
+        spawner: Arc<Spawner>,
+        scratch: Scratch,
+        cgroups: Cgroups,
+    ) -> Result<Self, IsolationError> {
+        let nothing =
+            File::open(DEVICES[0]).map_err(IsolationError::io("there is no /dev/null"))?;
+        Ok(Self { line: Mutex::new(None), launcher, spawner, scratch, cgroups, nothing })
+    }
+
+    /// The one that waits for the next job. Waits itself only if that one is just being made.
+    pub(crate) async fn take(&self, limits: &Limits) -> Result<(Waiting, Room), IsolationError> {
+        let mut line = self.line.lock().await;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut opened = match line.take() {
+                Some(opened) => opened,
+                None => self.connect().await?,
+            };
+            let taken = match opened.asked {
+                Some(_) => Ok(()),
+                None => opened.ask(Room::make(&self.scratch, &self.cgroups, limits)?),
+            };
+            match taken.and_then(|()| opened.ready()) {
+                Ok((waiting, room)) => {
+                    *line = Some(opened);
+                    if room.limits != *limits {
+                        let bound = self.cgroups.bound(room.dir.name(), limits);
+                        bound.map_err(IsolationError::io("no control group for a job"))?;
+                    }
+                    return Ok((waiting, room));
+                }
+                // Somebody has ended the launcher, or the one that waited.
+                Err(_) if tries < STARTER_TRIES_MAX => {}
+                Err(error) => return Err(IsolationError::io("no sandbox can be started")(error)),
+            }
+        }
+    }
+
+    /// Hands a job to the one that waits, and has the next one made meanwhile: for a job that may have as much.
+    pub(crate) fn start(
+        &self,
+        waiting: Waiting,
+        order: &Order,
+        job: &Job,
+    ) -> Result<(Process, Pipes), IsolationError> {
+        let started = self.order(waiting, order, &job.input);
+        if let Ok(mut line) = self.line.try_lock()
+            && let Some(opened) = line.as_mut()
+            && opened.asked.is_none()
+            && let Ok(room) = Room::make(&self.scratch, &self.cgroups, &job.profile.limits)
+            && opened.ask(room).is_err()
+        {
+            // The next job starts another one.
+            *line = None;
+        }
+        started.map_err(IsolationError::io("the sandbox cannot be started"))
+    }
+
+    async fn connect(&self) -> Result<Line, IsolationError> {
+        let (ours, theirs) = pair().map_err(IsolationError::io("no line to a launcher"))?;
+        let mut command = Command::new(&self.launcher.program);
+        command.args(&self.launcher.args).arg(STARTER).env_clear().current_dir("/");
+        command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
+        let launcher = self.spawner.spawn(command).await?;
+        Ok(Line { end: ours, asked: None, _launcher: launcher })
+    }
+
+    fn order(
+        &self,
+        waiting: Waiting,
+        order: &Order,
+        input: &Input,
+    ) -> io::Result<(Process, Pipes)> {
+        let (stdin, to_stdin) = match input {
+            Input::Empty => (self.nothing.try_clone()?.into(), None),
+            Input::Bytes(_) | Input::Piped => {
+                let (theirs, ours) = io::pipe()?;
+                (OwnedFd::from(theirs), Some(OwnedFd::from(ours)))
+            }
+        };
+        let (from_stdout, stdout) = io::pipe()?;
+        let (from_stderr, stderr) = io::pipe()?;
+        let (stdout, stderr) = (OwnedFd::from(stdout), OwnedFd::from(stderr));
+        let order = OwnedFd::from(order.write()?);
+        let files = [&order, &stdin, &stdout, &stderr].map(|file| file.as_fd());
+        send(waiting.line.as_fd(), b"go", &files)?;
+        let pipes = Pipes {
+            stdin: to_stdin.map(|end| ChildStdin::from_std(end.into())).transpose()?,
+            stdout: Some(ChildStdout::from_std(OwnedFd::from(from_stdout).into())?),
+            stderr: Some(ChildStderr::from_std(OwnedFd::from(from_stderr).into())?),
+        };
+        Ok((Process::watched(waiting.made)?, pipes))
+    }
+}
+
+impl Line {
+    /// Asks for a process that waits in the groups of a room.
+    fn ask(&mut self, room: Room) -> io::Result<()> {
+        let mut doors = Vec::new();
+        for door in room.cgroup.doors() {
+            doors.push(BETWEEN);
+            doors.extend_from_slice(door.as_os_str().as_encoded_bytes());
+        }
+        // There may be no groups; a message without a byte would be the last one.
+        doors.push(BETWEEN);
+        if doors.len() > MESSAGE_BYTES_MAX {
+            return Err(io::Error::other("the paths of control groups are too long"));
+        }
+        send(self.end.as_fd(), &doors, &[])?;
+        self.asked = Some(room);
+        Ok(())
+    }
+
+    /// The one that was asked for.
+    fn ready(&mut self) -> io::Result<(Waiting, Room)> {
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let room = self.asked.take().ok_or_else(gone)?;
+        let patience = Timespec {
+            tv_sec: KILL_GRACE.as_secs().cast_signed(),
+            tv_nsec: KILL_GRACE.subsec_nanos().into(),
+        };
+        let mut fds = [PollFd::new(&self.end, PollFlags::IN)];
+        if poll(&mut fds, Some(&patience))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let (number, mut files) = receive(self.end.as_fd())?.ok_or_else(gone)?;
+        let number = number.try_into().map_err(|_number| gone())?;
+        let made = Pid::from_raw(i32::from_ne_bytes(number)).and_then(Made::of);
+        match (made, files.pop()) {
+            (Some(made), Some(line)) if !made.has_ended() => Ok((Waiting { made, line }, room)),
+            _ => Err(gone()),
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // The launcher ends after the last one that it was asked for. That is a child of ours, which nobody else would fetch.
+        shutdown(&self.end, Shutdown::Write).unwrap_or_default();
+        drop(self.ready());
+    }
+}
