@@ -224,8 +224,12 @@ impl Attendant {
             return Ok(());
         };
         // What is read again from the log may have been answered long ago.
-        if client.approval(id).await?.state != ApprovalState::Pending {
-            return Ok(());
+        match client.approval(id).await {
+            Ok(approval) if approval.state == ApprovalState::Pending => {}
+            Ok(_) => return Ok(()),
+            // Nor need it be there any more.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
         self.end_line()?;
         self.clear();

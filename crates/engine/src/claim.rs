@@ -176,6 +176,7 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
 pub(crate) fn at_release(
     tx: &mut Tx<'_>,
     claimer: &Claimer,
+    ended: &RunRow,
     next: &Held,
 ) -> Result<Option<Claimed>, EngineError> {
     let Claimer { pool, focus, not_before, .. } = claimer;
@@ -193,6 +194,7 @@ pub(crate) fn at_release(
         return Ok(None);
     }
     row.not_before = tx.now();
+    row.queue_deadline = queue::deadline_after(tx, ended)?;
     take(tx, claimer, row).map(Some)
 }
 

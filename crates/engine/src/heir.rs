@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::held::Held;
+use provost_store::row::run::RunRow;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::accept::Intake;
@@ -43,8 +44,13 @@ impl Heir {
     }
 
     /// Lets a run begin in the place as soon as the transaction is on disk; false if it must be queued.
-    pub(crate) fn take(&self, tx: &mut Tx<'_>, next: &Held) -> Result<bool, EngineError> {
-        let Some(claimed) = claim::at_release(tx, self.intake.claimer(), next)? else {
+    pub(crate) fn take(
+        &self,
+        tx: &mut Tx<'_>,
+        ended: &RunRow,
+        next: &Held,
+    ) -> Result<bool, EngineError> {
+        let Some(claimed) = claim::at_release(tx, self.intake.claimer(), ended, next)? else {
             return Ok(false);
         };
         failpoint!("claim.before_commit");

@@ -63,12 +63,7 @@ pub(crate) fn schedule(
 /// Lets a run that was held begin as soon as it is its turn, and starts the clock that ends it if nobody begins it in time.
 /// `before` is of the same call, so it has the same agent.
 pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: &Held) -> Result<(), EngineError> {
-    // What the one before had no time limit for, this one has none for either.
-    let patience = match before.queue_deadline {
-        Some(_) => patience(tx, before)?,
-        None => None,
-    };
-    let deadline = patience.map(|patience| tx.now().after(patience));
+    let deadline = deadline_after(tx, before)?;
     if let Some(deadline) = deadline {
         timer::set(tx, QUEUE_DEADLINE, &next.id.to_string(), deadline)?;
         tx.hint(Hint::Timer);
@@ -79,6 +74,19 @@ pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: &Held) -> Result<(
         return Ok(());
     }
     refresh(tx, &before.namespace, &next.session)
+}
+
+/// Until when a run must have begun that is let go now. `before` is of the same call, so it has the same agent.
+pub(crate) fn deadline_after(
+    tx: &mut Tx<'_>,
+    before: &RunRow,
+) -> Result<Option<Timestamp>, EngineError> {
+    // What the one before had no time limit for, this one has none for either.
+    let patience = match before.queue_deadline {
+        Some(_) => patience(tx, before)?,
+        None => None,
+    };
+    Ok(patience.map(|patience| tx.now().after(patience)))
 }
 
 /// How long a run may wait for a worker, as its agent's profile says.

@@ -365,7 +365,7 @@ pub(super) fn release_next(
     }
     let Some(next) = held_row::next(tx, parent, step, HELD)? else { return Ok(false) };
     let begins = match heir {
-        Some(heir) => heir.take(tx, &next)?,
+        Some(heir) => heir.take(tx, ended, &next)?,
         None => false,
     };
     if !begins {

@@ -149,12 +149,23 @@ impl Walk {
         let started = Instant::now();
         let Waiting { place, timeout, .. } = child;
         let member = child.member.clone();
-        let deadline = timeout.map(|timeout| cancel_after(timeout, child.cancel.clone()));
+        let cancel = child.cancel.clone();
         let builder = self.builder(child, above);
         let pot = builder.pot();
         let path = builder.path();
-        let outcome = builder.outcome_below().await;
-        drop(deadline);
+        let mut outcome = pin!(builder.outcome_below());
+        let outcome = match timeout {
+            None => outcome.await,
+            // Most children are done before anybody has to set a timer.
+            Some(timeout) => tokio::select! {
+                biased;
+                outcome = &mut outcome => outcome,
+                () = tokio::time::sleep(timeout) => {
+                    cancel.cancel();
+                    outcome.await
+                }
+            },
+        };
         let mut ended = Ended::of(outcome, || vec![pot.used_as(&path)], &path);
         if ended.stop == Some(StopReason::Limit) && ended.limit.is_none() {
             ended.limit = pot.spent_above();
@@ -204,18 +215,4 @@ async fn unharmed(parent: &Cx, info: &SubagentInfo, told: impl Future<Output = (
         let message = format!("a hook panicked when it was told of {}", info.task_id);
         parent.queue.emit(EventKind::Warning { message });
     }
-}
-
-/// Cancels after a time, unless it is dropped before.
-fn cancel_after(timeout: Duration, cancel: CancellationToken) -> impl Drop {
-    struct Abort(tokio::task::JoinHandle<()>);
-    impl Drop for Abort {
-        fn drop(&mut self) {
-            self.0.abort();
-        }
-    }
-    Abort(tokio::spawn(async move {
-        tokio::time::sleep(timeout).await;
-        cancel.cancel();
-    }))
 }
