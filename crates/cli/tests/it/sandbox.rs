@@ -92,7 +92,7 @@ spec: {permissions: ['tool:count:invoke', 'tool:look:invoke', 'tool:boxed:invoke
 
 fn commands(lines: &[&str]) -> Vec<Reply> {
     let call = |(number, line): (usize, &&str)| {
-        Reply::call(&format!("c{number}"), "shell", &json!({ "command": line }))
+        Reply::call(format!("c{number}"), "shell", &json!({ "command": line }))
     };
     lines.iter().enumerate().map(call).chain([Reply::text("Done.")]).collect()
 }
