@@ -107,7 +107,7 @@ pub struct ChildReport {
     /// What the model calls it, if it may outlive its call: `task-1`.
     pub label: Option<String>,
     /// The agent.
-    pub agent: String,
+    pub agent: Arc<str>,
     /// Where it stands.
     pub status: ChildStatus,
     /// Its answer, or what it had of one.
@@ -122,7 +122,7 @@ pub struct ChildReport {
 
 impl ChildReport {
     /// One that has just begun.
-    pub(crate) fn begun(run: RunId, label: Option<String>, agent: String) -> Self {
+    pub(crate) fn begun(run: RunId, label: Option<String>, agent: Arc<str>) -> Self {
         let (text, used, status) = (String::new(), Vec::new(), ChildStatus::Running);
         Self { run, label, agent, status, text, error: None, limit: None, used }
     }

@@ -81,7 +81,9 @@ pub(crate) struct RunOptions {
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) said_at: Option<Timestamp>,
     pub(crate) children: Option<Arc<dyn Children>>,
-    pub(crate) above: Option<Above>,
+    pub(crate) above: Option<Arc<Above>>,
+    /// What the model above calls it.
+    pub(crate) label: Option<Arc<str>>,
     pub(crate) pot: Option<Arc<Pot>>,
     pub(crate) seat: Option<Seat>,
     pub(crate) origin: Origin,

@@ -3,6 +3,7 @@
 //! Nothing above this module knows which database it is.
 
 mod error;
+mod log_file;
 mod migrate;
 mod open;
 mod prepared;

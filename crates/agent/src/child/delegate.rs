@@ -122,7 +122,7 @@ impl Terms {
             (true, true) => ChildLife::Detached,
         };
         let ask = ChildAsk {
-            place: vec![self.hop.clone()],
+            place: [self.hop.clone()].into(),
             index: 0,
             task: args.task,
             max_turns: (args.max_turns > 0).then_some(args.max_turns),

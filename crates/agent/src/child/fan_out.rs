@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::agent_ref::AgentRef;
 use super::delegate::CHILD_CALL_TIMEOUT;
-use super::{ChildAsk, ChildLife, ChildReport, ChildStatus, HooksFor, Hop, Until, host};
+use super::{
+    ChildAsk, ChildLife, ChildPlace, ChildReport, ChildStatus, HooksFor, Hop, Until, host,
+};
 use crate::error::BuildError;
 
 /// Tasks of one call unless the agent says otherwise.
@@ -101,8 +103,9 @@ impl FanOut {
             return Err(ToolError::Retry(format!("task {} is empty", empty + 1)));
         }
         let host = host(cx)?;
+        let place: ChildPlace = [hop.clone()].into();
         let ask = |(index, task): (usize, &String)| ChildAsk {
-            place: vec![hop.clone()],
+            place: Arc::clone(&place),
             index: u32::try_from(index).unwrap_or(u32::MAX),
             task: task.clone(),
             max_turns: None,

@@ -35,8 +35,10 @@ impl ChildHost {
         mut asks: Vec<ChildAsk>,
         at_once: Option<usize>,
     ) -> Result<Vec<ChildReport>, ToolError> {
-        for ask in &mut asks {
-            ask.place.splice(..0, self.hops.iter().cloned());
+        if !self.hops.is_empty() {
+            for ask in &mut asks {
+                ask.place = self.hops.iter().chain(&*ask.place).cloned().collect();
+            }
         }
         self.children.start(cx, asks, at_once).await
     }

@@ -1,5 +1,6 @@
 //! Children in this process: tasks of the runtime that live no longer than the run above them.
 
+mod arrivals;
 mod carry;
 mod ended;
 mod kept;
@@ -13,13 +14,13 @@ use futures::FutureExt;
 use provost_core::RunId;
 use provost_core::work::EffectKey;
 use provost_tool::{ToolCx, ToolError};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use self::arrivals::Arrivals;
 use self::carry::Line;
 use self::ended::Ended;
 use self::kept::Kept;
-use self::known::{Known, Watch};
+use self::known::Known;
 use super::{ChildAsk, ChildFuture, ChildLife, ChildReport, Children, Until};
 use crate::approval::OnApproval;
 use crate::drive::Cx;
@@ -28,15 +29,12 @@ use crate::outcome::Suspended;
 /// How long the end of a run waits for children that were told to stop.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
-/// Children that are put in line before others may look at what is known of them.
-const LOCKED_FOR: usize = 32;
-
 /// The children of one run.
 pub(crate) struct LocalChildren {
     /// Weak: a child that outlives its run must not keep it alive. It changes when the conversation changes hands.
     parent: Mutex<Weak<Cx>>,
     known: Mutex<Known>,
-    changed: Notify,
+    arrivals: Arrivals,
 }
 
 struct Child {
@@ -51,8 +49,6 @@ struct Child {
     is_kept: bool,
     /// Its end was told to the run above, which counts what it used.
     is_told: bool,
-    /// Those who wait for it.
-    watches: Vec<Weak<Watch>>,
 }
 
 impl Child {
@@ -62,8 +58,7 @@ impl Child {
         cancel: CancellationToken,
         report: ChildReport,
     ) -> Self {
-        let (suspended, watches) = (None, Vec::new());
-        Self { key, life, cancel, report, suspended, is_kept: false, is_told: false, watches }
+        Self { key, life, cancel, report, suspended: None, is_kept: false, is_told: false }
     }
 
     /// True if it ends with the run at the latest.
@@ -76,16 +71,26 @@ impl Child {
         self.report.status.is_over() || self.suspended.is_some()
     }
 
-    /// The report for the run above.
+    /// Its run has ended, or waits for a person.
+    fn end(&mut self, ended: Ended) {
+        let Ended { status, text, error, limit, used, suspended, .. } = ended;
+        self.suspended = suspended;
+        let report = &mut self.report;
+        (report.status, report.text, report.error) = (status, text, error);
+        (report.limit, report.used) = (limit, used);
+    }
+
+    /// The report for the run above. What was used is in the first one after the end: it is counted once.
     fn tell(&mut self) -> ChildReport {
         self.is_told = self.report.status.is_over();
-        self.report.clone()
+        let used = std::mem::take(&mut self.report.used);
+        ChildReport { used, ..self.report.clone() }
     }
 }
 
 impl LocalChildren {
     pub(crate) fn new(parent: Weak<Cx>) -> Self {
-        Self { parent: Mutex::new(parent), known: Mutex::default(), changed: Notify::new() }
+        Self { parent: Mutex::new(parent), known: Mutex::default(), arrivals: Arrivals::default() }
     }
 
     /// Another agent of the same run has the conversation now.
@@ -116,8 +121,8 @@ impl LocalChildren {
 
     /// Stops what lives no longer than the run.
     fn stop_all(&self) {
-        let mut known = self.lock();
-        known.is_closing = true;
+        self.arrivals.close();
+        let known = self.lock();
         let at_work = known.iter().filter(|child| child.is_bound() && !child.is_settled());
         at_work.for_each(|child| child.cancel.cancel());
     }
@@ -131,43 +136,22 @@ impl LocalChildren {
         mut kept: HashMap<u32, Kept>,
     ) -> Result<Vec<ChildReport>, ToolError> {
         let mut line = Line::new(cx, Arc::clone(self), self.parent()?, at_once);
-        let mut reports = Vec::with_capacity(asks.len());
-        self.lock().reserve(asks.len());
-        let mut asks = asks.into_iter().peekable();
-        // Where one cannot be started those before it are known and may be waited for.
-        while asks.peek().is_some() {
-            // The first ones work while the others are put in line, and end only if nobody holds this.
-            let mut known = self.lock();
-            for ask in asks.by_ref().take(LOCKED_FOR) {
-                let kept = kept.remove(&ask.index);
-                reports.push(known.add(&mut line, ask, kept)?);
-            }
-        }
-        Ok(reports)
-    }
-
-    fn note(&self, place: usize, ended: Ended) {
         let mut known = self.lock();
-        if let Some(child) = known.at_mut(place) {
-            let Ended { status, text, error, limit, used, suspended, .. } = ended;
-            child.suspended = suspended;
-            let report = &mut child.report;
-            (report.status, report.text, report.error) = (status, text, error);
-            (report.limit, report.used) = (limit, used);
-            child.watches.drain(..).for_each(|watch| Watch::settled(&watch));
-        }
-        let is_closing = known.is_closing;
-        drop(known);
-        if is_closing {
-            self.changed.notify_waiters();
-        }
+        known.reserve(cx.effect_key(), asks.len());
+        // The first ones work while the others are put in line. Where one cannot be started those before it are known and may be
+        // waited for.
+        let add = |ask: ChildAsk| {
+            let kept = kept.remove(&ask.index);
+            known.add(&mut line, ask, kept)
+        };
+        asks.into_iter().map(add).collect()
     }
 
     /// Waits until what is known gives something.
     async fn until<T>(&self, mut ready: impl FnMut(&Known) -> Option<T>) -> T {
         loop {
             // Listening starts before looking, so a change in between is not missed.
-            let changed = self.changed.notified();
+            let changed = self.arrivals.changed().notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             if let Some(value) = ready(&self.lock()) {
@@ -190,27 +174,36 @@ impl LocalChildren {
             None => over.await,
         }
         self.hand_up(cx, runs).await?;
-        runs.iter().map(|run| self.report(*run)).collect()
-    }
-
-    fn report(&self, run: RunId) -> Result<ChildReport, ToolError> {
-        let unknown = || ToolError::Failed(format!("{run} is no child of this run"));
-        self.lock().of_run_mut(run).map(Child::tell).ok_or_else(unknown)
+        let mut known = self.lock();
+        let told = |run: &RunId| {
+            let unknown = || ToolError::Failed(format!("{run} is no child of this run"));
+            known.of_run_mut(*run).map(Child::tell).ok_or_else(unknown)
+        };
+        runs.iter().map(told).collect()
     }
 
     /// Waits until all of these are settled; if one is enough, until one is over.
     async fn settled(&self, runs: &[RunId], any: bool) {
         loop {
-            let watch = self.lock().watch(runs, any);
-            match watch {
-                Some(watch) => watch.done().await,
-                None => return,
-            }
+            let done = {
+                let known = self.lock();
+                let Some(open) = known.open(runs, any) else { return };
+                self.arrivals.after(open)
+            };
+            // Others may have ended in place of these; then there is less to wait for the next time.
+            done.notified().await;
         }
     }
 
+    /// What is known, with everything that has arrived.
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for (place, ended) in self.arrivals.take() {
+            if let Some(child) = known.at_mut(place) {
+                child.end(ended);
+            }
+        }
+        known
     }
 }
 

@@ -59,8 +59,8 @@ impl Hop {
     }
 }
 
-/// Where a child's definition is found: steps from the agent whose run asks for it.
-pub type ChildPlace = Vec<Hop>;
+/// Where a child's definition is found: steps from the agent whose run asks for it. Many children of one call share it.
+pub type ChildPlace = Arc<[Hop]>;
 
 impl ChildAsk {
     /// Its name in the team of the run above, if it is a member.

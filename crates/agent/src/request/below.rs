@@ -19,8 +19,7 @@ use crate::pot::Pot;
 use crate::stream::EventQueue;
 use crate::team::Seat;
 
-/// What a run takes over from the run above it.
-#[derive(Clone)]
+/// What a run takes over from the run above it; many runs of one call share it.
 pub(crate) struct Above {
     /// They see it before its own do.
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
@@ -31,22 +30,36 @@ pub(crate) struct Above {
     pub(crate) queue: Arc<EventQueue>,
     /// The call that started it.
     pub(crate) call_id: Arc<str>,
-    /// What the model above calls it.
-    pub(crate) label: Option<Arc<str>>,
     /// What governs the run above.
     pub(crate) guard: Guard,
     /// Where the run above comes from.
     pub(crate) origin: Origin,
 }
 
+impl Above {
+    pub(crate) fn new(parent: &Cx, call_id: &Arc<str>, hooks: HooksFor) -> Self {
+        let from_above = match hooks {
+            HooksFor::Inherit => parent.hooks.all().to_vec(),
+            HooksFor::Own | HooksFor::None => Vec::new(),
+        };
+        Self {
+            hooks: from_above,
+            own_hooks: hooks != HooksFor::None,
+            asks: Arc::clone(&parent.asks),
+            queue: Arc::clone(&parent.queue),
+            call_id: Arc::clone(call_id),
+            guard: parent.shared_guard.clone(),
+            origin: parent.origin().clone(),
+        }
+    }
+}
+
 /// What is said of one run below.
 pub(crate) struct Below {
-    /// The call that starts it.
-    pub(crate) call_id: Arc<str>,
+    pub(crate) above: Arc<Above>,
     /// The agent of that call.
     pub(crate) parent: Parent,
     pub(crate) run: RunId,
-    pub(crate) hooks: HooksFor,
     pub(crate) cancel: CancellationToken,
     pub(crate) label: Option<String>,
     pub(crate) max_turns: Option<u32>,
@@ -64,7 +77,7 @@ impl RunBuilder {
         (task, waiting): (String, Option<Box<Suspended>>),
         below: Below,
     ) -> Self {
-        let Below { call_id, run, hooks, cancel, label, max_turns, may_suspend, seat, .. } = below;
+        let Below { above, run, cancel, label, max_turns, may_suspend, seat, .. } = below;
         let agent = Agent { core, decode: |text| Ok(text.to_owned()) };
         let begin = match waiting {
             Some(suspended) => Begin::Resume(Box::new(suspended.approve_all())),
@@ -73,26 +86,14 @@ impl RunBuilder {
         let own = agent.core.on_approval.clone();
         let mut limits = agent.core.limits.clone();
         limits.turns = fewer(max_turns, limits.turns);
-        let from_above = match hooks {
-            HooksFor::Inherit => parent.hooks.all().to_vec(),
-            HooksFor::Own | HooksFor::None => Vec::new(),
-        };
         let options = RunOptions {
             deps: parent.deps.clone(),
             pot: Some(Arc::new(Pot::new(limits.clone(), Some(Arc::clone(&parent.pot))))),
             limits: Some(limits),
             on_approval: Some(approval_below(own.as_ref(), &parent.on_approval, may_suspend)),
             run_id: Some(run),
-            above: Some(Above {
-                hooks: from_above,
-                own_hooks: hooks != HooksFor::None,
-                asks: Arc::clone(&parent.asks),
-                queue: Arc::clone(&parent.queue),
-                call_id,
-                label: label.map(Into::into),
-                guard: parent.shared_guard.clone(),
-                origin: parent.origin().clone(),
-            }),
+            above: Some(above),
+            label: label.map(Into::into),
             seat,
             shared: parent.shared_options().for_child(),
             parent: Some(below.parent),

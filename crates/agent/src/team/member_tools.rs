@@ -100,7 +100,7 @@ impl Team {
         let hop = self.hop(&args)?;
         let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
         let ask = ChildAsk {
-            place: vec![hop],
+            place: [hop].into(),
             index: 0,
             task: args.task.clone(),
             max_turns: (args.max_turns > 0).then_some(args.max_turns),

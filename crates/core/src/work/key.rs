@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use uuid::Builder;
@@ -18,10 +19,10 @@ use crate::{RunId, TaskId, TypedId};
 const KEY_BYTES: usize = 16;
 const EFFECT_PREFIX: &str = "eff_";
 
-/// Identifies one effect of one run, whoever carries it out and however often.
+/// Identifies one effect of one run, whoever carries it out and however often. Clones share the text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct EffectKey(String);
+pub struct EffectKey(Arc<str>);
 
 impl EffectKey {
     /// The key of the effect at `index` of a turn of a run.
@@ -30,7 +31,7 @@ impl EffectKey {
             "effect",
             &[run.uuid().as_bytes(), &turn.to_be_bytes(), &index.to_be_bytes()],
         );
-        Self(format!("{EFFECT_PREFIX}{}", hex(&hash[..KEY_BYTES])))
+        Self(format!("{EFFECT_PREFIX}{}", hex(&hash[..KEY_BYTES])).into())
     }
 
     /// The key as text, for a column or a header.
@@ -45,7 +46,7 @@ impl FromStr for EffectKey {
         let digits = text.strip_prefix(EFFECT_PREFIX).unwrap_or("");
         let lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         if digits.len() == KEY_BYTES * 2 && digits.bytes().all(lower_hex) {
-            return Ok(Self(text.to_owned()));
+            return Ok(Self(text.into()));
         }
         let problem = format!("`{}` is not an effect key", quoted(text));
         Err(WorkError::invalid("effect_key", problem, "use the key of the step as it was stored"))
@@ -61,7 +62,7 @@ impl TryFrom<String> for EffectKey {
 
 impl From<EffectKey> for String {
     fn from(key: EffectKey) -> String {
-        key.0
+        key.0.as_ref().to_owned()
     }
 }
 

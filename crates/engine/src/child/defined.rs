@@ -294,7 +294,7 @@ impl Births {
         });
         Birth {
             parent: self.lease.run,
-            place: self.place.iter().chain(&ask.place).cloned().collect(),
+            place: self.place.iter().chain(&*ask.place).cloned().collect(),
             above: self.above.clone(),
             agent: ask_agent(ask).to_owned(),
             depth: self.depth + 1,

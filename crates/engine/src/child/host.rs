@@ -270,7 +270,7 @@ fn report(tx: &mut Tx<'_>, row: &RunRow, env: &Env) -> Result<ChildReport, Engin
     Ok(ChildReport {
         run: row.id,
         label: birth.as_ref().and_then(|birth| birth.label.clone()),
-        agent: birth.map(|birth| birth.agent).unwrap_or_default(),
+        agent: birth.map(|birth| birth.agent).unwrap_or_default().into(),
         status,
         text: answer.text,
         error: row.detail.clone().filter(|_| status.is_over()),

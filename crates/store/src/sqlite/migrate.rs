@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0012_run_number.sql"),
     include_str!("../../migrations/sqlite/0013_fewer_keys.sql"),
     include_str!("../../migrations/sqlite/0014_deadlines.sql"),
+    include_str!("../../migrations/sqlite/0015_steps_in_order.sql"),
 ];
 
 /// The newest schema version this program knows.

@@ -1,5 +1,6 @@
 //! Opening a database file: who may be what, and every setting that durability depends on.
 
+use std::ffi::CStr;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{SCHEMA_VERSION, Sqlite, error, migrate};
+use super::{SCHEMA_VERSION, Sqlite, error, log_file, migrate};
 use crate::StoreError;
 use crate::options::{Durability, StoreOptions};
 
@@ -55,7 +56,12 @@ pub(crate) enum Identity {
 pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
     let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     create_file(&options.path)?;
-    let mut db = open_file(&options.path, options.busy_timeout)?;
+    let log = match options.durability {
+        Durability::PowerLoss => log_file::name(),
+        // Its log is not synced.
+        Durability::ProcessExit => None,
+    };
+    let mut db = open_file(&options.path, log, options.busy_timeout)?;
     // Before anything is set: a file that is refused must stay as it is.
     if let Identity::Ours(found) = identify(&mut db)?
         && found > SCHEMA_VERSION
@@ -70,7 +76,7 @@ pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
 
 /// Opens one more connection to a database that was prepared.
 pub(crate) fn connect(options: &StoreOptions, role: Role) -> Result<Sqlite, StoreError> {
-    let mut db = open_file(&options.path, options.busy_timeout)?;
+    let mut db = open_file(&options.path, /*log*/ None, options.busy_timeout)?;
     configure(&mut db, role, options)?;
     Ok(db)
 }
@@ -114,16 +120,20 @@ pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
 
 /// Opens a file that nobody else uses, without any setting.
 pub(crate) fn open_plain(path: &Path) -> Result<Sqlite, StoreError> {
-    open_file(path, Duration::ZERO)
+    open_file(path, /*log*/ None, Duration::ZERO)
 }
 
 /// Opens a file that must stay as it is.
 pub(crate) fn open_read_only(path: &Path) -> Result<Sqlite, StoreError> {
-    open_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+    open_with(path, /*log*/ None, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
-fn open_file(path: &Path, busy_timeout: Duration) -> Result<Sqlite, StoreError> {
-    let db = open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+fn open_file(
+    path: &Path,
+    log: Option<&CStr>,
+    busy_timeout: Duration,
+) -> Result<Sqlite, StoreError> {
+    let db = open_with(path, log, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.connection().busy_timeout(busy_timeout).map_err(|cause| db.fault(cause))?;
     db.connection().set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     // Without it, SQLite compiles a statement again whenever a parameter changes that its plan might depend on, which it thinks
@@ -133,8 +143,13 @@ fn open_file(path: &Path, busy_timeout: Duration) -> Result<Sqlite, StoreError> 
     Ok(db)
 }
 
-fn open_with(path: &Path, flags: OpenFlags) -> Result<Sqlite, StoreError> {
-    Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+fn open_with(path: &Path, log: Option<&CStr>, flags: OpenFlags) -> Result<Sqlite, StoreError> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = match log {
+        Some(log) => Connection::open_with_flags_and_vfs(path, flags, log),
+        None => Connection::open_with_flags(path, flags),
+    };
+    opened
         .map(|connection| Sqlite::new(connection, path.to_owned()))
         .map_err(|cause| error::translate(cause, path))
 }

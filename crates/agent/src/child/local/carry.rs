@@ -8,19 +8,20 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use provost_core::{EventKind, RunId, StopReason};
-use provost_tool::ToolCx;
+use provost_tool::{ToolCx, ToolError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::LocalChildren;
 use super::ended::Ended;
+use crate::agent::AgentCore;
 use crate::child::place::Found;
-use crate::child::{ChildLife, ChildStatus};
+use crate::child::{ChildLife, ChildPlace, ChildStatus};
 use crate::drive::Cx;
 use crate::hook::SubagentInfo;
 use crate::outcome::Suspended;
-use crate::request::{Below, Parent, RunBuilder};
+use crate::request::{Above, Below, Parent, RunBuilder};
 
 /// Puts the children of one call in line. As many as may go at once go as soon as they are there.
 pub(super) struct Line {
@@ -28,7 +29,14 @@ pub(super) struct Line {
     /// The agent of the call, and what its last child is called.
     above: Parent,
     at_once: usize,
+    /// The definition of the last child, which is mostly that of the next one too.
+    last: Option<(ChildPlace, Definition)>,
+    /// Those that are put in line next.
+    next: Vec<(Waiting, Parent)>,
 }
+
+/// Children that are put in line together: those who go on from there take them out one by one, and must not wait for each.
+const TOGETHER: usize = 16;
 
 /// The children of one call that have not begun.
 ///
@@ -48,12 +56,19 @@ struct Queue {
     lanes: usize,
 }
 
+/// What a child is, and what it takes over from the run above it.
+#[derive(Clone)]
+pub(super) struct Definition {
+    pub(super) core: Arc<AgentCore>,
+    above: Arc<Above>,
+}
+
 /// A child that has not begun.
 pub(super) struct Waiting {
     /// Its place among the children that are known.
     pub(super) place: usize,
     pub(super) run: RunId,
-    pub(super) found: Found,
+    pub(super) found: Definition,
     pub(super) task: String,
     /// How far it had come when it had to wait for a person.
     pub(super) suspended: Option<Box<Suspended>>,
@@ -91,7 +106,21 @@ impl Line {
         let above = Parent { agent: cx.agent().into(), depth, depth_max, child: None };
         let (call_id, queue) = (cx.call_id().into(), Mutex::default());
         let walk = Arc::new(Walk { children, parent, cx: cx.clone(), call_id, queue });
-        Self { walk, above, at_once: at_once.map_or(usize::MAX, |at_once| at_once.max(1)) }
+        let at_once = at_once.map_or(usize::MAX, |at_once| at_once.max(1));
+        Self { walk, above, at_once, last: None, next: Vec::with_capacity(TOGETHER) }
+    }
+
+    /// The definition at a place below the agent of the call.
+    pub(super) fn find(&mut self, place: &ChildPlace) -> Result<Definition, ToolError> {
+        if let Some((_, known)) = self.last.as_ref().filter(|(last, _)| Arc::ptr_eq(last, place)) {
+            return Ok(known.clone());
+        }
+        let Walk { parent, call_id, .. } = &*self.walk;
+        let Found { core, hooks } = parent.core.below(place).map_err(ToolError::Failed)?;
+        let above = Arc::new(Above::new(parent, call_id, hooks));
+        let found = Definition { core, above };
+        self.last = Some((Arc::clone(place), found.clone()));
+        Ok(found)
     }
 
     pub(super) fn push(&mut self, child: Waiting) {
@@ -99,15 +128,30 @@ impl Line {
         if self.above.child.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, name)) {
             self.above.child = Some((Arc::clone(name), self.above.path(name)));
         }
-        let mut queue = self.walk.queue();
-        queue.waiting.push_back((child, self.above.clone()));
-        if queue.lanes == self.at_once {
-            return;
+        self.next.push((child, self.above.clone()));
+        if self.next.len() == TOGETHER {
+            self.move_on();
         }
-        queue.lanes += 1;
+    }
+
+    /// Puts those in line that are ready, and lets as many more go as may.
+    fn move_on(&mut self) {
+        let mut queue = self.walk.queue();
+        let more = self.next.len().min(self.at_once - queue.lanes);
+        queue.waiting.extend(self.next.drain(..));
+        queue.lanes += more;
         drop(queue);
-        let walk = Arc::clone(&self.walk);
-        tokio::spawn(async move { walk.walk().await }.in_current_span());
+        for _ in 0..more {
+            let walk = Arc::clone(&self.walk);
+            tokio::spawn(async move { walk.walk().await }.in_current_span());
+        }
+    }
+}
+
+impl Drop for Line {
+    /// Those that are known are carried to their ends, also if one after them could not be started.
+    fn drop(&mut self) {
+        self.move_on();
     }
 }
 
@@ -118,7 +162,7 @@ impl Walk {
             let place = child.place;
             if AssertUnwindSafe(self.carry(child, above)).catch_unwind().await.is_err() {
                 // Those who wait for it would wait for ever.
-                self.children.note(place, Ended::failed("it panicked".to_owned()));
+                self.children.arrivals.add(place, Ended::failed("it panicked".to_owned()));
             }
             // Children that never wait for anything must not keep others from the thread.
             tokio::task::consume_budget().await;
@@ -149,15 +193,15 @@ impl Walk {
         let started = Instant::now();
         let Waiting { place, timeout, .. } = child;
         let member = child.member.clone();
-        let cancel = child.cancel.clone();
+        let timed = timeout.map(|timeout| (timeout, child.cancel.clone()));
         let builder = self.builder(child, above);
         let pot = builder.pot();
         let path = builder.path();
         let mut outcome = pin!(builder.outcome_below());
-        let outcome = match timeout {
+        let outcome = match timed {
             None => outcome.await,
             // Most children are done before anybody has to set a timer.
-            Some(timeout) => tokio::select! {
+            Some((timeout, cancel)) => tokio::select! {
                 biased;
                 outcome = &mut outcome => outcome,
                 () = tokio::time::sleep(timeout) => {
@@ -187,7 +231,7 @@ impl Walk {
             let info = SubagentInfo { result: Some(result), duration, ..info };
             unharmed(parent, &info, parent.hooks.on_subagent_stop(&info)).await;
         }
-        self.children.note(place, ended);
+        self.children.arrivals.add(place, ended);
     }
 
     fn builder(&self, child: Waiting, above: Parent) -> RunBuilder {
@@ -195,10 +239,9 @@ impl Walk {
             child;
         let seat = self.parent.seat.as_ref().zip(member);
         let below = Below {
-            call_id: Arc::clone(&self.call_id),
+            above: found.above,
             parent: above,
             run,
-            hooks: found.hooks,
             cancel,
             label,
             max_turns,

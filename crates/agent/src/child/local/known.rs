@@ -1,13 +1,11 @@
 //! The children of a run that are known, found by the call that asked for them and by their run.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use provost_core::RunId;
 use provost_core::work::EffectKey;
 use provost_tool::ToolError;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::Child;
@@ -25,8 +23,6 @@ pub(super) struct Known {
     by_run: HashMap<RunId, usize>,
     /// How many have a label.
     labels: usize,
-    /// Somebody waits for the end of all of them.
-    pub(super) is_closing: bool,
 }
 
 impl Known {
@@ -34,10 +30,7 @@ impl Known {
         let place = self.children.len();
         self.labels += usize::from(child.report.label.is_some());
         let (call, index) = &child.key;
-        match self.by_call.get_mut(call) {
-            Some(places) => drop(places.insert(*index, place)),
-            None => drop(self.by_call.insert(call.clone(), HashMap::from([(*index, place)]))),
-        }
+        self.by_call.entry(call.clone()).or_default().insert(*index, place);
         self.by_run.insert(child.report.run, place);
         self.children.push(child);
     }
@@ -46,10 +39,11 @@ impl Known {
         children.into_iter().for_each(|child| self.push(child));
     }
 
-    /// Makes room for so many more.
-    pub(super) fn reserve(&mut self, more: usize) {
+    /// Makes room for so many more of a call.
+    pub(super) fn reserve(&mut self, call: &EffectKey, more: usize) {
         self.children.reserve(more);
         self.by_run.reserve(more);
+        self.by_call.entry(call.clone()).or_default().reserve(more);
     }
 
     /// Puts a child in line, unless it is known.
@@ -63,7 +57,7 @@ impl Known {
         if let Some(child) = self.of_key(&key) {
             return Ok(child.report.clone());
         }
-        let found = line.walk.parent.core.below(&ask.place).map_err(ToolError::Failed)?;
+        let found = line.find(&ask.place)?;
         let cancel = match ask.life {
             ChildLife::Call => line.walk.cx.cancelled().child_token(),
             ChildLife::Run => line.walk.parent.control.cancel.child_token(),
@@ -82,7 +76,7 @@ impl Known {
         let labelled = ask.life != ChildLife::Call && member.is_none();
         let label = labelled.then(|| format!("{LABEL_PREFIX}{}", self.labels + 1));
         let run = suspended.as_deref().map_or_else(|| line.walk.parent.env.id(), Suspended::run_id);
-        let report = ChildReport::begun(run, label.clone(), found.core.name.to_string());
+        let report = ChildReport::begun(run, label.clone(), Arc::clone(&found.core.name));
         self.push(Child::new(key, ask.life, cancel.clone(), report.clone()));
         let ChildAsk { task, life, max_turns, timeout, .. } = ask;
         line.push(Waiting {
@@ -118,27 +112,21 @@ impl Known {
         self.children.get_mut(*self.by_run.get(&run)?)
     }
 
-    /// Watches children until all of them are settled or, if one is enough, one of them. Nothing, if there is nothing to wait
-    /// for.
-    pub(super) fn watch(&mut self, runs: &[RunId], any: bool) -> Option<Arc<Watch>> {
+    /// How many children must end, or wait for a person, before all of these have or, if one is enough, one of them. Nothing, if
+    /// there is nothing to wait for.
+    pub(super) fn open(&self, runs: &[RunId], any: bool) -> Option<usize> {
+        let known = || runs.iter().map(|run| self.of_run(*run));
         let is_over =
-            |run: &RunId| self.of_run(*run).is_none_or(|child| child.report.status.is_over());
-        if any && runs.iter().any(is_over) {
+            |child: Option<&Child>| child.is_none_or(|child| child.report.status.is_over());
+        if any && known().any(is_over) {
             return None;
         }
-        let is_open = |run: &&RunId| self.of_run(**run).is_some_and(|child| !child.is_settled());
-        let open: Vec<RunId> = runs.iter().filter(is_open).copied().collect();
-        if open.is_empty() {
-            return None;
+        let open = known().flatten().filter(|child| !child.is_settled()).count();
+        match open {
+            0 => None,
+            _ if any => Some(1),
+            _ => Some(open),
         }
-        let watch = Arc::new(Watch::new(if any { 1 } else { open.len() }));
-        for run in open {
-            if let Some(child) = self.of_run_mut(run) {
-                child.watches.retain(|watch| watch.strong_count() > 0);
-                child.watches.push(Arc::downgrade(&watch));
-            }
-        }
-        Some(watch)
     }
 
     pub(super) fn iter(&self) -> std::slice::Iter<'_, Child> {
@@ -147,31 +135,5 @@ impl Known {
 
     pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Child> {
         self.children.iter_mut()
-    }
-}
-
-/// Somebody who waits for children. To be woken by the end of each of many would cost as much as the children.
-pub(super) struct Watch {
-    left: AtomicUsize,
-    done: Notify,
-}
-
-impl Watch {
-    fn new(left: usize) -> Self {
-        Self { left: AtomicUsize::new(left), done: Notify::new() }
-    }
-
-    /// One of the children is settled.
-    pub(super) fn settled(watch: &Weak<Self>) {
-        let Some(watch) = watch.upgrade() else { return };
-        // Only ever called with the children locked, so nobody counts at the same time.
-        if watch.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-            watch.done.notify_one();
-        }
-    }
-
-    /// Waits until enough of them are.
-    pub(super) async fn done(&self) {
-        self.done.notified().await;
     }
 }

@@ -99,7 +99,7 @@ impl Parts {
             deps = deps.with(children.clone());
         }
         let agent = options.path(&core.name);
-        let label = options.above.as_ref().and_then(|above| above.label.clone());
+        let label = options.label.clone();
         let hook_cx = HookCx {
             run_id,
             agent: Arc::clone(&agent),
