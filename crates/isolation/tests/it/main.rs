@@ -8,6 +8,7 @@
 
 mod container;
 mod egress;
+mod engines;
 mod escape;
 mod launcher;
 mod leftovers;
