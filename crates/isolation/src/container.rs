@@ -125,7 +125,7 @@ impl Maker {
             leader: Leader::Program,
             cgroup: self.engine.groups(&name),
             dir: Some(dir),
-            etc: None,
+            root: None,
             last: Some(self.engine.end(&name)),
             entrance: None,
             spawner: Arc::clone(&self.spawner),
