@@ -19,7 +19,6 @@ const WITHOUT_WASM: &str = "this program was built without WASM";
 
 /// Tries what keeps modules in, by running some. An `Err` says why there is nothing to try.
 #[cfg(not(feature = "wasm"))]
-#[expect(clippy::unused_async, reason = "with the feature it runs modules")]
 pub async fn examine_modules() -> Result<Vec<Trial>, String> {
     Err(WITHOUT_WASM.to_owned())
 }

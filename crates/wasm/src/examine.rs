@@ -121,7 +121,7 @@ impl Lab<'_> {
             }
         };
         let gone = tokio::time::timeout(TRIAL_TIME, gone).await;
-        gone.map_err(|_| "a module that never ends goes on".to_owned())
+        gone.map_err(|_elapsed| "a module that never ends goes on".to_owned())
     }
 
     async fn memory(&self) -> Held {
