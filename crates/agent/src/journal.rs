@@ -97,6 +97,12 @@ pub trait Journal: Send + Sync + 'static {
     /// that it need not be folded from its beginning.
     fn settled(&self, _run: &Run) {}
 
+    /// A call has found that files of its conversation are lost. It does nothing before this has returned, and nothing at all
+    /// if it fails.
+    fn workspace_reset<'a>(&'a self, _reason: &'a str) -> JournalFuture<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// What was said to the run since it was last asked; the run takes it in with [`Feed::UserSaid`], in this order.
     fn inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>>;
 }

@@ -24,8 +24,8 @@ use provost_tool::{FileSpill, Oversight, Tool};
 
 pub(crate) use self::container::ContainerArgs;
 pub(crate) use self::house::{DECLARED, told};
-pub(crate) use self::shop::Means;
 use self::shop::Shop;
+pub(crate) use self::shop::{Means, modules_dir};
 
 use crate::problem::Problem;
 

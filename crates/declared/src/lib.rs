@@ -39,7 +39,7 @@ pub use change::{Became, Change};
 pub use error::{DeclareError, Place};
 pub use governor::DeclaredGovernor;
 pub use load::{DEPTH_MAX, FILE_BYTES_MAX, FILES_MAX};
-pub use module::{HAS_WASM, ModulePlaces};
+pub use module::{HAS_WASM, ModulePlaces, examine_modules};
 pub use records::Records;
 pub use set::{Declared, RESOURCES_MAX};
 pub use workshop::{Workshop, WorkshopOptions};

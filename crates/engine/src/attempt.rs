@@ -262,7 +262,7 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
     };
     let builder = match (machine, message) {
         (Some(machine), _) => {
-            workspace::check(shared, lease).await?;
+            workspace::check(shared, lease, &journal).await?;
             let machine = take_up(shared, lease, &journal, machine).await?;
             agent.restore(machine, revision)
         }

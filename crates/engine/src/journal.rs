@@ -29,7 +29,7 @@ use crate::lease::Lease;
 use crate::snapshot::{self, Snapshot};
 use crate::transactional::{Transactional, Works};
 use crate::write::StepWrite;
-use crate::{input, record, shared_state};
+use crate::{input, record, shared_state, workspace};
 
 /// Where an attempt writes.
 pub(crate) struct RunJournal {
@@ -50,6 +50,8 @@ pub(crate) struct RunJournal {
     confirmed_step: AtomicU64,
     /// What calls want to have done in the transactions that commit their results.
     transactional: Arc<Transactional>,
+    /// True if the log says already that files are lost, as the call will find that comes to them first.
+    has_told_of_loss: AtomicBool,
 }
 
 impl RunJournal {
@@ -73,6 +75,7 @@ impl RunJournal {
             outgoing,
             may_have_inputs: Arc::new(AtomicBool::new(true)),
             closed: AtomicBool::new(false),
+            has_told_of_loss: AtomicBool::new(false),
         }
     }
 
@@ -80,6 +83,11 @@ impl RunJournal {
     pub(crate) fn without_inputs(self) -> Self {
         self.may_have_inputs.store(false, Ordering::Release);
         self
+    }
+
+    /// Files are lost, and the log says so.
+    pub(crate) fn told_of_loss(&self) {
+        self.has_told_of_loss.store(true, Ordering::Release);
     }
 
     /// Writes nothing more.
@@ -259,6 +267,20 @@ impl Journal for RunJournal {
                 tracing::warn!(run = %self.lease.run, %error, "a snapshot could not be made")
             }
         }
+    }
+
+    fn workspace_reset<'a>(&'a self, reason: &'a str) -> JournalFuture<'a, ()> {
+        async move {
+            if self.closed.load(Ordering::Acquire) {
+                return Err(EngineError::Stopping.into());
+            }
+            if self.has_told_of_loss.swap(false, Ordering::AcqRel) {
+                return Ok(());
+            }
+            let noted = workspace::note_reset(&self.store, &self.lease, reason).await;
+            Ok(noted?)
+        }
+        .boxed()
     }
 
     fn inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>> {

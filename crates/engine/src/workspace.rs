@@ -1,15 +1,24 @@
 //! Where a run works: after a crash it finds there what it left, or it is told that it does not.
+//!
+//! Invariant: a loss is in the log before anything is done with the files that are left, whoever finds it: a run that goes on
+//! asks before it does anything, and a call that comes to its files first tells its journal.
+
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_store::Tx;
 use provost_store::row::run;
+use provost_store::{Store, Tx};
 use serde_json::json;
 
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::event;
+use crate::journal::RunJournal;
 use crate::lease::Lease;
 use crate::write::fenced;
+
+/// What a run is told that goes on without its files. Which they are, its first call will find.
+const INTERRUPTED: &str = "what was changed before the run was interrupted is lost";
 
 /// Knows the places in which runs work.
 pub trait Workspaces: Send + Sync + 'static {
@@ -18,19 +27,35 @@ pub trait Workspaces: Send + Sync + 'static {
 }
 
 /// A run goes on: if its workspace is not what it left, its log says so.
-pub(crate) async fn check(shared: &Shared, lease: &Lease) -> Result<(), EngineError> {
+pub(crate) async fn check(
+    shared: &Shared,
+    lease: &Arc<Lease>,
+    journal: &RunJournal,
+) -> Result<(), EngineError> {
     let Some(workspaces) = shared.outside.workspaces() else { return Ok(()) };
     if workspaces.survived(lease).await {
         return Ok(());
     }
-    let lease = lease.clone();
-    shared.store.write(move |tx| note_reset(tx, &lease)).await
+    note_reset(&shared.store, lease, INTERRUPTED).await?;
+    journal.told_of_loss();
+    Ok(())
 }
 
-fn note_reset(tx: &mut Tx<'_>, lease: &Lease) -> Result<(), EngineError> {
+/// Files of a run are lost: its log says so.
+pub(crate) async fn note_reset(
+    store: &Store,
+    lease: &Arc<Lease>,
+    reason: &str,
+) -> Result<(), EngineError> {
+    let (lease, reason) = (Arc::clone(lease), reason.to_owned());
+    store.write(move |tx| push_reset(tx, &lease, &reason)).await
+}
+
+fn push_reset(tx: &mut Tx<'_>, lease: &Lease, reason: &str) -> Result<(), EngineError> {
     let row = run::get(tx, lease.run)?.filter(|row| row.epoch == lease.epoch);
     let Some(mut row) = row else { return Err(fenced(tx, lease)?) };
-    event::push(tx, &mut row, "workspace_reset", json!({ "attempt": lease.attempt }))?;
+    let body = json!({ "attempt": lease.attempt, "reason": reason });
+    event::push(tx, &mut row, "workspace_reset", body)?;
     row.update(tx)?;
     Ok(())
 }

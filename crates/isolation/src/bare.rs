@@ -62,7 +62,7 @@ impl Bare {
             leader: Leader::Program,
             cgroup: None,
             dir: Some(dir),
-            etc: None,
+            root: None,
             last: None,
             entrance: None,
             spawner,

@@ -23,7 +23,6 @@ use crate::bare::{pipes, terms};
 use crate::cgroup::Cgroups;
 use crate::egress::{self, Entrance};
 use crate::error::IsolationError;
-use crate::etc::{Copies, Etc};
 use crate::job::Job;
 use crate::launcher::bounds::Bounds;
 use crate::launcher::order::{Order, Work, Wrap};
@@ -31,6 +30,7 @@ use crate::launcher::{Launcher, RELAY};
 use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, WORKSPACE};
 use crate::profile::{Hold, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains, STATUS_FILE};
+use crate::root::{Root, Roots};
 use crate::running::{Running, SetUp, Terms};
 use crate::scratch::Scratch;
 use crate::seccomp::{self, Shared, Sockets};
@@ -44,6 +44,7 @@ const TMP: &str = "/tmp";
 /// The user and the group of a program.
 const NOBODY: &str = "65534";
 /// Where our launcher and the entrance to the proxy are in a sandbox.
+const RUN: &str = "/run";
 const LAUNCHER_INSIDE: &str = "/run/provost/launcher";
 const ENTRANCE_INSIDE: &str = "/run/provost/egress";
 
@@ -72,7 +73,7 @@ pub struct Bubblewrap {
     starter: Option<Starter>,
     spawner: Arc<Spawner>,
     /// Goes before the directory that it is in.
-    etc: Copies,
+    roots: Roots,
     scratch: Scratch,
     /// What stands around every program.
     system: Vec<String>,
@@ -99,8 +100,8 @@ impl Bubblewrap {
         let filter = seccomp::filter(Sockets::OwnNetwork, Shared::default())?;
         let written = fs::write(scratch.path().join(FILTER_FILE), seccomp::bytes(&filter));
         written.map_err(IsolationError::io("the filter cannot be kept"))?;
-        let etc = Copies::open(scratch.path());
-        let etc = etc.map_err(IsolationError::io("the system files cannot be copied"))?;
+        let roots = Roots::open(scratch.path());
+        let roots = roots.map_err(IsolationError::io("the system files cannot be copied"))?;
         let spawner = Arc::new(Spawner::open()?);
         let cgroups = Cgroups::find();
         let starter = launcher.clone().map(|launcher| {
@@ -114,7 +115,7 @@ impl Bubblewrap {
             starter,
             spawner,
             scratch,
-            etc,
+            roots,
             system: system(),
             cgroups,
             is_root: rustix::process::geteuid().is_root(),
@@ -158,10 +159,10 @@ impl Bubblewrap {
             Network::Off => None,
             Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
         };
-        let etc = self.etc.current();
-        let etc = etc.map_err(IsolationError::io("the system files cannot be copied"))?;
+        let root = self.roots.current();
+        let root = root.map_err(IsolationError::io("the system files cannot be copied"))?;
         let mut line: Vec<OsString> = vec![self.bwrap.clone().into()];
-        let sandbox = self.sandbox(&place, &job, &etc, entrance.as_ref())?;
+        let sandbox = self.sandbox(&place, &job, &root, entrance.as_ref())?;
         line.extend(sandbox.into_iter().map(OsString::from));
         line.push("--".into());
         line.extend(self.inner(&place, &job, entrance.is_some()));
@@ -189,7 +190,7 @@ impl Bubblewrap {
             leader: Leader::Watcher,
             cgroup: Some(cgroup),
             dir: Some(dir),
-            etc: Some(etc),
+            root: Some(root),
             last: None,
             spawner,
             entrance,
@@ -211,12 +212,17 @@ impl Bubblewrap {
         &self,
         place: &Place,
         job: &Job,
-        etc: &Etc,
+        root: &Root,
         entrance: Option<&Entrance>,
     ) -> Result<Vec<String>, IsolationError> {
-        let mut args = self.system.clone();
+        // First of all: everything else is mounted into it, and nothing can be made in it.
+        let mut args = vec![
+            "--ro-bind".to_owned(),
+            root.path().to_string_lossy().into_owned(),
+            "/".to_owned(),
+        ];
+        args.extend_from_slice(&self.system);
         let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
-        add(&["--ro-bind", &etc.path().to_string_lossy(), "/etc"]);
         let size = job.profile.limits.tmp_bytes.to_string();
         add(&["--size", &size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
         add(&["--perms", "1777", "--size", &size, "--tmpfs", TMP]);
@@ -229,10 +235,12 @@ impl Bubblewrap {
         }
         if let (Some(entrance), Some(launcher)) = (entrance, &self.launcher) {
             let shown = |path: &Path| path.to_string_lossy().into_owned();
+            add(&["--tmpfs", RUN]);
             add(&["--ro-bind", &shown(&launcher.program), LAUNCHER_INSIDE]);
             add(&["--ro-bind", &shown(entrance.path()), ENTRANCE_INSIDE]);
+            add(&["--remount-ro", RUN]);
         }
-        add(&["--remount-ro", "/", "--chdir", &place.dir.to_string_lossy()]);
+        add(&["--chdir", &place.dir.to_string_lossy()]);
         Ok(args)
     }
 
@@ -259,11 +267,12 @@ fn system() -> Vec<String> {
     let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
     add(&["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]);
     add(&["--uid", NOBODY, "--gid", NOBODY, "--cap-drop", "ALL", "--hostname", "sandbox"]);
-    for dir in SYSTEM_DIRS {
-        match fs::read_link(dir) {
-            Ok(target) => add(&["--symlink", &target.to_string_lossy(), dir]),
-            Err(_) => add(&["--ro-bind-try", dir, dir]),
-        }
+    // Those that are links are in the root already.
+    for dir in
+        SYSTEM_DIRS.map(Path::new).into_iter().filter(|dir| dir.is_dir() && !dir.is_symlink())
+    {
+        let dir = dir.to_string_lossy();
+        add(&["--ro-bind-try", &dir, &dir]);
     }
     add(&["--dev", "/dev", "--proc", "/proc"]);
     for file in PROC_HIDDEN.into_iter().filter(|file| Path::new(file).exists()) {

@@ -117,7 +117,22 @@ struct Maker {
 
 impl Maker {
     /// Starts a container. Somebody must say how long it may run.
-    async fn start(&self, shape: &Shape, launch: &Launch) -> Result<Running, IsolationError> {
+    ///
+    /// It is made by a task of its own: whoever gives up while it is made leaves one that is there, which is taken away like any
+    /// other. Given up in the middle, it would be known to its runtime and to nobody else.
+    async fn start(
+        self: &Arc<Self>,
+        shape: &Shape,
+        launch: &Launch,
+    ) -> Result<Running, IsolationError> {
+        let (maker, shape, launch) = (Arc::clone(self), shape.clone(), launch.clone());
+        let making = tokio::spawn(async move { maker.make(&shape, &launch).await });
+        making.await.unwrap_or_else(|error| {
+            Err(IsolationError::Job(format!("a container was not made: {error}")))
+        })
+    }
+
+    async fn make(&self, shape: &Shape, launch: &Launch) -> Result<Running, IsolationError> {
         let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
         let name = engine::name(&dir);
         let made = self.engine.run(&name, shape, launch, dir.path());
@@ -125,7 +140,7 @@ impl Maker {
             leader: Leader::Program,
             cgroup: self.engine.groups(&name),
             dir: Some(dir),
-            etc: None,
+            root: None,
             last: Some(self.engine.end(&name)),
             entrance: None,
             spawner: Arc::clone(&self.spawner),

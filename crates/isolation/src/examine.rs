@@ -21,13 +21,17 @@ pub enum Proof {
     NotTried(&'static str),
 }
 
-/// One thing that a backend was tried with.
+/// One thing that a sandbox was tried with. Modules have bounds that programs have not, so what is held goes by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// The backend.
+    /// The sandbox.
     pub backend: &'static str,
-    /// What it says of itself.
-    pub holding: Holding,
+    /// What it should hold.
+    pub what: &'static str,
+    /// Whether it says that it does.
+    pub is_held: bool,
+    /// By what, or why not.
+    pub how: String,
     /// What the trial showed. What it says it cannot hold is not tried.
     pub proof: Proof,
 }
@@ -47,7 +51,14 @@ pub async fn examine(backends: &Backends) -> Vec<Trial> {
                 false => Proof::NotTried("it says that it does not hold it"),
                 true => tried(backend.as_ref(), holding.hold).await,
             };
-            trials.push(Trial { backend: backend.name(), holding, proof });
+            let Holding { hold, is_held, how } = holding;
+            trials.push(Trial {
+                backend: backend.name(),
+                what: hold.as_str(),
+                is_held,
+                how,
+                proof,
+            });
         }
     }
     trials

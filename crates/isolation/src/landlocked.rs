@@ -108,7 +108,7 @@ impl Landlocked {
             leader: Leader::Watcher,
             cgroup,
             dir,
-            etc: None,
+            root: None,
             last: None,
             entrance,
             spawner,

@@ -14,9 +14,9 @@ use serde::Deserialize;
 
 use crate::cgroup::Cgroup;
 use crate::egress::Entrance;
-use crate::etc::Etc;
 use crate::limits::{KILL_GRACE, TERM_GRACE};
 use crate::process::Process;
+use crate::root::Root;
 use crate::scratch::JobDir;
 use crate::spawner::Spawner;
 use crate::tree;
@@ -36,8 +36,8 @@ pub(crate) struct Remains {
     pub(crate) leader: Leader,
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) dir: Option<JobDir>,
-    /// The system files that it sees.
-    pub(crate) etc: Option<Arc<Etc>>,
+    /// The root that it sees.
+    pub(crate) root: Option<Arc<Root>>,
     /// A container of this name, and the command that ends it.
     pub(crate) last: Option<LastCommand>,
     /// Its entrance to the proxy.
@@ -136,7 +136,7 @@ impl Remains {
         if let Some(cgroup) = self.cgroup {
             cgroup.remove();
         }
-        drop(self.etc);
+        drop(self.root);
         drop(self.dir);
         drop(self.spawner);
     }

@@ -124,7 +124,8 @@ impl CliRuntime {
         };
         let seat = workspaces.enter(&tenant).await.map_err(|error| error.fault())?;
         if let Some(reason) = seat.loss() {
-            conversation.workspace_reset(reason);
+            let told = conversation.workspace_reset(reason).await;
+            told.map_err(|why| ToolFault::new(ToolCode::ExecutionFailed, why))?;
         }
         Ok(Some(seat))
     }

@@ -3,6 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+/// Takes in that files are lost. An `Err` says why that could not be written down.
+type Told = dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
+
 /// The conversation that a call belongs to. Whoever drives a run gives it to the tools; a run without a session is a
 /// conversation of its own.
 #[derive(Clone)]
@@ -13,7 +19,7 @@ pub struct Conversation {
     pub id: String,
     /// Who speaks in it; nothing if nobody said so.
     pub principal: String,
-    told: Arc<dyn Fn(String) + Send + Sync>,
+    told: Arc<Told>,
 }
 
 impl Conversation {
@@ -27,20 +33,27 @@ impl Conversation {
             namespace: namespace.into(),
             id: id.into(),
             principal: principal.into(),
-            told: Arc::new(|_| {}),
+            told: Arc::new(|_| std::future::ready(Ok(())).boxed()),
         }
     }
 
-    /// With somebody who is told that its files are not what they were.
+    /// With somebody who is told that its files are not what they were, and may have to write that down.
     #[must_use]
-    pub fn on_workspace_reset(mut self, told: impl Fn(String) + Send + Sync + 'static) -> Self {
-        self.told = Arc::new(told);
+    pub fn on_workspace_reset<F>(
+        mut self,
+        told: impl Fn(String) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.told = Arc::new(move |reason| told(reason).boxed());
         self
     }
 
-    /// Tells whoever watches that files of the conversation are lost.
-    pub fn workspace_reset(&self, reason: impl Into<String>) {
-        (self.told)(reason.into());
+    /// Tells whoever watches that files of the conversation are lost, before anything is done with those that are left. If it
+    /// cannot be written down, nothing may be done with them.
+    pub async fn workspace_reset(&self, reason: impl Into<String>) -> Result<(), String> {
+        (self.told)(reason.into()).await
     }
 }
 

@@ -118,6 +118,8 @@ impl Cache {
         let hash = sha256(bytes);
         let path = self.modules.join(hex(&hash)).with_extension("wasm");
         private::put(&path, bytes, &self.env)?;
+        // Nothing can make it again where a manifest names it by its hash alone.
+        fs::File::open(&path)?.sync_all()?;
         Ok(hash)
     }
 

@@ -30,6 +30,9 @@ pub enum WasmError {
         /// Why not.
         why: String,
     },
+    /// It is no module that a tool could be.
+    #[error("{0}")]
+    Module(String),
     /// The machine is being taken down.
     #[error("the machine for modules is closed")]
     Closed,
@@ -40,7 +43,7 @@ impl WasmError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Engine(_) | Self::Io { .. } | Self::Closed => ErrorKind::Unavailable,
-            Self::Cache { .. } => ErrorKind::Invalid,
+            Self::Cache { .. } | Self::Module(_) => ErrorKind::Invalid,
         }
     }
 

@@ -33,6 +33,9 @@ pub(crate) struct Grants {
 }
 
 impl Grants {
+    /// Everything that a manifest can declare.
+    pub(crate) const ALL: Self = Self { wasi: true, http: true, kv: true, log: true };
+
     pub(crate) fn of(spec: &provost_core::resource::WasmSpec) -> Self {
         Self { wasi: spec.enable_wasi, http: !spec.hosts.is_empty(), kv: spec.kv, log: spec.log }
     }

@@ -14,6 +14,7 @@ mod call;
 mod component;
 mod contract;
 mod error;
+mod examine;
 mod guest;
 mod host;
 mod inspect;
@@ -30,5 +31,6 @@ mod words;
 
 pub use contract::{MODULE_CONTRACT_VERSION, ModuleBounds, ModuleRequest, ModuleResponse};
 pub use error::WasmError;
+pub use examine::examine;
 pub use kv::{FileKeyValues, KeyValues, KvError, KvScope, MemoryKeyValues};
 pub use runtime::{WasmOptions, WasmRuntime};

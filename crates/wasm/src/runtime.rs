@@ -33,7 +33,7 @@ use crate::stopping::Stopping;
 use crate::words::Words;
 
 /// The detail of a fault that says which bound was reached.
-const LIMIT_DETAIL: &str = "limit";
+pub(crate) const LIMIT_DETAIL: &str = "limit";
 
 /// How modules are run.
 #[derive(Clone)]
@@ -101,12 +101,20 @@ impl WasmRuntime {
         })
     }
 
-    /// Keeps a module here, to be named as `blob:` and its SHA-256, which is given back.
+    /// Keeps a module here, to be named as `blob:` and its SHA-256, which is given back. What no tool could run is refused;
+    /// it takes as long as compiling does, and the first call is the faster for it.
     pub fn keep(&self, module: &[u8]) -> Result<String, WasmError> {
         let cache = self.shelf.cache().ok_or_else(|| WasmError::Cache {
             path: String::new(),
             why: "no directory was given".to_owned(),
         })?;
+        if module.len() as u64 > limits::MODULE_BYTES_MAX {
+            let why = format!("it is larger than {} bytes", limits::MODULE_BYTES_MAX);
+            return Err(WasmError::Module(why));
+        }
+        let found = inspect::inspect(module, Grants::ALL).map_err(WasmError::Module)?;
+        let compiled = self.shelf.compiled(module, found.is_component);
+        compiled.map_err(|fault| WasmError::Module(fault.message))?;
         let kept = cache.keep_module(module);
         kept.map(|hash| hex(&hash)).map_err(WasmError::io("the module cannot be kept"))
     }

@@ -130,7 +130,8 @@ impl Shelf {
         Ok(Arc::new(ready))
     }
 
-    fn compiled(&self, bytes: &[u8], is_component: bool) -> Result<Compiled, ToolFault> {
+    /// A module, compiled: now, before, or by another process.
+    pub(crate) fn compiled(&self, bytes: &[u8], is_component: bool) -> Result<Compiled, ToolFault> {
         let hash = sha256(bytes);
         let known = |compiled: &Mutex<BTreeMap<Sha256, Compiled>>| {
             compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned()

@@ -117,8 +117,15 @@ impl Confirm for Outside {
         let cx = self.cx.upgrade()?;
         let told = Weak::clone(&self.cx);
         Some(cx.conversation().on_workspace_reset(move |reason| {
-            if let Some(cx) = told.upgrade() {
+            let told = Weak::clone(&told);
+            async move {
+                let Some(cx) = told.upgrade() else { return Ok(()) };
+                if let Some(journal) = &cx.journal {
+                    let noted = journal.workspace_reset(&reason).await;
+                    noted.map_err(|error| error.to_string())?;
+                }
                 cx.queue.emit(EventKind::WorkspaceReset { reason });
+                Ok(())
             }
         }))
     }

@@ -30,7 +30,7 @@ impl Room {
         };
         let seat = workspaces.enter(&tenant).await.map_err(refused)?;
         if let Some(reason) = seat.loss() {
-            conversation.workspace_reset(reason);
+            conversation.workspace_reset(reason).await.map_err(ToolError::Failed)?;
         }
         Ok(Self { seat: Some((seat, cx.effect_key().to_string())) })
     }

@@ -2,6 +2,7 @@
 
 mod call;
 mod check;
+mod keep;
 mod module;
 mod scaffold;
 
@@ -19,6 +20,7 @@ use serde_json::json;
 
 use self::call::CallArgs;
 use self::check::CheckArgs;
+use self::keep::KeepArgs;
 use self::scaffold::ScaffoldArgs;
 use super::block_on;
 use crate::data;
@@ -28,6 +30,10 @@ use crate::show::{Format, Show, Shown};
 use crate::table::{Cell, Column, rigid, text};
 use crate::tool::{self, Files, NOTES_DIR_DEFAULT, Shell, ShellArgs};
 use crate::toolroom::{Site, Toolroom, ToolroomArgs, told};
+
+/// What to do where modules cannot be run.
+pub(crate) const BUILD_WITH_WASM: &str =
+    "build it with: cargo install --path crates/cli --features wasm";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +46,7 @@ Examples:
   provost tool test --resources house/ --fixtures calls.yaml
   provost tool scaffold word_count --lang rust      a WASM tool to begin with
   provost tool test word_count.wasm --fixtures fixtures/
+  provost tool keep word_count.wasm                 keeps it here, to be named by its hash
 
 A call here goes the way that calls of agents go: rules, secrets, deadline, retries, redaction, records.";
 
@@ -119,6 +126,11 @@ enum Action {
     #[command(after_help = "Examples:\n  provost tool scaffold word_count --lang rust\n  \
                       provost tool scaffold word_count --lang c --dir tools/word_count")]
     Scaffold(ScaffoldArgs),
+    /// Keep a WASM module in the data directory, to be named by its hash
+    #[command(after_help = "Examples:\n  provost tool keep word_count.wasm\n  \
+                      provost tool keep word_count.wasm -o name        only `blob:` and its SHA-256\n\n\
+                      A manifest then says, wherever it lies:\n  wasm:\n    module: blob:3b1f...")]
+    Keep(KeepArgs),
 }
 
 /// The tools of this command, and what stands around them.
@@ -140,6 +152,9 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     }
     let show = Show { output: *output, format: setting.output };
     let dir = data::real_dir(data)?;
+    if let Action::Keep(args) = &args.action {
+        return keep::run(args, &dir, show);
+    }
     block_on(async {
         let bench = Bench::open(setting, &dir, show).await?;
         let done = match &args.action {
@@ -150,7 +165,7 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
                 Some(path) => Box::pin(bench.test_module(path, args)).await,
                 None => Box::pin(bench.test(args)).await,
             },
-            Action::Scaffold(_) => Ok(0),
+            Action::Scaffold(_) | Action::Keep(_) => Ok(0),
         };
         bench.room.close().await;
         bench.store.close().await;

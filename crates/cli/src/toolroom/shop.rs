@@ -44,6 +44,11 @@ pub(crate) struct Means {
     workspaces: Option<Workspaces>,
 }
 
+/// Where modules are kept below a data directory: compiled, fetched, or put there by hand.
+pub(crate) fn modules_dir(data: &Path) -> PathBuf {
+    data.join("wasm")
+}
+
 impl Means {
     /// What the arguments say. Modules are files beside what was declared.
     pub(crate) async fn of(
@@ -54,7 +59,7 @@ impl Means {
     ) -> Result<Self, Problem> {
         let files = if files.is_dir() { Some(files) } else { files.parent() };
         let modules =
-            ModulePlaces { files: files.map(Path::to_owned), kept: Some(site.dir.join("wasm")) };
+            ModulePlaces { files: files.map(Path::to_owned), kept: Some(modules_dir(site.dir)) };
         Ok(Self {
             modules,
             network: args.tool_network,

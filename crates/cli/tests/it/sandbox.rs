@@ -19,6 +19,17 @@ fn the_doctor_tries_what_sandboxes_hold() {
     let is_missing =
         checks.iter().any(|check| check["detail"].as_str().unwrap().starts_with("process:"));
     assert!(is_missing || states("ok") >= 7, "{}", ran.out);
+    let is_held = |what: &str| {
+        checks.iter().any(|check| {
+            let detail = check["detail"].as_str().unwrap();
+            check["name"] == "wasm"
+                && check["state"] == "ok"
+                && detail.starts_with(&format!("{what}: held"))
+        })
+    };
+    for what in ["modules", "imports", "files", "network", "fuel", "time", "memory", "output"] {
+        assert!(is_held(what), "{what}: {}", ran.out);
+    }
     let told = world.run(&["doctor", "--sandbox"]);
     assert!(told.out.contains("files") || is_missing, "{}", told.out);
 }

@@ -80,3 +80,63 @@ fn a_module_that_wants_too_much_is_refused_by_the_command() {
     let missing = world.run(&["tool", "test", "missing.wasm"]);
     assert!(missing.code != 0 && missing.err.contains("missing.wasm"), "{missing:?}");
 }
+
+/// A module that answers `pears` to everything.
+const ANSWERING: &str = r#"(module
+    (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (data (i32.const 16) "{\"contract_version\":\"v1\",\"status\":\"ok\",\"output\":\"pears\"}")
+    (func (export "run")
+        (i32.store (i32.const 0) (i32.const 16))
+        (i32.store (i32.const 4) (i32.const 56))
+        (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+
+#[test]
+fn a_module_that_is_kept_is_named_by_its_hash() {
+    let world = World::new();
+    let file = world.path().join("fruit.wasm");
+    std::fs::write(&file, wat::parse_str(ANSWERING).unwrap()).unwrap();
+    let kept = world.run(&["tool", "keep", "fruit.wasm", "-o", "json"]);
+    assert_eq!(kept.code, 0, "{kept:?}");
+    let kept: serde_json::Value = serde_json::from_str(&kept.out).unwrap();
+    let module = kept["module"].as_str().unwrap();
+    assert_eq!(module, format!("blob:{}", kept["sha256"].as_str().unwrap()));
+    // Once more is no more, and the line for the manifest is the same.
+    let again = world.run(&["tool", "keep", "fruit.wasm"]);
+    assert!(again.out.contains(&format!("\nmodule: {module}\n")), "{again:?}");
+    // The file itself is not needed any more.
+    std::fs::remove_file(&file).unwrap();
+    let manifest = format!(
+        "kind: Tool\nmetadata: {{name: fruit}}\nspec: {{type: wasm, effect: pure, wasm: {{module: '{module}'}}}}\n"
+    );
+    std::fs::write(world.path().join("tool.yaml"), manifest).unwrap();
+    let called = world.run(&["tool", "call", "fruit", "{}", "--resources", "tool.yaml", "--yes"]);
+    assert_eq!((called.code, called.out.trim()), (0, "pears"), "{called:?}");
+}
+
+#[test]
+fn what_no_tool_could_run_is_not_kept() {
+    let world = World::new();
+    let put = |name: &str, bytes: &[u8]| std::fs::write(world.path().join(name), bytes).unwrap();
+    put("text.wasm", b"no module");
+    put("cut.wasm", &wat::parse_str(ANSWERING).unwrap()[..60]);
+    let wants = r#"(module (import "env" "system" (func)) (func (export "run")))"#;
+    put("wants.wasm", &wat::parse_str(wants).unwrap());
+    // It is as large as a file can be that takes no room.
+    put("large.wasm", b"\0asm");
+    let large = std::fs::OpenOptions::new().write(true).open(world.path().join("large.wasm"));
+    large.unwrap().set_len((64 << 20) + 1).unwrap();
+    let refused = [
+        ("text.wasm", "it is no WASM"),
+        ("cut.wasm", "it is broken"),
+        ("wants.wasm", "`env.system`, which it may not"),
+        ("large.wasm", "larger than"),
+    ];
+    for (name, why) in refused {
+        let kept = world.run(&["tool", "keep", name]);
+        assert_eq!(kept.code, 2, "{name}: {kept:?}");
+        assert!(kept.err.contains(why) && kept.err.contains(name), "{name}: {kept:?}");
+    }
+    let missing = world.run(&["tool", "keep", "missing.wasm"]);
+    assert!(missing.code != 0 && missing.err.contains("missing.wasm"), "{missing:?}");
+}

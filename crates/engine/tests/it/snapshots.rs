@@ -11,10 +11,10 @@ use provost_agent::Agent;
 use provost_agent::context::Summarize;
 use provost_core::work::{AgentCommand, EffectClass};
 use provost_core::{Env, Image, Limits, Role, RunId, Source};
-use provost_engine::{Engine, Lease, Workspaces};
+use provost_engine::{AgentProfile, Engine, EngineError, Lease, Workspaces};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
 use provost_store::{FaultPoint, Faults, Store, StoreError, StoreOptions, params};
-use provost_tool::{FnTool, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;
 
 use crate::children::{count, replay_all};
@@ -356,4 +356,43 @@ async fn a_write_that_is_lost_takes_what_follows_with_it() {
         let report = engine.replay(&Default::default(), run).await.unwrap();
         assert!(report.is_consistent(), "{lost}: {:?}", report.differences);
     }
+}
+
+/// Agents whose only tool finds that files are lost each time it is called.
+fn agents_that_lose()
+-> impl Fn(&AgentProfile, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
+    |_, _| {
+        let spec = ToolSpec::new("look", "Looks at files", json!({"type": "object"})).unwrap();
+        let look = FnTool::new(spec.effect(EffectClass::Pure), |_permit, cx: ToolCx| {
+            async move {
+                let conversation = cx.conversation().unwrap();
+                conversation.workspace_reset("b is lost").await.map_err(ToolError::Failed)?;
+                Ok::<_, ToolError>(ToolOutput::text("a"))
+            }
+            .boxed()
+        });
+        let model = ScriptedModel::answering(|request, _| match request.messages.last() {
+            Some(last) if last.role == Role::Tool => scripted::text("done"),
+            _ => scripted::call("look", json!({})),
+        });
+        Ok(Agent::builder("default", model).tool(look).build().unwrap())
+    }
+}
+
+/// A loss that only a call finds is in the log before the call ends, also in a run that has just begun.
+#[tokio::test(flavor = "multi_thread")]
+async fn g22_what_a_call_finds_lost_is_in_the_log() {
+    let stage = Stage::of(options(), Env::system(), agents_that_lose()).await;
+    let _worker = stage.worker().await;
+    let accepted = stage.say("chat", "go").await;
+    let row = stage.wait(accepted.run).await;
+    assert_eq!(text(&row), "done");
+    let events = stage.events(accepted.run).await;
+    let at = |kind: &str| events.iter().position(|event| event.kind == kind);
+    let (reset, finished) = (at("workspace_reset").unwrap(), at("tool_finished").unwrap());
+    assert!(at("tool_started").unwrap() < reset && reset < finished, "{events:?}");
+    let body = events[reset].body.as_ref().unwrap();
+    let body: serde_json::Value = serde_json::from_str(body.as_str()).unwrap();
+    assert_eq!(body["reason"], "b is lost");
+    replay_all(&stage).await;
 }

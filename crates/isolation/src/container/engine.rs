@@ -16,11 +16,14 @@ use crate::profile::Limits;
 use crate::remains::{LastCommand, SIGN_FILE};
 use crate::running::SetUp;
 use crate::scratch::{JobDir, Scratch, is_orphaned};
+use crate::seccomp;
 
 /// What the names of our containers begin with.
 const PREFIX: &str = "provost-";
 /// The code of an engine that could not start a container.
 const ENGINE_FAILED: i32 = 125;
+/// The file with the filter for calls, for all containers.
+const FILTER_FILE: &str = "filter.json";
 /// What an engine gets of our own environment: it looks for its own programs and files.
 const OWN: [&str; 5] = ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "CONTAINER_HOST"];
 
@@ -61,6 +64,8 @@ pub(super) struct Engine {
     pull: Pull,
     runtime: Option<String>,
     machine: Option<Machine>,
+    /// The file with the filter for calls.
+    filter: PathBuf,
 }
 
 /// The name of the container of a job.
@@ -99,6 +104,9 @@ impl Engine {
                 Some(Machine::lay_out(scratch.path()).map_err(|error| error.to_string())?)
             }
         };
+        // That of an engine lets more through, and each engine something else.
+        let filter = scratch.path().join(FILTER_FILE);
+        oci::write(&filter, &seccomp::oci()).map_err(|error| error.to_string())?;
         let engine = Self {
             program,
             tongue,
@@ -106,6 +114,7 @@ impl Engine {
             pull: options.pull,
             runtime: options.runtime.clone(),
             machine,
+            filter,
         };
         engine.check(&options.source)?;
         Ok(engine)
@@ -169,7 +178,9 @@ impl Engine {
     /// The command that takes a container away, whatever it does.
     pub(super) fn end(&self, name: &str) -> LastCommand {
         let words: &[&str] = match self.tongue {
-            Tongue::Podman | Tongue::Docker => &["rm", "-f", "-v", name],
+            // It would wait ten seconds for a program that does not end when it is asked, which has been done already.
+            Tongue::Podman => &["rm", "-f", "-v", "--time=0", name],
+            Tongue::Docker => &["rm", "-f", "-v", name],
             Tongue::Runtime => &["delete", "--force", name],
         };
         let mut args = self.args.clone();
@@ -262,6 +273,7 @@ impl Engine {
             "--read-only".to_owned(),
             "--cap-drop=ALL".to_owned(),
             "--security-opt=no-new-privileges".to_owned(),
+            format!("--security-opt=seccomp={}", self.filter.display()),
             "--ipc=private".to_owned(),
             "--hostname=sandbox".to_owned(),
             "--log-driver=none".to_owned(),
@@ -279,6 +291,10 @@ impl Engine {
         if let Some((outside, is_writable)) = &shape.workspace {
             let way = if *is_writable { "rw" } else { "ro" };
             walls.push(format!("--volume={}:{WORKSPACE}:{way},nosuid,nodev", outside.display()));
+        }
+        if self.tongue == Tongue::Podman {
+            // What it says of the machine is no business of a program, and docker has no word for that.
+            walls.push("--security-opt=mask=/sys".to_owned());
         }
         walls.extend(self.runtime.iter().map(|runtime| format!("--runtime={runtime}")));
         walls

@@ -172,8 +172,20 @@ impl Inner {
         let record = self.record(&key)?;
         let mut record = record.unwrap_or_else(|| Record::of(tenant));
         record.check(tenant)?;
-        let found = self.found(&mut live, &record).map_err(WorkspaceError::io(NO_DIR))?;
-        if !record.is_open {
+        let mut found = self.found(&mut live, &record).map_err(WorkspaceError::io(NO_DIR))?;
+        let is_lost_now = match (&found, &record.lost) {
+            (Found::Reset(reason), _) => {
+                record.lost = Some(reason.clone());
+                true
+            }
+            // Whoever was told of it has not come to an end.
+            (_, Some(reason)) if live.seats == 0 => {
+                found = Found::Reset(reason.clone());
+                false
+            }
+            _ => false,
+        };
+        if !record.is_open || is_lost_now {
             // From here on the directory of any other process is old. The mark comes first: without the record it means nothing.
             (record.is_open, record.generation) = (true, record.generation + 1);
             let noted = self.slot.note(&key, record.generation);
@@ -186,14 +198,14 @@ impl Inner {
         Ok(Seat { dir, found, live: shared, inner: Arc::downgrade(self) })
     }
 
-    /// Sees to it that the directory is what the record says.
+    /// Sees to it that the directory is what the record says. It is marked as that by whoever has put down what was found.
     fn found(&self, live: &mut Live, record: &Record) -> io::Result<Found> {
         let key = live.key.clone();
         if live.seats > 0 || self.slot.generation(&key) == Some(record.generation) {
             return Ok(Found::Same);
         }
         live.stamps.clear();
-        let found = match record.snapshots.last() {
+        Ok(match record.snapshots.last() {
             Some(last) => match self.restore(&key, &last.list) {
                 Ok(()) if record.is_open => Found::Reset(
                     "what was changed since the last call that ended is lost".to_owned(),
@@ -212,9 +224,7 @@ impl Inner {
                     false => Found::Fresh,
                 }
             }
-        };
-        self.slot.note(&key, record.generation)?;
-        Ok(found)
+        })
     }
 
     fn restore(&self, key: &str, list: &str) -> io::Result<()> {
@@ -230,6 +240,9 @@ impl Inner {
         let is_same = record.snapshots.last().is_some_and(|last| last.list == kept.list);
         if !is_same {
             record.add(kept);
+        }
+        if label != IDLE {
+            record.lost = None;
         }
         // Who is still there may change something at any moment.
         record.is_open = live.seats > 1;
@@ -267,7 +280,8 @@ impl Inner {
         let live = locked(&shared);
         let Some(record) = self.record(key)? else { return Ok(true) };
         let is_here = live.seats > 0 || self.slot.generation(key) == Some(record.generation);
-        Ok(is_here || !record.is_open)
+        let is_told = live.seats > 0 || record.lost.is_none();
+        Ok(is_told && (is_here || !record.is_open))
     }
 
     pub(super) fn rewind(&self, tenant: &Tenant, label: &str) -> Result<(), WorkspaceError> {
@@ -285,7 +299,9 @@ impl Inner {
         record.generation += 1;
         record.is_open = false;
         self.put(&key, &record)?;
-        self.found(&mut live, &record).map(drop).map_err(WorkspaceError::io(NO_DIR))
+        let placed = self.found(&mut live, &record);
+        let noted = placed.and_then(|_| self.slot.note(&key, record.generation));
+        noted.map_err(WorkspaceError::io(NO_DIR))
     }
 
     pub(super) fn forget(&self, tenant: &Tenant) -> Result<(), WorkspaceError> {

@@ -20,6 +20,9 @@ pub(super) struct Record {
     pub(super) generation: u64,
     /// True if files may have changed since the last snapshot.
     pub(super) is_open: bool,
+    /// What is lost, until a call that was told of it has ended: if it is interrupted, the next one is told again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lost: Option<String>,
     /// The snapshots, oldest first.
     pub(super) snapshots: Vec<Kept>,
 }
@@ -100,8 +103,8 @@ impl Record {
     /// Of a workspace that nobody has worked in.
     pub(super) fn of(tenant: &Tenant) -> Self {
         let Tenant { namespace, conversation, principal } = tenant.clone();
-        let (generation, is_open, snapshots) = (0, false, Vec::new());
-        Self { principal, namespace, conversation, generation, is_open, snapshots }
+        let (generation, is_open, lost, snapshots) = (0, false, None, Vec::new());
+        Self { principal, namespace, conversation, generation, is_open, lost, snapshots }
     }
 
     /// Refuses everybody but the one who first worked here.

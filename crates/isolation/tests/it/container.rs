@@ -1,10 +1,7 @@
 //! Containers with a root file system that is made here, by every engine that is here.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use provost_core::contract::ToolCode;
@@ -14,72 +11,8 @@ use provost_isolation::{
     Profile, Source, Workspace,
 };
 
+use crate::engines::{Engines, Opened, open};
 use crate::stage::{QUIET, marked, run, sh, try_run, until};
-
-/// A root file system of one program.
-fn rootfs(home: &Path) -> Option<PathBuf> {
-    let busybox =
-        ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists())?;
-    let root = home.join("rootfs");
-    for dir in ["bin", "proc", "sys", "dev", "tmp", "etc", "workspace", "run"] {
-        fs::create_dir_all(root.join(dir)).unwrap();
-    }
-    fs::copy(busybox, root.join("bin/busybox")).unwrap();
-    for applet in [
-        "sh", "true", "cat", "echo", "sleep", "id", "ls", "head", "wc", "touch", "env", "yes",
-        "setsid", "grep",
-    ] {
-        symlink("busybox", root.join("bin").join(applet)).unwrap();
-    }
-    Some(root)
-}
-
-/// Every engine that is here, with nothing of it shared with the machine's own.
-fn engines(home: &Path) -> Vec<ContainerOptions> {
-    let Some(root) = rootfs(home) else {
-        eprintln!("container is refused here: busybox is not installed");
-        return Vec::new();
-    };
-    let is_here =
-        |name: &str| ["/usr/bin", "/usr/sbin"].iter().any(|dir| Path::new(dir).join(name).exists());
-    let mut engines = Vec::new();
-    if is_here("runc") {
-        engines.push(ContainerOptions::new("runc", Source::Rootfs(root.clone())));
-    }
-    if is_here("podman") {
-        let mut options = ContainerOptions::new("podman", Source::Rootfs(root));
-        let at = |name: &str| home.join(name).to_string_lossy().into_owned();
-        options.engine_args = vec![
-            format!("--root={}", at("store")),
-            format!("--runroot={}", at("run")),
-            format!("--tmpdir={}", at("tmp")),
-            "--cgroup-manager=cgroupfs".to_owned(),
-            "--events-backend=file".to_owned(),
-            "--storage-driver=vfs".to_owned(),
-            "--runtime=runc".to_owned(),
-        ];
-        engines.push(options);
-    }
-    engines
-}
-
-/// Those that work here, each without and with containers that wait.
-async fn opened(home: &Path) -> Vec<Backends> {
-    let mut opened = Vec::new();
-    for options in engines(home) {
-        for warm in [0, 1] {
-            match Container::open(ContainerOptions { warm, ..options.clone() }).await {
-                Ok(container) => {
-                    let mut backends = Backends::default();
-                    backends.add(Arc::new(container));
-                    opened.push(backends);
-                }
-                Err(error) => eprintln!("{} is refused here: {error}", options.engine.display()),
-            }
-        }
-    }
-    opened
-}
 
 fn profile() -> Profile {
     Profile::new(IsolationMode::Container)
@@ -88,9 +21,18 @@ fn profile() -> Profile {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_runs_in_a_container_and_nothing_is_left() {
     let _alone = QUIET.lock().await;
-    let home = tempfile::tempdir().unwrap();
-    for (number, backends) in opened(home.path()).await.into_iter().enumerate() {
-        holds(&home.path().join(format!("files-{number}")), &backends).await;
+    let engines = Engines::here();
+    for (name, options) in engines.with_rootfs() {
+        for warm in [0, 1] {
+            let options = ContainerOptions { warm, ..options.clone() };
+            let Some(opened) = open(name, options).await else { continue };
+            println!("{name}, {warm} waiting");
+            holds(
+                &engines.home().join(format!("files {name} {warm}").replace([' ', ','], "-")),
+                &opened.backends,
+            )
+            .await;
+        }
     }
 }
 
@@ -160,12 +102,10 @@ fn nowhere() -> Source {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_job_goes_beyond_the_ceiling_of_the_operator() {
     let _alone = QUIET.lock().await;
-    let home = tempfile::tempdir().unwrap();
-    for mut options in engines(home.path()) {
+    let engines = Engines::here();
+    for (name, mut options) in engines.with_rootfs() {
         options.ceiling = Limits { pids: 8, time: Duration::from_secs(20), ..Limits::default() };
-        let Ok(container) = Container::open(options).await else { continue };
-        let mut backends = Backends::default();
-        backends.add(Arc::new(container));
+        let Some(Opened { backends, .. }) = open(name, options).await else { continue };
         let wide = Limits { pids: 1_000, time: Duration::from_secs(3_600), ..Limits::default() };
         let script = "i=0; while [ $i -lt 20 ]; do sleep 5 & i=$((i+1)); done; echo all";
         let done = run(&backends, sh(script, profile().limits(wide))).await;
@@ -183,7 +123,16 @@ async fn no_job_goes_beyond_the_ceiling_of_the_operator() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_warm_container_is_for_one_job() {
     let _alone = QUIET.lock().await;
-    let Some(backends) = crate::stage::container(/*warm*/ 1).await else { return };
+    let engines = Engines::here();
+    for opened in engines.with_machine(/*warm*/ 1).await {
+        println!("{}", opened.name);
+        waits_for_one_job(&engines, opened).await;
+    }
+}
+
+async fn waits_for_one_job(engines: &Engines, opened: Opened) {
+    let Opened { name, backends } = opened;
+    let known = |owner: &str| engines.known(name, owner);
     let script = "cat /tmp/mark 2>/dev/null; echo here > /tmp/mark; sleep 600 & cat; echo \" $A\"";
     // Where its root is tells whose containers these are.
     let told = "grep -o 'provost-sandbox-[0-9-]*' /proc/self/mountinfo | head -n 1";
@@ -210,20 +159,12 @@ async fn a_warm_container_is_for_one_job() {
     until("they go with whoever had made them", || known(&owner).is_empty()).await;
 }
 
-/// Containers that a runtime knows, with names that begin like this.
-fn known(owner: &str) -> BTreeSet<String> {
-    let known = fs::read_dir("/run/provost-containers").into_iter().flatten().flatten();
-    let names = known.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with(owner)).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_engine_or_an_image_there_is_no_container() {
     let missing = ContainerOptions::new("no-such-engine", Source::Image("x".to_owned()));
     let refused = Container::open(missing).await.err().unwrap();
     assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable, "{refused}");
-    let home = tempfile::tempdir().unwrap();
-    for mut options in engines(home.path()) {
+    for (_, mut options) in Engines::here().with_rootfs() {
         for source in [Source::Image("localhost/no-such-image:1".to_owned()), nowhere()] {
             options.source = source;
             let refused = Container::open(options.clone()).await.err().unwrap();

@@ -15,6 +15,7 @@ use provost_isolation::{Backends, Cause, IsolationError, Job, Limits, Workspace}
 
 use self::attempts::{ATTEMPTS, Attempt, Tongue};
 use self::outside::Outside;
+use crate::engines::Engines;
 use crate::stage::{QUIET, everything, launcher, profile_for, try_run};
 
 /// The code with which an attempt says that it has got out.
@@ -79,7 +80,8 @@ async fn play(backends: &Backends, attempt: &Attempt) -> Verdict {
 async fn nothing_gets_out() {
     let _alone = QUIET.lock().await;
     assert!(ATTEMPTS.len() >= ATTEMPTS_MIN, "{}", ATTEMPTS.len());
-    let stages = everything().await;
+    let engines = Engines::here();
+    let stages = everything(&engines).await;
     let mut table = format!("{:<12} {:<44}", "group", "attempt");
     for (name, _) in &stages {
         write!(table, " {name:>24}").unwrap();

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use provost_core::resource::IsolationMode;
 use provost_isolation::{
-    Backend, Backends, Bubblewrap, Cause, Channel, Container, ContainerOptions, Ended,
-    IsolationError, Job, Landlocked, Launcher, Profile, Source,
+    Backend, Backends, Bubblewrap, Cause, Channel, Ended, IsolationError, Job, Landlocked,
+    Launcher, Profile,
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::engines::Engines;
 
 /// The launcher that is built with these tests.
 pub(crate) fn launcher() -> Launcher {
@@ -51,26 +53,11 @@ pub(crate) async fn all() -> Vec<(&'static str, Backends)> {
 /// Held by tests that look what is left on the machine, and by those whose jobs stay long.
 pub(crate) static QUIET: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// A container of the programs of this machine, where runc works; some wait for their jobs, or none.
-pub(crate) async fn container(warm: usize) -> Option<Backends> {
-    let options = ContainerOptions { warm, ..ContainerOptions::new("runc", Source::Machine) };
-    match Container::open(options).await {
-        Ok(container) => {
-            let mut backends = Backends::default();
-            backends.add(Arc::new(container));
-            Some(backends)
-        }
-        Err(error) => {
-            eprintln!("container is refused here: {error}");
-            None
-        }
-    }
-}
-
-/// Every sandbox of this machine, containers included.
-pub(crate) async fn everything() -> Vec<(&'static str, Backends)> {
+/// Every sandbox of this machine, with the containers of all engines.
+pub(crate) async fn everything(engines: &Engines) -> Vec<(&'static str, Backends)> {
     let mut all = all().await;
-    all.extend(container(0).await.map(|backends| ("container", backends)));
+    let containers = engines.with_machine(/*warm*/ 0).await.into_iter();
+    all.extend(containers.map(|opened| (opened.name, opened.backends)));
     all
 }
 

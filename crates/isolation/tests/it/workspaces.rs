@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use provost_core::Env;
 use provost_isolation::limits::WORKSPACE_SNAPSHOTS_MAX;
 use provost_isolation::workspaces::{
     Found, Seat, Tenant, WorkspaceError, Workspaces, WorkspacesOptions,
@@ -27,10 +28,23 @@ fn anna() -> Tenant {
     tenant("chat", "anna")
 }
 
-/// Workspaces that are idle as soon as nobody is there.
+/// After how long a workspace is idle, on a clock that stands still: nothing is taken away unless a test says so.
+const IDLE: Duration = Duration::from_secs(3_600);
+
 async fn open(dir: &Path) -> Workspaces {
-    let options = WorkspacesOptions { idle: Duration::ZERO, ..WorkspacesOptions::in_dir(dir) };
+    open_with(dir, &Env::simulated(1)).await
+}
+
+async fn open_with(dir: &Path, env: &Env) -> Workspaces {
+    let in_dir = WorkspacesOptions::in_dir(dir);
+    let options = WorkspacesOptions { idle: IDLE, env: env.clone(), ..in_dir };
     Workspaces::open(options).await.unwrap()
+}
+
+/// Lets time go by and takes away what is idle; gives how many.
+async fn reap(workspaces: &Workspaces, env: &Env) -> usize {
+    env.advance(IDLE);
+    workspaces.reap().await
 }
 
 async fn enter(workspaces: &Workspaces) -> Seat {
@@ -95,7 +109,8 @@ async fn a_workspace_belongs_to_whoever_first_worked_there() {
 #[tokio::test]
 async fn what_is_idle_is_taken_away_and_comes_back_as_it_was() {
     let home = tempfile::tempdir().unwrap();
-    let workspaces = open(home.path()).await;
+    let env = Env::simulated(1);
+    let workspaces = open_with(home.path(), &env).await;
     let odd = OsStr::from_bytes(b"odd % \xff\n");
     let seat = enter(&workspaces).await;
     let dir = seat.dir().to_owned();
@@ -108,9 +123,9 @@ async fn what_is_idle_is_taken_away_and_comes_back_as_it_was() {
     fs::write(dir.join("run.sh"), "true").unwrap();
     fs::set_permissions(dir.join("run.sh"), fs::Permissions::from_mode(0o4755)).unwrap();
     symlink("../nowhere", dir.join("link")).unwrap();
-    assert_eq!(workspaces.reap().await, 0, "somebody is there");
+    assert_eq!(reap(&workspaces, &env).await, 0, "somebody is there");
     seat.leave("1").await.unwrap();
-    assert_eq!(workspaces.reap().await, 1);
+    assert_eq!(reap(&workspaces, &env).await, 1);
     assert!(!dir.exists());
 
     let seat = enter(&workspaces).await;
@@ -125,7 +140,7 @@ async fn what_is_idle_is_taken_away_and_comes_back_as_it_was() {
     // Whoever goes without a word is kept when the workspace becomes idle.
     fs::write(dir.join("late"), "late").unwrap();
     drop(seat);
-    assert_eq!(workspaces.reap().await, 1);
+    assert_eq!(reap(&workspaces, &env).await, 1);
     assert_eq!(*enter(&workspaces).await.found(), Found::Restored);
     assert!(dir.join("late").exists());
 }
@@ -133,7 +148,8 @@ async fn what_is_idle_is_taken_away_and_comes_back_as_it_was() {
 #[tokio::test]
 async fn g22_what_is_lost_is_said_to_be_lost() {
     let home = tempfile::tempdir().unwrap();
-    let workspaces = open(home.path()).await;
+    let env = Env::simulated(1);
+    let workspaces = open_with(home.path(), &env).await;
     let survived = async || workspaces.survived("default", "chat").await;
     assert!(survived().await, "what never was is not lost");
     write(&workspaces, "a", "one").await;
@@ -148,6 +164,13 @@ async fn g22_what_is_lost_is_said_to_be_lost() {
     let seat = enter(&workspaces).await;
     assert!(seat.loss().is_some_and(|why| why.contains("since the last")), "{:?}", seat.found());
     assert!(dir.join("a").exists() && !dir.join("b").exists());
+    // Whoever was told does not come to its end: the next one is told again.
+    drop(seat);
+    assert!(!survived().await);
+    reap(&workspaces, &env).await;
+    let seat = enter(&workspaces).await;
+    assert!(seat.loss().is_some_and(|why| why.contains("since the last")), "{:?}", seat.found());
+    assert!(survived().await, "it knows");
     seat.leave("2").await.unwrap();
     assert_eq!(*enter(&workspaces).await.found(), Found::Same, "it is said once");
 
@@ -233,8 +256,10 @@ async fn a_workspace_goes_back_to_a_snapshot() {
 #[tokio::test]
 async fn what_is_too_large_is_not_kept_and_later_lost() {
     let home = tempfile::tempdir().unwrap();
+    let env = Env::simulated(1);
     let options = WorkspacesOptions {
-        idle: Duration::ZERO,
+        idle: IDLE,
+        env: env.clone(),
         bytes_max: 1_000,
         files_max: 10,
         ..WorkspacesOptions::in_dir(home.path())
@@ -252,7 +277,7 @@ async fn what_is_too_large_is_not_kept_and_later_lost() {
     }
     let refused = seat.leave("2").await;
     assert!(matches!(&refused, Err(WorkspaceError::TooLarge(why)) if why.contains("10 files")));
-    assert_eq!(workspaces.reap().await, 1);
+    assert_eq!(reap(&workspaces, &env).await, 1);
     let seat = enter(&workspaces).await;
     assert!(seat.loss().is_some(), "{:?}", seat.found());
     assert!(seat.dir().join("small").exists() && !seat.dir().join("5").exists());
@@ -265,7 +290,8 @@ async fn a_snapshot_holds_nothing_from_outside() {
     let home = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("secret"), CANARY).unwrap();
-    let workspaces = open(home.path()).await;
+    let env = Env::simulated(1);
+    let workspaces = open_with(home.path(), &env).await;
     let seat = enter(&workspaces).await;
     let dir = seat.dir().to_owned();
     symlink(outside.path(), dir.join("to-dir")).unwrap();
@@ -278,7 +304,6 @@ async fn a_snapshot_holds_nothing_from_outside() {
         0,
     )
     .unwrap();
-    drop(seat);
     // Directories that become links, and files that become links, while they are read.
     let is_over = Arc::new(AtomicBool::new(false));
     let swapping = {
@@ -306,11 +331,13 @@ async fn a_snapshot_holds_nothing_from_outside() {
     }
     is_over.store(true, Ordering::Relaxed);
     swapping.join().unwrap();
+    // Not before: a directory in which nobody has a seat may be taken away at any moment.
+    drop(seat);
     let all = kept_bytes(home.path());
     assert!(!all.is_empty());
     let holds = |bytes: &Vec<u8>| bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes());
     assert!(!all.iter().any(holds));
-    assert_eq!(workspaces.reap().await, 1);
+    assert_eq!(reap(&workspaces, &env).await, 1);
     let seat = enter(&workspaces).await;
     let names: BTreeSet<_> =
         fs::read_dir(seat.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -202,6 +202,7 @@ async fn g22_a_program_works_on_the_files_of_its_conversation() {
         let conversation =
             Conversation::new("default", name, "anna").on_workspace_reset(move |_| {
                 heard.fetch_add(1, Ordering::Relaxed);
+                std::future::ready(Ok(()))
             });
         let invoke = async |conversation: Option<&Conversation>| {
             let mut made = attempt(&tool, json!({}), PATIENCE);

@@ -34,15 +34,46 @@ pub(crate) async fn all() -> Vec<(&'static str, IsolationMode, Backends)> {
         Some(launcher) => alone(Landlocked::open(launcher).await),
         None => None,
     };
-    let container = ContainerOptions::new("runc", Source::Machine);
-    let warm = ContainerOptions { warm: 2, ..container.clone() };
-    let found = [
+    let mut found = vec![
         ("bubblewrap", IsolationMode::Process, alone(Bubblewrap::open(None).await)),
         ("landlock", IsolationMode::Process, landlock),
-        ("container", IsolationMode::Container, alone(Container::open(container).await)),
-        ("container, warm", IsolationMode::Container, alone(Container::open(warm).await)),
     ];
+    for (name, options) in containers() {
+        found.push((name, IsolationMode::Container, alone(Container::open(options).await)));
+    }
     found.into_iter().filter_map(|(name, mode, found)| Some((name, mode, found?))).collect()
+}
+
+/// Every engine for containers that may be here, with the programs of this machine, without and with containers that wait.
+fn containers() -> [(&'static str, ContainerOptions); 6] {
+    let of = |engine: &str, warm| ContainerOptions {
+        warm,
+        engine_args: if engine == "podman" { podman_args() } else { Vec::new() },
+        ..ContainerOptions::new(engine, Source::Machine)
+    };
+    [
+        ("runc", of("runc", 0)),
+        ("runc, warm", of("runc", 2)),
+        ("crun", of("crun", 0)),
+        ("crun, warm", of("crun", 2)),
+        ("podman", of("podman", 0)),
+        ("podman, warm", of("podman", 2)),
+    ]
+}
+
+/// What podman keeps is not among what the machine's own keeps.
+fn podman_args() -> Vec<String> {
+    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("podman");
+    let at = |name: &str| home.join(name).to_string_lossy().into_owned();
+    vec![
+        format!("--root={}", at("store")),
+        format!("--runroot={}", at("run")),
+        format!("--tmpdir={}", at("tmp")),
+        "--cgroup-manager=cgroupfs".to_owned(),
+        "--events-backend=file".to_owned(),
+        "--storage-driver=vfs".to_owned(),
+        "--runtime=runc".to_owned(),
+    ]
 }
 
 /// A sandbox with these backends.

@@ -103,6 +103,7 @@ pub(crate) fn has_durable_form(run: RunId, event: &Event) -> bool {
                 | EventKind::Compacted(_)
                 | EventKind::OutputRejected { .. }
                 | EventKind::StateChanged { .. }
+                | EventKind::WorkspaceReset { .. }
                 | EventKind::Finished { .. }
                 | EventKind::Suspended { .. }
                 | EventKind::Failed { .. }

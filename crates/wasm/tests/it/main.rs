@@ -13,5 +13,6 @@ mod component;
 mod conformance;
 mod host;
 mod import;
+mod leftovers;
 mod source;
 mod stage;

@@ -49,6 +49,7 @@ async fn a_module_that_is_kept_here_is_named_by_its_hash() {
     let bytes = assembled(&answering("", ""));
     let hash = room.runtime.keep(&bytes).unwrap();
     assert_eq!(hash, sha256_hex(&bytes));
+    assert!(room.runtime.keep(b"no module").is_err() && room.runtime.keep(&bytes[..50]).is_err());
     let named = tool(WasmSpec { module: format!("blob:{hash}"), ..WasmSpec::default() });
     assert_eq!(room.call(&named, nothing()).await.unwrap().to_text(), "done");
     let absent = tool(WasmSpec {

@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use provost_core::ErrorKind;
 use provost_core::resource::IsolationMode;
+use provost_declared::{HAS_WASM, examine_modules};
 use provost_isolation::{
     Backends, Container, ContainerOptions, Launcher, Proof, Source, Trial, examine as tried,
 };
 
 use super::{Check, Report, State, ok};
 use crate::command::block_on;
+use crate::command::tool::BUILD_WITH_WASM;
 use crate::problem::Problem;
 
 /// Tries every backend. The number is the exit code: something that a backend says it holds and does not is an error.
 pub(super) fn examine() -> Result<(Report, u8), Problem> {
     let launcher = Launcher::own();
     let launcher = launcher.map_err(|error| Problem::io("this program", &error))?;
-    let (trials, missing) = block_on(async {
+    let (mut trials, missing, modules) = block_on(async {
         let mut backends = Backends::find(Some(launcher)).await;
         // What needs no image can be tried on every machine; what an operator sets up is tried when it is opened.
         match Container::open(ContainerOptions::new("runc", Source::Machine)).await {
@@ -25,7 +27,7 @@ pub(super) fn examine() -> Result<(Report, u8), Problem> {
         }
         let missing: Vec<_> =
             backends.missing().map(|(mode, why)| (mode, why.to_owned())).collect();
-        (tried(&backends).await, missing)
+        (tried(&backends).await, missing, examine_modules().await)
     })?;
     let mut checks: Vec<Check> = Vec::new();
     for (mode, why) in missing {
@@ -34,6 +36,17 @@ pub(super) fn examine() -> Result<(Report, u8), Problem> {
             help: Some("tools that demand it do not run: isolation_unavailable".to_owned()),
             ..ok("sandbox", format!("{mode}: {why}"))
         });
+    }
+    match modules {
+        Ok(found) => trials.extend(found),
+        Err(why) => checks.push(Check {
+            state: State::Warning,
+            help: Some(match HAS_WASM {
+                true => "tools of type `wasm` do not run: isolation_unavailable".to_owned(),
+                false => format!("tools of type `wasm` do not run; {BUILD_WITH_WASM}"),
+            }),
+            ..ok("sandbox", format!("{}: {why}", IsolationMode::Wasm))
+        }),
     }
     let is_kept = |trial: &&Trial| trial.backend != "none";
     checks.extend(trials.iter().filter(is_kept).map(check));
@@ -47,9 +60,8 @@ pub(super) fn examine() -> Result<(Report, u8), Problem> {
 }
 
 fn check(trial: &Trial) -> Check {
-    let (what, how) = (trial.holding.hold.as_str(), &trial.holding.how);
-    let name = trial.backend;
-    match (&trial.proof, trial.holding.is_held) {
+    let (name, what, how) = (trial.backend, trial.what, &trial.how);
+    match (&trial.proof, trial.is_held) {
         (Proof::Held, _) => ok(name, format!("{what}: held by {how}")),
         (Proof::Broken(why), _) => Check {
             state: State::Error,

@@ -8,8 +8,8 @@ use provost_declared::{Declared, HAS_WASM, Records};
 use provost_tool::{GovernedTool, Tool as _};
 use serde_json::json;
 
-use super::Bench;
 use super::check::{CheckArgs, Fixture, Tried, fixtures};
+use super::{BUILD_WITH_WASM, Bench};
 use crate::problem::Problem;
 use crate::toolroom::Means;
 
@@ -34,8 +34,7 @@ impl Bench<'_> {
     pub(super) async fn test_module(&self, path: &Path, args: &CheckArgs) -> Result<u8, Problem> {
         if !HAS_WASM {
             let what = "this program was built without WASM";
-            return Err(Problem::new(ErrorKind::Unavailable, what)
-                .help("build it with: cargo install --path crates/cli --features wasm"));
+            return Err(Problem::new(ErrorKind::Unavailable, what).help(BUILD_WITH_WASM));
         }
         let path = path.canonicalize();
         let path =

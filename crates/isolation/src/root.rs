@@ -1,8 +1,9 @@
-//! The `/etc` of sandboxes with a root of their own: copies of what programs need of it, in one directory that is bound as a
-//! whole. To bind each file by itself takes longer than to start a program.
+//! The root of sandboxes that have one of their own: places for what is bound into it, the links of the system, and an `/etc`
+//! of copies, in one directory that is bound as a whole, to read. To make each of these anew takes longer than to start a
+//! program.
 //!
-//! Invariant: nothing is in it but what everybody on this machine may read, of the places that [`SYSTEM_FILES`] names. When one
-//! of these has changed, the next job gets new copies; those that run keep theirs.
+//! Invariant: nothing is in it but names of the system, and of `/etc` what everybody on this machine may read, of the places
+//! that [`SYSTEM_FILES`] names. When one of these has changed, the next job gets new copies; those that run keep theirs.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::ETC_BYTES_MAX;
-use crate::place::SYSTEM_FILES;
+use crate::place::{SYSTEM_DIRS, SYSTEM_FILES};
 
 /// Where all of it comes from.
 const SOURCE: &str = "/etc";
@@ -21,16 +22,19 @@ const SYSTEM: &str = "/usr";
 const READ_BY_ALL: u32 = 0o004;
 const ENTERED_BY_ALL: u32 = 0o005;
 
+/// What is mounted into every sandbox, or into some.
+const PLACES: [&str; 6] = ["dev", "etc", "proc", "run", "tmp", "workspace"];
+
 /// Keeps the copies new.
 #[derive(Debug)]
-pub(crate) struct Copies {
+pub(crate) struct Roots {
     parent: PathBuf,
-    last: Mutex<(Arc<Etc>, u64)>,
+    last: Mutex<(Arc<Root>, u64)>,
 }
 
-/// One directory with copies. It goes with the last job that has it.
+/// One root. It goes with the last job that has it.
 #[derive(Debug)]
-pub(crate) struct Etc {
+pub(crate) struct Root {
     dir: PathBuf,
     stamp: Stamp,
 }
@@ -38,35 +42,36 @@ pub(crate) struct Etc {
 /// What tells that something has changed: which file it is and when it, or what is in it, changed.
 type Stamp = Vec<Option<[i64; 4]>>;
 
-impl Copies {
-    /// Makes the first copies below a private directory.
+impl Roots {
+    /// Makes the first one below a private directory.
     pub(crate) fn open(parent: &Path) -> io::Result<Self> {
-        let first = Arc::new(Etc::make(parent, 0)?);
+        let first = Arc::new(Root::make(parent, 0)?);
         Ok(Self { parent: parent.to_owned(), last: Mutex::new((first, 0)) })
     }
 
-    /// The copies for a job that starts now.
-    pub(crate) fn current(&self) -> io::Result<Arc<Etc>> {
+    /// The root for a job that starts now.
+    pub(crate) fn current(&self) -> io::Result<Arc<Root>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.0.stamp != stamp() {
             let number = last.1 + 1;
-            *last = (Arc::new(Etc::make(&self.parent, number)?), number);
+            *last = (Arc::new(Root::make(&self.parent, number)?), number);
         }
         Ok(Arc::clone(&last.0))
     }
 }
 
-impl Etc {
+impl Root {
     fn make(parent: &Path, number: u64) -> io::Result<Self> {
         // Taken first: what changes meanwhile is seen by the next job.
         let stamp = stamp();
-        let made = Self { dir: parent.join(format!("etc-{number}")), stamp };
-        fs::create_dir(&made.dir)?;
+        let made = Self { dir: parent.join(format!("root-{number}")), stamp };
+        made.lay_out()?;
+        let etc = made.dir.join("etc");
         let mut room = ETC_BYTES_MAX;
         for source in SYSTEM_FILES.map(Path::new) {
             let Ok(below) = source.strip_prefix(SOURCE) else { continue };
-            let target = made.dir.join(below);
-            fs::create_dir_all(target.parent().unwrap_or(&made.dir))?;
+            let target = etc.join(below);
+            fs::create_dir_all(target.parent().unwrap_or(&etc))?;
             match (fs::symlink_metadata(source), source.canonicalize()) {
                 (Ok(kind), Ok(real)) if kind.is_symlink() && real.starts_with(SYSTEM) => {
                     symlink(real, target)?;
@@ -79,15 +84,32 @@ impl Etc {
         Ok(made)
     }
 
+    /// Makes the places for what is mounted, and the links of the system.
+    fn lay_out(&self) -> io::Result<()> {
+        fs::create_dir(&self.dir)?;
+        for place in PLACES {
+            fs::create_dir(self.dir.join(place))?;
+        }
+        for dir in SYSTEM_DIRS.map(Path::new) {
+            let place = self.dir.join(dir.strip_prefix("/").unwrap_or(dir));
+            match fs::read_link(dir) {
+                Ok(target) => symlink(target, place)?,
+                Err(_) if dir.is_dir() => fs::create_dir(place)?,
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.dir
     }
 }
 
-impl Drop for Etc {
+impl Drop for Root {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.dir) {
-            tracing::debug!(%error, "copies of system files stay");
+            tracing::debug!(%error, "a root of sandboxes stays");
         }
     }
 }
@@ -140,19 +162,26 @@ mod tests {
     #[test]
     fn there_is_what_is_named_and_nothing_else() {
         let parent = tempfile::tempdir().unwrap();
-        let copies = Copies::open(parent.path()).unwrap();
-        let etc = copies.current().unwrap();
-        let own = fs::read(etc.path().join("passwd")).unwrap();
+        let roots = Roots::open(parent.path()).unwrap();
+        let root = roots.current().unwrap();
+        let etc = root.path().join("etc");
+        let own = fs::read(etc.join("passwd")).unwrap();
         assert_eq!(own, fs::read("/etc/passwd").unwrap());
-        for entry in fs::read_dir(etc.path()).unwrap().flatten() {
+        for entry in fs::read_dir(&etc).unwrap().flatten() {
             let source = Path::new(SOURCE).join(entry.file_name());
             assert!(SYSTEM_FILES.iter().any(|named| Path::new(named).starts_with(&source)));
         }
-        assert!(!etc.path().join("shadow").exists() && !etc.path().join("hostname").exists());
+        assert!(!etc.join("shadow").exists() && !etc.join("hostname").exists());
         // Nothing has changed: the same copies are good for the next job.
-        assert_eq!(copies.current().unwrap().path(), etc.path());
-        let dir = etc.path().to_owned();
-        drop((etc, copies));
+        assert_eq!(roots.current().unwrap().path(), root.path());
+        // Beside it there are only empty places, and links of the system.
+        for entry in fs::read_dir(root.path()).unwrap().flatten() {
+            let is_link = entry.file_type().unwrap().is_symlink();
+            let is_empty = || fs::read_dir(entry.path()).unwrap().next().is_none();
+            assert!(is_link || entry.file_name() == "etc" || is_empty(), "{entry:?}");
+        }
+        let dir = root.path().to_owned();
+        drop((root, roots));
         assert!(!dir.exists());
     }
 

@@ -1,0 +1,2 @@
+;; Never ends.
+(module (func (export "run") (loop (br 0))))
