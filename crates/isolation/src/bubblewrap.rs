@@ -43,7 +43,7 @@ const NAME: &str = "bubblewrap";
 const TMP: &str = "/tmp";
 /// The user and the group of a program.
 const NOBODY: &str = "65534";
-/// Where our launcher and the entrance to the proxy are in a sandbox.
+/// Where what is ours is in a sandbox: our launcher, and the entrance to the proxy.
 const RUN: &str = "/run";
 const LAUNCHER_INSIDE: &str = "/run/provost/launcher";
 const ENTRANCE_INSIDE: &str = "/run/provost/egress";

@@ -4,9 +4,14 @@
 //! has ten pages, one of many runs forty. All of them follow each other in the file, so they are collected here and written at
 //! once when SQLite wants them on disk, or wants anything else of the file.
 //!
-//! That is right only if SQLite syncs the log before it tells others of a commit, which it does with `synchronous = FULL`: what
-//! others look at is what was told to them, and they read the file by handles of their own. Nothing else is changed: files other
-//! than the log are SQLite's own, and a failure to write is told when the log is synced, where it fails the commit.
+//! That is right only
+//! - if SQLite syncs the log before it tells others of a commit, which it does with `synchronous = FULL`: others look at what was
+//!   told to them, and read the file by handles of their own;
+//! - if nothing is written to the log but commits, which is so with `cache_spill = OFF`. What a transaction leaves here that is
+//!   given up later would be written over what another process has committed meanwhile. What a failed commit leaves is dropped.
+//!
+//! Nothing else is changed: files other than the log are SQLite's own, and a failure to write is told when the log is synced,
+//! where it fails the commit.
 #![expect(unsafe_code, reason = "SQLite asks for its files by pointers to functions in C")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -253,12 +258,13 @@ mod tests {
     /// Rows whose pages are more than a small cache holds, and more bytes than are collected.
     const MANY: u32 = 3000;
 
-    fn open(path: &Path) -> Connection {
+    fn open(path: &Path, spill: &str) -> Connection {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let db = Connection::open_with_flags_and_vfs(path, flags, name().unwrap()).unwrap();
-        db.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = 10; PRAGMA wal_autocheckpoint = 0",
-        )
+        db.execute_batch(&format!(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = 10; PRAGMA wal_autocheckpoint = 0;
+             PRAGMA cache_spill = {spill}"
+        ))
         .unwrap();
         db
     }
@@ -280,7 +286,7 @@ mod tests {
     fn what_was_collected_is_read_by_whoever_may_see_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.db");
-        let (db, other) = (open(&path), Connection::open(&path).unwrap());
+        let (db, other) = (open(&path, "ON"), Connection::open(&path).unwrap());
         db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, x TEXT)").unwrap();
         for round in 1..=3 {
             db.execute_batch("BEGIN").unwrap();
@@ -305,10 +311,33 @@ mod tests {
     }
 
     #[test]
+    fn what_was_given_up_is_never_written_over_what_others_committed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        let (db, other) = (open(&path, "OFF"), Connection::open(&path).unwrap());
+        db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, x TEXT)").unwrap();
+        for round in 1..=3 {
+            db.execute_batch("BEGIN").unwrap();
+            add(&db, MANY);
+            db.execute_batch("ROLLBACK").unwrap();
+            other.execute_batch("BEGIN").unwrap();
+            add(&other, 100);
+            other.execute_batch("COMMIT").unwrap();
+            // Both a look at the log and the next commit would write what was left.
+            assert_eq!(count(&db), round * 101 - 1);
+            add(&db, 1);
+            assert_eq!(count(&other), round * 101);
+        }
+        let sound: String =
+            other.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(sound, "ok");
+    }
+
+    #[test]
     fn a_commit_is_in_the_file_when_it_is_told() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.db");
-        let db = open(&path);
+        let db = open(&path, "OFF");
         db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, x TEXT)").unwrap();
         for round in 1..=20 {
             add(&db, 1);

@@ -56,12 +56,7 @@ pub(crate) enum Identity {
 pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
     let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     create_file(&options.path)?;
-    let log = match options.durability {
-        Durability::PowerLoss => log_file::name(),
-        // Its log is not synced.
-        Durability::ProcessExit => None,
-    };
-    let mut db = open_file(&options.path, log, options.busy_timeout)?;
+    let mut db = open_file(&options.path, options.busy_timeout)?;
     // Before anything is set: a file that is refused must stay as it is.
     if let Identity::Ours(found) = identify(&mut db)?
         && found > SCHEMA_VERSION
@@ -71,12 +66,28 @@ pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
     use_write_ahead_log(&mut db, options.busy_timeout)?;
     configure(&mut db, Role::Writer, options)?;
     migrate::migrate(&mut db)?;
+    match options.durability {
+        Durability::PowerLoss => collecting(options, db),
+        // Its log is not synced.
+        Durability::ProcessExit => Ok(db),
+    }
+}
+
+/// In place of a connection, another one that collects what it writes to the log.
+fn collecting(options: &StoreOptions, plain: Sqlite) -> Result<Sqlite, StoreError> {
+    let Some(log) = log_file::name() else { return Ok(plain) };
+    let mut db = open_by(&options.path, Some(log), options.busy_timeout)?;
+    // Nothing may be in the log before its commit: see there.
+    db.batch("PRAGMA cache_spill = OFF")?;
+    configure(&mut db, Role::Writer, options)?;
+    // Not before the other one is there: whoever closes a database last takes away its log.
+    drop(plain);
     Ok(db)
 }
 
 /// Opens one more connection to a database that was prepared.
 pub(crate) fn connect(options: &StoreOptions, role: Role) -> Result<Sqlite, StoreError> {
-    let mut db = open_file(&options.path, /*log*/ None, options.busy_timeout)?;
+    let mut db = open_file(&options.path, options.busy_timeout)?;
     configure(&mut db, role, options)?;
     Ok(db)
 }
@@ -120,7 +131,7 @@ pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
 
 /// Opens a file that nobody else uses, without any setting.
 pub(crate) fn open_plain(path: &Path) -> Result<Sqlite, StoreError> {
-    open_file(path, /*log*/ None, Duration::ZERO)
+    open_file(path, Duration::ZERO)
 }
 
 /// Opens a file that must stay as it is.
@@ -128,11 +139,11 @@ pub(crate) fn open_read_only(path: &Path) -> Result<Sqlite, StoreError> {
     open_with(path, /*log*/ None, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
-fn open_file(
-    path: &Path,
-    log: Option<&CStr>,
-    busy_timeout: Duration,
-) -> Result<Sqlite, StoreError> {
+fn open_file(path: &Path, busy_timeout: Duration) -> Result<Sqlite, StoreError> {
+    open_by(path, /*log*/ None, busy_timeout)
+}
+
+fn open_by(path: &Path, log: Option<&CStr>, busy_timeout: Duration) -> Result<Sqlite, StoreError> {
     let db = open_with(path, log, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.connection().busy_timeout(busy_timeout).map_err(|cause| db.fault(cause))?;
     db.connection().set_prepared_statement_cache_capacity(STATEMENTS_MAX);
