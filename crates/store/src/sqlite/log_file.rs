@@ -318,7 +318,8 @@ mod tests {
         db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, x TEXT)").unwrap();
         for round in 1..=3 {
             db.execute_batch("BEGIN").unwrap();
-            add(&db, MANY);
+            // More than the cache holds, and less than is collected.
+            add(&db, 150);
             db.execute_batch("ROLLBACK").unwrap();
             other.execute_batch("BEGIN").unwrap();
             add(&other, 100);
