@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wasmtime::{Store, Trap, UpdateDeadline};
+use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
 use crate::guest::{Guest, Halt};
 use crate::machine::Machine;
@@ -21,6 +21,8 @@ pub(crate) enum Ending {
     Late,
     /// It wrote too much.
     Flooded,
+    /// It was not begun: others have all the places for memories and tables.
+    Crowded,
     /// It went wrong, in the words of the machine.
     Trapped(String),
 }
@@ -109,6 +111,9 @@ fn ending(error: &wasmtime::Error) -> Ending {
             Halt::Late => Ending::Late,
             Halt::Misuse(what) => Ending::Trapped((*what).to_owned()),
         };
+    }
+    if error.is::<PoolConcurrencyLimitError>() {
+        return Ending::Crowded;
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => Ending::OutOfFuel,

@@ -11,7 +11,7 @@ pub const MEMORY_BYTES_MAX: u64 = 2 << 30;
 /// Bytes of memory of all calls together, if the operator says nothing.
 pub const MEMORY_BYTES_TOTAL_DEFAULT: u64 = 2 << 30;
 /// Calls at the same time; more wait for room.
-pub const CALLS_MAX: usize = 4_096;
+pub const CALLS_MAX: usize = 1_024;
 /// Modules that are compiled at the same time: each takes a processor for itself.
 pub(crate) const COMPILES_MAX: usize = 2;
 /// Compiled modules that are kept in memory.
@@ -25,6 +25,16 @@ pub(crate) const TABLES_MAX: usize = 64;
 pub(crate) const MEMORIES_MAX: usize = 16;
 /// Instances that one component is made of.
 pub(crate) const INSTANCES_MAX: usize = 64;
+/// Memories of all calls together. Each has its place in the address space, of which 2,048 take 8 TiB.
+pub(crate) const MEMORIES_TOTAL: u32 = 2_048;
+/// Tables, and instances, of all calls together.
+pub(crate) const TABLES_TOTAL: u32 = 4_096;
+/// Bytes that an instance takes beside its memories and tables: its globals, and a few for each of its functions.
+pub(crate) const INSTANCE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a memory, and of a stack, that stay at hand for the next call when one ends: these are cleared, the rest is given back.
+pub(crate) const KEPT_BYTES: usize = 64 << 10;
+/// The same of a table.
+pub(crate) const KEPT_TABLE_BYTES: usize = 4 << 10;
 /// Bytes of the stack of a module's own calls.
 pub(crate) const STACK_BYTES: usize = 512 << 10;
 /// Bytes of the stack that a call runs on: the module's, and what the machine needs below it.

@@ -8,7 +8,7 @@ use std::thread;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
-use wasmtime::{Config, Engine, OptLevel};
+use wasmtime::{Config, Engine, OptLevel, PoolingAllocationConfig};
 
 use crate::error::WasmError;
 use crate::limits;
@@ -58,7 +58,7 @@ impl Pool {
 impl Machine {
     /// Sets it up; its threads sleep until there is something to run.
     pub(crate) fn start(memory_bytes_total: u64) -> Result<Arc<Self>, WasmError> {
-        let engine = Engine::new(&config()).map_err(WasmError::engine)?;
+        let engine = engine()?;
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = Builder::new_multi_thread()
             .worker_threads(cores)
@@ -119,6 +119,41 @@ impl Drop for Running {
     }
 }
 
+/// An engine that keeps places for the memories and stacks of calls: to map one for each call takes longer than many calls do.
+/// Where the system does not give that much of the address space, they are mapped for each call.
+fn engine() -> Result<Engine, WasmError> {
+    let mut places = config();
+    places.allocation_strategy(pool());
+    if let Ok(engine) = Engine::new(&places) {
+        return Ok(engine);
+    }
+    Engine::new(&config()).map_err(WasmError::engine)
+}
+
+fn pool() -> PoolingAllocationConfig {
+    let each = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
+    let calls = each(limits::CALLS_MAX);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_stacks(calls)
+        .total_component_instances(calls)
+        .total_core_instances(limits::TABLES_TOTAL)
+        .total_tables(limits::TABLES_TOTAL)
+        .total_memories(limits::MEMORIES_TOTAL)
+        .max_core_instances_per_component(each(limits::INSTANCES_MAX))
+        .max_memories_per_component(each(limits::MEMORIES_MAX))
+        .max_tables_per_component(each(limits::TABLES_MAX))
+        .max_memories_per_module(each(limits::MEMORIES_MAX))
+        .max_tables_per_module(each(limits::TABLES_MAX))
+        .max_core_instance_size(limits::INSTANCE_BYTES_MAX)
+        .max_component_instance_size(limits::INSTANCE_BYTES_MAX)
+        .max_memory_size(usize::try_from(limits::MEMORY_BYTES_MAX).unwrap_or(usize::MAX))
+        .table_elements(limits::TABLE_ELEMENTS_MAX)
+        .linear_memory_keep_resident(limits::KEPT_BYTES)
+        .async_stack_keep_resident(limits::KEPT_BYTES)
+        .table_keep_resident(limits::KEPT_TABLE_BYTES);
+    pool
+}
+
 fn config() -> Config {
     let mut config = Config::new();
     config
@@ -126,6 +161,7 @@ fn config() -> Config {
         .epoch_interruption(true)
         .max_wasm_stack(limits::STACK_BYTES)
         .async_stack_size(limits::CALL_STACK_BYTES)
+        .async_stack_zeroing(true)
         .cranelift_opt_level(OptLevel::Speed)
         // A fault of a module is told by what it was, not by where: names of its functions are no business of a model.
         .wasm_backtrace_max_frames(None)

@@ -313,6 +313,11 @@ fn judged(attempt: &Attempt, spec: &WasmSpec, done: Done) -> Result<ToolOutput, 
             let message = format!("the module wrote more than {} bytes", limits::OUTPUT_BYTES_MAX);
             ToolFault::final_failure(message).detail(LIMIT_DETAIL, "output")
         }
+        Ending::Crowded => {
+            let message =
+                "other modules have all the memories and tables that there are: try again";
+            ToolFault::new(ToolCode::ExecutionFailed, message).detail(LIMIT_DETAIL, "places")
+        }
         Ending::Trapped(why) => {
             ToolFault::final_failure(format!("the module went wrong ({}){said}", words.shown(&why)))
         }

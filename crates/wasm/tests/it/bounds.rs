@@ -223,3 +223,29 @@ async fn a_module_that_fails_says_why() {
         .unwrap_err();
     assert_eq!(fault.code, ToolCode::RuntimePolicyInvalid);
 }
+
+/// What is kept for the next call is empty, and so is what was given back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_finds_nothing_of_those_before_it() {
+    let room = Room::open();
+    let mark = "(drop (memory.grow (i32.const 7)))
+        (memory.fill (i32.const 8192) (i32.const 7) (i32.const 500000))
+        (table.set (i32.const 3) (ref.func $f)) (global.set $g (i32.const 5))";
+    let look = "(drop (memory.grow (i32.const 7))) (local.set $at (i32.const 8192))
+        (loop $l
+          (if (i64.ne (i64.load (local.get $at)) (i64.const 0)) (then unreachable))
+          (br_if $l (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 8))) (i32.const 508000))))
+        (if (i32.eqz (ref.is_null (table.get (i32.const 3)))) (then unreachable))
+        (if (global.get $g) (then unreachable))";
+    let more = "(table 8 funcref) (elem declare func $f) (func $f) (global $g (mut i32) (i32.const 0))";
+    let [mark, look] = [("mark.wasm", mark), ("look.wasm", look)].map(|(name, body)| {
+        let text = answering(more, &format!("(local $at i32) {body}"));
+        let tool = room.tool(name, &crate::stage::assembled(&text));
+        declared(tool, |spec| spec.fuel = u64::MAX)
+    });
+    for _ in 0..20 {
+        for tool in [&mark, &look, &mark, &look, &look] {
+            assert_eq!(room.call(tool, nothing()).await.unwrap().to_text(), "done");
+        }
+    }
+}
