@@ -1,11 +1,13 @@
-//! Has a process of ours ready for the next job.
+//! Has processes of ours ready for the next jobs.
 //!
 //! To start a program from a large process costs what that one is large, and a shell between the two costs a program more. So
-//! our launcher is started once, and has a process ready that waits for its order: see [`crate::launcher::starter`]. One that
+//! our launcher is started once, and has processes ready that wait for their orders: see [`crate::launcher::starter`]. One that
 //! has died is started again by the next job; jobs that run do not need it any more, since their parent is this process.
+//! There are a few of them, because it takes the kernel longer to let one into its control groups than a short job lasts.
 //!
 //! Invariant: a process is held from the moment that it can be told anything, so none is lost, whoever gives up when.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -24,14 +26,14 @@ use crate::job::{Input, Job};
 use crate::launcher::order::Order;
 use crate::launcher::starter::{BETWEEN, MESSAGE_BYTES_MAX, pair, receive, send};
 use crate::launcher::{Launcher, STARTER};
-use crate::limits::{KILL_GRACE, STARTER_TRIES_MAX};
+use crate::limits::{KILL_GRACE, STARTER_TRIES_MAX, STARTERS_WAITING_MAX};
 use crate::place::DEVICES;
 use crate::process::{Made, Pipes, Process};
 use crate::profile::Limits;
 use crate::scratch::{JobDir, Scratch};
 use crate::spawner::Spawner;
 
-/// Has a process ready for the next job.
+/// Has processes ready for the next jobs.
 #[derive(Debug)]
 pub(crate) struct Starter {
     /// Goes before what it needs.
@@ -47,8 +49,8 @@ pub(crate) struct Starter {
 #[derive(Debug)]
 struct Line {
     end: OwnedFd,
-    /// The place of the one that was asked for and has not been taken.
-    asked: Option<Room>,
+    /// The places of those that were asked for and have not been taken, in the order in which they come.
+    asked: VecDeque<Room>,
     /// Goes with this.
     _launcher: Child,
 }
@@ -106,9 +108,9 @@ impl Starter {
                 Some(opened) => opened,
                 None => self.connect().await?,
             };
-            let taken = match opened.asked {
-                Some(_) => Ok(()),
-                None => opened.ask(Room::make(&self.scratch, &self.cgroups, limits)?),
+            let taken = match opened.asked.is_empty() {
+                false => Ok(()),
+                true => opened.ask(Room::make(&self.scratch, &self.cgroups, limits)?),
             };
             match taken.and_then(|()| opened.ready()) {
                 Ok((waiting, room)) => {
@@ -126,7 +128,7 @@ impl Starter {
         }
     }
 
-    /// Hands a job to the one that waits, and has the next one made meanwhile: for a job that may have as much.
+    /// Hands a job to the one that waits, and has others made meanwhile: for jobs that may have as much.
     pub(crate) fn start(
         &self,
         waiting: Waiting,
@@ -136,14 +138,22 @@ impl Starter {
         let started = self.order(waiting, order, &job.input);
         if let Ok(mut line) = self.line.try_lock()
             && let Some(opened) = line.as_mut()
-            && opened.asked.is_none()
-            && let Ok(room) = Room::make(&self.scratch, &self.cgroups, &job.profile.limits)
-            && opened.ask(room).is_err()
+            && self.ask_for_more(opened, &job.profile.limits).is_err()
         {
             // The next job starts another one.
             *line = None;
         }
         started.map_err(IsolationError::io("the sandbox cannot be started"))
+    }
+
+    /// Asks for one in place of the one that was taken, and for one more while there are few. An error means that there is no
+    /// launcher.
+    fn ask_for_more(&self, line: &mut Line, limits: &Limits) -> io::Result<()> {
+        for _ in 0..STARTERS_WAITING_MAX.saturating_sub(line.asked.len()).min(2) {
+            let Ok(room) = Room::make(&self.scratch, &self.cgroups, limits) else { break };
+            line.ask(room)?;
+        }
+        Ok(())
     }
 
     async fn connect(&self) -> Result<Line, IsolationError> {
@@ -152,7 +162,7 @@ impl Starter {
         command.args(&self.launcher.args).arg(STARTER).env_clear().current_dir("/");
         command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
         let launcher = self.spawner.spawn(command).await?;
-        Ok(Line { end: ours, asked: None, _launcher: launcher })
+        Ok(Line { end: ours, asked: VecDeque::new(), _launcher: launcher })
     }
 
     fn order(
@@ -197,14 +207,14 @@ impl Line {
             return Err(io::Error::other("the paths of control groups are too long"));
         }
         send(self.end.as_fd(), &doors, &[])?;
-        self.asked = Some(room);
+        self.asked.push_back(room);
         Ok(())
     }
 
-    /// The one that was asked for.
+    /// The next one of those that were asked for.
     fn ready(&mut self) -> io::Result<(Waiting, Room)> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let room = self.asked.take().ok_or_else(gone)?;
+        let room = self.asked.pop_front().ok_or_else(gone)?;
         let patience = Timespec {
             tv_sec: KILL_GRACE.as_secs().cast_signed(),
             tv_nsec: KILL_GRACE.subsec_nanos().into(),
@@ -225,8 +235,10 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // The launcher ends after the last one that it was asked for. That is a child of ours, which nobody else would fetch.
+        // The launcher ends after the last one that it was asked for. They are children of ours, which nobody else would fetch.
         shutdown(&self.end, Shutdown::Write).unwrap_or_default();
-        drop(self.ready());
+        while !self.asked.is_empty() {
+            drop(self.ready());
+        }
     }
 }

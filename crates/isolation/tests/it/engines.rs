@@ -82,21 +82,37 @@ impl Engines {
         for (name, options) in self.all().into_iter().filter(|(name, _)| is_here(name)) {
             let source = Source::Rootfs(root.clone());
             found.push((name, ContainerOptions { source, ..options.clone() }));
-            if name == "podman" && self.imports(root) {
+            if name == "podman" && self.imports(name, root) {
                 let source = Source::Image(IMAGE.to_owned());
                 found.push(("podman, image", ContainerOptions { source, ..options }));
             }
         }
+        // It has a server, which whoever runs the tests has started or not.
+        let answers =
+            Command::new("docker").arg("version").output().is_ok_and(|told| told.status.success());
+        if answers && self.imports("docker", root) {
+            let source = Source::Image(IMAGE.to_owned());
+            found.push(("docker, image", ContainerOptions::new("docker", source)));
+        }
         found
     }
 
+    /// The command line of an engine that has images.
+    fn engine(&self, name: &str) -> Command {
+        let mut command = Command::new(name);
+        if name == "podman" {
+            command.args(self.podman_args());
+        }
+        command
+    }
+
     /// Makes an image of the root file system.
-    fn imports(&self, root: &Path) -> bool {
+    fn imports(&self, engine: &str, root: &Path) -> bool {
         let mut tar = Command::new("tar");
         tar.arg("-C").arg(root).args(["-c", "."]).stdout(Stdio::piped());
         let mut tar = tar.spawn().unwrap();
-        let mut import = Command::new("podman");
-        import.args(self.podman_args()).args(["import", "-", IMAGE]);
+        let mut import = self.engine(engine);
+        import.args(["import", "-", IMAGE]);
         let made = import.stdin(tar.stdout.take().unwrap()).output().unwrap();
         let is_made = made.status.success() && tar.wait().unwrap().success();
         if !is_made {
@@ -107,16 +123,17 @@ impl Engines {
 
     /// The containers that an engine knows, with names that begin like this.
     pub(crate) fn known(&self, engine: &str, prefix: &str) -> BTreeSet<String> {
-        let names: Vec<String> = match engine.starts_with("podman") {
-            false => {
-                let known = fs::read_dir(STATE_DIR).into_iter().flatten().flatten();
-                known.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-            }
-            true => {
-                let mut list = Command::new("podman");
-                list.args(self.podman_args()).args(["ps", "-a", "--format", "{{.Names}}"]);
+        let engine = engine.split(',').next().unwrap_or_default();
+        let names: Vec<String> = match engine {
+            "podman" | "docker" => {
+                let mut list = self.engine(engine);
+                list.args(["ps", "-a", "--format", "{{.Names}}"]);
                 let told = list.stderr(Stdio::null()).output().unwrap();
                 String::from_utf8_lossy(&told.stdout).lines().map(str::to_owned).collect()
+            }
+            _ => {
+                let known = fs::read_dir(STATE_DIR).into_iter().flatten().flatten();
+                known.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
             }
         };
         names.into_iter().filter(|name| name.starts_with(prefix)).collect()

@@ -237,7 +237,8 @@ async fn a_call_finds_nothing_of_those_before_it() {
           (br_if $l (i32.lt_u (local.tee $at (i32.add (local.get $at) (i32.const 8))) (i32.const 508000))))
         (if (i32.eqz (ref.is_null (table.get (i32.const 3)))) (then unreachable))
         (if (global.get $g) (then unreachable))";
-    let more = "(table 8 funcref) (elem declare func $f) (func $f) (global $g (mut i32) (i32.const 0))";
+    let more =
+        "(table 8 funcref) (elem declare func $f) (func $f) (global $g (mut i32) (i32.const 0))";
     let [mark, look] = [("mark.wasm", mark), ("look.wasm", look)].map(|(name, body)| {
         let text = answering(more, &format!("(local $at i32) {body}"));
         let tool = room.tool(name, &crate::stage::assembled(&text));
