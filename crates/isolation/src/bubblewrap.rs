@@ -2,11 +2,13 @@
 //!
 //! A launcher sets the bounds and opens the files that `bwrap` reads by number, then becomes `bwrap`; without one a shell does.
 //! The environment of `bwrap` is the program's own, since a program can read that of the first process it sees.
+//! Where jobs of a kind come again, a sandbox is set up before the next one is known: see [`warm`].
 //!
 //! Invariant: the number of the user outside is ours. So `/proc` can only be read: to the kernel the owner of `/proc/sys` and
 //! its like is the root user, whatever that one is called inside.
 
 mod shell;
+mod warm;
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,8 +29,10 @@ use crate::job::Job;
 use crate::launcher::bounds::Bounds;
 use crate::launcher::order::{Order, Work, Wrap};
 use crate::launcher::{Launcher, RELAY};
+use crate::limits::WARM_WAITING;
 use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, WORKSPACE};
-use crate::profile::{Hold, Network, Profile, Workspace};
+use crate::pool::{Pool, When};
+use crate::profile::{Hold, Limits, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains, STATUS_FILE};
 use crate::root::{Root, Roots};
 use crate::running::{Running, SetUp, Terms};
@@ -67,6 +71,13 @@ const PROC_HIDDEN: [&str; 5] = [
 /// Keeps programs in with bubblewrap.
 #[derive(Debug)]
 pub struct Bubblewrap {
+    wrapper: Arc<Wrapper>,
+    pool: Arc<Pool<Wrapper>>,
+}
+
+/// Sets sandboxes up.
+#[derive(Debug)]
+struct Wrapper {
     bwrap: PathBuf,
     shell: PathBuf,
     launcher: Option<Launcher>,
@@ -108,7 +119,7 @@ impl Bubblewrap {
             Starter::open(launcher, Arc::clone(&spawner), scratch.clone(), cgroups.clone())
         });
         let starter = starter.transpose()?;
-        let mut opened = Self {
+        let mut opened = Wrapper {
             bwrap,
             shell,
             launcher,
@@ -128,14 +139,40 @@ impl Bubblewrap {
             opened.trial().await.map_err(|error| unavailable(&error.to_string()))?;
             tracing::warn!(%error, "the launcher does not work: a shell starts sandboxes");
         }
-        Ok(opened)
+        let wrapper = Arc::new(opened);
+        let pool = Arc::new(Pool::new(Arc::clone(&wrapper), WARM_WAITING, When::SecondJob));
+        Ok(Self { wrapper, pool })
     }
 
+    async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
+        let plan = self.wrapper.plan(&job)?;
+        if let Some(shape) = self.wrapper.shape(&job, &plan)?
+            && let Some(waiting) = self.pool.take(&shape)
+        {
+            match self.wrapper.start_in(waiting, &job, &plan) {
+                Ok(running) => return Ok(running),
+                Err(error) => tracing::debug!(%error, "a sandbox that waited is gone"),
+            }
+        }
+        self.wrapper.begin(job, plan).await
+    }
+}
+
+/// What is known of a sandbox before it is set up.
+struct Plan {
+    place: Place,
+    root: Arc<Root>,
+    /// What stands around the program.
+    sandbox: Vec<String>,
+}
+
+impl Wrapper {
     async fn trial(&self) -> Result<(), IsolationError> {
         let job = Job::new("true", [] as [&str; 0], Profile::new(IsolationMode::Process));
         let input = job.input.clone();
+        let plan = self.plan(&job)?;
         let ended =
-            self.begin(job).await?.drive(input, &CancellationToken::new(), |_, _| {}).await?;
+            self.begin(job, plan).await?.drive(input, &CancellationToken::new(), |_, _| {}).await?;
         match ended.code {
             0 => Ok(()),
             code => Err(IsolationError::Setup {
@@ -145,8 +182,16 @@ impl Bubblewrap {
         }
     }
 
-    async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
-        let place = Place::of(&job, Some(WORKSPACE), Path::new(TMP))?;
+    fn plan(&self, job: &Job) -> Result<Plan, IsolationError> {
+        let place = Place::of(job, Some(WORKSPACE), Path::new(TMP))?;
+        let root = self.roots.current();
+        let root = root.map_err(IsolationError::io("the system files cannot be copied"))?;
+        let sandbox = self.sandbox(&place, job, &root)?;
+        Ok(Plan { place, root, sandbox })
+    }
+
+    async fn begin(&self, job: Job, plan: Plan) -> Result<Running, IsolationError> {
+        let Plan { place, root, sandbox } = plan;
         let limits = &job.profile.limits;
         let (waiting, Room { dir, cgroup, .. }) = match &self.starter {
             Some(starter) => {
@@ -159,19 +204,15 @@ impl Bubblewrap {
             Network::Off => None,
             Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
         };
-        let root = self.roots.current();
-        let root = root.map_err(IsolationError::io("the system files cannot be copied"))?;
         let mut line: Vec<OsString> = vec![self.bwrap.clone().into()];
-        let sandbox = self.sandbox(&place, &job, &root, entrance.as_ref())?;
         line.extend(sandbox.into_iter().map(OsString::from));
+        if let Some(entrance) = &entrance {
+            line.extend(self.ours(Some(entrance)).into_iter().map(OsString::from));
+        }
         line.push("--".into());
         line.extend(self.inner(&place, &job, entrance.is_some()));
         line.extend(job.args.iter().cloned());
-        let wrap = Wrap {
-            bounds: Bounds::of(limits, self.cgroups.counts_memory()),
-            status: dir.path().join(STATUS_FILE),
-            filter: self.scratch.path().join(FILTER_FILE),
-        };
+        let wrap = self.wrap(limits, dir.path());
         let env = place::environment(&job, place.inside.as_deref(), Path::new(TMP));
         let started = match waiting {
             Some((starter, waiting)) => {
@@ -207,13 +248,21 @@ impl Bubblewrap {
         }
     }
 
+    /// How to become `bwrap`.
+    fn wrap(&self, limits: &Limits, dir: &Path) -> Wrap {
+        Wrap {
+            bounds: Bounds::of(limits, self.cgroups.counts_memory()),
+            status: dir.join(STATUS_FILE),
+            filter: self.scratch.path().join(FILTER_FILE),
+        }
+    }
+
     /// What stands around the program.
     fn sandbox(
         &self,
         place: &Place,
         job: &Job,
         root: &Root,
-        entrance: Option<&Entrance>,
     ) -> Result<Vec<String>, IsolationError> {
         // First of all: everything else is mounted into it, and nothing can be made in it.
         let mut args = vec![
@@ -233,15 +282,23 @@ impl Bubblewrap {
             })?;
             add(&[kind, outside, WORKSPACE]);
         }
-        if let (Some(entrance), Some(launcher)) = (entrance, &self.launcher) {
-            let shown = |path: &Path| path.to_string_lossy().into_owned();
-            add(&["--tmpfs", RUN]);
-            add(&["--ro-bind", &shown(&launcher.program), LAUNCHER_INSIDE]);
-            add(&["--ro-bind", &shown(entrance.path()), ENTRANCE_INSIDE]);
-            add(&["--remount-ro", RUN]);
-        }
         add(&["--chdir", &place.dir.to_string_lossy()]);
         Ok(args)
+    }
+
+    /// What is ours in a sandbox: the launcher, and the entrance to the proxy where there is one.
+    fn ours(&self, entrance: Option<&Entrance>) -> Vec<String> {
+        let Some(launcher) = &self.launcher else { return Vec::new() };
+        let shown = |path: &Path| path.to_string_lossy().into_owned();
+        let mut args: Vec<String> = Vec::new();
+        let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
+        add(&["--tmpfs", RUN]);
+        add(&["--ro-bind", &shown(&launcher.program), LAUNCHER_INSIDE]);
+        if let Some(entrance) = entrance {
+            add(&["--ro-bind", &shown(entrance.path()), ENTRANCE_INSIDE]);
+        }
+        add(&["--remount-ro", RUN]);
+        args
     }
 
     /// What `bwrap` starts: the program, behind whatever must be done inside first.
@@ -292,12 +349,12 @@ impl Backend for Bubblewrap {
     }
 
     fn holds(&self) -> Vec<Holding> {
-        let groups = &self.cgroups;
+        let groups = &self.wrapper.cgroups;
         let no_group = "no control group can be made here: give one, or start as an ordinary user";
         let told = |hold: Hold| match hold {
             Hold::Files => (true, "a root of its own, the system read-only"),
             Hold::Network => (true, "a network of its own with nothing in it"),
-            Hold::AllowList => match &self.launcher {
+            Hold::AllowList => match &self.wrapper.launcher {
                 Some(_) => (true, "the proxy is the only way out"),
                 None => (false, "this program is no launcher, which carries words to the proxy"),
             },
@@ -306,7 +363,7 @@ impl Backend for Bubblewrap {
             Hold::Processes => (true, "a process name space and a session of its own"),
             Hold::Kernel => (true, "a filter for calls, no capabilities, no new privileges"),
             Hold::Pids if groups.counts_pids() => (true, "a control group"),
-            Hold::Pids if self.is_root => (false, no_group),
+            Hold::Pids if self.wrapper.is_root => (false, no_group),
             Hold::Pids => (true, "a bound for the user in its name space"),
             Hold::Memory if groups.counts_memory() => (true, "a control group"),
             Hold::Memory => (false, "each process by itself: no control group can be made here"),

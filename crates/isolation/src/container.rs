@@ -13,7 +13,7 @@
 mod engine;
 mod machine;
 mod oci;
-mod pool;
+mod words;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -25,12 +25,13 @@ use provost_core::resource::IsolationMode;
 use tokio_util::sync::CancellationToken;
 
 use self::engine::{Engine, Launch, Shape};
-use self::pool::Pool;
+use self::words::MISSING;
 use crate::backend::{Backend, Holding};
 use crate::bare::pipes;
 use crate::error::IsolationError;
 use crate::job::{Input, Job};
 use crate::place::{self, WORKSPACE};
+use crate::pool::{self, Pool, When};
 use crate::profile::{Hold, Limits, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains};
 use crate::running::{Running, SetUp, Terms};
@@ -103,7 +104,7 @@ impl ContainerOptions {
 #[derive(Debug)]
 pub struct Container {
     maker: Arc<Maker>,
-    pool: Arc<Pool>,
+    pool: Arc<Pool<Maker>>,
     options: ContainerOptions,
 }
 
@@ -113,6 +114,19 @@ struct Maker {
     engine: Engine,
     spawner: Arc<Spawner>,
     scratch: Scratch,
+}
+
+impl pool::Maker for Maker {
+    type Shape = Shape;
+    type Waiting = Running;
+
+    fn make(self: Arc<Self>, shape: Shape) -> BoxFuture<'static, Result<Running, IsolationError>> {
+        async move { self.start(&shape, &words::waiting()).await }.boxed()
+    }
+
+    fn has_ended(waiting: &Running) -> bool {
+        waiting.has_ended()
+    }
 }
 
 impl Maker {
@@ -126,13 +140,13 @@ impl Maker {
         launch: &Launch,
     ) -> Result<Running, IsolationError> {
         let (maker, shape, launch) = (Arc::clone(self), shape.clone(), launch.clone());
-        let making = tokio::spawn(async move { maker.make(&shape, &launch).await });
+        let making = tokio::spawn(async move { maker.make_one(&shape, &launch).await });
         making.await.unwrap_or_else(|error| {
             Err(IsolationError::Job(format!("a container was not made: {error}")))
         })
     }
 
-    async fn make(&self, shape: &Shape, launch: &Launch) -> Result<Running, IsolationError> {
+    async fn make_one(&self, shape: &Shape, launch: &Launch) -> Result<Running, IsolationError> {
         let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
         let name = engine::name(&dir);
         let made = self.engine.run(&name, shape, launch, dir.path());
@@ -178,7 +192,7 @@ impl Container {
         if tokio::task::spawn_blocking(move || sweeping.engine.sweep()).await.is_err() {
             tracing::warn!("containers that others have left may still be there");
         }
-        let pool = Arc::new(Pool::new(Arc::clone(&maker), options.warm));
+        let pool = Arc::new(Pool::new(Arc::clone(&maker), options.warm, When::FirstJob));
         let opened = Self { maker, pool, options };
         let job = Job::new("true", [] as [&str; 0], Profile::new(IsolationMode::Container));
         let running = opened.begin(job).await.map_err(|error| unavailable(error.to_string()))?;
@@ -210,11 +224,11 @@ impl Container {
         let Some(mut warm) = self.pool.take(&shape) else {
             return self.maker.start(&shape, &launch).await;
         };
-        pool::start(&mut warm, &launch).await?;
+        words::start(&mut warm, &launch).await?;
         let limits = &shape.limits;
         warm.begin(Terms {
             backend: NAME,
-            set_up: SetUp::Unless(pool::MISSING),
+            set_up: SetUp::Unless(MISSING),
             time: limits.time,
             output_bytes_max: limits.output_bytes,
         });

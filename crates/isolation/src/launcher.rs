@@ -27,8 +27,9 @@ use crate::egress;
 
 /// The first argument that makes a program a launcher.
 pub const WORD: &str = "__sandbox";
-/// What comes behind it: have processes ready, or stand beside a program in its network.
+/// What comes behind it: have processes ready, wait for a program in its sandbox, or stand beside one in its network.
 pub(crate) const STARTER: &str = "starter";
+pub(crate) const INSIDE: &str = "inside";
 pub(crate) const RELAY: &str = "relay";
 /// The code of a launcher that could not do its work.
 const FAILED: u8 = 125;
@@ -67,6 +68,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
     let done = match kind.to_str() {
         Some(RELAY) => relay(args),
         Some(STARTER) => starter::run(),
+        Some(INSIDE) => starter::wait_inside(),
         _ => Err(io::Error::other("it is not known what to launch")),
     };
     Some(done.unwrap_or_else(|error| {

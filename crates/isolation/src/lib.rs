@@ -31,6 +31,7 @@ mod landlocked;
 pub mod launcher;
 pub mod limits;
 mod place;
+mod pool;
 mod process;
 mod profile;
 mod remains;

@@ -49,6 +49,8 @@ pub(crate) const TREE_MAX: usize = 65_536;
 pub(crate) const ETC_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Attempts to hand a job to a process that waits for one, each with a new one.
 pub(crate) const STARTER_TRIES_MAX: u32 = 3;
+/// Sandboxes of a kind that are set up before there is a job for them, where no operator says how many.
+pub(crate) const WARM_WAITING: usize = 1;
 /// Processes that wait for jobs at most.
 pub(crate) const STARTERS_WAITING_MAX: usize = 4;
 /// Bytes of the list of arguments of a job.

@@ -1,8 +1,10 @@
 //! A program that runs in a sandbox.
 
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -10,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::IsolationError;
 use crate::job::Input;
+use crate::launcher::starter::receive;
 use crate::limits::{CHUNK_BYTES, COMPLAINT_BYTES_MAX, DRAIN_GRACE, MOMENT, TERM_GRACE};
 use crate::process::{self, Pipes, Process};
 use crate::remains::{Held, LastCommand, Remains, abandon};
@@ -57,6 +60,8 @@ pub struct Running {
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
+    /// The line to whoever has become the program, if one waited for it.
+    line: Option<OwnedFd>,
     pub(crate) backend: &'static str,
     set_up: SetUp,
     started: Instant,
@@ -113,6 +118,7 @@ impl Running {
             stdin: pipes.stdin,
             stdout: pipes.stdout,
             stderr: pipes.stderr,
+            line: None,
             parts: Some(Parts { process, held, remains }),
             backend: terms.backend,
             set_up: terms.set_up,
@@ -120,6 +126,12 @@ impl Running {
             deadline: started + terms.time,
             output_bytes_max: terms.output_bytes_max,
         })
+    }
+
+    /// Gets the pipes of a program, and the line on which it is said if that cannot be started.
+    pub(crate) fn connect(&mut self, pipes: Pipes, line: OwnedFd) {
+        (self.stdin, self.stdout, self.stderr) = (pipes.stdin, pipes.stdout, pipes.stderr);
+        self.line = Some(line);
     }
 
     /// Begins anew, for a program that takes the place of one that waited.
@@ -182,7 +194,7 @@ impl Running {
         let is_set_up = cause != Cause::Exited
             || match self.set_up {
                 SetUp::Always => true,
-                SetUp::Told => told.is_some(),
+                SetUp::Told => told.is_some() && !self.line.as_ref().is_some_and(is_refused),
                 SetUp::Signed => parts.remains.is_signed(),
                 SetUp::Unless(code) => code_of(status) != code,
             };
@@ -304,6 +316,13 @@ impl Drop for Running {
             abandon(remains, held, process);
         }
     }
+}
+
+/// True if whoever waited has said that it could not become the program. It has ended, so what it said is there.
+fn is_refused(line: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(line, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        && receive(line.as_fd()).is_ok_and(|said| said.is_some())
 }
 
 async fn read<R: tokio::io::AsyncRead + Unpin>(pipe: &mut Option<R>, chunk: &mut [u8]) -> usize {

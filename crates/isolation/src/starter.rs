@@ -135,10 +135,48 @@ impl Starter {
         order: &Order,
         job: &Job,
     ) -> Result<(Process, Pipes), IsolationError> {
-        let started = self.order(waiting, order, &job.input);
+        let cannot = IsolationError::io("the sandbox cannot be started");
+        let (files, pipes) = self.files(&job.input).map_err(cannot)?;
+        Ok((self.hand(waiting, order, &files, &job.profile.limits)?, pipes))
+    }
+
+    /// The standard files of a program, and our ends of them.
+    pub(crate) fn files(&self, input: &Input) -> io::Result<([OwnedFd; 3], Pipes)> {
+        let (stdin, to_stdin) = match input {
+            Input::Empty => (self.nothing()?, None),
+            Input::Bytes(_) | Input::Piped => {
+                let (theirs, ours) = io::pipe()?;
+                (OwnedFd::from(theirs), Some(OwnedFd::from(ours)))
+            }
+        };
+        let (from_stdout, stdout) = io::pipe()?;
+        let (from_stderr, stderr) = io::pipe()?;
+        let pipes = Pipes {
+            stdin: to_stdin.map(|end| ChildStdin::from_std(end.into())).transpose()?,
+            stdout: Some(ChildStdout::from_std(OwnedFd::from(from_stdout).into())?),
+            stderr: Some(ChildStderr::from_std(OwnedFd::from(from_stderr).into())?),
+        };
+        Ok(([stdin, stdout.into(), stderr.into()], pipes))
+    }
+
+    /// A file with nothing in it.
+    pub(crate) fn nothing(&self) -> io::Result<OwnedFd> {
+        Ok(self.nothing.try_clone()?.into())
+    }
+
+    /// Hands an order and its standard files to the one that waits, and has others made meanwhile.
+    pub(crate) fn hand(
+        &self,
+        waiting: Waiting,
+        order: &Order,
+        files: &[OwnedFd; 3],
+        limits: &Limits,
+    ) -> Result<Process, IsolationError> {
+        let handed = order.send(waiting.line.as_fd(), files);
+        let started = handed.and_then(|()| Process::watched(waiting.made));
         if let Ok(mut line) = self.line.try_lock()
             && let Some(opened) = line.as_mut()
-            && self.ask_for_more(opened, &job.profile.limits).is_err()
+            && self.ask_for_more(opened, limits).is_err()
         {
             // The next job starts another one.
             *line = None;
@@ -163,33 +201,6 @@ impl Starter {
         command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
         let launcher = self.spawner.spawn(command).await?;
         Ok(Line { end: ours, asked: VecDeque::new(), _launcher: launcher })
-    }
-
-    fn order(
-        &self,
-        waiting: Waiting,
-        order: &Order,
-        input: &Input,
-    ) -> io::Result<(Process, Pipes)> {
-        let (stdin, to_stdin) = match input {
-            Input::Empty => (self.nothing.try_clone()?.into(), None),
-            Input::Bytes(_) | Input::Piped => {
-                let (theirs, ours) = io::pipe()?;
-                (OwnedFd::from(theirs), Some(OwnedFd::from(ours)))
-            }
-        };
-        let (from_stdout, stdout) = io::pipe()?;
-        let (from_stderr, stderr) = io::pipe()?;
-        let (stdout, stderr) = (OwnedFd::from(stdout), OwnedFd::from(stderr));
-        let order = OwnedFd::from(order.write()?);
-        let files = [&order, &stdin, &stdout, &stderr].map(|file| file.as_fd());
-        send(waiting.line.as_fd(), b"go", &files)?;
-        let pipes = Pipes {
-            stdin: to_stdin.map(|end| ChildStdin::from_std(end.into())).transpose()?,
-            stdout: Some(ChildStdout::from_std(OwnedFd::from(from_stdout).into())?),
-            stderr: Some(ChildStderr::from_std(OwnedFd::from(from_stderr).into())?),
-        };
-        Ok((Process::watched(waiting.made)?, pipes))
     }
 }
 

@@ -6,15 +6,17 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use super::bounds::Bounds;
+use super::starter;
 
 /// What comes between two parts. No word of a command line has it in it.
 const BETWEEN: u8 = 0;
@@ -27,6 +29,8 @@ pub(crate) enum Work {
     Wrap(Wrap),
     /// Keep a program in with Landlock.
     Landlock(Box<Orders>),
+    /// Become the program: everything else is done.
+    Program,
 }
 
 /// How to become `bwrap`.
@@ -95,6 +99,20 @@ impl Order {
         Ok(file)
     }
 
+    /// Hands it over, with the standard files of the program.
+    pub(crate) fn send(&self, line: BorrowedFd<'_>, files: &[OwnedFd; 3]) -> io::Result<()> {
+        let order = OwnedFd::from(self.write()?);
+        let [stdin, stdout, stderr] = files;
+        let files = [&order, stdin, stdout, stderr].map(|file| file.as_fd());
+        starter::send(line, b"go", &files)
+    }
+
+    /// Becomes the program; gives back why not.
+    pub(super) fn exec(&self) -> io::Result<ExitCode> {
+        let (program, args) = self.program()?;
+        Err(Command::new(program).args(args).env_clear().envs(&self.env).exec())
+    }
+
     /// Writes and reads one that nobody has ordered: what that needs of this program and of memory is then at hand.
     pub(super) fn rehearse() -> io::Result<()> {
         let wrap = Wrap { bounds: Bounds::default(), status: "/".into(), filter: "/".into() };
@@ -102,8 +120,7 @@ impl Order {
         let order = Self { work: Work::Wrap(wrap), line: vec!["/".into(); 64], env };
         let read = Self::read(order.write()?)?;
         // No directory is a program, but the way to find that out is the way to start one.
-        let (nothing, args) = read.program()?;
-        drop(Command::new(nothing).args(args).env_clear().envs(&read.env).exec());
+        drop(read.exec());
         Ok(())
     }
 

@@ -29,6 +29,8 @@ pub(crate) const FILES_MAX: usize = 4;
 
 /// Bytes of one message: a few paths.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 4096;
+/// What is said by whoever could not become the program.
+const REFUSED: &[u8] = b"no";
 /// What stands before each path of a control group.
 pub(crate) const BETWEEN: u8 = 0;
 
@@ -61,21 +63,39 @@ fn wait_for_order(line: OwnedFd, owner: Option<Pid>, doors: &[u8]) -> io::Result
     // Nobody can be told yet that it is not let in.
     let is_in = enter(doors);
     Order::rehearse()?;
-    let Some((_, files)) = receive(line.as_fd())? else { return Ok(ExitCode::SUCCESS) };
+    let Some(order) = ordered(line.as_fd())? else { return Ok(ExitCode::SUCCESS) };
     drop(line);
-    let files: Result<[OwnedFd; FILES_MAX], _> = files.try_into();
-    let [order, stdin, stdout, stderr] =
-        files.map_err(|_files| io::Error::other("the files of a program are missing"))?;
-    // Its own standard input, the line of whoever made it, is no more after this.
-    dup2_stdin(stdin)?;
-    dup2_stdout(stdout)?;
-    dup2_stderr(stderr)?;
     is_in?;
-    let order = Order::read(File::from(order))?;
+    let order = Order::read(order)?;
     match &order.work {
         Work::Wrap(wrap) => wrap::run(wrap, &order),
         Work::Landlock(orders) => outer::run(orders, &order, owner),
+        Work::Program => Err(io::Error::other("a program is started in a sandbox only")),
     }
+}
+
+/// Waits for an order and takes the standard files that come with it: its own standard input, the line of whoever made it, is
+/// no more after this.
+fn ordered(line: BorrowedFd<'_>) -> io::Result<Option<File>> {
+    let Some((_, files)) = receive(line)? else { return Ok(None) };
+    let files: Result<[OwnedFd; FILES_MAX], _> = files.try_into();
+    let [order, stdin, stdout, stderr] =
+        files.map_err(|_files| io::Error::other("the files of a program are missing"))?;
+    dup2_stdin(stdin)?;
+    dup2_stdout(stdout)?;
+    dup2_stderr(stderr)?;
+    Ok(Some(order.into()))
+}
+
+/// Waits in a sandbox that is set up, and becomes the program. The line to whoever orders is the standard input.
+pub(super) fn wait_inside() -> io::Result<ExitCode> {
+    let line = io::stdin().as_fd().try_clone_to_owned()?;
+    Order::rehearse()?;
+    let Some(order) = ordered(line.as_fd())? else { return Ok(ExitCode::SUCCESS) };
+    let failed = Order::read(order).and_then(|order| order.exec());
+    // What ends now is not the program, which has the line no more.
+    send(line.as_fd(), REFUSED, &[])?;
+    failed
 }
 
 /// Enters control groups.

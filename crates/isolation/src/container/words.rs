@@ -1,16 +1,9 @@
-//! Containers that wait for a job.
-//!
-//! A container is made for a shape: a root, bounds, a workspace. A shell in it waits for the words that start the program,
-//! and becomes that program. So a container is for one job, ends with it, and ends by itself when nobody can start it any more.
-
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+//! What starts a program in a container that waits: a shell in it reads these words, and becomes the program.
 
 use tokio::io::AsyncWriteExt as _;
 
-use super::Maker;
-use super::engine::{Launch, Shape};
+use super::engine::Launch;
 use crate::error::IsolationError;
-use crate::limits::{WARM_IDLE, WARM_SHAPES_MAX};
 use crate::place;
 use crate::running::Running;
 
@@ -19,113 +12,8 @@ const END: &str = "# provost: end of the words that start the program";
 /// The code with which the shell says that there is no such program. Engines say the same with it.
 pub(super) const MISSING: i32 = 125;
 
-/// The containers that wait.
-#[derive(Debug)]
-pub(super) struct Pool {
-    maker: Arc<Maker>,
-    /// For each shape.
-    size: usize,
-    /// The shape that was used last is the last.
-    shelves: Mutex<Vec<Shelf>>,
-}
-
-#[derive(Debug)]
-struct Shelf {
-    shape: Shape,
-    waiting: Vec<(u64, Running)>,
-    /// Those that are being made.
-    coming: usize,
-    next: u64,
-    /// True if no container of this shape can wait: there is no shell in it.
-    is_hopeless: bool,
-}
-
-impl Pool {
-    pub(super) fn new(maker: Arc<Maker>, size: usize) -> Self {
-        Self { maker, size, shelves: Mutex::default() }
-    }
-
-    fn shelves(&self) -> MutexGuard<'_, Vec<Shelf>> {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A container of a shape, if one waits. Others are made in its place.
-    pub(super) fn take(self: &Arc<Self>, shape: &Shape) -> Option<Running> {
-        if self.size == 0 {
-            return None;
-        }
-        let mut shelves = self.shelves();
-        let at = shelves.iter().position(|shelf| shelf.shape == *shape);
-        let mut shelf = match at {
-            Some(at) => shelves.remove(at),
-            None => Shelf::new(shape.clone()),
-        };
-        let before = shelf.waiting.len();
-        shelf.waiting.retain_mut(|(_, running)| !running.has_ended());
-        // What ended without having been used could not wait.
-        shelf.is_hopeless |= before > 0 && shelf.waiting.is_empty();
-        let taken = shelf.waiting.pop();
-        let missing = self.size.saturating_sub(shelf.waiting.len() + shelf.coming);
-        let wanted = if shelf.is_hopeless { 0 } else { missing };
-        shelf.coming += wanted;
-        shelves.push(shelf);
-        let excess = shelves.len().saturating_sub(WARM_SHAPES_MAX);
-        let old: Vec<Shelf> = shelves.drain(..excess).collect();
-        drop(shelves);
-        drop(old);
-        for _ in 0..wanted {
-            tokio::spawn(make(Arc::downgrade(self), shape.clone()));
-        }
-        taken.map(|(_, running)| running)
-    }
-
-    /// Puts one on its shelf; gives its number there.
-    fn put(&self, shape: &Shape, started: Result<Running, IsolationError>) -> Option<u64> {
-        let mut shelves = self.shelves();
-        let shelf = shelves.iter_mut().find(|shelf| shelf.shape == *shape)?;
-        shelf.coming = shelf.coming.saturating_sub(1);
-        match started {
-            Ok(running) => {
-                shelf.next += 1;
-                shelf.waiting.push((shelf.next, running));
-                Some(shelf.next)
-            }
-            Err(error) => {
-                tracing::info!(%error, "containers of this sort cannot wait: each job makes its own");
-                shelf.is_hopeless = true;
-                None
-            }
-        }
-    }
-
-    /// Lets one go that nobody has wanted.
-    fn expire(&self, shape: &Shape, number: u64) {
-        let mut shelves = self.shelves();
-        if let Some(shelf) = shelves.iter_mut().find(|shelf| shelf.shape == *shape) {
-            shelf.waiting.retain(|(other, _)| *other != number);
-        }
-    }
-}
-
-impl Shelf {
-    fn new(shape: Shape) -> Self {
-        Self { shape, waiting: Vec::new(), coming: 0, next: 0, is_hopeless: false }
-    }
-}
-
-async fn make(pool: Weak<Pool>, shape: Shape) {
-    let Some(now) = pool.upgrade() else { return };
-    let started = now.maker.start(&shape, &waiting()).await;
-    let Some(number) = now.put(&shape, started) else { return };
-    drop(now);
-    tokio::time::sleep(WARM_IDLE).await;
-    if let Some(pool) = pool.upgrade() {
-        pool.expire(&shape, number);
-    }
-}
-
 /// A shell that waits for the words that start a program, and leaves everything behind them to the program.
-fn waiting() -> Launch {
+pub(super) fn waiting() -> Launch {
     let script = format!(
         "w=; while IFS= read -r l; do [ \"$l\" = '{END}' ] && eval \"unset w l; $w\"; w=\"$w$l\n\"; done"
     );
