@@ -290,7 +290,9 @@ impl Engine {
         ];
         if let Some((outside, is_writable)) = &shape.workspace {
             let way = if *is_writable { "rw" } else { "ro" };
-            walls.push(format!("--volume={}:{WORKSPACE}:{way},nosuid,nodev", outside.display()));
+            // Docker takes no such words for a directory: no new privileges and no capabilities say as much.
+            let how = if self.tongue == Tongue::Docker { "" } else { ",nosuid,nodev" };
+            walls.push(format!("--volume={}:{WORKSPACE}:{way}{how}", outside.display()));
         }
         if self.tongue == Tongue::Podman {
             // What it says of the machine is no business of a program, and docker has no word for that.
