@@ -15,4 +15,5 @@ mod launcher;
 mod leftovers;
 mod process;
 mod stage;
+mod warm;
 mod workspaces;
