@@ -24,7 +24,7 @@ const STATEMENTS_MAX: usize = 256;
 
 /// After this many pages in the log, a commit moves them to the database file. The same page is written again and again, so
 /// the more wait the fewer are moved; but a reader looks through the index of the log, which has 4096 entries to a piece.
-const CHECKPOINT_PAGES: u32 = 12_000;
+const CHECKPOINT_PAGES: u32 = 8_000;
 
 /// A log that a large transaction made longer than this is cut afterwards.
 const LOG_BYTES_MAX: u32 = 64 << 20;
