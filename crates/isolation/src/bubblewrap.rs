@@ -28,6 +28,7 @@ use crate::error::IsolationError;
 use crate::job::Job;
 use crate::launcher::bounds::Bounds;
 use crate::launcher::order::{Order, Work, Wrap};
+use crate::launcher::starter::Spaces;
 use crate::launcher::{Launcher, RELAY};
 use crate::limits::WARM_WAITING;
 use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, WORKSPACE};
@@ -116,7 +117,13 @@ impl Bubblewrap {
         let spawner = Arc::new(Spawner::open()?);
         let cgroups = Cgroups::find();
         let starter = launcher.clone().map(|launcher| {
-            Starter::open(launcher, Arc::clone(&spawner), scratch.clone(), cgroups.clone())
+            Starter::open(
+                launcher,
+                Arc::clone(&spawner),
+                scratch.clone(),
+                cgroups.clone(),
+                Spaces::Shared,
+            )
         });
         let starter = starter.transpose()?;
         let mut opened = Wrapper {

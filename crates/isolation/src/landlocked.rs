@@ -20,6 +20,7 @@ use crate::job::Job;
 use crate::launcher::Launcher;
 use crate::launcher::bounds::Bounds;
 use crate::launcher::order::{Order, Orders, Work};
+use crate::launcher::starter::Spaces;
 use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES};
 use crate::profile::{Hold, Network, Profile, Workspace};
 use crate::remains::{Leader, Remains};
@@ -66,8 +67,10 @@ impl Landlocked {
         let spawner = Arc::new(Spawner::open()?);
         let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
         let cgroups = Cgroups::find();
+        let spaces = if has_namespaces { Spaces::Own } else { Spaces::Shared };
+        let (by, groups) = (Arc::clone(&spawner), cgroups.clone());
         let opened = Self {
-            starter: Starter::open(launcher, Arc::clone(&spawner), scratch, cgroups.clone())?,
+            starter: Starter::open(launcher, by, scratch, groups, spaces)?,
             spawner,
             cgroups,
             has_namespaces,

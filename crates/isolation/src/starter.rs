@@ -24,7 +24,7 @@ use crate::cgroup::{Cgroup, Cgroups};
 use crate::error::IsolationError;
 use crate::job::{Input, Job};
 use crate::launcher::order::Order;
-use crate::launcher::starter::{BETWEEN, MESSAGE_BYTES_MAX, pair, receive, send};
+use crate::launcher::starter::{BETWEEN, MESSAGE_BYTES_MAX, Spaces, pair, receive, send};
 use crate::launcher::{Launcher, STARTER};
 use crate::limits::{KILL_GRACE, STARTER_TRIES_MAX, STARTERS_WAITING_MAX};
 use crate::place::DEVICES;
@@ -42,6 +42,7 @@ pub(crate) struct Starter {
     spawner: Arc<Spawner>,
     scratch: Scratch,
     cgroups: Cgroups,
+    spaces: Spaces,
     nothing: File,
 }
 
@@ -92,10 +93,11 @@ impl Starter {
         spawner: Arc<Spawner>,
         scratch: Scratch,
         cgroups: Cgroups,
+        spaces: Spaces,
     ) -> Result<Self, IsolationError> {
         let nothing =
             File::open(DEVICES[0]).map_err(IsolationError::io("there is no /dev/null"))?;
-        Ok(Self { line: Mutex::new(None), launcher, spawner, scratch, cgroups, nothing })
+        Ok(Self { line: Mutex::new(None), launcher, spawner, scratch, cgroups, spaces, nothing })
     }
 
     /// The one that waits for the next job. Waits itself only if that one is just being made.
@@ -110,7 +112,7 @@ impl Starter {
             };
             let taken = match opened.asked.is_empty() {
                 false => Ok(()),
-                true => opened.ask(Room::make(&self.scratch, &self.cgroups, limits)?),
+                true => opened.ask(self.spaces, Room::make(&self.scratch, &self.cgroups, limits)?),
             };
             match taken.and_then(|()| opened.ready()) {
                 Ok((waiting, room)) => {
@@ -189,7 +191,7 @@ impl Starter {
     fn ask_for_more(&self, line: &mut Line, limits: &Limits) -> io::Result<()> {
         for _ in 0..STARTERS_WAITING_MAX.saturating_sub(line.asked.len()).min(2) {
             let Ok(room) = Room::make(&self.scratch, &self.cgroups, limits) else { break };
-            line.ask(room)?;
+            line.ask(self.spaces, room)?;
         }
         Ok(())
     }
@@ -206,14 +208,12 @@ impl Starter {
 
 impl Line {
     /// Asks for a process that waits in the groups of a room.
-    fn ask(&mut self, room: Room) -> io::Result<()> {
-        let mut doors = Vec::new();
+    fn ask(&mut self, spaces: Spaces, room: Room) -> io::Result<()> {
+        let mut doors = vec![spaces.letter()];
         for door in room.cgroup.doors() {
             doors.push(BETWEEN);
             doors.extend_from_slice(door.as_os_str().as_encoded_bytes());
         }
-        // There may be no groups; a message without a byte would be the last one.
-        doors.push(BETWEEN);
         if doors.len() > MESSAGE_BYTES_MAX {
             return Err(io::Error::other("the paths of control groups are too long"));
         }

@@ -32,10 +32,10 @@ pub(super) fn run(orders: &Orders, order: &Order, owner: Option<Pid>) -> io::Res
     if getppid() != owner {
         return Err(gone());
     }
-    if orders.has_namespaces {
-        enter(orders)?;
-    } else {
+    if !orders.has_namespaces {
         set_child_subreaper(Some(getpid()))?;
+    } else if orders.entrance.is_some() {
+        raise_loopback()?;
     }
     orders.bounds.set()?;
     let child = match fork::child()? {
@@ -72,7 +72,7 @@ fn watch(child: Pid, parent: &OwnedFd) -> i32 {
 }
 
 /// Makes name spaces: whoever is started next is the first process in its own.
-fn enter(orders: &Orders) -> io::Result<()> {
+pub(super) fn enter() -> io::Result<()> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let flags = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWPID
@@ -82,11 +82,7 @@ fn enter(orders: &Orders) -> io::Result<()> {
     unshare(flags).map_err(io::Error::from)?;
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{NOBODY} {user} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{NOBODY} {group} 1"))?;
-    if orders.entrance.is_some() {
-        raise_loopback()?;
-    }
-    Ok(())
+    fs::write("/proc/self/gid_map", format!("{NOBODY} {group} 1"))
 }
 
 /// Sets the machine-local interface of a new network up.

@@ -29,6 +29,25 @@ pub(crate) const FILES_MAX: usize = 4;
 
 /// Bytes of one message: a few paths.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 4096;
+/// Where a process waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spaces {
+    /// Where its owner is.
+    Shared,
+    /// In name spaces that are made for it, which takes as long as the rest of a start.
+    Own,
+}
+
+impl Spaces {
+    /// What stands first in a message that asks for a process.
+    pub(crate) fn letter(self) -> u8 {
+        match self {
+            Self::Shared => b'-',
+            Self::Own => b'n',
+        }
+    }
+}
+
 /// What is said by whoever could not become the program.
 const REFUSED: &[u8] = b"no";
 /// What stands before each path of a control group.
@@ -42,12 +61,12 @@ pub(super) fn run() -> io::Result<ExitCode> {
     let line = io::stdin();
     let line = line.as_fd();
     loop {
-        let Some((doors, _)) = receive(line)? else { return Ok(ExitCode::SUCCESS) };
+        let Some((place, _)) = receive(line)? else { return Ok(ExitCode::SUCCESS) };
         let (ours, theirs) = pair()?;
         match fork::sibling()? {
             Forked::New => {
                 drop(ours);
-                return wait_for_order(theirs, owner, &doors);
+                return wait_for_order(theirs, owner, &place);
             }
             Forked::Made(pid) => {
                 let number = pid.as_raw_nonzero().get().to_ne_bytes();
@@ -58,10 +77,10 @@ pub(super) fn run() -> io::Result<ExitCode> {
 }
 
 /// Does what it is told, once. Whoever is told nothing ends.
-fn wait_for_order(line: OwnedFd, owner: Option<Pid>, doors: &[u8]) -> io::Result<ExitCode> {
+fn wait_for_order(line: OwnedFd, owner: Option<Pid>, place: &[u8]) -> io::Result<ExitCode> {
     die_with(owner)?;
     // Nobody can be told yet that it is not let in.
-    let is_in = enter(doors);
+    let is_in = enter(place, owner);
     Order::rehearse()?;
     let Some(order) = ordered(line.as_fd())? else { return Ok(ExitCode::SUCCESS) };
     drop(line);
@@ -98,10 +117,17 @@ pub(super) fn wait_inside() -> io::Result<ExitCode> {
     failed
 }
 
-/// Enters control groups.
-fn enter(doors: &[u8]) -> io::Result<()> {
-    let doors = doors.split(|byte| *byte == BETWEEN).filter(|door| !door.is_empty());
-    doors.map(OsStr::from_bytes).try_for_each(|door| fs::write(door, "0"))
+/// Enters control groups, and name spaces if they are asked for.
+fn enter(place: &[u8], owner: Option<Pid>) -> io::Result<()> {
+    let mut words = place.split(|byte| *byte == BETWEEN);
+    let spaces = words.next().unwrap_or_default();
+    words.map(OsStr::from_bytes).try_for_each(|door| fs::write(door, "0"))?;
+    if spaces == [Spaces::Own.letter()] {
+        outer::enter()?;
+        // The kernel forgets it with the rights that were given up.
+        die_with(owner)?;
+    }
+    Ok(())
 }
 
 /// Ends with its owner, also if that one has just ended.
