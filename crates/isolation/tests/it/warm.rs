@@ -34,12 +34,14 @@ async fn opened() -> Option<Backends> {
 
 /// Runs jobs of a kind until one finds itself in a sandbox that has waited.
 async fn warm(backends: &Backends, profile: &Profile) {
+    let mut is_found = false;
     for _ in 0..TRIES_MAX {
-        if says(backends, "ls /run", profile.clone()).await == "provost\n" {
-            return;
+        is_found = says(backends, "ls /run", profile.clone()).await == "provost\n";
+        if is_found {
+            break;
         }
     }
-    panic!("no sandbox waits");
+    assert!(is_found, "no sandbox waits");
 }
 
 #[tokio::test(flavor = "multi_thread")]
