@@ -15,14 +15,22 @@ const JOBS_DEFAULT: usize = 40;
 /// Jobs at the same time.
 const AT_ONCE: usize = 8;
 
-/// How the command line of a launcher that waits ends.
+/// How the command line of a launcher ends that waits, and of one that waits in a sandbox.
 const LAUNCHER: &[u8] = b"__sandbox\0starter\0";
+const LAUNCHER_INSIDE: &[u8] = b"__sandbox\0inside\0";
+/// What the directories of jobs begin with.
+const PREFIX: &str = "provost-sandbox-";
+
+/// Where control groups of ours can be.
+fn trees() -> [PathBuf; 4] {
+    let trees = ["pids", "memory", "cpu", "."];
+    trees.map(|tree| Path::new("/sys/fs/cgroup").join(tree).join("provost"))
+}
 
 /// The groups of this process; those in which somebody waits for the next job of a backend only if they are asked for.
 fn groups(waiting: bool) -> Vec<String> {
     let owner = format!("{}-", std::process::id());
-    let trees = ["pids", "memory", "cpu", "."];
-    let dirs = trees.map(|tree| Path::new("/sys/fs/cgroup").join(tree).join("provost"));
+    let dirs = trees();
     let entries = dirs.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten();
     let entries = entries.filter(|entry| waiting || !is_waited_in(&entry.path()));
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -34,8 +42,16 @@ fn is_waited_in(group: &Path) -> bool {
     let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     members.lines().any(|pid| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.ends_with(LAUNCHER)
+        line.ends_with(LAUNCHER) || line.ends_with(LAUNCHER_INSIDE)
     })
+}
+
+/// True if somebody waits for the next job with a directory, which has the name of a group.
+fn is_waited_with(dir: &Path) -> bool {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let owner = dir.parent().map(name).unwrap_or_default();
+    let group = format!("{}-{}", owner.trim_start_matches(PREFIX), name(dir));
+    trees().iter().any(|tree| is_waited_in(&tree.join(&group)))
 }
 
 /// The launchers below this process.
@@ -49,16 +65,17 @@ fn launchers() -> Vec<String> {
     pids.into_iter().filter(|pid| line(pid).ends_with(LAUNCHER)).collect()
 }
 
-/// The directories of jobs of this process; those without anything in them are for the next job of a backend.
+/// The directories of jobs of this process; those that are for the next job of a backend only if they are asked for.
 fn directories(waiting: bool) -> Vec<PathBuf> {
-    let owner = format!("provost-sandbox-{}-", std::process::id());
+    let owner = format!("{PREFIX}{}-", std::process::id());
     let own = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     let own = own.filter(|entry| entry.file_name().to_string_lossy().starts_with(&owner));
     let jobs = own.filter_map(|entry| fs::read_dir(entry.path()).ok()).flatten().flatten();
     let is_job = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-        name.bytes().all(|byte| byte.is_ascii_digit()) && (waiting || !is_empty)
+        let is_next = || is_empty || is_waited_with(path);
+        name.bytes().all(|byte| byte.is_ascii_digit()) && (waiting || !is_next())
     };
     jobs.map(|entry| entry.path()).filter(is_job).collect()
 }

@@ -14,16 +14,19 @@ use crate::command::block_on;
 use crate::command::tool::BUILD_WITH_WASM;
 use crate::problem::Problem;
 
+/// What runs containers of the programs of this machine, without an image: that can be tried everywhere. What else an operator
+/// sets up is tried when it is opened.
+const ENGINES: [&str; 3] = ["runc", "crun", "podman"];
+
 /// Tries every backend. The number is the exit code: something that a backend says it holds and does not is an error.
 pub(super) fn examine() -> Result<(Report, u8), Problem> {
     let launcher = Launcher::own();
     let launcher = launcher.map_err(|error| Problem::io("this program", &error))?;
     let (mut trials, missing, modules) = block_on(async {
         let mut backends = Backends::find(Some(launcher)).await;
-        // What needs no image can be tried on every machine; what an operator sets up is tried when it is opened.
-        match Container::open(ContainerOptions::new("runc", Source::Machine)).await {
+        match container().await {
             Ok(container) => backends.add(Arc::new(container)),
-            Err(error) => backends.miss(IsolationMode::Container, error.to_string()),
+            Err(why) => backends.miss(IsolationMode::Container, why),
         }
         let missing: Vec<_> =
             backends.missing().map(|(mode, why)| (mode, why.to_owned())).collect();
@@ -57,6 +60,18 @@ pub(super) fn examine() -> Result<(Report, u8), Problem> {
         false => vec!["scripts/escape: tries more, where the sources are".to_owned()],
     };
     Ok((Report { version: env!("CARGO_PKG_VERSION"), model: None, checks, next }, code))
+}
+
+/// The first engine that works here; or why none does.
+async fn container() -> Result<Container, String> {
+    let mut why = Vec::new();
+    for engine in ENGINES {
+        match Container::open(ContainerOptions::new(engine, Source::Machine)).await {
+            Ok(container) => return Ok(container),
+            Err(error) => why.push(format!("{engine}: {error}")),
+        }
+    }
+    Err(why.join("; "))
 }
 
 fn check(trial: &Trial) -> Check {
