@@ -59,6 +59,8 @@ async fn after_random_kills_no_call_thread_file_or_memory_is_left() {
     let calls: usize = asked.unwrap_or(CALLS_DEFAULT);
     let (room, env) = (Arc::new(Room::open()), Env::simulated(8));
     let tools = tools(&room);
+    // A thread has its name once it has run.
+    room.call(&tools[0], nothing()).await.unwrap();
     let threads = own_threads();
     let (mut running, mut early, mut ends) = (JoinSet::new(), None, BTreeMap::new());
     for turn in 0..calls {
