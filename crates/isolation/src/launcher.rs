@@ -1,7 +1,8 @@
 //! The part of a sandbox that runs in the sandboxed process itself.
 //!
 //! A program that has a launcher starts itself again with [`WORD`] as its first argument; its `main` asks [`run_if_asked`]
-//! before anything else. Once for each backend it does so, and what runs then makes a process for each job. That one has one
+//! before anything else. Once for each backend it does so, and what runs then makes a process for each job, before there is
+//! one. In a sandbox of `bwrap` that is set up before there is a job it waits once more, inside. That process has one
 //! thread and our rights, and gives them up one after the other: it is in a control group and has bounds. Then it becomes
 //! `bwrap`; or it has name spaces where the kernel gives them, no new privileges, no files but those that it was told, no calls
 //! but those that a tool needs, and becomes the program.

@@ -4,9 +4,11 @@
 //! nobody can start it any more.
 
 use std::fmt::Debug;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::future::BoxFuture;
+use tokio::time::Instant;
 
 use crate::error::IsolationError;
 use crate::limits::{WARM_IDLE, WARM_SHAPES_MAX};
@@ -51,10 +53,12 @@ pub(crate) struct Pool<M: Maker> {
 #[derive(Debug)]
 struct Shelf<M: Maker> {
     shape: M::Shape,
-    waiting: Vec<(u64, M::Waiting)>,
+    /// The one that has waited longest is the first.
+    waiting: Vec<(Instant, M::Waiting)>,
     /// Those that are being made.
     coming: usize,
-    next: u64,
+    /// True if somebody lets those go that nobody wants.
+    is_watched: bool,
     /// True if none of this shape can wait.
     is_hopeless: bool,
 }
@@ -99,47 +103,102 @@ impl<M: Maker> Pool<M> {
         taken.map(|(_, waiting)| waiting)
     }
 
-    /// Puts one on its shelf; gives its number there.
-    fn put(&self, shape: &M::Shape, made: Result<M::Waiting, IsolationError>) -> Option<u64> {
+    /// Puts one on its shelf. True if somebody must watch that one from now on.
+    fn put(&self, shape: &M::Shape, made: Result<M::Waiting, IsolationError>) -> bool {
         let mut shelves = self.shelves();
-        let shelf = shelves.iter_mut().find(|shelf| shelf.shape == *shape)?;
+        let Some(shelf) = shelves.iter_mut().find(|shelf| shelf.shape == *shape) else {
+            return false;
+        };
         shelf.coming = shelf.coming.saturating_sub(1);
         match made {
             Ok(waiting) => {
-                shelf.next += 1;
-                shelf.waiting.push((shelf.next, waiting));
-                Some(shelf.next)
+                shelf.waiting.push((Instant::now(), waiting));
+                !mem::replace(&mut shelf.is_watched, true)
             }
             Err(error) => {
                 tracing::info!(%error, "sandboxes of this sort cannot wait: each job makes its own");
                 shelf.is_hopeless = true;
-                None
+                false
             }
         }
     }
 
-    /// Lets one go that nobody has wanted.
-    fn expire(&self, shape: &M::Shape, number: u64) {
+    /// Lets those go that nobody has wanted. The time is that of the next one; without it nobody needs to watch any more.
+    fn expire(&self, shape: &M::Shape) -> Option<Instant> {
         let mut shelves = self.shelves();
-        if let Some(shelf) = shelves.iter_mut().find(|shelf| shelf.shape == *shape) {
-            shelf.waiting.retain(|(other, _)| *other != number);
-        }
+        let shelf = shelves.iter_mut().find(|shelf| shelf.shape == *shape)?;
+        let now = Instant::now();
+        shelf.waiting.retain(|(since, _)| *since + WARM_IDLE > now);
+        let next = shelf.waiting.first().map(|(since, _)| *since + WARM_IDLE);
+        shelf.is_watched = next.is_some();
+        next
     }
 }
 
 impl<M: Maker> Shelf<M> {
     fn new(shape: M::Shape) -> Self {
-        Self { shape, waiting: Vec::new(), coming: 0, next: 0, is_hopeless: false }
+        Self { shape, waiting: Vec::new(), coming: 0, is_watched: false, is_hopeless: false }
     }
 }
 
 async fn make<M: Maker>(pool: Weak<Pool<M>>, shape: M::Shape) {
     let Some(now) = pool.upgrade() else { return };
     let made = Arc::clone(&now.maker).make(shape.clone()).await;
-    let Some(number) = now.put(&shape, made) else { return };
+    let must_watch = now.put(&shape, made);
     drop(now);
-    tokio::time::sleep(WARM_IDLE).await;
-    if let Some(pool) = pool.upgrade() {
-        pool.expire(&shape, number);
+    let mut next = must_watch.then(|| Instant::now() + WARM_IDLE);
+    while let Some(at) = next {
+        tokio::time::sleep_until(at).await;
+        next = pool.upgrade().and_then(|pool| pool.expire(&shape));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    /// Makes letters, which wait for ever.
+    struct Letters;
+
+    impl Maker for Letters {
+        type Shape = char;
+        type Waiting = char;
+
+        fn make(self: Arc<Self>, shape: char) -> BoxFuture<'static, Result<char, IsolationError>> {
+            async move { Ok(shape) }.boxed()
+        }
+
+        fn has_ended(_: &char) -> bool {
+            false
+        }
+    }
+
+    fn waiting(pool: &Pool<Letters>) -> usize {
+        pool.shelves().iter().map(|shelf| shelf.waiting.len()).sum()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_waits_from_the_second_job_on_and_goes_when_nobody_wants_it() {
+        let pool = Arc::new(Pool::new(Arc::new(Letters), 1, When::SecondJob));
+        let moment = || tokio::time::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(pool.take(&'a'), None);
+        moment().await;
+        assert_eq!((pool.take(&'a'), pool.take(&'b')), (None, None));
+        moment().await;
+        for _ in 0..100 {
+            assert_eq!(pool.take(&'a'), Some('a'));
+            moment().await;
+        }
+        // However many were made, one watches over those that wait.
+        assert_eq!((waiting(&pool), Arc::weak_count(&pool)), (1, 1));
+        tokio::time::sleep(WARM_IDLE / 2).await;
+        assert_eq!(waiting(&pool), 1);
+        tokio::time::sleep(WARM_IDLE).await;
+        assert_eq!((waiting(&pool), Arc::weak_count(&pool)), (0, 0));
+        assert_eq!(pool.take(&'a'), None);
+        moment().await;
+        assert_eq!(pool.take(&'a'), Some('a'));
     }
 }
