@@ -51,6 +51,8 @@ struct State {
     hurried: bool,
     /// True while the writer sleeps until it is woken; just after its work it looks by itself soon.
     asleep: bool,
+    /// True while the writer waits and nobody has woken it. To wake it takes a call of the system, whether it waits or not.
+    waits: bool,
     closed: bool,
 }
 
@@ -75,6 +77,11 @@ impl State {
         let eager = &mut self.eager;
         let jobs = jobs.inspect(|waiting| *eager -= usize::from(waiting.eager));
         jobs.map(|waiting| waiting.job).collect()
+    }
+
+    /// True if the writer must be woken, which whoever asks then does.
+    fn must_wake(&mut self) -> bool {
+        std::mem::take(&mut self.waits)
     }
 
     /// How long the writer may leave what waits; `None` if it must not.
@@ -109,7 +116,7 @@ impl Queue {
         waiting.push_back(Waiting { job, since: Instant::now(), eager });
         state.eager += usize::from(eager);
         // The first one starts the clock of its patience.
-        let wake = eager || (state.asleep && state.len() == 1);
+        let wake = (eager || (state.asleep && state.len() == 1)) && state.must_wake();
         drop(state);
         if wake {
             self.changed.notify_one();
@@ -123,8 +130,11 @@ impl Queue {
             return;
         }
         state.hurried = true;
+        let wake = state.must_wake();
         drop(state);
-        self.changed.notify_one();
+        if wake {
+            self.changed.notify_one();
+        }
     }
 
     /// Waits for jobs, at most for `patience`, and takes up to `room` of them.
@@ -133,8 +143,7 @@ impl Queue {
         let mut rested = false;
         loop {
             if let Some(leisure) = state.leisure() {
-                let waited = self.changed.wait_timeout(state, leisure);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                state = self.rest(state, Some(leisure)).0;
                 continue;
             }
             let jobs = state.take(room);
@@ -148,22 +157,40 @@ impl Queue {
             let nap = if rested { patience } else { Some(COMPANY_PATIENCE) };
             let Some(nap) = nap else {
                 state.asleep = true;
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.rest(state, None).0;
                 state.asleep = false;
                 continue;
             };
             state.asleep = rested;
-            let waited = self.changed.wait_timeout(state, nap);
-            let (next, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            let (next, timed_out) = self.rest(state, Some(nap));
             state = next;
             state.asleep = false;
-            if timeout.timed_out() && state.len() == 0 && !state.closed {
+            if timed_out && state.len() == 0 && !state.closed {
                 if rested {
                     return Taken::Idle;
                 }
                 rested = true;
             }
         }
+    }
+
+    /// Sleeps until it is woken, or for the given time; true if that is over.
+    fn rest<'q>(
+        &'q self,
+        mut state: MutexGuard<'q, State>,
+        time: Option<Duration>,
+    ) -> (MutexGuard<'q, State>, bool) {
+        state.waits = true;
+        let (mut state, timed_out) = match time {
+            Some(time) => {
+                let waited = self.changed.wait_timeout(state, time);
+                let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+                (state, waited.timed_out())
+            }
+            None => (self.changed.wait(state).unwrap_or_else(PoisonError::into_inner), false),
+        };
+        state.waits = false;
+        (state, timed_out)
     }
 
     /// Takes up to `room` of what waits now.

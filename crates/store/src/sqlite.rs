@@ -2,8 +2,10 @@
 //!
 //! Nothing above this module knows which database it is.
 
+mod borrowed;
 mod error;
 mod log_file;
+mod memory;
 mod migrate;
 mod open;
 mod prepared;
@@ -207,10 +209,8 @@ fn bind(
     sql: &str,
     params: &[Value<'_>],
 ) -> rusqlite::Result<Result<(), StoreError>> {
-    if statement.parameter_count() != params.len() {
-        let (wanted, given) = (statement.parameter_count(), params.len());
-        let detail = format!("`{sql}` takes {wanted} parameters, {given} were given");
-        return Ok(Err(StoreError::bug(detail)));
+    if let Err(error) = check_count(statement, sql, params) {
+        return Ok(Err(error));
     }
     for (index, param) in params.iter().enumerate() {
         if !matches!(param, Value::Null) {
@@ -218,6 +218,19 @@ fn bind(
         }
     }
     Ok(Ok(()))
+}
+
+/// As many parameters as the statement takes; another number is a defect of the caller.
+fn check_count(
+    statement: &Statement<'_>,
+    sql: &str,
+    params: &[Value<'_>],
+) -> Result<(), StoreError> {
+    let (wanted, given) = (statement.parameter_count(), params.len());
+    if wanted == given {
+        return Ok(());
+    }
+    Err(StoreError::bug(format!("`{sql}` takes {wanted} parameters, {given} were given")))
 }
 
 fn walk(

@@ -22,19 +22,16 @@ pub fn next(
     step: u64,
     held: Timestamp,
 ) -> Result<Option<Held>, StoreError> {
-    // The moment is written out, because only so the index `run_held` is used.
-    let sql = format!(
-        "SELECT id, session_id, CASE WHEN EXISTS (
+    // That it has not ended is said twice, because only so the index `run_below` is used.
+    let sql = "SELECT id, session_id, CASE WHEN EXISTS (
                   SELECT 1 FROM run o WHERE o.namespace = run.namespace AND o.session_id = run.session_id
                      AND o.phase = 'queued' AND o.id <> run.id) OR EXISTS (
                   SELECT 1 FROM run h WHERE h.namespace = run.namespace AND h.session_id = run.session_id
                      AND h.holds_session = 1) THEN 0 ELSE 1 END
            FROM run
-          WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = {}
-          ORDER BY rank, id LIMIT 1",
-        held.as_millis()
-    );
-    let found = tx.optional::<(RunId, String, bool)>(&sql, params![parent, step])?;
+          WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND phase <> 'done' AND not_before = ?3
+          ORDER BY rank, id LIMIT 1";
+    let found = tx.optional::<(RunId, String, bool)>(sql, params![parent, step, held])?;
     Ok(found.map(|(id, session, is_first)| Held { id, session, is_first }))
 }
 

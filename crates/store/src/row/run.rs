@@ -3,7 +3,7 @@
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
 use super::filter::Filter;
-use crate::{StoreError, ToColumn, Tx, params};
+use crate::{FromRow, Row, StoreError, ToColumn, Tx, params};
 
 table! {
     /// One run.
@@ -158,7 +158,11 @@ pub fn list(
     let RunFilter { task_id, session_id, agent, status, phase, parent, before } = filter;
     Filter::of(namespace)
         .maybe("id IN (SELECT q.id FROM run q WHERE q.task_id = {})", task_id)
-        .maybe("id IN (SELECT q.id FROM run q WHERE q.parent_run_id = {})", parent)
+        .maybe(
+            "id IN (SELECT q.id FROM run p JOIN task t ON t.parent_task_id = p.task_id
+                     JOIN run q ON q.task_id = t.id AND q.parent_run_id = p.id WHERE p.id = {})",
+            parent,
+        )
         .maybe(
             "id IN (SELECT q.id FROM task t JOIN run q ON q.task_id = t.id
                      WHERE t.namespace = ?1 AND t.session_id = {})",
@@ -184,17 +188,53 @@ pub fn last_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Option<RunRow>, 
 
 /// The runs that a run has started, oldest first.
 pub fn children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreError> {
-    tx.all(&RunRow::select("WHERE parent_run_id = ?1 ORDER BY id"), params![parent])
+    // Those that have ended are only found through their tasks.
+    let sql = RunRow::select(
+        "WHERE parent_run_id = ?1 AND task_id IN (SELECT t.id FROM task t
+           WHERE t.parent_task_id = (SELECT p.task_id FROM run p WHERE p.id = ?1)) ORDER BY id",
+    );
+    tx.all(&sql, params![parent])
 }
 
-/// The runs that one step of a run has started.
-pub fn children_of_step(
-    tx: &mut Tx<'_>,
-    parent: RunId,
-    step: u64,
-) -> Result<Vec<RunRow>, StoreError> {
-    let sql = RunRow::select("WHERE parent_run_id = ?1 AND parent_step = ?2");
-    tx.all(&sql, params![parent, step])
+/// What the run above it wants to know of a child.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildRow {
+    /// The run.
+    pub id: RunId,
+    /// How it stands for people.
+    pub status: String,
+    /// What to say about how it stands.
+    pub detail: Option<String>,
+    /// What it answered, as JSON.
+    pub result: Option<String>,
+    /// What the run that started it wants of it, as JSON.
+    pub spawn: Option<String>,
+}
+
+impl From<RunRow> for ChildRow {
+    fn from(run: RunRow) -> Self {
+        let RunRow { id, status, detail, result, spawn, .. } = run;
+        Self { id, status, detail, result, spawn }
+    }
+}
+
+impl FromRow for ChildRow {
+    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: row.take()?,
+            status: row.take()?,
+            detail: row.take()?,
+            result: row.take()?,
+            spawn: row.take()?,
+        })
+    }
+}
+
+/// The run with the id, if that run has started it.
+pub fn child(tx: &mut Tx<'_>, parent: RunId, id: RunId) -> Result<Option<ChildRow>, StoreError> {
+    let sql =
+        "SELECT id, status, detail, result, spawn FROM run WHERE id = ?1 AND parent_run_id = ?2";
+    tx.optional(sql, params![id, parent])
 }
 
 /// How many of the children that one step of a run has started have not ended.

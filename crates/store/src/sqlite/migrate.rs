@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0013_fewer_keys.sql"),
     include_str!("../../migrations/sqlite/0014_deadlines.sql"),
     include_str!("../../migrations/sqlite/0015_steps_in_order.sql"),
+    include_str!("../../migrations/sqlite/0016_below.sql"),
 ];
 
 /// The newest schema version this program knows.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{SCHEMA_VERSION, Sqlite, error, log_file, migrate};
+use super::{SCHEMA_VERSION, Sqlite, error, log_file, memory, migrate};
 use crate::StoreError;
 use crate::options::{Durability, StoreOptions};
 
@@ -155,6 +155,7 @@ fn open_by(path: &Path, log: Option<&CStr>, busy_timeout: Duration) -> Result<Sq
 }
 
 fn open_with(path: &Path, log: Option<&CStr>, flags: OpenFlags) -> Result<Sqlite, StoreError> {
+    memory::use_program_allocator();
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = match log {
         Some(log) => Connection::open_with_flags_and_vfs(path, flags, log),
