@@ -99,6 +99,17 @@ impl ChildStatus {
     }
 }
 
+/// A child as the call that started it knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChildStarted {
+    /// Its run.
+    pub run: RunId,
+    /// What the model calls it, if it may outlive its call: `task-1`.
+    pub label: Option<String>,
+    /// The agent.
+    pub agent: Arc<str>,
+}
+
 /// A child as its parent sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChildReport {
@@ -116,15 +127,15 @@ pub struct ChildReport {
     pub error: Option<String>,
     /// The limit it stopped at.
     pub limit: Option<LimitReached>,
-    /// What it and those below it used, once it is over.
+    /// What it and those below it used, once it is over; nothing, where the run above has counted it already.
     pub used: Vec<AgentUsed>,
 }
 
 impl ChildReport {
-    /// One that has just begun.
-    pub(crate) fn begun(run: RunId, label: Option<String>, agent: Arc<str>) -> Self {
-        let (text, used, status) = (String::new(), Vec::new(), ChildStatus::Running);
-        Self { run, label, agent, status, text, error: None, limit: None, used }
+    /// The same as the call that started it knows it.
+    pub fn started(&self) -> ChildStarted {
+        let Self { run, label, agent, .. } = self;
+        ChildStarted { run: *run, label: label.clone(), agent: Arc::clone(agent) }
     }
 
     /// What the parent's model is told: the answer and, if it is not whole, why.
@@ -178,7 +189,7 @@ pub trait Children: Send + Sync + 'static {
         cx: &'a ToolCx,
         asks: Vec<ChildAsk>,
         at_once: Option<usize>,
-    ) -> ChildFuture<'a, Vec<ChildReport>>;
+    ) -> ChildFuture<'a, Vec<ChildStarted>>;
 
     /// Waits for children of this run, and gives what came of them, in this order.
     fn wait<'a>(

@@ -3,6 +3,7 @@
 //! The machine counts what has ended; this counts what is under way, so that children that work at the same time cannot
 //! together use more than the run above them may.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use provost_core::{AgentUsed, LimitKind, LimitReached, Limits, Money, Usage};
@@ -12,6 +13,8 @@ use provost_core::{AgentUsed, LimitKind, LimitReached, Limits, Money, Usage};
 pub(crate) struct Pot {
     above: Option<Arc<Pot>>,
     limits: Limits,
+    /// Tokens that a policy gives all of it. Nobody extends that.
+    bound: AtomicU64,
     used: Mutex<Used>,
 }
 
@@ -20,9 +23,10 @@ struct Used {
     all: Sum,
     /// The part of it that was before the limits were extended: it does not count for them any more.
     before: Sum,
-    /// Tokens that a policy gives all of it. Nobody extends that.
-    bound: Option<u64>,
 }
+
+/// No policy says how many tokens there are.
+const UNBOUND: u64 = u64::MAX;
 
 /// What was used.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +39,19 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, more: &Self) {
+    /// The same, as one agent's.
+    pub(crate) fn of_agent(self, agent: &str) -> AgentUsed {
+        let Self { turns, usage, cost, unpriced_calls } = self;
+        AgentUsed { agent: agent.to_owned(), turns, usage, cost, unpriced_calls }
+    }
+
+    /// True if both were paid in the same money, or neither was.
+    pub(crate) fn is_paid_like(&self, other: &Self) -> bool {
+        let currency = |sum: &Self| sum.cost.map(|cost| cost.currency);
+        currency(self) == currency(other)
+    }
+
+    pub(crate) fn add(&mut self, more: &Self) {
         self.turns += more.turns;
         self.usage += more.usage;
         self.unpriced_calls += more.unpriced_calls;
@@ -52,7 +68,7 @@ impl Sum {
 
 impl Pot {
     pub(crate) fn new(limits: Limits, above: Option<Arc<Self>>) -> Self {
-        Self { above, limits, used: Mutex::default() }
+        Self { above, limits, bound: AtomicU64::new(UNBOUND), used: Mutex::default() }
     }
 
     /// Adds one model call, here and in all runs above.
@@ -75,15 +91,19 @@ impl Pot {
 
     /// A policy gives all of it so many tokens; of several the fewest count.
     pub(crate) fn bound(&self, tokens: u64) {
-        let mut used = self.lock();
-        used.bound = Some(used.bound.map_or(tokens, |least| least.min(tokens)));
+        self.bound.fetch_min(tokens, Ordering::AcqRel);
     }
 
     /// What a policy gives is used up.
     pub(crate) fn used_up(&self) -> Option<LimitReached> {
-        let Used { all, bound, .. } = &*self.lock();
-        let used = all.usage.input.saturating_add(all.usage.output);
-        bound.filter(|allowed| used >= *allowed).map(|allowed| LimitReached {
+        let allowed = self.bound.load(Ordering::Acquire);
+        // Those below that work at the same time need not wait for each other to learn that there is no such limit.
+        if allowed == UNBOUND {
+            return None;
+        }
+        let Usage { input, output, .. } = self.lock().all.usage;
+        let used = input.saturating_add(output);
+        (used >= allowed).then(|| LimitReached {
             limit: LimitKind::TotalTokens,
             allowed: allowed.to_string(),
             used: used.to_string(),
@@ -110,13 +130,17 @@ impl Pot {
         None
     }
 
-    /// All of it, as one agent's.
-    pub(crate) fn used_as(&self, agent: &str) -> AgentUsed {
-        let Sum { turns, usage, cost, unpriced_calls } = self.lock().all.clone();
-        AgentUsed { agent: agent.to_owned(), turns, usage, cost, unpriced_calls }
+    /// All of it.
+    pub(crate) fn used(&self) -> Sum {
+        self.lock().all.clone()
     }
 
     fn spent(&self) -> Option<LimitReached> {
+        let Limits { input_tokens, output_tokens, total_tokens, cost, .. } = &self.limits;
+        let tokens = [input_tokens, output_tokens, total_tokens];
+        if tokens.iter().all(|tokens| tokens.is_none()) && cost.is_none() {
+            return None;
+        }
         let used = self.lock();
         let (all, before, limits) = (&used.all, &used.before, &self.limits);
         let input = all.usage.input.saturating_sub(before.usage.input);

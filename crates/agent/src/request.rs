@@ -105,6 +105,13 @@ impl Parent {
     pub(crate) fn path(&self, name: &str) -> Arc<str> {
         format!("{}/{name}", self.agent).into()
     }
+
+    /// The same, shared with nobody else.
+    pub(crate) fn apart(&self) -> Self {
+        let child =
+            self.child.as_ref().map(|(name, path)| (Arc::from(&**name), Arc::from(&**path)));
+        Self { agent: Arc::from(&*self.agent), child, ..*self }
+    }
 }
 
 impl RunOptions {
@@ -112,7 +119,7 @@ impl RunOptions {
     pub(crate) fn path(&self, name: &Arc<str>) -> Arc<str> {
         let Some(parent) = &self.parent else { return Arc::clone(name) };
         match &parent.child {
-            Some((child, path)) if Arc::ptr_eq(child, name) => Arc::clone(path),
+            Some((child, path)) if **child == **name => Arc::clone(path),
             _ => parent.path(name),
         }
     }
@@ -349,6 +356,10 @@ impl<O: Send + 'static> RunBuilder<O> {
         let control = Arc::new(Control::new(cancel));
         let path = self.options.path(&self.agent.core.name);
         let queue = Arc::new(match (&self.options.above, reader) {
+            // Nobody reads the run above, so nobody reads this one.
+            (Some(above), _) if above.queue.is_unread() => {
+                EventQueue::new(run_id, path, env, next_seq).unread()
+            }
             (Some(above), _) => {
                 let (queue, call_id) = (Arc::clone(&above.queue), Arc::clone(&above.call_id));
                 EventQueue::new(run_id, path, env, next_seq).below(Upward { queue, call_id })

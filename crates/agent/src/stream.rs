@@ -74,7 +74,7 @@ impl EventQueue {
 
     /// The same for a run below: whoever reads the run above sees it there.
     pub(crate) fn below(self, upward: Upward) -> Self {
-        Self { is_unread: upward.queue.is_unread, upward: Some(upward), ..self }
+        Self { upward: Some(upward), ..self }
     }
 
     /// Another agent has the conversation now.

@@ -31,7 +31,7 @@ use crate::heir::{Heir, Place};
 use crate::journal::RunJournal;
 use crate::lease::Lease;
 use crate::live::{LivePlace, Tap};
-use crate::load::{self, Loaded};
+use crate::load::{self, Loaded, Words};
 use crate::settle::{self, Settled, Terms};
 use crate::shared_state;
 use crate::team;
@@ -240,11 +240,12 @@ struct Opened {
 async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Opened, EngineError> {
     let lease = &live.lease;
     let is_fresh = fresh.is_some();
-    let loaded = match fresh {
+    let mut loaded = match fresh {
         Some(fresh) => fresh,
         None => load(shared, lease).await?,
     };
-    let Loaded { machine, message, revision, mut journal, agent, extra, by, birth, .. } = loaded;
+    let Words { extra, by, birth } = loaded.words()?;
+    let Loaded { machine, message, revision, mut journal, agent, .. } = loaded;
     let owners = shared_state::owners(lease, loaded.user.as_deref());
     journal.user = loaded.user;
     let profile = shared.profiles.get(&shared.store, agent).await?;

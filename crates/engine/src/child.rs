@@ -12,7 +12,7 @@ mod wait;
 
 use std::sync::Arc;
 
-use provost_agent::child::ChildLife;
+use provost_agent::child::{ChildLife, Hop};
 use provost_core::work::{OutcomeCode, RunStatus};
 use provost_core::{Env, TaskId};
 use provost_store::row::run::{self, RunRow};
@@ -20,6 +20,7 @@ use provost_store::row::task;
 use provost_store::{Store, Tx};
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use self::defined::release_next;
 pub(crate) use self::defined::{Birth, is_held};
@@ -103,6 +104,41 @@ impl Terms {
             Some(terms) => serde_json::from_str(terms)?,
             None => Self::default(),
         })
+    }
+}
+
+/// What counts of [`Terms`] when a child ends. Each end reads it in its transaction, so the way to its definition is left as it is.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Ties<'a> {
+    notify: Notify,
+    cleanup: Cleanup,
+    #[serde(borrow)]
+    birth: Option<BirthTies<'a>>,
+}
+
+#[derive(Deserialize)]
+struct BirthTies<'a> {
+    life: ChildLife,
+    #[serde(default)]
+    queues: bool,
+    #[serde(borrow)]
+    place: &'a RawValue,
+}
+
+impl<'a> Ties<'a> {
+    fn of(run: &'a RunRow) -> Result<Self, EngineError> {
+        Ok(match &run.spawn {
+            Some(terms) => serde_json::from_str(terms)?,
+            None => Self::default(),
+        })
+    }
+
+    /// The last step of the way to its definition, if it may be that to a member of a team.
+    fn member(&self) -> Result<Option<Hop>, EngineError> {
+        let place = self.birth.as_ref().map(|birth| birth.place.get());
+        let Some(place) = place.filter(|place| place.contains("member")) else { return Ok(None) };
+        Ok(serde_json::from_str::<Vec<Hop>>(place)?.pop())
     }
 }
 
@@ -207,18 +243,18 @@ pub(crate) fn parent_learns(
     heir: Option<&Heir>,
 ) -> Result<(), EngineError> {
     let Some(parent_id) = child.parent_run_id else { return Ok(()) };
-    let terms = Terms::of(child)?;
-    let queues = terms.birth.as_ref().is_some_and(|birth| birth.queues);
+    let ties = Ties::of(child)?;
+    let queues = ties.birth.as_ref().is_some_and(|birth| birth.queues);
     let released = queues && release_next(tx, child, heir)?;
-    team::member_ended(tx, child, terms.birth.as_ref().and_then(Birth::hop))?;
-    if terms.cleanup == Cleanup::Delete
+    team::member_ended(tx, child, ties.member()?.as_ref())?;
+    if ties.cleanup == Cleanup::Delete
         && let Some(mut task) = task::get(tx, child.task_id)?
     {
         task.archived.get_or_insert(tx.now());
         task.update(tx)?;
     }
     // A call waits for all that it started: as long as one of them is left, nothing comes of this end.
-    let of_call = terms.birth.as_ref().is_some_and(|birth| birth.life == ChildLife::Call);
+    let of_call = ties.birth.as_ref().is_some_and(|birth| birth.life == ChildLife::Call);
     if of_call && (released || run::has_live_child(tx, parent_id, child.parent_step)?) {
         return Ok(());
     }
@@ -228,7 +264,7 @@ pub(crate) fn parent_learns(
     }
     // Whoever ended its children knows that they have ended.
     let by_parent = outcome(child)? == Some(OutcomeCode::CancelledByParent);
-    if by_parent || terms.notify == Notify::Silent {
+    if by_parent || ties.notify == Notify::Silent {
         return Ok(());
     }
     report::announce(tx, &parent, child)

@@ -22,8 +22,8 @@ use crate::load::{self, Loaded};
 use crate::state::{move_run, move_task, word};
 use crate::{budget, child, class, event, queue};
 
-/// The format of steps that this build writes and reads.
-pub const BUILD: u64 = 1;
+/// The format of steps that this build writes; it reads all before it. 2: what several children used is one step.
+pub const BUILD: u64 = 2;
 
 /// Turns that fit into one millisecond; so many claims of one transaction keep their order.
 const TURNS_PER_MILLI: u64 = 1024;
@@ -230,6 +230,8 @@ fn lease_out(
     run.epoch += 1;
     run.attempt_no += 1;
     run.claim_count += 1;
+    // What is written from now on can be read by builds like this one.
+    run.min_build = run.min_build.max(BUILD);
     run.lease_owner = Some(claimer.worker);
     run.lease_until = Some(now.after(claimer.ttl));
     run.started.get_or_insert(now);

@@ -25,7 +25,24 @@ pub(crate) fn push_text(
     kind: &str,
     body: String,
 ) -> Result<(), EngineError> {
-    append(tx, run, kind, body, None)
+    let body = Body::new(body)?;
+    append(tx, run, &[journal::NewEvent { kind, body: &body, message_id: None }])
+}
+
+/// Like [`push`], for several events of a kind with bodies that are JSON already.
+pub(crate) fn push_all(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    kind: &str,
+    bodies: Vec<String>,
+) -> Result<(), EngineError> {
+    if bodies.is_empty() {
+        return Ok(());
+    }
+    let bodies: Vec<Body> = bodies.into_iter().map(Body::new).collect::<Result<_, _>>()?;
+    let new = |body| journal::NewEvent { kind, body, message_id: None };
+    let events: Vec<_> = bodies.iter().map(new).collect();
+    append(tx, run, &events)
 }
 
 /// Like [`push`], about a message.
@@ -36,15 +53,14 @@ pub(crate) fn push_with(
     body: Value,
     message_id: Option<MessageId>,
 ) -> Result<(), EngineError> {
-    append(tx, run, kind, body.to_string(), message_id)
+    let body = Body::new(body.to_string())?;
+    append(tx, run, &[journal::NewEvent { kind, body: &body, message_id }])
 }
 
 fn append(
     tx: &mut Tx<'_>,
     run: &mut RunRow,
-    kind: &str,
-    body: String,
-    message_id: Option<MessageId>,
+    events: &[journal::NewEvent<'_>],
 ) -> Result<(), EngineError> {
     if run.no == 0 {
         run.no = run_event::last_pos(tx)? + 1;
@@ -56,9 +72,8 @@ fn append(
         attempt: run.attempt_no,
         seq: run.next_seq,
     };
-    let body = Body::new(body)?;
-    journal::append_events(tx, place, &[journal::NewEvent { kind, body: &body, message_id }])?;
-    run.next_seq += 1;
+    journal::append_events(tx, place, events)?;
+    run.next_seq += events.len() as u64;
     tx.hint(Hint::Events(run.id));
     Ok(())
 }

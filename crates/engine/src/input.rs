@@ -287,6 +287,28 @@ pub(crate) struct Origin {
     pub(crate) user: Option<String>,
 }
 
+/// What a run needs of [`Origin`] to begin; the rest is not read.
+#[derive(Deserialize)]
+pub(crate) struct Aside {
+    #[serde(default, rename = "extra_system_prompt")]
+    pub(crate) extra: Option<Arc<str>>,
+    #[serde(default)]
+    pub(crate) by: Option<String>,
+    #[serde(default)]
+    pub(crate) user: Option<String>,
+}
+
+impl Aside {
+    /// For whom it was said: who is named, else who said it.
+    pub(crate) fn user(self) -> Option<String> {
+        self.user.or(self.by)
+    }
+
+    pub(crate) fn of(row: &InputRow) -> Result<Self, EngineError> {
+        Ok(serde_json::from_str(&row.provenance)?)
+    }
+}
+
 impl Origin {
     pub(crate) fn of(row: &InputRow) -> Result<Self, EngineError> {
         Ok(serde_json::from_str(&row.provenance)?)

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use crate::agent::ProfileKey;
 use crate::child::Birth;
 use crate::error::EngineError;
-use crate::input::Origin;
+use crate::input::Aside;
 use crate::journal::{JournalState, OpenStep, StoredMessage};
 use crate::state::word;
 use crate::{message, record, shared_state, snapshot, transcript};
@@ -39,19 +39,50 @@ pub(crate) struct Loaded {
     pub(crate) journal: JournalState,
     /// The agent that carries it.
     pub(crate) agent: ProfileKey,
-    /// What its command adds to the agent's instructions.
-    pub(crate) extra: Option<Arc<str>>,
-    /// Who handed its task in.
-    pub(crate) by: Option<String>,
-    /// What it is below another run, if its definition is part of that one's.
-    pub(crate) birth: Option<Birth>,
+    /// What was asked for, unless it is read already.
+    unread: Unread,
+    words: Words,
     /// For whom it is, if that is known.
     pub(crate) user: Option<String>,
     /// What outlives runs, as it is when this one begins.
     pub(crate) shared: Map<String, Value>,
 }
 
+/// What is said about a run besides its message.
+#[derive(Default)]
+pub(crate) struct Words {
+    /// What its command adds to the agent's instructions.
+    pub(crate) extra: Option<Arc<str>>,
+    /// Who handed its task in.
+    pub(crate) by: Option<String>,
+    /// What it is below another run, if its definition is part of that one's.
+    pub(crate) birth: Option<Birth>,
+}
+
+/// What is stored about a run as JSON. Whoever carries the run reads it: the transaction that claims it holds up all others.
+#[derive(Default)]
+struct Unread {
+    /// The command of its task.
+    command: Option<String>,
+    /// What the run above it wants of it.
+    spawn: Option<String>,
+}
+
 impl Loaded {
+    /// What is said about the run besides its message.
+    pub(crate) fn words(&mut self) -> Result<Words, EngineError> {
+        let Unread { command, spawn } = std::mem::take(&mut self.unread);
+        let words = std::mem::take(&mut self.words);
+        let commanded = match command {
+            Some(command) => serde_json::from_str(&command)?,
+            None => Commanded::default(),
+        };
+        // A command that goes on with a task has its own.
+        let extra = words.extra.or(commanded.extra).filter(|extra| !extra.is_empty());
+        let birth = spawn.as_deref().map(Birth::read).transpose()?.flatten();
+        Ok(Words { extra, by: words.by.or(commanded.by), birth })
+    }
+
     /// A run that was just made for a command, with the message that it answers.
     pub(crate) fn new(
         tx: &mut Tx<'_>,
@@ -71,9 +102,12 @@ impl Loaded {
             revision: 0,
             journal,
             agent: agent_of(run),
-            extra: extra.map(Arc::from),
-            by: command.requested_by.clone(),
-            birth: Birth::of(run)?,
+            unread: Unread { command: None, spawn: run.spawn.clone() },
+            words: Words {
+                extra: extra.map(Arc::from),
+                by: command.requested_by.clone(),
+                birth: None,
+            },
             shared: shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
             user,
         })
@@ -98,16 +132,15 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
         journal.turn = machine.turns();
     }
     let task = task::get(tx, run.task_id)?;
-    let Commanded { extra, by } = commanded(&inputs, task.as_ref())?;
-    let (agent, birth) = (agent_of(run), Birth::of(run)?);
-    let user = shared_state::user_of(&inputs)?;
+    let (words, user) = said(&inputs)?;
+    let (agent, unread) = (agent_of(run), Unread::of(run, task.as_ref()));
     let shared = match &machine {
         // It has them already.
         Some(_) => Map::new(),
         None => shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
     };
     let message = first;
-    Ok(Loaded { machine, message, revision, journal, agent, extra, by, birth, user, shared })
+    Ok(Loaded { machine, message, revision, journal, agent, unread, words, user, shared })
 }
 
 /// What the command of a run's task says besides its message; a command may be large, and the rest is not read.
@@ -121,19 +154,25 @@ struct Commanded {
     by: Option<String>,
 }
 
-fn commanded(inputs: &[InputRow], task: Option<&TaskRow>) -> Result<Commanded, EngineError> {
-    let of_task = task.map(|task| serde_json::from_str(&task.command)).transpose()?;
-    let Commanded { extra, by } = of_task.unwrap_or_default();
-    // A command that goes on with a task has its own.
-    let first = inputs.first().map(Origin::of).transpose()?;
-    let own = first.and_then(|origin| origin.extra_system_prompt).filter(|own| !own.is_empty());
-    let extra = own.map(Arc::from).or(extra).filter(|extra| !extra.is_empty());
-    Ok(Commanded { extra, by })
+impl Unread {
+    fn of(run: &RunRow, task: Option<&TaskRow>) -> Self {
+        Self { command: task.map(|task| task.command.clone()), spawn: run.spawn.clone() }
+    }
+}
+
+/// What the first message of a run says besides itself, and for whom it is said.
+fn said(inputs: &[InputRow]) -> Result<(Words, Option<String>), EngineError> {
+    let Some(first) = inputs.first() else { return Ok(<_>::default()) };
+    let mut aside = Aside::of(first)?;
+    let extra = aside.extra.take().filter(|extra| !extra.is_empty());
+    Ok((Words { extra, ..Words::default() }, aside.user()))
 }
 
 /// Who handed in the task of a run.
 pub(crate) fn requester(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<String>, EngineError> {
-    Ok(commanded(&[], task::get(tx, run.task_id)?.as_ref())?.by)
+    let task = task::get(tx, run.task_id)?;
+    let read = |task: TaskRow| serde_json::from_str::<Commanded>(&task.command);
+    Ok(task.map(read).transpose()?.and_then(|commanded| commanded.by))
 }
 
 fn agent_of(run: &RunRow) -> ProfileKey {
@@ -158,12 +197,11 @@ pub(crate) fn fresh(
     let inputs = input::first_of_run(tx, run.id)?;
     let (message, stored) = first_message(tx, &inputs)?;
     journal.first_message = stored;
-    let Commanded { extra, by } = commanded(&inputs, task)?;
-    let (agent, birth) = (agent_of(run), Birth::of(run)?);
-    let user = shared_state::user_of(&inputs)?;
+    let (words, user) = said(&inputs)?;
+    let (agent, unread) = (agent_of(run), Unread::of(run, task));
     let shared = shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?;
     let machine = None;
-    Ok(Some(Loaded { machine, message, revision, journal, agent, extra, by, birth, user, shared }))
+    Ok(Some(Loaded { machine, message, revision, journal, agent, unread, words, user, shared }))
 }
 
 /// Where a fold starts.

@@ -150,6 +150,7 @@ fn kind_of(feed: &Feed) -> StepKind {
         | Feed::Saved
         | Feed::HandedOff(_)
         | Feed::ChildUsed { .. }
+        | Feed::ChildrenUsed { .. }
         | Feed::Noted { .. }
         | Feed::Suspended { .. }
         | Feed::Resumed { .. } => StepKind::Note,

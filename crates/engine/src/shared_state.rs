@@ -15,15 +15,15 @@ use serde_json::{Map, Value};
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::input::Origin;
+use crate::input::Aside;
 use crate::lease::Lease;
 use crate::task::PAGE_MAX;
 use crate::transactional::{TxWork, Works};
 
 /// For whom a run is: who is named in the message that it answers, else who sent it.
 pub(crate) fn user_of(inputs: &[InputRow]) -> Result<Option<String>, EngineError> {
-    let origin = inputs.first().map(Origin::of).transpose()?;
-    Ok(origin.and_then(|origin| origin.user.or(origin.by)))
+    let aside = inputs.first().map(Aside::of).transpose()?;
+    Ok(aside.and_then(Aside::user))
 }
 
 /// Whose values a run sees and sets.

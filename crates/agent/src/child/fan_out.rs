@@ -1,19 +1,18 @@
 //! One agent on many tasks at once.
 
-use std::borrow::Cow;
+mod shown;
+
 use std::sync::Arc;
 
 use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::work::EffectClass;
 use provost_tool::{SpecError, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::agent_ref::AgentRef;
 use super::delegate::CHILD_CALL_TIMEOUT;
-use super::{
-    ChildAsk, ChildLife, ChildPlace, ChildReport, ChildStatus, HooksFor, Hop, Until, host,
-};
+use super::{ChildAsk, ChildLife, ChildPlace, ChildReport, HooksFor, Hop, Until, host};
 use crate::error::BuildError;
 
 /// Tasks of one call unless the agent says otherwise.
@@ -129,107 +128,15 @@ struct Tasks {
 
 /// What the model is told, as JSON that is whole: a result that is too long for a tool is cut within its entries, never across.
 fn fitted(tasks: &[String], ended: &[ChildReport]) -> Result<String, ToolError> {
-    let mut told = serde_json::to_string(&Shown::whole(tasks, ended))?;
+    let mut told = shown::whole(tasks, ended)?;
     // First without the tasks, which the model knows, then with ever less of each result.
     let mut share = TOOL_OUTPUT_BYTES_MAX / ended.len().max(1);
     while told.len() > TOOL_OUTPUT_BYTES_MAX {
-        told = serde_json::to_string(&Shown::cut_to(share, ended))?;
+        told = shown::cut_to(share, ended)?;
         if share == 0 {
             break;
         }
         share /= 2;
     }
     Ok(told)
-}
-
-/// One entry for each task, in their order; a failure is the item's, never the call's.
-#[derive(Serialize)]
-struct Shown<'a> {
-    results: Vec<Item<'a>>,
-    /// Those that gave their answer.
-    completed: usize,
-    /// Those that stopped at a limit, with a part of their answer.
-    #[serde(skip_serializing_if = "is_zero")]
-    partial: usize,
-    failed: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<String>,
-}
-
-/// What came of one task.
-#[derive(Serialize)]
-struct Item<'a> {
-    item: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    task: Option<&'a str>,
-    status: ItemStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Cow<'a, str>>,
-}
-
-/// How a task ended.
-#[derive(Clone, Copy, PartialEq, Serialize)]
-#[serde(untagged)]
-enum ItemStatus {
-    /// As its run did.
-    Of(ChildStatus),
-    /// Its run stopped at a limit.
-    Partial(&'static str),
-}
-
-impl<'a> Shown<'a> {
-    fn whole(tasks: &'a [String], ended: &'a [ChildReport]) -> Self {
-        let each = tasks.iter().zip(ended).enumerate();
-        let item = |(index, (task, report)): (usize, (&'a String, &'a ChildReport))| {
-            Item::of(index, Some(task.as_str()), report, usize::MAX)
-        };
-        Self::of(each.map(item).collect())
-    }
-
-    /// The same without the tasks and with at most so many bytes of each result.
-    fn cut_to(share: usize, ended: &'a [ChildReport]) -> Self {
-        let each = ended.iter().enumerate();
-        let shown =
-            Self::of(each.map(|(index, report)| Item::of(index, None, report, share)).collect());
-        let note = format!(
-            "all results together were too long: each was cut to {share} bytes; give fewer tasks at once to see more"
-        );
-        Self { note: Some(note), ..shown }
-    }
-
-    fn of(results: Vec<Item<'a>>) -> Self {
-        let count = |status| results.iter().filter(|item| item.status == status).count();
-        let completed = count(ItemStatus::Of(ChildStatus::Completed));
-        let partial = count(PARTIAL);
-        let failed = results.len() - completed - partial;
-        Self { results, completed, partial, failed, note: None }
-    }
-}
-
-impl<'a> Item<'a> {
-    fn of(index: usize, task: Option<&'a str>, report: &'a ChildReport, share: usize) -> Self {
-        let is_answer = report.status == ChildStatus::Completed;
-        let (status, text) = match &report.limit {
-            None if is_answer => (ItemStatus::Of(report.status), Cow::Borrowed(&*report.text)),
-            Some(_) if is_answer => (PARTIAL, Cow::Owned(report.told())),
-            _ => (ItemStatus::Of(report.status), Cow::Owned(report.problem())),
-        };
-        let text = match text {
-            Cow::Borrowed(text) => Cow::Borrowed(&text[..text.floor_char_boundary(share)]),
-            Cow::Owned(mut text) => {
-                text.truncate(text.floor_char_boundary(share));
-                Cow::Owned(text)
-            }
-        };
-        let (result, error) = if is_answer { (Some(text), None) } else { (None, Some(text)) };
-        Self { item: index + 1, task, status, result, error }
-    }
-}
-
-const PARTIAL: ItemStatus = ItemStatus::Partial("partial");
-
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }

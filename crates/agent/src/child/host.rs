@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use provost_core::{AgentUsed, RunId};
 use provost_tool::{ToolCx, ToolError};
 
-use super::{ChildAsk, ChildReport, Children, Hop, Until};
+use super::{ChildAsk, ChildReport, ChildStarted, Children, Hop, Until};
 
 /// What children that are over have used.
 type Used = Vec<(RunId, Vec<AgentUsed>)>;
@@ -34,7 +34,7 @@ impl ChildHost {
         cx: &ToolCx,
         mut asks: Vec<ChildAsk>,
         at_once: Option<usize>,
-    ) -> Result<Vec<ChildReport>, ToolError> {
+    ) -> Result<Vec<ChildStarted>, ToolError> {
         if !self.hops.is_empty() {
             for ask in &mut asks {
                 ask.place = self.hops.iter().chain(&*ask.place).cloned().collect();
@@ -69,6 +69,8 @@ impl ChildHost {
     /// Takes what those that are over used out of their reports, for the run's own counts.
     pub(crate) fn note(&self, reports: &mut [ChildReport]) {
         let over = reports.iter_mut().filter(|report| report.status.is_over());
+        // Children of this process that were waited for by their call tell it in another way.
+        let over = over.filter(|report| !report.used.is_empty());
         let used = over.map(|report| (report.run, std::mem::take(&mut report.used)));
         self.used.lock().unwrap_or_else(PoisonError::into_inner).extend(used);
     }

@@ -1,30 +1,31 @@
 //! Children in this process: tasks of the runtime that live no longer than the run above them.
 
 mod arrivals;
-mod carry;
 mod ended;
 mod kept;
 mod known;
+mod lane;
+mod line;
+mod used;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_core::RunId;
 use provost_core::work::EffectKey;
+use provost_core::{AgentUsed, RunId};
 use provost_tool::{ToolCx, ToolError};
 use tokio_util::sync::CancellationToken;
 
 use self::arrivals::Arrivals;
-use self::carry::Line;
 use self::ended::Ended;
 use self::kept::Kept;
 use self::known::Known;
-use super::{ChildAsk, ChildFuture, ChildLife, ChildReport, Children, Until};
+use self::line::Line;
+use super::{ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStarted, Children, Until};
 use crate::approval::OnApproval;
 use crate::drive::Cx;
-use crate::outcome::Suspended;
 
 /// How long the end of a run waits for children that were told to stop.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
@@ -41,10 +42,11 @@ struct Child {
     /// The call that asked for it and its place there.
     key: (EffectKey, u32),
     life: ChildLife,
-    cancel: CancellationToken,
-    report: ChildReport,
-    /// It waits for a person and its call must wait with it.
-    suspended: Option<Suspended>,
+    /// Stops it; those that live no longer than their call stop together.
+    cancel: Arc<CancellationToken>,
+    started: ChildStarted,
+    /// What came of it so far.
+    ended: Ended,
     /// The run keeps it and goes on with it later.
     is_kept: bool,
     /// Its end was told to the run above, which counts what it used.
@@ -55,10 +57,22 @@ impl Child {
     fn new(
         key: (EffectKey, u32),
         life: ChildLife,
-        cancel: CancellationToken,
+        cancel: Arc<CancellationToken>,
+        started: ChildStarted,
+    ) -> Self {
+        let ended = Ended::not_yet();
+        Self { key, life, cancel, started, ended, is_kept: false, is_told: false }
+    }
+
+    /// One of which there is a report.
+    fn of_report(
+        key: (EffectKey, u32),
+        life: ChildLife,
+        cancel: Arc<CancellationToken>,
         report: ChildReport,
     ) -> Self {
-        Self { key, life, cancel, report, suspended: None, is_kept: false, is_told: false }
+        let started = report.started();
+        Self { ended: Ended::of_report(report), ..Self::new(key, life, cancel, started) }
     }
 
     /// True if it ends with the run at the latest.
@@ -66,25 +80,35 @@ impl Child {
         self.life != ChildLife::Detached
     }
 
-    /// True if nothing comes of it for now: it is over, or waits for a person.
-    fn is_settled(&self) -> bool {
-        self.report.status.is_over() || self.suspended.is_some()
+    fn is_over(&self) -> bool {
+        self.ended.status.is_over()
     }
 
-    /// Its run has ended, or waits for a person.
-    fn end(&mut self, ended: Ended) {
-        let Ended { status, text, error, limit, used, suspended, .. } = ended;
-        self.suspended = suspended;
-        let report = &mut self.report;
-        (report.status, report.text, report.error) = (status, text, error);
-        (report.limit, report.used) = (limit, used);
+    /// True if nothing comes of it for now: it is over, or waits for a person.
+    fn is_settled(&self) -> bool {
+        self.is_over() || self.ended.is_suspended()
+    }
+
+    fn report(&self) -> ChildReport {
+        let ChildStarted { run, label, agent } = self.started.clone();
+        let Ended { status, text, used, .. } = &self.ended;
+        ChildReport {
+            run,
+            label,
+            agent,
+            status: *status,
+            text: text.clone(),
+            error: self.ended.error().cloned(),
+            limit: self.ended.limit().cloned(),
+            used: used.clone(),
+        }
     }
 
     /// The report for the run above. What was used is in the first one after the end: it is counted once.
     fn tell(&mut self) -> ChildReport {
-        self.is_told = self.report.status.is_over();
-        let used = std::mem::take(&mut self.report.used);
-        ChildReport { used, ..self.report.clone() }
+        self.is_told = self.is_over();
+        let used = std::mem::take(&mut self.ended.used);
+        ChildReport { used, ..self.report() }
     }
 }
 
@@ -108,7 +132,7 @@ impl LocalChildren {
         self.stop_all();
         let ended = self.until(|known| {
             let mut bound = known.iter().filter(|child| child.is_bound());
-            bound.all(|child| child.is_kept || child.report.status.is_over()).then_some(())
+            bound.all(|child| child.is_kept || child.is_over()).then_some(())
         });
         if tokio::time::timeout(CLOSE_WAIT, ended).await.is_err() {
             tracing::warn!("a child of a run did not end when it was told to");
@@ -134,17 +158,25 @@ impl LocalChildren {
         asks: Vec<ChildAsk>,
         at_once: Option<usize>,
         mut kept: HashMap<u32, Kept>,
-    ) -> Result<Vec<ChildReport>, ToolError> {
+    ) -> Result<Vec<ChildStarted>, ToolError> {
         let mut line = Line::new(cx, Arc::clone(self), self.parent()?, at_once);
         let mut known = self.lock();
-        known.reserve(cx.effect_key(), asks.len());
+        let is_new = known.make_room(cx.effect_key(), asks.len());
         // The first ones work while the others are put in line. Where one cannot be started those before it are known and may be
         // waited for.
         let add = |ask: ChildAsk| {
-            let kept = kept.remove(&ask.index);
-            known.add(&mut line, ask, kept)
+            let again = if is_new { None } else { known.of_call(cx.effect_key(), ask.index) };
+            match again {
+                Some(child) => Ok(child.started.clone()),
+                None => known.add(&mut line, kept.remove(&ask.index), ask),
+            }
         };
         asks.into_iter().map(add).collect()
+    }
+
+    /// What children used that their calls waited for, under the name of one of them, since it was last asked.
+    pub(crate) fn take_used(&self) -> Option<(RunId, Vec<AgentUsed>)> {
+        self.arrivals.take_used()
     }
 
     /// Waits until what is known gives something.
@@ -167,27 +199,28 @@ impl LocalChildren {
         runs: &[RunId],
         until: Until,
     ) -> Result<Vec<ChildReport>, ToolError> {
-        let over = self.settled(runs, until.any);
+        let places = self.lock().places(runs)?;
+        let over = self.settled(&places, until.any);
         match until.timeout {
             // What has not ended by then goes on; that is no failure.
             Some(timeout) => drop(tokio::time::timeout(timeout, over).await.is_ok()),
             None => over.await,
         }
-        self.hand_up(cx, runs).await?;
+        self.hand_up(cx, &places).await?;
         let mut known = self.lock();
-        let told = |run: &RunId| {
-            let unknown = || ToolError::Failed(format!("{run} is no child of this run"));
-            known.of_run_mut(*run).map(Child::tell).ok_or_else(unknown)
-        };
-        runs.iter().map(told).collect()
+        let mut reports = Vec::with_capacity(places.len());
+        for place in places {
+            reports.extend(known.at_mut(place).map(Child::tell));
+        }
+        Ok(reports)
     }
 
     /// Waits until all of these are settled; if one is enough, until one is over.
-    async fn settled(&self, runs: &[RunId], any: bool) {
+    async fn settled(&self, places: &[usize], any: bool) {
         loop {
             let done = {
                 let known = self.lock();
-                let Some(open) = known.open(runs, any) else { return };
+                let Some(open) = known.open(places, any) else { return };
                 self.arrivals.after(open)
             };
             // Others may have ended in place of these; then there is less to wait for the next time.
@@ -200,7 +233,7 @@ impl LocalChildren {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for (place, ended) in self.arrivals.take() {
             if let Some(child) = known.at_mut(place) {
-                child.end(ended);
+                child.ended = ended;
             }
         }
         known
@@ -216,7 +249,7 @@ impl Children for LocalHost {
         cx: &'a ToolCx,
         asks: Vec<ChildAsk>,
         at_once: Option<usize>,
-    ) -> ChildFuture<'a, Vec<ChildReport>> {
+    ) -> ChildFuture<'a, Vec<ChildStarted>> {
         async move {
             let kept = self.0.take_kept(cx, &asks).await?;
             self.0.start_all(cx, asks, at_once, kept)
@@ -235,16 +268,14 @@ impl Children for LocalHost {
 
     fn labelled<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
         let mut known = self.0.lock();
-        let labelled = known.iter_mut().filter(|child| child.report.label.is_some());
+        let labelled = known.iter_mut().filter(|child| child.started.label.is_some());
         let labelled = labelled.map(Child::tell).collect();
         std::future::ready(Ok(labelled)).boxed()
     }
 
     fn stop<'a>(&'a self, cx: &'a ToolCx, run: RunId) -> ChildFuture<'a, ChildReport> {
         async move {
-            if let Some(child) = self.0.lock().of_run(run) {
-                child.cancel.cancel();
-            }
+            self.0.lock().stop(run);
             let ended = self.0.wait_for(cx, &[run], Until::default()).await?;
             ended.into_iter().next().ok_or_else(|| ToolError::failed("it is gone"))
         }

@@ -35,7 +35,7 @@ impl Cx {
             OnApproval::Events | OnApproval::Ask(_) | OnApproval::Suspend => {}
         }
         if matches!(self.on_approval, OnApproval::Events) {
-            self.asks.expect_decision(request.id);
+            self.asks().expect_decision(request.id);
         }
         self.queue.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
         let decision = match &self.on_approval {
@@ -43,7 +43,7 @@ impl Cx {
                 Ok(decision) => decision,
                 Err(problem) => ApprovalDecision::Deny { reason: problem },
             },
-            OnApproval::Events => self.asks.decision(request.id).await,
+            OnApproval::Events => self.asks().decision(request.id).await,
             _ => return Err(request),
         };
         let id = request.id;
@@ -70,11 +70,17 @@ pub(crate) struct Outside {
     call: Arc<ToolCall>,
     /// What was answered before the tool was started again.
     answers: Vec<Answer>,
+    /// The turn of the call.
+    turn: u32,
 }
 
 impl Outside {
-    pub(crate) fn new(cx: &Arc<Cx>, call: &Arc<ToolCall>, answers: Vec<Answer>) -> Self {
-        Self { cx: Arc::downgrade(cx), call: Arc::clone(call), answers }
+    pub(crate) fn new(
+        cx: &Arc<Cx>,
+        call: &Arc<ToolCall>,
+        (turn, answers): (u32, Vec<Answer>),
+    ) -> Self {
+        Self { cx: Arc::downgrade(cx), call: Arc::clone(call), answers, turn }
     }
 }
 
@@ -116,7 +122,8 @@ impl Confirm for Outside {
     fn conversation(&self) -> Option<Conversation> {
         let cx = self.cx.upgrade()?;
         let told = Weak::clone(&self.cx);
-        Some(cx.conversation().on_workspace_reset(move |reason| {
+        let conversation = cx.conversation().in_turn(format!("{}/{}", cx.run_id, self.turn));
+        Some(conversation.on_workspace_reset(move |reason| {
             let told = Weak::clone(&told);
             async move {
                 let Some(cx) = told.upgrade() else { return Ok(()) };

@@ -6,6 +6,9 @@ use super::{Cx, Driver};
 use crate::error::Error;
 use crate::run::Feed;
 
+/// Children whose use is one feed: about what is stored beside a step without being packed.
+const USED_AT_ONCE: usize = 32;
+
 impl Cx {
     /// Ends what the run has started.
     pub(super) async fn close_below(&self) {
@@ -27,12 +30,17 @@ impl Driver {
     /// Counts what runs below have used.
     pub(super) fn count_children(&mut self) -> Result<(), Error> {
         let Some(host) = &self.cx.children else { return Ok(()) };
-        for (child, used) in host.take_used() {
-            if !self.run.counts_child(child) {
-                self.feed(Feed::ChildUsed { child, used })?;
-            }
+        let of_calls = self.cx.local.as_ref().and_then(|local| local.take_used());
+        let all = host.take_used().into_iter().chain(of_calls);
+        let mut new = all.filter(|(child, _)| !self.run.counts_child(*child)).collect::<Vec<_>>();
+        while new.len() > 1 {
+            let rest = new.split_off(new.len().min(USED_AT_ONCE));
+            self.feed(Feed::ChildrenUsed { children: std::mem::replace(&mut new, rest) })?;
         }
-        Ok(())
+        match new.pop() {
+            Some((child, used)) => self.feed(Feed::ChildUsed { child, used }).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Ends what the run has started and nobody asked for, and counts it.

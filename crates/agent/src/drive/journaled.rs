@@ -26,7 +26,7 @@ impl Cx {
             call: call.clone(),
             arguments: permit.arguments().clone(),
             key: before.key.clone(),
-            class: tool.spec().effect,
+            class: tool.spec().effect_for(permit.arguments()),
             unsure: false,
             policy_revision: permit.revision().map(Box::from),
             approvals: answered_by_people(&before.answers, permit.revision()),

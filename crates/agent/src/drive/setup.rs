@@ -25,7 +25,7 @@ use crate::hook::{Gate, Hooks};
 use crate::journal::Journal;
 use crate::outcome::Outcome;
 use crate::pot::Pot;
-use crate::prompt::InstructionCx;
+use crate::prompt::{InstructionCx, Instructions};
 use crate::request::{Begin, RunOptions};
 use crate::run::{OutputPlan, RunConfig};
 use crate::shared_state::SharedOptions;
@@ -58,8 +58,6 @@ pub(crate) struct Cx {
     pub(crate) started_at: Timestamp,
     pub(crate) queue: Arc<EventQueue>,
     pub(crate) control: Arc<Control>,
-    /// Where decisions of whoever reads the events come in.
-    pub(crate) asks: Arc<Control>,
     pub(crate) pot: Arc<Pot>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
     /// The runs below, if the agent may have any.
@@ -83,8 +81,6 @@ pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
         super::shared::without_shared(&mut values);
     }
     values.append(&mut options.state);
-    let asks = options.above.as_ref().map_or(&control, |above| &above.asks);
-    let asks = Arc::clone(asks);
     let parts = Parts {
         root: Arc::clone(&core),
         core,
@@ -94,7 +90,6 @@ pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
         options,
         queue,
         control,
-        asks,
         pot,
         local: None,
         hops: Vec::new(),
@@ -114,6 +109,11 @@ impl Cx {
     /// Where the run comes from; a run below comes from where the one above does.
     pub(crate) fn origin(&self) -> &Origin {
         self.options.above.as_ref().map_or(&self.options.origin, |above| &above.origin)
+    }
+
+    /// Where decisions of whoever reads the events come in.
+    pub(crate) fn asks(&self) -> &Arc<Control> {
+        self.options.above.as_ref().map_or(&self.control, |above| &above.asks)
     }
 
     /// The conversation of the run: its session's, else one of its own.
@@ -277,13 +277,17 @@ impl Cx {
     }
 
     pub(crate) async fn instructions(&self, plan: &OutputPlan) -> Result<Option<Arc<str>>, Error> {
-        let cx = InstructionCx {
+        let cx = || InstructionCx {
             run_id: self.run_id,
             agent: Arc::clone(&self.agent),
             deps: self.deps.clone(),
             state: self.state.clone(),
         };
-        let system = self.core.instructions.resolve(cx).await?;
+        let system = match &self.core.instructions {
+            Instructions::None => None,
+            Instructions::Text(text) => Some(Arc::clone(text)),
+            made => made.resolve(cx()).await?,
+        };
         match (&self.core.output, plan) {
             (Some(spec), OutputPlan::Prompted) => {
                 let mut text = system.map(|system| format!("{system}\n\n")).unwrap_or_default();

@@ -48,6 +48,8 @@ pub(super) struct Before {
     faults: u32,
     /// What people have answered about this exact call.
     pub(super) answers: Vec<Answer>,
+    /// The model call that asked for it.
+    turn: u32,
 }
 
 /// What a running tool asks a person.
@@ -67,8 +69,8 @@ impl Cx {
         ticket: CallTicket,
     ) -> CallOutcome {
         let key = ticket.effect_key(self.run_id);
-        let CallTicket { mut call, prepared, faults, answers, .. } = ticket;
-        let before = Before { key, faults, answers };
+        let CallTicket { mut call, turn, prepared, faults, answers, .. } = ticket;
+        let before = Before { key, faults, answers, turn };
         if !prepared && !self.hooks.is_empty() {
             let id = call.id.clone();
             let gate = self.hooks.pre_tool_use(&mut call).await;
@@ -134,7 +136,7 @@ impl Cx {
             cancel: cancel.clone(),
             deps: self.deps.clone(),
             state: self.state.clone(),
-            outside: Arc::new(Outside::new(self, &call, before.answers.clone())),
+            outside: Arc::new(Outside::new(self, &call, (before.turn, before.answers.clone()))),
         });
         let started = Instant::now();
         let span = span::execute_tool(self, tool.spec(), &call);

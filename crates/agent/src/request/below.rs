@@ -45,11 +45,25 @@ impl Above {
         Self {
             hooks: from_above,
             own_hooks: hooks != HooksFor::None,
-            asks: Arc::clone(&parent.asks),
+            asks: Arc::clone(parent.asks()),
             queue: Arc::clone(&parent.queue),
             call_id: Arc::clone(call_id),
             guard: parent.shared_guard.clone(),
             origin: parent.origin().clone(),
+        }
+    }
+
+    /// The same, for runs that work one after the other: those that work at the same time and count their uses in one place
+    /// wait for each other there.
+    pub(crate) fn apart(&self) -> Self {
+        Self {
+            hooks: self.hooks.clone(),
+            own_hooks: self.own_hooks,
+            asks: Arc::clone(&self.asks),
+            queue: Arc::clone(&self.queue),
+            call_id: Arc::from(&*self.call_id),
+            guard: self.guard.clone(),
+            origin: self.origin.clone(),
         }
     }
 }
@@ -74,7 +88,7 @@ impl RunBuilder {
     pub(crate) fn below(
         parent: &Arc<Cx>,
         core: Arc<AgentCore>,
-        (task, waiting): (String, Option<Box<Suspended>>),
+        (task, waiting): (String, Option<Suspended>),
         below: Below,
     ) -> Self {
         let Below { above, run, cancel, label, max_turns, may_suspend, seat, .. } = below;

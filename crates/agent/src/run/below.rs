@@ -15,7 +15,13 @@ impl Run {
         for agent in &used {
             self.usage += agent.usage;
             self.unpriced_calls += agent.unpriced_calls;
-            self.add_known_cost(agent.cost);
+            match (self.cost, agent.cost) {
+                // Two currencies in one run cannot be added: its calls count as unpriced, all of them.
+                (Some(sum), Some(cost)) if sum.plus(cost).is_err() => {
+                    self.unpriced_calls += agent.turns.saturating_sub(agent.unpriced_calls);
+                }
+                (_, cost) => self.add_known_cost(cost),
+            }
         }
         self.below.insert(child, used);
     }
@@ -66,6 +72,16 @@ impl Run {
             cost: self.cost,
             unpriced_calls: self.unpriced_calls,
         }
+    }
+}
+
+/// Puts what one used to what others did: one entry for all of an agent that were paid in the same money.
+pub(crate) fn add_used(all: &mut Vec<AgentUsed>, used: AgentUsed) {
+    let currency = |used: &AgentUsed| used.cost.map(|cost| cost.currency);
+    let same = |sum: &&mut AgentUsed| sum.agent == used.agent && currency(sum) == currency(&used);
+    match all.iter_mut().find(same) {
+        Some(sum) => add(sum, &used),
+        None => all.push(used),
     }
 }
 

@@ -145,6 +145,11 @@ pub enum Feed {
         /// What each agent used.
         used: Vec<AgentUsed>,
     },
+    /// Runs below have used this.
+    ChildrenUsed {
+        /// Which runs, and what each agent used there.
+        children: Vec<(RunId, Vec<AgentUsed>)>,
+    },
     /// The run's own notes changed.
     Noted {
         /// All of them.
@@ -262,6 +267,11 @@ impl Run {
             }
             Feed::HandedOff(handed) => self.handed_off(*handed)?,
             Feed::ChildUsed { child, used } => self.child_used(child, used),
+            Feed::ChildrenUsed { children } => {
+                for (child, used) in children {
+                    self.child_used(child, used);
+                }
+            }
             Feed::Noted { state, .. } => self.state = state,
             Feed::Suspended { state, at } => self.suspended(state, at),
             Feed::Resumed { at } => self.resumed(at),

@@ -2,23 +2,21 @@
 //!
 //! Such a child runs the agent of its parent's profile, taken down the way that its parent's definition names.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_agent::child::{ChildAsk, ChildLife, ChildPlace, Hop};
+use provost_agent::child::{ChildAsk, ChildLife, ChildPlace, ChildStarted, Hop};
 use provost_agent::{Agent, RunBuilder};
 use provost_core::work::{
     AgentCommand, EffectKey, ExecPolicy, InputProvenance, Namespace, ProvenanceKind, SessionName,
     WorkError, child_ids_of_call,
 };
-use provost_core::{Env, Part, RunId};
+use provost_core::{Env, Part, RunId, TaskId};
 use provost_store::Tx;
-use provost_store::row::run::{self, RunRow};
+use provost_store::row::run::{self, ChildRow, RunRow};
 use provost_store::row::{agent, held as held_row};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::{Cleanup, Notify, Terms};
 use crate::accept::{self, Grounds, NewTask, Parent, Place};
@@ -115,6 +113,10 @@ impl Birth {
         format!("{}/{}", self.above, self.agent)
     }
 
+    fn named(&self) -> Named {
+        Named::below(&self.above, &self.agent, self.label.clone())
+    }
+
     /// Its agent, from the agent of the profile.
     pub(crate) fn agent(&self, root: &Agent) -> Result<Agent, EngineError> {
         root.below(&self.place).map_err(|problem| {
@@ -129,6 +131,36 @@ impl Birth {
             Some(turns) => builder.at_most_turns(turns),
             None => builder,
         }
+    }
+}
+
+/// A child that was asked for before.
+pub(super) type KnownChild = (ChildRow, Named);
+
+/// What a child is called.
+pub(super) struct Named {
+    pub(super) agent: Arc<str>,
+    /// Its agent with those above it.
+    pub(super) path: String,
+    /// What the model calls it, if it may outlive its call.
+    pub(super) label: Option<String>,
+}
+
+impl Named {
+    fn below(above: &str, agent: &str, label: Option<String>) -> Self {
+        Self { agent: agent.into(), path: format!("{above}/{agent}"), label }
+    }
+
+    /// As is kept with a child; nothing, if its definition is not its parent's.
+    pub(super) fn of(child: &ChildRow) -> Result<Self, EngineError> {
+        let birth = Terms::read(child.spawn.as_deref())?.birth;
+        let nameless = || Self { agent: "".into(), path: String::new(), label: None };
+        Ok(birth.as_ref().map_or_else(nameless, Birth::named))
+    }
+
+    /// The child as the call that started it knows it.
+    fn started(self, run: RunId) -> ChildStarted {
+        ChildStarted { run, label: self.label, agent: self.agent }
     }
 }
 
@@ -153,16 +185,21 @@ pub(super) struct Births {
 }
 
 impl Births {
-    /// The runs that this call has asked for before; `None` if one of them was not made yet.
-    pub(super) fn known(&self, tx: &mut Tx<'_>) -> Result<Option<Vec<RunRow>>, EngineError> {
-        let made = run::children_of_step(tx, self.lease.run, self.step)?;
-        let mut made: HashMap<RunId, RunRow> = made.into_iter().map(|row| (row.id, row)).collect();
-        let of_ask = |ask: &ChildAsk| {
+    /// The runs that this call has asked for before, with what they are called; `None` if one of them was not made yet.
+    pub(super) fn known(&self, tx: &mut Tx<'_>) -> Result<Option<Vec<KnownChild>>, EngineError> {
+        let mut known = Vec::new();
+        for ask in &self.asks {
             let (id, _) = child_ids_of_call(self.lease.run, &self.key, ask.index);
-            made.remove(&id)
-        };
-        // What is not among them may have another parent, which is found out when it is made.
-        Ok(self.asks.iter().map(of_ask).collect())
+            // If it has another parent, that is found out when it is made.
+            let Some(row) = run::child(tx, self.lease.run, id)? else { return Ok(None) };
+            let named = match ask.life {
+                // It has no label, and the rest is the same whenever it is asked for.
+                ChildLife::Call => Named::below(&self.above, ask_agent(ask), None),
+                ChildLife::Run | ChildLife::Detached => Named::of(&row)?,
+            };
+            known.push((row, named));
+        }
+        Ok(Some(known))
     }
 
     /// A caller may choose the id of a run: what has the id of a child and another parent is none.
@@ -178,7 +215,7 @@ impl Births {
         &self,
         tx: &mut Tx<'_>,
         asks: Range<usize>,
-    ) -> Result<Vec<RunRow>, EngineError> {
+    ) -> Result<Vec<ChildStarted>, EngineError> {
         let mut parent = held(tx, &self.lease)?;
         if parent.cancel_requested.is_some() {
             let problem = "the run is being cancelled";
@@ -196,16 +233,19 @@ impl Births {
         let mut labels = self.labels(tx)?;
         let by = load::requester(tx, &parent)?;
         let mut room = self.room(tx)?;
-        let mut rows = Vec::with_capacity(asks.len());
+        let mut started = Vec::with_capacity(asks.len());
+        let mut told = Vec::with_capacity(asks.len());
         for ask in &self.asks[asks] {
             let (id, task) = child_ids_of_call(self.lease.run, &self.key, ask.index);
             if run::is_known(tx, id)? {
                 let row = run::get(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
                 self.check_ours(&row)?;
-                rows.push(row);
+                started.push(Named::of(&row.into())?.started(id));
                 continue;
             }
-            let birth = Some(self.birth(ask, &mut labels));
+            let birth = self.birth(ask, &mut labels);
+            started.push(birth.named().started(id));
+            let birth = Some(birth);
             let terms = Terms { notify: Notify::Silent, cleanup: Cleanup::Keep, birth };
             let held = room == 0;
             room = room.saturating_sub(1);
@@ -225,19 +265,17 @@ impl Births {
             let command = self.command(&parent, ask, (id, &lane))?;
             let command = AgentCommand { requested_by: by.clone(), ..command };
             command.validate()?;
-            let key = format!("child:{}:{}", self.key, ask.index);
-            let said = Said::new(&command, &key, &self.env);
-            let (_, row) =
-                accept::create_on(tx, &namespace, &said, &ids, (&profile, &grounds, None))?;
-            let body = json!({
-                "run": row.id, "task": row.task_id, "agent": ask_agent(ask), "call_id": self.call_id,
-                "index": ask.index, "step": self.step,
-            });
-            event::push(tx, &mut parent, "child_started", body)?;
-            rows.push(row);
+            // Its id is what makes a repeat harmless.
+            let said = Said::new(&command, /*key*/ "", &self.env);
+            accept::create_on(tx, &namespace, &said, &ids, (&profile, &grounds, None))?;
+            let (agent, call_id) = (ask_agent(ask), self.call_id.as_str());
+            let (index, step) = (ask.index, self.step);
+            let new = ToldOfChild { run: id, task, agent, call_id, index, step };
+            told.push(serde_json::to_string(&new)?);
         }
+        event::push_all(tx, &mut parent, "child_started", told)?;
         parent.update(tx)?;
-        Ok(rows)
+        Ok(started)
     }
 
     /// How many more of them may begin now.
@@ -337,6 +375,17 @@ impl Births {
             ..AgentCommand::default()
         })
     }
+}
+
+/// What the event of the run above says of a child that it has started.
+#[derive(Serialize)]
+struct ToldOfChild<'a> {
+    run: RunId,
+    task: TaskId,
+    agent: &'a str,
+    call_id: &'a str,
+    index: u32,
+    step: u64,
 }
 
 /// What a child is called.

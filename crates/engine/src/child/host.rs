@@ -4,16 +4,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
-use provost_agent::child::{ChildAsk, ChildFuture, ChildReport, ChildStatus, Children, Hop, Until};
+use provost_agent::child::{
+    ChildAsk, ChildFuture, ChildReport, ChildStarted, ChildStatus, Children, Hop, Until,
+};
 use provost_core::work::{EffectKey, OutcomeCode, RunStatus};
 use provost_core::{AgentUsed, Env, LimitReached, Money, RunId, Usage};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
-use provost_store::row::run::{self, RunRow};
+use provost_store::row::run::{self, ChildRow, RunRow};
 use provost_tool::{ToolCx, ToolError};
 use serde::Deserialize;
 
-use super::defined::{Birth, Births};
+use super::defined::{Birth, Births, KnownChild, Named};
 use super::{Family, wait};
 use crate::cancel;
 use crate::error::EngineError;
@@ -47,7 +49,7 @@ impl EngineChildren {
         cx: &ToolCx,
         asks: Vec<ChildAsk>,
         at_once: Option<usize>,
-    ) -> Result<Vec<ChildReport>, ToolError> {
+    ) -> Result<Vec<ChildStarted>, ToolError> {
         let family = &self.family;
         let step = family.journal.step_of(cx.effect_key()).ok_or_else(|| {
             ToolError::failed("this call is in no journal: it cannot start another agent")
@@ -70,27 +72,25 @@ impl EngineChildren {
         let known = {
             let (births, env) = (Arc::clone(&births), family.env.clone());
             family.store.read(move |tx| match births.known(tx)? {
-                Some(rows) => reports(tx, &rows, &env).map(Some),
+                Some(known) => reports(tx, known, &env).map(Some),
                 None => Ok::<_, EngineError>(None),
             })
         };
         if let Some(known) = known.await? {
-            let over = known.iter().filter(|report| report.status.is_over());
-            self.over().extend(over.map(|report| (report.run, report.clone())));
-            return Ok(known);
+            let started = known.iter().map(ChildReport::started).collect();
+            let over = known.into_iter().filter(|report| report.status.is_over());
+            self.over().extend(over.map(|report| (report.run, report)));
+            return Ok(started);
         }
         let mut made = Vec::with_capacity(births.asks.len());
         while made.len() < births.asks.len() {
             let asks = made.len()..births.asks.len().min(made.len() + BORN_TOGETHER);
-            let (births, env) = (Arc::clone(&births), family.env.clone());
-            let born = family.store.write(move |tx| {
-                let rows = births.create(tx, asks.clone())?;
-                reports(tx, &rows, &env)
-            });
+            let births = Arc::clone(&births);
+            let born = family.store.write(move |tx| births.create(tx, asks.clone()));
             made.extend(born.await?);
         }
         failpoint!("child.started");
-        let runs = made.iter().map(|report| report.run).collect();
+        let runs = made.iter().map(|child| child.run).collect();
         *self.made() = Some((cx.effect_key().clone(), runs));
         Ok(made)
     }
@@ -116,11 +116,10 @@ impl EngineChildren {
     /// What was read a moment ago, if all of them were over then; it is given out once.
     fn seen(&self, runs: &[RunId]) -> Option<Vec<ChildReport>> {
         let mut over = self.over();
-        let seen: Option<Vec<_>> = runs.iter().map(|run| over.get(run).cloned()).collect();
-        for run in runs {
-            over.remove(run);
-        }
-        seen
+        let is_whole = runs.iter().all(|run| over.contains_key(run));
+        let seen: Vec<_> = runs.iter().filter_map(|run| over.remove(run)).collect();
+        // One that is named twice was there for the first time only.
+        (is_whole && seen.len() == runs.len()).then_some(seen)
     }
 
     async fn look(&self, runs: &[RunId]) -> Result<Vec<ChildReport>, EngineError> {
@@ -132,9 +131,9 @@ impl EngineChildren {
         let looked = self.family.store.read(move |tx| {
             let mut rows = Vec::with_capacity(runs.len());
             for id in runs {
-                rows.push(child_of(tx, lease.run, id)?);
+                rows.push(named(child_of(tx, lease.run, id)?)?);
             }
-            reports(tx, &rows, &env)
+            reports(tx, rows, &env)
         });
         looked.await
     }
@@ -146,7 +145,7 @@ impl Children for EngineChildren {
         cx: &'a ToolCx,
         asks: Vec<ChildAsk>,
         at_once: Option<usize>,
-    ) -> ChildFuture<'a, Vec<ChildReport>> {
+    ) -> ChildFuture<'a, Vec<ChildStarted>> {
         self.begin(cx, asks, at_once).boxed()
     }
 
@@ -178,10 +177,10 @@ impl Children for EngineChildren {
                 let mut labelled = Vec::new();
                 for row in run::children(tx, lease.run)? {
                     if Birth::of(&row)?.is_some_and(|birth| birth.label.is_some()) {
-                        labelled.push(row);
+                        labelled.push(named(row)?);
                     }
                 }
-                let mut all = reports(tx, &labelled, &env)?;
+                let mut all = reports(tx, labelled, &env)?;
                 // `task-10` comes after `task-9`.
                 all.sort_by_key(|report| {
                     let label = report.label.clone().unwrap_or_default();
@@ -232,13 +231,26 @@ struct Answer {
     agents: Vec<AgentUsed>,
 }
 
-fn reports(tx: &mut Tx<'_>, rows: &[RunRow], env: &Env) -> Result<Vec<ChildReport>, EngineError> {
-    rows.iter().map(|row| report(tx, row, env)).collect()
+fn named(row: RunRow) -> Result<KnownChild, EngineError> {
+    let child = ChildRow::from(row);
+    let named = Named::of(&child)?;
+    Ok((child, named))
+}
+
+fn reports(
+    tx: &mut Tx<'_>,
+    known: Vec<KnownChild>,
+    env: &Env,
+) -> Result<Vec<ChildReport>, EngineError> {
+    known.into_iter().map(|child| report(tx, child, env)).collect()
 }
 
 /// A child as its parent sees it.
-fn report(tx: &mut Tx<'_>, row: &RunRow, env: &Env) -> Result<ChildReport, EngineError> {
-    let birth = Birth::of(row)?;
+fn report(
+    tx: &mut Tx<'_>,
+    (row, named): KnownChild,
+    env: &Env,
+) -> Result<ChildReport, EngineError> {
     let status = match word::<RunStatus>(&row.status)? {
         RunStatus::Ok => ChildStatus::Completed,
         RunStatus::Cancelled => ChildStatus::Cancelled,
@@ -249,11 +261,10 @@ fn report(tx: &mut Tx<'_>, row: &RunRow, env: &Env) -> Result<ChildReport, Engin
         Some(result) => serde_json::from_str(result)?,
         None => Answer::default(),
     };
-    let path = birth.as_ref().map(Birth::path).unwrap_or_default();
     let used = match (&row.result, status.is_over()) {
         (Some(_), _) if !answer.agents.is_empty() => answer.agents,
         (Some(_), _) => vec![AgentUsed {
-            agent: path,
+            agent: named.path,
             turns: answer.turns,
             usage: answer.usage,
             cost: answer.cost,
@@ -262,18 +273,20 @@ fn report(tx: &mut Tx<'_>, row: &RunRow, env: &Env) -> Result<ChildReport, Engin
         // What it used before it failed is in its journal.
         (None, true) => {
             let mut journal = JournalState::new(env.clone());
-            let machine = load::fold(tx, row, None, Start::Snapshot, &mut journal)?;
+            let whole = run::get(tx, row.id)?;
+            let whole = whole.ok_or_else(|| EngineError::not_found("run", row.id))?;
+            let machine = load::fold(tx, &whole, None, Start::Snapshot, &mut journal)?;
             machine.map(|machine| machine.used()).unwrap_or_default()
         }
         (None, false) => Vec::new(),
     };
     Ok(ChildReport {
         run: row.id,
-        label: birth.as_ref().and_then(|birth| birth.label.clone()),
-        agent: birth.map(|birth| birth.agent).unwrap_or_default().into(),
+        label: named.label,
+        agent: named.agent,
         status,
         text: answer.text,
-        error: row.detail.clone().filter(|_| status.is_over()),
+        error: row.detail.filter(|_| status.is_over()),
         limit: answer.limit,
         used,
     })

@@ -81,6 +81,7 @@ pub(super) fn of_feed(
             | Feed::LimitDecided { .. }
             | Feed::OutputChecked { problem: None, .. }
             | Feed::ChildUsed { .. }
+            | Feed::ChildrenUsed { .. }
             | Feed::Saved
             | Feed::Noted { .. }
             | Feed::Suspended { .. }

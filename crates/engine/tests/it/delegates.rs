@@ -1,11 +1,13 @@
 //! Agents that use agents, durably: each is a run of its own, and its parent waits without a worker.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use provost_agent::{Agent, Delegate, FanOut, HandOffTo};
 use provost_core::Usage;
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
 use provost_store::row::run::{self, RunRow};
+use provost_store::row::run_step;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, options, text};
@@ -91,6 +93,16 @@ async fn s136_a_fan_out_of_many_runs_gives_each_task_its_result_once() {
     let parent = ended.id;
     let children = stage.engine.store().read(move |tx| run::children(tx, parent)).await.unwrap();
     assert_eq!(children.len(), 20);
+    // What they used is one step, and each of them is counted there once.
+    let steps = stage.engine.store().read(move |tx| run_step::after(tx, parent, 0, 100)).await;
+    let feeds = steps.unwrap().into_iter().filter_map(|step| step.body);
+    let feeds: Vec<Value> = feeds.map(|body| serde_json::from_str(&body).unwrap()).collect();
+    let of = |kind: &str| feeds.iter().filter(|feed| feed["feed"] == kind).collect::<Vec<_>>();
+    assert!(of("child_used").is_empty());
+    let [used] = of("children_used")[..] else { panic!("{feeds:?}") };
+    let used = used["children"].as_array().unwrap().iter().map(|child| child[0].clone());
+    let used: BTreeSet<String> = used.map(|id| id.as_str().unwrap().to_owned()).collect();
+    assert_eq!(used, children.iter().map(|child| child.id.to_string()).collect());
 }
 
 #[tokio::test]

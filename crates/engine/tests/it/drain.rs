@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_engine::{BootGuard, EngineOptions};
+use provost_engine::{BUILD, BootGuard, EngineOptions};
 use provost_model::{self as scripted};
 use provost_store::row::{boot, worker};
 use serde_json::json;
@@ -25,6 +25,11 @@ async fn a_worker_that_stops_gives_its_runs_back_at_a_boundary() {
     let waiting = house.say("waits", "go").await;
     gate.entered().await;
     let stopping = tokio::spawn(first.stop(NEVER));
+    // Its runs have been told by the time that others are.
+    let is_told = |workers: Vec<worker::WorkerRow>| workers[0].draining.is_some();
+    while !is_told(house.store.read(worker::live).await.unwrap()) {
+        tokio::task::yield_now().await;
+    }
     gate.open(2);
     stopping.await.unwrap();
     for run in [accepted.run, waiting.run] {
@@ -112,7 +117,7 @@ async fn a_service_that_crashed_again_and_again_starts_without_its_work() {
                 host: String::new(),
                 // No process has such a number.
                 pid: u64::from(u32::MAX) + pid,
-                build: 1,
+                build: BUILD,
                 lock_path: format!("/nowhere/{id}"),
                 started: at,
                 seen: at,

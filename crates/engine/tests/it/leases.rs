@@ -327,12 +327,12 @@ async fn g12_progress_resets_the_count_of_crashes() {
 async fn g55_an_old_build_leaves_runs_of_a_newer_one_alone() {
     let house = House::new(vec![scripted::text("hello")]).await;
     let newer = house.say("newer", "hi").await;
-    house.meddle("UPDATE run SET min_build = 2").await;
+    house.meddle("UPDATE run SET min_build = min_build + 1").await;
     let older = house.say("older", "hi").await;
     let _worker = house.engine.start().await.unwrap();
     assert_eq!(house.ended(older.run).await.status, "ok");
     assert_eq!(house.run(newer.run).await.phase, "queued");
-    house.meddle("UPDATE run SET min_build = 1 WHERE phase = 'queued'").await;
+    house.meddle("UPDATE run SET min_build = min_build - 1 WHERE phase = 'queued'").await;
     assert_eq!(house.ended(newer.run).await.status, "ok");
 }
 

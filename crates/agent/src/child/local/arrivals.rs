@@ -6,9 +6,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use provost_core::{AgentUsed, RunId};
 use tokio::sync::Notify;
 
 use super::ended::Ended;
+use super::used::{Tally, Used};
 
 #[derive(Default)]
 pub(super) struct Arrivals {
@@ -22,6 +24,7 @@ pub(super) struct Arrivals {
 struct Heap {
     /// The places of those that ended, and how.
     ended: Vec<(usize, Ended)>,
+    used: Tally,
     watches: Vec<Watch>,
 }
 
@@ -35,7 +38,22 @@ struct Watch {
 impl Arrivals {
     /// A child has ended, or waits for a person.
     pub(super) fn add(&self, place: usize, ended: Ended) {
+        self.add_to(self.lock(), place, ended);
+    }
+
+    /// The same for one that its call waits for: what it used is counted with what the others did.
+    pub(super) fn add_counted(
+        &self,
+        (place, child): (usize, RunId),
+        ended: Ended,
+        (path, used): (&Arc<str>, Used),
+    ) {
         let mut heap = self.lock();
+        heap.used.add(child, path, used);
+        self.add_to(heap, place, ended);
+    }
+
+    fn add_to(&self, mut heap: MutexGuard<'_, Heap>, place: usize, ended: Ended) {
         heap.ended.push((place, ended));
         heap.watches.retain_mut(|watch| {
             watch.left -= 1;
@@ -55,6 +73,11 @@ impl Arrivals {
         std::mem::take(&mut self.lock().ended)
     }
 
+    /// What those used that were counted together, under the name of one of them.
+    pub(super) fn take_used(&self) -> Option<(RunId, Vec<AgentUsed>)> {
+        self.lock().used.take()
+    }
+
     /// What tells that so many more have ended, whichever. The caller keeps others from taking what arrives until it has this,
     /// so that it counts from what it has seen.
     pub(super) fn after(&self, count: usize) -> Arc<Notify> {
@@ -62,7 +85,10 @@ impl Arrivals {
         let done = Arc::new(Notify::new());
         match count.saturating_sub(heap.ended.len()) {
             0 => done.notify_one(),
-            left => heap.watches.push(Watch { left, done: Arc::clone(&done) }),
+            left => {
+                heap.ended.reserve(left);
+                heap.watches.push(Watch { left, done: Arc::clone(&done) });
+            }
         }
         done
     }

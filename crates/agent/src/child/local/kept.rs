@@ -1,13 +1,13 @@
 //! Children that wait for a person: their call waits with them, and what they had come to is kept with the run.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use provost_core::work::EffectKey;
-use provost_core::{ApprovalId, ApprovalRequest, RunId, ToolCall};
+use provost_core::{ApprovalId, ApprovalRequest, ToolCall};
 use provost_tool::{State, ToolCx, ToolError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use super::{Child, LocalChildren};
 use crate::child::{ChildAsk, ChildLife, ChildReport, ChildStatus};
@@ -53,27 +53,30 @@ impl LocalChildren {
     }
 
     /// Children that wait for a person make their call wait, and the run with it. What the others gave is kept with the run.
-    pub(super) async fn hand_up(&self, cx: &ToolCx, runs: &[RunId]) -> Result<(), ToolError> {
-        let questions = self.keep(cx, runs)?;
+    pub(super) async fn hand_up(&self, cx: &ToolCx, places: &[usize]) -> Result<(), ToolError> {
+        let questions = self.keep(cx, places)?;
         if questions.is_empty() { Ok(()) } else { ask_all(cx, &questions).await }
     }
 
     /// Keeps these children with the run, if one of them waits for a person.
-    fn keep(&self, cx: &ToolCx, runs: &[RunId]) -> Result<Vec<Question>, ToolError> {
+    fn keep(&self, cx: &ToolCx, places: &[usize]) -> Result<Vec<Question>, ToolError> {
         let mut questions = Vec::new();
         let mut known = self.lock();
-        let waits = |run: &RunId| known.of_run(*run).is_some_and(|child| child.suspended.is_some());
-        if !runs.iter().any(waits) {
+        let waits =
+            |place: &usize| known.at(*place).is_some_and(|child| child.ended.is_suspended());
+        if !places.iter().any(waits) {
             return Ok(questions);
         }
-        for child in known.iter_mut().filter(|child| runs.contains(&child.report.run)) {
-            let keep = match child.suspended.take() {
+        for place in places {
+            let Some(child) = known.at_mut(*place) else { continue };
+            let suspended = child.ended.more.as_mut().and_then(|more| more.suspended.take());
+            let keep = match suspended {
                 Some(suspended) => {
                     child.is_kept = true;
-                    questions.push(Question::of(&child.report.agent, &suspended));
+                    questions.push(Question::of(&child.started.agent, &suspended));
                     Kept::Waits(suspended)
                 }
-                None => Kept::Done(child.report.clone()),
+                None => Kept::Done(child.report()),
             };
             cx.state().set(note_name(&child.key), keep)?;
         }
@@ -85,7 +88,7 @@ impl LocalChildren {
     /// Notes what came of those with a label, for a run that is suspended: their names stay theirs when it goes on.
     pub(crate) fn keep_labelled(&self, state: &State) -> Result<(), serde_json::Error> {
         let known = self.lock();
-        let labelled = known.iter().filter(|child| child.report.label.is_some());
+        let labelled = known.iter().filter(|child| child.started.label.is_some());
         let tasks: Vec<Task> = labelled.map(Task::of).collect();
         drop(known);
         if tasks.is_empty() { Ok(()) } else { state.set(TASKS, tasks) }
@@ -96,7 +99,7 @@ impl LocalChildren {
         let tasks = state.get::<Vec<Task>>(TASKS).unwrap_or_default();
         state.remove(TASKS);
         let known = |Task { effect, index, report }: Task| {
-            Child::new((effect, index), ChildLife::Run, CancellationToken::new(), report)
+            Child::of_report((effect, index), ChildLife::Run, Arc::default(), report)
         };
         self.lock().extend(tasks.into_iter().map(known));
     }
@@ -116,7 +119,7 @@ struct Task {
 impl Task {
     fn of(child: &Child) -> Self {
         let (effect, index) = child.key.clone();
-        let mut report = child.report.clone();
+        let mut report = child.report();
         let lost = match report.status {
             // Nobody could wait for it here any more.
             ChildStatus::Running => Some("it goes on by itself, and its result is not known here"),

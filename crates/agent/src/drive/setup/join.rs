@@ -33,7 +33,6 @@ pub(super) struct Parts {
     pub(super) options: RunOptions,
     pub(super) queue: Arc<EventQueue>,
     pub(super) control: Arc<Control>,
-    pub(super) asks: Arc<Control>,
     pub(super) pot: Arc<Pot>,
     pub(super) local: Option<Arc<LocalChildren>>,
     /// How the conversation came from the run's own agent to this one.
@@ -77,19 +76,7 @@ impl Parts {
         let is_root = Arc::ptr_eq(&self.root, &self.core);
         let (hooks, guard) = (self.hooks(), self.guard());
         let Self {
-            root,
-            core,
-            run_id,
-            state,
-            options,
-            queue,
-            control,
-            asks,
-            pot,
-            local,
-            hops,
-            seat,
-            ..
+            root, core, run_id, state, options, queue, control, pot, local, hops, seat, ..
         } = self;
         let mut deps = options.deps.clone();
         if let Some(seat) = &seat {
@@ -135,7 +122,6 @@ impl Parts {
             env: root.env.clone(),
             queue,
             control,
-            asks,
             pot,
             journal: options.journal.clone(),
             children,
@@ -214,7 +200,6 @@ impl Cx {
             options: self.options.clone(),
             queue: Arc::clone(&self.queue),
             control: Arc::clone(&self.control),
-            asks: Arc::clone(&self.asks),
             pot: Arc::clone(&self.pot),
             local: self.local.clone(),
             hops: self.hops.iter().cloned().chain([hop]).collect(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_core::work::{AgentCommand, ClassKey, QueueMode};
 use provost_core::{Env, RunId, WorkerId};
-use provost_engine::{Ceiling, EngineOptions, Focus, InputRequest};
+use provost_engine::{BUILD, Ceiling, EngineOptions, Focus, InputRequest};
 use provost_model as scripted;
 use provost_store::row::worker;
 use provost_store::{NodeLock, lock_dir};
@@ -27,7 +27,7 @@ pub(super) async fn idle(house: &House) -> NodeLock {
         id,
         host: String::new(),
         pid: u64::from(std::process::id()),
-        build: 1,
+        build: BUILD,
         lock_path: lock.path().display().to_string(),
         started: at,
         seen: at,
@@ -258,9 +258,10 @@ async fn all_workers_serve_other_sessions() {
 async fn only_workers_of_an_older_build_are_alive() {
     let house = gated().await;
     let run = house.say("chat", "go").await.run;
-    house.meddle("UPDATE run SET min_build = 2").await;
+    house.meddle("UPDATE run SET min_build = 1 + min_build").await;
     let _worker = house.engine.start().await.unwrap();
-    let names: [&dyn std::fmt::Display; 3] = [&run, &"build 2", &"build 1"];
+    let (newer, ours) = (format!("build {}", BUILD + 1), format!("build {BUILD}"));
+    let names: [&dyn std::fmt::Display; 3] = [&run, &newer, &ours];
     named(&house, run, "waiting_newer_worker", &names).await;
 }
 

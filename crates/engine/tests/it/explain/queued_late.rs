@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use provost_core::work::AgentCommand;
 use provost_core::{Env, EventKind, WorkerId};
-use provost_engine::{BootGuard, EngineOptions};
+use provost_engine::{BUILD, BootGuard, EngineOptions};
 use provost_model::{self as scripted, ModelError, ModelErrorClass, Turn};
 use provost_store::row::{boot, worker};
 use serde_json::json;
@@ -98,7 +98,7 @@ async fn the_service_crashed_again_and_again() {
                 host: String::new(),
                 // No process has such a number.
                 pid: u64::from(u32::MAX) + pid,
-                build: 1,
+                build: BUILD,
                 lock_path: format!("/nowhere/{id}"),
                 started: at,
                 seen: at,
