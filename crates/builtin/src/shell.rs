@@ -101,10 +101,11 @@ fn shell(options: ShellOptions, jobs: Jobs) -> Result<FnTool, SpecError> {
     let asks = {
         let policy = options.policy.clone();
         Approval::when(move |arguments: &Value| {
-            let line = arguments.get("command").and_then(Value::as_str).unwrap_or_default();
-            matches!(policy.decide(line), Decision::Ask { .. })
+            matches!(policy.decide(line_of(arguments)), Decision::Ask { .. })
         })
     };
+    let policy = options.policy.clone();
+    let effect_of = move |arguments: &Value| policy.effect_for(line_of(arguments));
     let effect = options.policy.effect();
     let operation = match effect {
         EffectClass::Pure => OperationClass::Read,
@@ -120,10 +121,16 @@ fn shell(options: ShellOptions, jobs: Jobs) -> Result<FnTool, SpecError> {
     let spec = ToolSpec::typed::<Arguments>("shell", DESCRIPTION)?
         .approval(asks)
         .effect(effect)
+        .effect_of(effect_of)
         .timeout(options.profile.limits.time.min(SHELL_TIMEOUT_MAX) + Duration::from_secs(5))
         .facts(facts);
     let options = Arc::new(options);
     Ok(FnTool::new(spec, move |permit, cx| call(&options, &jobs, permit, cx)))
+}
+
+/// The command line of a call.
+fn line_of(arguments: &Value) -> &str {
+    arguments.get("command").and_then(Value::as_str).unwrap_or_default()
 }
 
 fn call(options: &Arc<ShellOptions>, jobs: &Jobs, permit: Permit, cx: ToolCx) -> ToolFuture {

@@ -1,12 +1,14 @@
 //! Sandboxes for declared programs, looked for only where there are any.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use provost_core::Env;
 use provost_core::resource::{IsolationMode, ToolType};
 use provost_isolation::egress::{EgressLog, NetPolicy};
 use provost_isolation::{
-    Backends, Container, ContainerOptions, EgressEvent, Launcher, Profile, Verdict, Workspaces,
+    Backends, Container, ContainerOptions, EgressEvent, Launcher, Limits, Profile, Verdict,
+    Workspaces,
 };
 use provost_runtime::{CliOptions, CliRuntime, CommandAllowList, Sandbox};
 use provost_tool::{AuditEvent, AuditOutcome, AuditSink, RegistryError, Runtimes};
@@ -23,9 +25,14 @@ pub(crate) struct Programs<'a> {
 /// The sandboxes of this machine, and what counts in them.
 pub(crate) struct Sandboxes {
     backends: Backends,
+    /// What the operator allows containers, if there are to be any; whether they work is another question.
+    containers: Option<Limits>,
     network: NetPolicy,
     log: EgressLog,
 }
+
+/// A program has the time of its tool. No attempt has more than this, on the clock and on a processor.
+const TIME_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// What sandboxes are looked for with.
 pub(crate) struct Means {
@@ -46,29 +53,38 @@ impl Sandboxes {
             true => Backends::find(launcher).await,
             false => Backends::default(),
         };
+        let containers = container.as_ref().map(|options| options.ceiling.clone());
         if let (true, Some(options)) = (is_needed, container) {
             match Container::open(options).await {
                 Ok(container) => backends.add(Arc::new(container)),
                 Err(error) => backends.miss(IsolationMode::Container, error.to_string()),
             }
         }
-        Self { backends, network, log: log(audit, env) }
+        Self { backends, containers, network, log: log(audit, env) }
     }
 
     /// The sandbox of a mode, whether it works here or not: what does not is refused when it is used.
     pub(crate) fn sandbox(&self, mode: IsolationMode) -> Sandbox {
+        let lasting = |limits: Limits| Limits { time: TIME_MAX, cpu_time: TIME_MAX, ..limits };
+        let ceiling = self.containers.clone().filter(|_| mode == IsolationMode::Container);
+        let profile = Profile::new(mode);
+        let limits = lasting(profile.limits.clone());
         Sandbox {
             backends: self.backends.clone(),
-            profile: Profile::new(mode),
+            profile: Profile { limits, ..profile },
+            ceiling: lasting(ceiling.unwrap_or_default()),
             network: self.network,
             log: Arc::clone(&self.log),
         }
     }
 
-    /// What `sandboxed` stands for: a container, if the operator has set one up, else a process with fewer rights.
-    pub(crate) fn usual(&self) -> Option<IsolationMode> {
-        let works = |mode: &IsolationMode| self.backends.select(&Profile::new(*mode)).is_ok();
-        [IsolationMode::Container, IsolationMode::Process].into_iter().find(works)
+    /// What `sandboxed` stands for: a container, if the operator wants containers, else a process with fewer rights. If that
+    /// does not work here, nothing else takes its place.
+    pub(crate) fn usual(&self) -> IsolationMode {
+        match self.containers {
+            Some(_) => IsolationMode::Container,
+            None => IsolationMode::Process,
+        }
     }
 }
 
@@ -92,10 +108,7 @@ impl Programs<'_> {
             let options = CliOptions { sandbox, commands, workspaces };
             runtimes.add(Arc::new(CliRuntime::new(options)))?;
         }
-        match self.sandboxes.usual() {
-            Some(mode) => runtimes.sandbox_by(mode),
-            None => Ok(()),
-        }
+        runtimes.sandbox_by(self.sandboxes.usual())
     }
 }
 
@@ -146,8 +159,59 @@ mod tests {
     use provost_store::row::audit::{self, AuditFilter};
     use provost_store::{Store, StoreOptions};
 
+    use provost_core::contract::ToolCode;
+    use provost_core::resource::Bounds;
+    use provost_isolation::Source;
+    use provost_runtime::Wanted;
+
     use super::*;
     use crate::Records;
+
+    const COUNT: &str = "kind: Tool\nmetadata: {name: count}\nspec: {type: cli, effect: pure, cli: {command: wc}}\n";
+
+    async fn sandboxes(declared: &Declared, container: Option<ContainerOptions>) -> Sandboxes {
+        let (network, env) = (NetPolicy::default(), Env::system());
+        let means = Means { launcher: None, container, network, audit: None, env };
+        Sandboxes::find(declared, means).await
+    }
+
+    /// An operator who wants containers does not get something weaker where they do not work.
+    #[tokio::test]
+    async fn nothing_takes_the_place_of_containers_that_do_not_work() {
+        let declared = Declared::parse(COUNT).unwrap();
+        let options = ContainerOptions::new("/no/such/engine", Source::Machine);
+        let sandboxes = sandboxes(&declared, Some(options)).await;
+        let mut runtimes = Runtimes::default();
+        let commands = CommandAllowList::of(["wc"]);
+        let programs = Programs { sandboxes: &sandboxes, commands: &commands, workspaces: None };
+        programs.add(&mut runtimes, &declared).unwrap();
+        for tool in declared.tools.values() {
+            let fault = runtimes.select(&tool.what).err().unwrap();
+            assert_eq!(fault.code, ToolCode::IsolationUnavailable, "{}", fault.message);
+        }
+        assert_eq!(sandboxes.usual(), IsolationMode::Container, "for MCP servers too");
+    }
+
+    /// What a tool asks for it gets up to what the operator allows; one that asks for nothing gets what is usual.
+    #[tokio::test]
+    async fn a_tool_gets_what_it_asks_for_up_to_the_ceiling() {
+        let declared = Declared::parse(COUNT).unwrap();
+        let mut options = ContainerOptions::new("/no/such/engine", Source::Machine);
+        options.ceiling.memory_bytes = 2 << 30;
+        let sandboxes = sandboxes(&declared, Some(options)).await;
+        let given = |mode, asked: Option<u64>| {
+            let bounds = Bounds { memory_bytes: asked, ..Bounds::default() };
+            let wanted = Wanted { bounds, ..Wanted::default() };
+            let profile = sandboxes.sandbox(mode).profile("count", wanted).unwrap();
+            assert_eq!(profile.limits.time, TIME_MAX, "the tool's timeout is what counts");
+            profile.limits.memory_bytes >> 20
+        };
+        let (container, process) = (IsolationMode::Container, IsolationMode::Process);
+        assert_eq!(given(container, None), 512);
+        assert_eq!(given(container, Some(1 << 30)), 1024);
+        assert_eq!(given(container, Some(4 << 30)), 2048);
+        assert_eq!(given(process, Some(4 << 30)), 512);
+    }
 
     /// Whoever looks for what a namespace has done finds every attempt, also one that was refused.
     #[tokio::test]

@@ -227,7 +227,7 @@ impl Setting<'_> {
         let Some(demanded) = &server.isolation else { return Ok(None) };
         let mode = match demanded.mode {
             IsolationMode::None => return Ok(None),
-            IsolationMode::Sandboxed => self.sandboxes.usual().unwrap_or(IsolationMode::Process),
+            IsolationMode::Sandboxed => self.sandboxes.usual(),
             other => other,
         };
         self.sandboxes.sandbox(mode).starter((namespace, &server.name), demanded).map(Some)

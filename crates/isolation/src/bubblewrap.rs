@@ -1,7 +1,8 @@
 //! `process` by bubblewrap: name spaces, a root file system of its own, a filter for calls into the kernel.
 //!
 //! A launcher sets the bounds and opens the files that `bwrap` reads by number, then becomes `bwrap`; without one a shell does.
-//! The environment of `bwrap` is the program's own, since a program can read that of the first process it sees.
+//! The environment of `bwrap` is empty: it runs outside, where a variable of the program could make the loader take in code, and
+//! a program can read that of the first process it sees. `bwrap` is told the program's own by a file that nobody else can read.
 //! Where jobs of a kind come again, a sandbox is set up before the next one is known: see [`warm`].
 //!
 //! Invariant: the number of the user outside is ours. So `/proc` can only be read: to the kernel the owner of `/proc/sys` and
@@ -29,7 +30,7 @@ use crate::job::Job;
 use crate::launcher::bounds::Bounds;
 use crate::launcher::order::{Order, Work, Wrap};
 use crate::launcher::starter::Spaces;
-use crate::launcher::{Launcher, RELAY};
+use crate::launcher::{Launcher, RELAY, variables};
 use crate::limits::WARM_WAITING;
 use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, WORKSPACE};
 use crate::pool::{Pool, When};
@@ -55,6 +56,8 @@ const ENTRANCE_INSIDE: &str = "/run/provost/egress";
 
 /// The file with the filter for calls, for all jobs.
 const FILTER_FILE: &str = "filter";
+/// The file with the variables of a program, in the directory of its job.
+const VARIABLES_FILE: &str = "variables";
 
 /// Inside, where processes are counted for the user that the program is.
 const COUNT_SCRIPT: &str =
@@ -84,7 +87,6 @@ struct Wrapper {
     launcher: Option<Launcher>,
     starter: Option<Starter>,
     spawner: Arc<Spawner>,
-    /// Goes before the directory that it is in.
     roots: Roots,
     scratch: Scratch,
     /// What stands around every program.
@@ -112,7 +114,7 @@ impl Bubblewrap {
         let filter = seccomp::filter(Sockets::OwnNetwork, Shared::default())?;
         let written = fs::write(scratch.path().join(FILTER_FILE), seccomp::bytes(&filter));
         written.map_err(IsolationError::io("the filter cannot be kept"))?;
-        let roots = Roots::open(scratch.path());
+        let roots = Roots::open(scratch.clone());
         let roots = roots.map_err(IsolationError::io("the system files cannot be copied"))?;
         let spawner = Arc::new(Spawner::open()?);
         let cgroups = Cgroups::find();
@@ -227,10 +229,15 @@ impl Wrapper {
                 starter.start(waiting, &order, &job)
             }
             None => {
-                let mut command = shell::command(&self.shell, &wrap, &cgroup.doors(), &line);
-                command.env_clear().envs(env).current_dir("/");
+                let told = dir.path().join(VARIABLES_FILE);
+                let mut command =
+                    shell::command(&self.shell, (&wrap, &told), &cgroup.doors(), &line);
+                command.env_clear().current_dir("/");
                 pipes(&mut command, &job.input);
-                self.spawner.start(command).await
+                match fs::write(&told, variables(&env)) {
+                    Ok(()) => self.spawner.start(command).await,
+                    Err(error) => Err(IsolationError::io("no directory for a job")(error)),
+                }
             }
         };
         let spawner = Arc::clone(&self.spawner);

@@ -18,6 +18,7 @@ mod words;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -94,7 +95,8 @@ impl ContainerOptions {
             source,
             pull: Pull::Never,
             runtime: None,
-            ceiling: Limits::default(),
+            // How long a job takes is for its profile to say: a server stays.
+            ceiling: Limits { time: Duration::MAX, cpu_time: Duration::MAX, ..Limits::default() },
             warm: 0,
         }
     }

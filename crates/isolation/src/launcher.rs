@@ -18,6 +18,8 @@ mod outer;
 pub(crate) mod starter;
 mod wrap;
 
+pub(crate) use self::wrap::variables;
+
 use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};

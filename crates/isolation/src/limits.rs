@@ -62,7 +62,7 @@ pub const WORKSPACE_IDLE_DEFAULT: Duration = Duration::from_secs(15 * 60);
 pub const WORKSPACE_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
 /// Files and directories of one workspace of a conversation that are kept.
 pub const WORKSPACE_FILES_DEFAULT: usize = 20_000;
-/// Snapshots of one workspace that are kept.
+/// Turns of one workspace of which the last snapshot is kept, and calls of the last turn.
 pub const WORKSPACE_SNAPSHOTS_MAX: usize = 16;
 /// Directories inside each other that are kept; each holds one descriptor.
 pub(crate) const WORKSPACE_DEPTH_MAX: usize = 64;

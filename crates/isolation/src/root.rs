@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::ETC_BYTES_MAX;
 use crate::place::{SYSTEM_DIRS, SYSTEM_FILES};
+use crate::scratch::Scratch;
 
 /// Where all of it comes from.
 const SOURCE: &str = "/etc";
@@ -28,7 +29,7 @@ const PLACES: [&str; 6] = ["dev", "etc", "proc", "run", "tmp", "workspace"];
 /// Keeps the copies new.
 #[derive(Debug)]
 pub(crate) struct Roots {
-    parent: PathBuf,
+    scratch: Scratch,
     last: Mutex<(Arc<Root>, u64)>,
 }
 
@@ -37,6 +38,8 @@ pub(crate) struct Roots {
 pub(crate) struct Root {
     dir: PathBuf,
     stamp: Stamp,
+    /// What it is in stays as long as it does.
+    _scratch: Scratch,
 }
 
 /// What tells that something has changed: which file it is and when it, or what is in it, changed.
@@ -44,9 +47,9 @@ type Stamp = Vec<Option<[i64; 4]>>;
 
 impl Roots {
     /// Makes the first one below a private directory.
-    pub(crate) fn open(parent: &Path) -> io::Result<Self> {
-        let first = Arc::new(Root::make(parent, 0)?);
-        Ok(Self { parent: parent.to_owned(), last: Mutex::new((first, 0)) })
+    pub(crate) fn open(scratch: Scratch) -> io::Result<Self> {
+        let first = Arc::new(Root::make(&scratch, 0)?);
+        Ok(Self { scratch, last: Mutex::new((first, 0)) })
     }
 
     /// The root for a job that starts now.
@@ -54,17 +57,18 @@ impl Roots {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.0.stamp != stamp() {
             let number = last.1 + 1;
-            *last = (Arc::new(Root::make(&self.parent, number)?), number);
+            *last = (Arc::new(Root::make(&self.scratch, number)?), number);
         }
         Ok(Arc::clone(&last.0))
     }
 }
 
 impl Root {
-    fn make(parent: &Path, number: u64) -> io::Result<Self> {
+    fn make(scratch: &Scratch, number: u64) -> io::Result<Self> {
         // Taken first: what changes meanwhile is seen by the next job.
         let stamp = stamp();
-        let made = Self { dir: parent.join(format!("root-{number}")), stamp };
+        let dir = scratch.path().join(format!("root-{number}"));
+        let made = Self { dir, stamp, _scratch: scratch.clone() };
         made.lay_out()?;
         let etc = made.dir.join("etc");
         let mut room = ETC_BYTES_MAX;
@@ -162,7 +166,8 @@ mod tests {
     #[test]
     fn there_is_what_is_named_and_nothing_else() {
         let parent = tempfile::tempdir().unwrap();
-        let roots = Roots::open(parent.path()).unwrap();
+        let scratch = Scratch::open_in(parent.path()).unwrap();
+        let roots = Roots::open(scratch).unwrap();
         let root = roots.current().unwrap();
         let etc = root.path().join("etc");
         let own = fs::read(etc.join("passwd")).unwrap();
@@ -180,9 +185,12 @@ mod tests {
             let is_empty = || fs::read_dir(entry.path()).unwrap().next().is_none();
             assert!(is_link || entry.file_name() == "etc" || is_empty(), "{entry:?}");
         }
+        // Whoever has a root has all that it is in.
         let dir = root.path().to_owned();
-        drop((root, roots));
-        assert!(!dir.exists());
+        drop(roots);
+        assert!(dir.exists());
+        drop(root);
+        assert!(fs::read_dir(parent.path()).unwrap().next().is_none());
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::tree;
 const PREFIX: &str = "provost-sandbox-";
 /// Tries to find a name that nobody has.
 const TRIES_MAX: u32 = 100;
+/// The number of the next directory. None is given twice: whoever still clears one up would take away the other of its name.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A private directory of this process. It goes with its last clone.
 #[derive(Debug, Clone)]
@@ -39,8 +41,8 @@ impl Scratch {
     pub fn open_in(parent: &Path) -> io::Result<Self> {
         sweep(parent);
         let owner = owner();
-        for turn in 0..TRIES_MAX {
-            let name = format!("{owner}-{turn}");
+        for _ in 0..TRIES_MAX {
+            let name = format!("{owner}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
             let dir = parent.join(format!("{PREFIX}{name}"));
             match DirBuilder::new().mode(0o700).create(&dir) {
                 Ok(()) => {
@@ -157,7 +159,7 @@ mod tests {
     fn what_a_process_that_is_no_more_has_left_is_taken_away() {
         let parent = tempfile::tempdir().unwrap();
         let left = parent.path().join(format!("{PREFIX}4000000-1-0"));
-        let ours = parent.path().join(format!("{PREFIX}{}-9", owner()));
+        let ours = parent.path().join(format!("{PREFIX}{}-x", owner()));
         let other = parent.path().join("provost-something");
         for dir in [&left, &ours, &other] {
             fs::create_dir(dir).unwrap();
@@ -172,6 +174,14 @@ mod tests {
         assert!(job_dir.exists(), "a job keeps its directory");
         drop(job);
         assert!(!job_dir.exists() && !dir.exists());
+    }
+
+    #[test]
+    fn no_name_comes_back() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = Scratch::open_in(parent.path()).unwrap().path().to_owned();
+        assert!(!first.exists());
+        assert_ne!(Scratch::open_in(parent.path()).unwrap().path(), first);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use provost_core::contract::{ToolCode, ToolFault};
 
 pub use self::keep::{DirKeep, Keep};
 use self::live::{Live, Slot};
-pub use self::record::Kept;
+pub use self::record::{Kept, Mark};
 use crate::limits::{WORKSPACE_BYTES_DEFAULT, WORKSPACE_FILES_DEFAULT, WORKSPACE_IDLE_DEFAULT};
 
 /// Whose workspace it is.
@@ -194,10 +194,11 @@ impl Workspaces {
         .await
     }
 
-    /// Puts a workspace back to a snapshot, by its label. What came after it is forgotten. Nobody may work there.
-    pub async fn rewind(&self, tenant: &Tenant, label: &str) -> Result<(), WorkspaceError> {
-        let (inner, tenant, label) = (Arc::clone(&self.0), tenant.clone(), label.to_owned());
-        blocking(move || inner.rewind(&tenant, &label)).await
+    /// Puts a workspace back to what a call left, by its label, or a whole turn. What came after it is forgotten. Nobody may
+    /// work there.
+    pub async fn rewind(&self, tenant: &Tenant, name: &str) -> Result<(), WorkspaceError> {
+        let (inner, tenant, name) = (Arc::clone(&self.0), tenant.clone(), name.to_owned());
+        blocking(move || inner.rewind(&tenant, &name)).await
     }
 
     /// Takes away a workspace with everything that is kept of it. Nobody may work there.
@@ -233,12 +234,12 @@ impl Seat {
         }
     }
 
-    /// Keeps what is there now under a label, such as that of the call, and leaves. Dropping a seat leaves without that: the
-    /// files are kept when the workspace becomes idle.
-    pub async fn leave(self, label: impl Into<String>) -> Result<(), WorkspaceError> {
-        let label = label.into();
+    /// Keeps what is there now, as what a call has left, and leaves. Dropping a seat leaves without that: the files are kept
+    /// when the workspace becomes idle.
+    pub async fn leave(self, mark: impl Into<Mark>) -> Result<(), WorkspaceError> {
+        let mark = mark.into();
         blocking(move || match self.inner.upgrade() {
-            Some(inner) => inner.save(&mut locked(&self.live), &label),
+            Some(inner) => inner.save(&mut locked(&self.live), &mark),
             None => Ok(()),
         })
         .await

@@ -13,7 +13,7 @@ use provost_core::contract::{ToolCode, ToolFault, ToolRequest, ToolResponse};
 use provost_core::resource::{
     CliOutput, CliSpec, CliWorkspace, IsolationMode, ToolResource, ToolType,
 };
-use provost_isolation::workspaces::{Seat, Tenant, Workspaces};
+use provost_isolation::workspaces::{Mark, Seat, Tenant, Workspaces};
 use provost_isolation::{Cause, Channel, Ended, Input, Job, Profile, Workspace};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 
@@ -64,15 +64,18 @@ impl ToolRuntime for CliRuntime {
             return Err(fault::definition("a `cli` tool has no endpoint: remove it")
                 .detail("field", "endpoint"));
         }
-        if tool.auth.is_some() {
-            let message = "a `cli` tool takes no `auth`: there is no header to put a secret in";
+        // A secret goes to the one host that it is for, and never to whichever the program would choose.
+        let is_sure = spec.hosts.len() == 1 && spec.hosts.iter().all(|host| !host.contains('*'));
+        if tool.auth.is_some() && !is_sure {
+            let message =
+                "a `cli` tool with `auth` names exactly one host, to which the secret goes";
             return Err(fault::definition(message).detail("field", "auth"));
         }
         self.options.commands.check(&spec.command)?;
         for (at, text) in spec.args.iter().enumerate() {
             template::check(Place::Text, &format!("cli.args[{at}]"), text)?;
         }
-        let profile = self.profile(tool, spec, &[])?;
+        let profile = self.profile(tool, spec, Wanted::default())?;
         if spec.workspace == CliWorkspace::Conversation && self.options.workspaces.is_none() {
             let message = "there is no place here for the files of conversations";
             return Err(fault::definition(message).detail("field", "cli.workspace"));
@@ -97,10 +100,10 @@ impl CliRuntime {
         &self,
         tool: &ToolResource,
         spec: &CliSpec,
-        labels: &[(&str, &str)],
+        of_the_call: Wanted<'_>,
     ) -> Result<Profile, ToolFault> {
         let (image, bounds) = (spec.image.as_deref(), spec.resources);
-        let wanted = Wanted { hosts: &spec.hosts, image, bounds, labels };
+        let wanted = Wanted { hosts: &spec.hosts, image, bounds, ..of_the_call };
         let mut profile = self.options.sandbox.profile(&tool.name, wanted)?;
         let bytes_max = ANSWER_BYTES_MAX as u64;
         profile.limits.output_bytes = profile.limits.output_bytes.min(bytes_max);
@@ -133,7 +136,9 @@ impl CliRuntime {
     async fn run(&self, attempt: &Attempt, call: &Call) -> Result<ToolOutput, ToolFault> {
         let spec = spec(&attempt.tool)?;
         self.options.commands.check(&spec.command)?;
-        let mut profile = self.profile(&attempt.tool, spec, &attempt.labels())?;
+        let (labels, secrets) = (attempt.labels(), &attempt.credentials.headers);
+        let of_the_call = Wanted { labels: &labels, secrets, ..Wanted::default() };
+        let mut profile = self.profile(&attempt.tool, spec, of_the_call)?;
         let left = attempt.deadline.saturating_duration_since(Instant::now());
         profile.limits.time = profile.limits.time.min(left);
         let seat = self.seat(attempt, spec).await?;
@@ -161,7 +166,9 @@ impl CliRuntime {
         let ended = self.options.sandbox.backends.run(job, &attempt.cancel, each).await;
         if let Some(seat) = seat {
             // The files are kept before anybody hears how the program ended.
-            seat.leave(&attempt.effect_key).await.map_err(|error| error.fault())?;
+            let turn = attempt.conversation.as_ref().map(|of| of.turn.clone()).unwrap_or_default();
+            let mark = Mark { label: attempt.effect_key.clone(), turn };
+            seat.leave(mark).await.map_err(|error| error.fault())?;
         }
         let ended = ended.map_err(|error| error.fault())?;
         judged(spec, call, &ended, (answer, words))

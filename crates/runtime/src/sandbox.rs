@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use http::HeaderName;
+use provost_core::Secret;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{Bounds, McpIsolation};
 use provost_isolation::egress::{EgressLog, NetPolicy};
@@ -25,8 +27,10 @@ const SERVER_CPU_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Sandbox {
     /// The sandboxes of this machine.
     pub backends: Backends,
-    /// What a program may have there. Its mode is the isolation that it gets.
+    /// What a program may have there that asks for nothing. Its mode is the isolation that it gets.
     pub profile: Profile,
+    /// What no program has more of, whatever it asks for.
+    pub ceiling: Limits,
     /// What may be reached of the hosts that are declared.
     pub network: NetPolicy,
     /// Who is told of every attempt to reach one.
@@ -38,6 +42,8 @@ pub struct Sandbox {
 pub struct Wanted<'a> {
     /// Hosts to reach.
     pub hosts: &'a [String],
+    /// Headers with secrets, which the proxy puts into requests to the one host there is then.
+    pub secrets: &'a [(String, Secret<String>)],
     /// The image of a container.
     pub image: Option<&'a str>,
     /// How much may be used.
@@ -46,25 +52,42 @@ pub struct Wanted<'a> {
     pub labels: &'a [(&'a str, &'a str)],
 }
 
+impl Wanted<'_> {
+    /// The rule of a host. A secret goes out over TLS, however the program asks.
+    fn rule(&self, host: &str) -> Result<EgressRule, IsolationError> {
+        let rule = EgressRule::new(host)?;
+        if self.secrets.is_empty() {
+            return Ok(rule);
+        }
+        self.secrets.iter().try_fold(rule.over_tls(), |rule, (name, value)| {
+            let name = HeaderName::try_from(name.as_str());
+            let wrong =
+                |_| IsolationError::Job("a credential has no header to stand in".to_owned());
+            Ok(rule.header(name.map_err(wrong)?, value.clone()))
+        })
+    }
+}
+
 impl Sandbox {
     /// The profile of a program by the name of its tool or server: what is wanted, and never more than the operator gives.
     pub fn profile(&self, name: &str, wanted: Wanted<'_>) -> Result<Profile, ToolFault> {
         let mut profile = self.profile.clone();
         let Bounds { memory_bytes, cpu_percent, pids } = wanted.bounds;
-        let own = &profile.limits;
-        profile.limits = own.stricter(&Limits {
-            memory_bytes: memory_bytes.unwrap_or(own.memory_bytes),
-            cpu_percent: cpu_percent.unwrap_or(own.cpu_percent),
-            pids: pids.unwrap_or(own.pids),
-            ..own.clone()
-        });
+        let usual = profile.limits;
+        let asked = Limits {
+            memory_bytes: memory_bytes.unwrap_or(usual.memory_bytes),
+            cpu_percent: cpu_percent.unwrap_or(usual.cpu_percent),
+            pids: pids.unwrap_or(usual.pids),
+            ..usual
+        };
+        profile.limits = asked.stricter(&self.ceiling);
         profile.source = wanted.image.map(|image| Source::Image(image.to_owned()));
         if wanted.hosts.is_empty() {
             return Ok(profile);
         }
         let told =
             |error: IsolationError| fault::definition(error.to_string()).detail("field", "hosts");
-        let rules = wanted.hosts.iter().map(|host| EgressRule::new(host));
+        let rules = wanted.hosts.iter().map(|host| wanted.rule(host));
         let rules = rules.collect::<Result<Vec<_>, _>>().map_err(told)?;
         let egress = Egress::new(name, rules, self.network, Arc::clone(&self.log)).map_err(told)?;
         let labels = wanted.labels.iter().filter(|(_, value)| !value.is_empty());
@@ -82,6 +105,7 @@ impl Sandbox {
     ) -> Result<Arc<dyn Starter>, ToolFault> {
         let wanted = Wanted {
             hosts: &demanded.hosts,
+            secrets: &[],
             image: demanded.image.as_deref(),
             bounds: demanded.resources,
             labels: &[("namespace", namespace)],
@@ -166,5 +190,23 @@ impl Life for Kept {
             }
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_goes_out_over_tls_and_is_in_no_text() {
+        let secrets = [("authorization".to_owned(), Secret::new("Bearer hunter2".to_owned()))];
+        let told = |secrets| {
+            let wanted = Wanted { secrets, ..Wanted::default() };
+            format!("{:?}", wanted.rule("api.example.com").unwrap())
+        };
+        assert!(told(&[]).contains("upgrades: false"));
+        let with = told(&secrets);
+        assert!(with.contains("upgrades: true") && with.contains("authorization"), "{with}");
+        assert!(!with.contains("hunter2"), "{with}");
     }
 }

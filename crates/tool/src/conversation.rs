@@ -19,6 +19,8 @@ pub struct Conversation {
     pub id: String,
     /// Who speaks in it; nothing if nobody said so.
     pub principal: String,
+    /// The turn of the call: the same for all calls that one answer of the model asked for; nothing if there is none.
+    pub turn: String,
     told: Arc<Told>,
 }
 
@@ -33,8 +35,16 @@ impl Conversation {
             namespace: namespace.into(),
             id: id.into(),
             principal: principal.into(),
+            turn: String::new(),
             told: Arc::new(|_| std::future::ready(Ok(())).boxed()),
         }
+    }
+
+    /// In a turn.
+    #[must_use]
+    pub fn in_turn(mut self, turn: impl Into<String>) -> Self {
+        self.turn = turn.into();
+        self
     }
 
     /// With somebody who is told that its files are not what they were, and may have to write that down.

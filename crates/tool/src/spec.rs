@@ -44,6 +44,16 @@ impl fmt::Debug for Approval {
     }
 }
 
+/// What repeating a call with these arguments would do.
+#[derive(Clone)]
+struct EffectOf(Arc<dyn Fn(&Value) -> EffectClass + Send + Sync>);
+
+impl fmt::Debug for EffectOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EffectOf(..)")
+    }
+}
+
 /// Why a tool cannot be defined like this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
@@ -93,6 +103,8 @@ pub struct ToolSpec {
     pub exclusive: bool,
     /// What repeating a call would do; decides what happens to a call that a crash cut off.
     pub effect: EffectClass,
+    /// The same for single calls, where it depends on their arguments.
+    effect_of: Option<EffectOf>,
     /// What the tool needs from the program; checked before a run starts.
     pub deps: Vec<DepType>,
     /// What policies are told about it.
@@ -161,6 +173,7 @@ impl ToolSpec {
             retries: ARGUMENT_RETRIES_DEFAULT,
             exclusive: false,
             effect: EffectClass::Opaque,
+            effect_of: None,
             deps: Vec::new(),
             facts: Arc::new(Facts::default()),
             original: None,
@@ -178,8 +191,21 @@ impl ToolSpec {
     /// repeated by itself.
     #[must_use]
     pub fn effect(mut self, effect: EffectClass) -> Self {
-        self.effect = effect;
+        (self.effect, self.effect_of) = (effect, None);
         self
+    }
+
+    /// Sets what repeating a call would do where that depends on its arguments. [`ToolSpec::effect`] is what holds for every
+    /// call, and what policies go by.
+    #[must_use]
+    pub fn effect_of(mut self, of: impl Fn(&Value) -> EffectClass + Send + Sync + 'static) -> Self {
+        self.effect_of = Some(EffectOf(Arc::new(of)));
+        self
+    }
+
+    /// What repeating a call with these arguments would do.
+    pub fn effect_for(&self, arguments: &Value) -> EffectClass {
+        self.effect_of.as_ref().map_or(self.effect, |of| (of.0)(arguments))
     }
 
     /// Sets when a person must be asked.

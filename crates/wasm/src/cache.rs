@@ -3,7 +3,7 @@
 //! A compiled module is machine code: whoever can put a file here could run anything in this process. So nothing that lies here
 //! is believed. The directory is ours alone (mode 700, our user, no link), a file is ours alone too, and each carries an HMAC
 //! under a key that is made for this directory and lies beside the files with mode 600. It covers the hash of the module, the
-//! version and the settings of the machine, and the code. A file that is damaged, copied from elsewhere, made for another module
+//! version and the settings of the engine, and the code. A file that is damaged, copied from elsewhere, made for another module
 //! or planted by somebody who cannot read the key is thrown away, and the module is compiled anew. Whoever can read the key runs
 //! as this user or as root and needs no cache to run anything.
 
@@ -38,19 +38,34 @@ pub(crate) enum Compiled {
     Component(Component),
 }
 
+impl Compiled {
+    /// The engine that it was compiled for, and the only one that may run it.
+    fn engine(&self) -> &Engine {
+        match self {
+            Self::Core(module) => module.engine(),
+            Self::Component(component) => component.engine(),
+        }
+    }
+}
+
+/// What a compiled module is kept under: the module, and the version and the settings of the engine that it was compiled for.
+#[derive(Clone, Copy)]
+struct Title<'a> {
+    module: &'a Sha256,
+    engine: &'a Sha256,
+}
+
 /// Compiled modules, and modules by their hash.
 pub(crate) struct Cache {
     compiled: PathBuf,
     modules: PathBuf,
     key: hmac::Key,
-    /// The version and the settings of the machine.
-    engine: Sha256,
     env: Env,
 }
 
 impl Cache {
     /// In a directory that is made if it is not there, and refused if others may use it.
-    pub(crate) fn open(dir: &Path, engine: &Engine, env: Env) -> Result<Self, WasmError> {
+    pub(crate) fn open(dir: &Path, env: Env) -> Result<Self, WasmError> {
         let (compiled, modules) = (dir.join("compiled"), dir.join("modules"));
         for dir in [dir, &compiled, &modules] {
             private::dir(dir)?;
@@ -60,17 +75,18 @@ impl Cache {
             why: format!("its key cannot be used: {error}"),
         })?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
-        Ok(Self { compiled, modules, key, engine: fingerprint(engine), env })
+        Ok(Self { compiled, modules, key, env })
     }
 
-    /// A compiled module, if there is one that was made here for this machine.
+    /// A compiled module, if there is one that was made here for this engine.
     pub(crate) fn find(
         &self,
         engine: &Engine,
         module: &Sha256,
         is_component: bool,
     ) -> Option<Compiled> {
-        let path = self.place(module);
+        let title = Title { module, engine: &fingerprint(engine) };
+        let path = self.place(title);
         let bytes = match private::read(&path, COMPILED_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -79,7 +95,7 @@ impl Cache {
                 return None;
             }
         };
-        let found = self.opened(module, &bytes).and_then(|code| revive(engine, code, is_component));
+        let found = self.opened(title, &bytes).and_then(|code| revive(engine, code, is_component));
         if found.is_none() {
             tracing::warn!(path = %path.display(), "a compiled module was not made here, or is damaged: it is compiled anew");
             fs::remove_file(&path).unwrap_or_default();
@@ -94,9 +110,10 @@ impl Cache {
             Compiled::Component(component) => component.serialize(),
         };
         let Ok(code) = code else { return };
-        let mut bytes = self.tag(module, &code).as_ref().to_vec();
+        let title = Title { module, engine: &fingerprint(compiled.engine()) };
+        let mut bytes = self.tag(title, &code).as_ref().to_vec();
         bytes.extend_from_slice(&code);
-        if let Err(error) = private::put(&self.place(module), &bytes, &self.env) {
+        if let Err(error) = private::put(&self.place(title), &bytes, &self.env) {
             tracing::warn!(%error, "a compiled module cannot be kept");
         }
         self.tidy();
@@ -123,23 +140,23 @@ impl Cache {
         Ok(hash)
     }
 
-    fn place(&self, module: &Sha256) -> PathBuf {
-        self.compiled.join(format!("{}-{}", hex(module), &hex(&self.engine)[..16]))
+    fn place(&self, title: Title<'_>) -> PathBuf {
+        self.compiled.join(format!("{}-{}", hex(title.module), &hex(title.engine)[..16]))
     }
 
-    fn tag(&self, module: &Sha256, code: &[u8]) -> hmac::Tag {
+    fn tag(&self, title: Title<'_>, code: &[u8]) -> hmac::Tag {
         let mut context = hmac::Context::with_key(&self.key);
-        for part in [module, &self.engine, code] {
+        for part in [title.module, title.engine, code] {
             context.update(part);
         }
         context.sign()
     }
 
     /// The code of a file, if its tag is ours.
-    fn opened<'a>(&self, module: &Sha256, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    fn opened<'a>(&self, title: Title<'_>, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let (tag, code) = bytes.split_at_checked(TAG_BYTES)?;
         // Both tags are compared in a time that says nothing of where they differ.
-        let own = self.tag(module, code);
+        let own = self.tag(title, code);
         let same =
             tag.iter().zip(own.as_ref()).fold(0, |differs, (one, other)| differs | (one ^ other));
         (same == 0).then_some(code)
@@ -173,7 +190,7 @@ impl Cache {
 )]
 fn revive(engine: &Engine, code: &[u8], is_component: bool) -> Option<Compiled> {
     // SAFETY: the code carries a tag that only this installation can make, over exactly these bytes, for this module and this
-    // version and these settings of the machine; so it is what `serialize` gave, unchanged.
+    // version and these settings of the engine; so it is what `serialize` gave, unchanged.
     let revived = unsafe {
         match is_component {
             true => Component::deserialize(engine, code).map(Compiled::Component),
@@ -205,7 +222,7 @@ fn key(path: &Path, env: &Env) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The version and the settings of the machine, as one number.
+/// The version and the settings of an engine, as one number: whether fuel is counted is among them.
 fn fingerprint(engine: &Engine) -> Sha256 {
     struct Digest(digest::Context);
     impl Hasher for Digest {

@@ -36,14 +36,20 @@ pub(crate) struct Done {
     pub(crate) has_acted: bool,
     /// What it wanted more of than it may have.
     pub(crate) refused: Option<&'static str>,
-    pub(crate) fuel_used: u64,
+    /// Nothing where it was not counted.
+    pub(crate) fuel_used: Option<u64>,
     pub(crate) memory_bytes: u64,
 }
 
 /// Runs a module to its end. It gives way to others at each tick, so it can be dropped at any of them.
-pub(crate) async fn run(machine: Arc<Machine>, ready: Arc<Ready>, guest: Guest, fuel: u64) -> Done {
+pub(crate) async fn run(
+    machine: Arc<Machine>,
+    ready: Arc<Ready>,
+    guest: Guest,
+    fuel: Option<u64>,
+) -> Done {
     let _running = machine.enter();
-    let mut store = Store::new(machine.engine(), guest);
+    let mut store = Store::new(ready.engine(), guest);
     let ran = set_up(&mut store, fuel);
     let ran = match ran {
         Ok(()) => enter(&mut store, &ready).await,
@@ -61,13 +67,15 @@ pub(crate) async fn run(machine: Arc<Machine>, ready: Arc<Ready>, guest: Guest, 
             code => Ending::Exit(code),
         },
     );
-    let fuel_used = fuel.saturating_sub(fuel_left);
+    let fuel_used = fuel.map(|fuel| fuel.saturating_sub(fuel_left));
     Done { ending, answer, words, has_acted, refused, fuel_used, memory_bytes }
 }
 
-fn set_up(store: &mut Store<Guest>, fuel: u64) -> wasmtime::Result<()> {
+fn set_up(store: &mut Store<Guest>, fuel: Option<u64>) -> wasmtime::Result<()> {
     store.limiter(|guest| &mut guest.meter);
-    store.set_fuel(fuel)?;
+    if let Some(fuel) = fuel {
+        store.set_fuel(fuel)?;
+    }
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|context| {
         let is_late = std::time::Instant::now() >= context.data().deadline;

@@ -9,9 +9,9 @@ mod declared;
 mod io;
 pub(crate) mod resource;
 
+use wasmtime::Store;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, InstancePre, Linker, LinkerInstance};
-use wasmtime::{Engine, Store};
 
 use crate::guest::{Guest, Halt, Stream};
 use crate::host::Grants;
@@ -59,11 +59,8 @@ fn base(name: &str) -> &str {
 }
 
 /// Everything that a component imports. What it imports of an interface and has nothing behind it stops whoever calls it.
-pub(crate) fn linker(
-    engine: &Engine,
-    component: &Component,
-    grants: Grants,
-) -> wasmtime::Result<Linker<Guest>> {
+pub(crate) fn linker(component: &Component, grants: Grants) -> wasmtime::Result<Linker<Guest>> {
+    let engine = component.engine();
     let mut linker = Linker::new(engine);
     let shape = component.component_type();
     for (name, item) in shape.imports(engine) {

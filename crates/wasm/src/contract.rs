@@ -57,7 +57,7 @@ pub struct ModuleBounds {
     pub entrypoint: String,
     /// Bytes of memory.
     pub max_memory_bytes: u64,
-    /// What may be used up.
+    /// What may be used up; 0 if it is not counted.
     pub fuel: u64,
     /// Whether there is WASI.
     pub enable_wasi: bool,

@@ -1,10 +1,9 @@
 //! Why modules cannot be run here at all. What is wrong with one tool or one call is a [`ToolFault`].
-//!
-//! [`ToolFault`]: provost_core::contract::ToolFault
 
 use std::io;
 
 use provost_core::ErrorKind;
+use provost_core::contract::{ToolCode, ToolFault};
 
 /// Why modules cannot be run here.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +44,11 @@ impl WasmError {
             Self::Engine(_) | Self::Io { .. } | Self::Closed => ErrorKind::Unavailable,
             Self::Cache { .. } | Self::Module(_) => ErrorKind::Invalid,
         }
+    }
+
+    /// The same in the words of the tool contract: nothing else runs in place of a machine that is not there.
+    pub(crate) fn unavailable(self) -> ToolFault {
+        ToolFault::new(ToolCode::IsolationUnavailable, self.to_string())
     }
 
     pub(crate) fn engine(error: wasmtime::Error) -> Self {

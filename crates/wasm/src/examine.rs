@@ -23,6 +23,8 @@ const TRIAL_TIME: Duration = Duration::from_secs(10);
 const ENDLESS_TIME: Duration = Duration::from_millis(100);
 /// Fuel that is given to a module that never ends.
 const FUEL_GIVEN: u64 = 1_000_000;
+/// All other bounds hold where fuel is counted, and where it is off.
+const FUEL_EITHER_WAY: [u64; 2] = [u64::MAX, 0];
 /// Memory that is given to a module that asks for 16 MiB.
 const MEMORY_GIVEN: u64 = 1 << 20;
 /// The code with which a module says that it has found nothing.
@@ -110,10 +112,12 @@ impl Lab<'_> {
     }
 
     async fn time(&self) -> Held {
-        let tool = self.tool("endless", modules::ENDLESS)?;
-        let mut tool = with(tool, |spec| spec.fuel = u64::MAX);
-        tool.runtime.timeout = Span(ENDLESS_TIME);
-        self.stops(&tool, ToolCode::Timeout, "time").await?;
+        for fuel in FUEL_EITHER_WAY {
+            let tool = self.tool("endless", modules::ENDLESS)?;
+            let mut tool = with(tool, |spec| spec.fuel = fuel);
+            tool.runtime.timeout = Span(ENDLESS_TIME);
+            self.stops(&tool, ToolCode::Timeout, "time").await?;
+        }
         // Who waited is told at the deadline, and the module is gone at the next tick.
         let gone = async {
             while self.runtime.running() > 0 {
@@ -125,14 +129,23 @@ impl Lab<'_> {
     }
 
     async fn memory(&self) -> Held {
-        let tool = self.tool("grow", modules::GROW)?;
-        let tool = with(tool, |spec| spec.max_memory_bytes = MEMORY_GIVEN);
-        self.stops(&tool, ToolCode::ExecutionFailed, "memory").await
+        for fuel in FUEL_EITHER_WAY {
+            let tool = self.tool("grow", modules::GROW)?;
+            let tool = with(tool, |spec| {
+                (spec.fuel, spec.max_memory_bytes) = (fuel, MEMORY_GIVEN);
+            });
+            self.stops(&tool, ToolCode::ExecutionFailed, "memory").await?;
+        }
+        Ok(())
     }
 
     async fn output(&self) -> Held {
-        let tool = self.tool("flood", modules::FLOOD)?;
-        self.stops(&tool, ToolCode::ExecutionFailed, "output").await
+        for fuel in FUEL_EITHER_WAY {
+            let tool = self.tool("flood", modules::FLOOD)?;
+            let tool = with(tool, |spec| spec.fuel = fuel);
+            self.stops(&tool, ToolCode::ExecutionFailed, "output").await?;
+        }
+        Ok(())
     }
 
     /// A tool of a module that may have nothing but WASI.

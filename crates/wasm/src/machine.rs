@@ -1,11 +1,15 @@
-//! The machine that modules run on: one engine, threads of its own, and a clock that takes modules off them.
+//! The machine that modules run on: engines, threads of its own, and a clock that takes modules off them.
+//!
+//! There are two engines. One counts what a module uses up, at every turn of a loop; the other does not, and is there from the
+//! first module on that wants it. Time, memory, tables, stack and output are bounded by both in the same way.
 //!
 //! Invariant: no module holds a thread of the program that uses this, nor a thread of the machine for longer than a tick.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 
+use provost_core::resource::WasmSpec;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
 use wasmtime::{Config, Engine, OptLevel, PoolingAllocationConfig};
@@ -15,7 +19,7 @@ use crate::limits;
 
 /// The machine. Shared by all tools of a runtime.
 pub(crate) struct Machine {
-    engine: Engine,
+    engines: Arc<Engines>,
     threads: Option<Runtime>,
     clock: Clock,
     /// Room for calls.
@@ -25,6 +29,49 @@ pub(crate) struct Machine {
     /// Bytes of memory that all calls have together.
     pub(crate) memory: Arc<Pool>,
     running: AtomicUsize,
+}
+
+/// Whether what a module uses up is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fuel {
+    Counted,
+    Off,
+}
+
+impl Fuel {
+    /// As a manifest wants it.
+    pub(crate) fn of(spec: &WasmSpec) -> Self {
+        if spec.fuel_bound().is_some() { Self::Counted } else { Self::Off }
+    }
+}
+
+/// One engine that counts, and one that does not.
+struct Engines {
+    counting: Engine,
+    /// Places for its memories are another 8 TiB of addresses: whoever never needs them never has them.
+    free: OnceLock<Engine>,
+}
+
+impl Engines {
+    fn get(&self, fuel: Fuel) -> Result<&Engine, WasmError> {
+        match (fuel, self.free.get()) {
+            (Fuel::Counted, _) => Ok(&self.counting),
+            (Fuel::Off, Some(engine)) => Ok(engine),
+            (Fuel::Off, None) => {
+                let made = engine(fuel)?;
+                // Of two that are made at once the first one is used, by both.
+                Ok(self.free.get_or_init(|| made))
+            }
+        }
+    }
+
+    /// Takes every module off its thread, whichever engine it runs on.
+    fn tick(&self) {
+        self.counting.increment_epoch();
+        if let Some(engine) = self.free.get() {
+            engine.increment_epoch();
+        }
+    }
 }
 
 /// Bytes that are shared by all calls.
@@ -58,7 +105,8 @@ impl Pool {
 impl Machine {
     /// Sets it up; its threads sleep until there is something to run.
     pub(crate) fn start(memory_bytes_total: u64) -> Result<Arc<Self>, WasmError> {
-        let engine = engine()?;
+        let engines = Engines { counting: engine(Fuel::Counted)?, free: OnceLock::new() };
+        let engines = Arc::new(engines);
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = Builder::new_multi_thread()
             .worker_threads(cores)
@@ -66,9 +114,9 @@ impl Machine {
             .enable_time()
             .build()
             .map_err(WasmError::io("the threads for modules cannot be started"))?;
-        let clock = Clock::start(engine.clone())?;
+        let clock = Clock::start(Arc::clone(&engines))?;
         Ok(Arc::new(Self {
-            engine,
+            engines,
             threads: Some(threads),
             clock,
             room: Arc::new(Semaphore::new(limits::CALLS_MAX)),
@@ -78,8 +126,9 @@ impl Machine {
         }))
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
+    /// The engine for modules that are counted, or for those that are not.
+    pub(crate) fn engine(&self, fuel: Fuel) -> Result<&Engine, WasmError> {
+        self.engines.get(fuel)
     }
 
     /// The threads that modules run on.
@@ -121,13 +170,13 @@ impl Drop for Running {
 
 /// An engine that keeps places for the memories and stacks of calls: to map one for each call takes longer than many calls do.
 /// Where the system does not give that much of the address space, they are mapped for each call.
-fn engine() -> Result<Engine, WasmError> {
-    let mut places = config();
+fn engine(fuel: Fuel) -> Result<Engine, WasmError> {
+    let mut places = config(fuel);
     places.allocation_strategy(pool());
     if let Ok(engine) = Engine::new(&places) {
         return Ok(engine);
     }
-    Engine::new(&config()).map_err(WasmError::engine)
+    Engine::new(&config(fuel)).map_err(WasmError::engine)
 }
 
 fn pool() -> PoolingAllocationConfig {
@@ -154,10 +203,10 @@ fn pool() -> PoolingAllocationConfig {
     pool
 }
 
-fn config() -> Config {
+fn config(fuel: Fuel) -> Config {
     let mut config = Config::new();
     config
-        .consume_fuel(true)
+        .consume_fuel(fuel == Fuel::Counted)
         .epoch_interruption(true)
         .max_wasm_stack(limits::STACK_BYTES)
         .async_stack_size(limits::CALL_STACK_BYTES)
@@ -170,7 +219,7 @@ fn config() -> Config {
     config
 }
 
-/// Moves the engine's epoch on while something runs.
+/// Moves the epoch of the engines on while something runs.
 struct Clock(Arc<ClockState>);
 
 struct ClockState {
@@ -186,12 +235,12 @@ struct Hands {
 }
 
 impl Clock {
-    fn start(engine: Engine) -> Result<Self, WasmError> {
+    fn start(engines: Arc<Engines>) -> Result<Self, WasmError> {
         let state = Arc::new(ClockState { hands: Mutex::default(), wake: Condvar::new() });
         let ticking = Arc::clone(&state);
         thread::Builder::new()
             .name("provost-wasm-clock".to_owned())
-            .spawn(move || ticking.tick(&engine))
+            .spawn(move || ticking.tick(&engines))
             .map_err(WasmError::io("the clock for modules cannot be started"))?;
         Ok(Self(state))
     }
@@ -218,7 +267,7 @@ impl Drop for Clock {
 }
 
 impl ClockState {
-    fn tick(&self, engine: &Engine) {
+    fn tick(&self, engines: &Engines) {
         let mut idle = 0;
         loop {
             {
@@ -234,7 +283,7 @@ impl ClockState {
                 }
             }
             thread::sleep(limits::TICK);
-            engine.increment_epoch();
+            engines.tick();
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::host::{Grants, Host, Used};
 use crate::inspect;
 use crate::kv::{KeyValues, KvScope, MemoryKeyValues};
 use crate::limits;
-use crate::machine::Machine;
+use crate::machine::{Fuel, Machine};
 use crate::shelf::{self, Shelf};
 use crate::source::{Wanted, wrong};
 use crate::stopping::Stopping;
@@ -87,7 +87,7 @@ impl WasmRuntime {
         let machine = Machine::start(options.memory_bytes_total)?;
         let cache = match &options.cache {
             None => None,
-            Some(dir) => Some(Arc::new(Cache::open(dir, machine.engine(), options.env.clone())?)),
+            Some(dir) => Some(Arc::new(Cache::open(dir, options.env.clone())?)),
         };
         let shelf = Arc::new(Shelf::new(Arc::clone(&machine), cache));
         let network = options.network;
@@ -102,7 +102,7 @@ impl WasmRuntime {
     }
 
     /// Keeps a module here, to be named as `blob:` and its SHA-256, which is given back. What no tool could run is refused;
-    /// it takes as long as compiling does, and the first call is the faster for it.
+    /// it takes as long as compiling does, and the first call is the faster for it where fuel is counted.
     pub fn keep(&self, module: &[u8]) -> Result<String, WasmError> {
         let cache = self.shelf.cache().ok_or_else(|| WasmError::Cache {
             path: String::new(),
@@ -113,7 +113,7 @@ impl WasmRuntime {
             return Err(WasmError::Module(why));
         }
         let found = inspect::inspect(module, Grants::ALL).map_err(WasmError::Module)?;
-        let compiled = self.shelf.compiled(module, found.is_component);
+        let compiled = self.shelf.compiled(module, found.is_component, Fuel::Counted);
         compiled.map_err(|fault| WasmError::Module(fault.message))?;
         let kept = cache.keep_module(module);
         kept.map(|hash| hex(&hash)).map_err(WasmError::io("the module cannot be kept"))
@@ -157,10 +157,8 @@ impl WasmRuntime {
         })?;
         let _room = self.machine.room.acquire().await;
         let guest = self.guest(&attempt, spec, input.into())?;
-        let running = call::run(Arc::clone(&self.machine), ready, guest, spec.fuel);
-        let threads = self.machine.threads();
-        let threads = threads
-            .map_err(|error| ToolFault::new(ToolCode::IsolationUnavailable, error.to_string()))?;
+        let running = call::run(Arc::clone(&self.machine), ready, guest, spec.fuel_bound());
+        let threads = self.machine.threads().map_err(WasmError::unavailable)?;
         let task = Stopping::new(threads.spawn(running));
         let done = task.ended().await.map_err(|error| match error.is_cancelled() {
             true => ToolFault::new(ToolCode::Canceled, "the call was stopped"),
@@ -303,7 +301,7 @@ fn judged(attempt: &Attempt, spec: &WasmSpec, done: Done) -> Result<ToolOutput, 
         }
         Ending::OutOfFuel => {
             let message = format!(
-                "the module used up its {} units of fuel: raise `wasm.fuel` if it needs more",
+                "the module used up its {} units of fuel: raise `wasm.fuel` if it needs more, or turn it off with 0",
                 spec.fuel
             );
             ToolFault::final_failure(message).detail(LIMIT_DETAIL, "fuel")

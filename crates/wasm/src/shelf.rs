@@ -9,15 +9,16 @@ use provost_core::resource::WasmSpec;
 use provost_net::NetClient;
 use tokio::sync::OnceCell;
 use wasmtime::component::Component;
-use wasmtime::{Linker, Module};
+use wasmtime::{Engine, Linker, Module};
 
 use crate::cache::{Cache, Compiled, Sha256, sha256};
 use crate::component;
+use crate::error::WasmError;
 use crate::guest::Guest;
 use crate::host::{self, Grants};
 use crate::inspect::{self, Found};
 use crate::limits::MODULES_MAX;
-use crate::machine::Machine;
+use crate::machine::{Fuel, Machine};
 use crate::preview1;
 use crate::source::{Wanted, wrong};
 
@@ -42,6 +43,14 @@ impl Ready {
             Self::Component { entry, .. } => entry.name(),
         }
     }
+
+    /// The engine that it runs on.
+    pub(crate) fn engine(&self) -> &Engine {
+        match self {
+            Self::Core { pre, .. } => pre.module().engine(),
+            Self::Component { pre, .. } => pre.engine(),
+        }
+    }
 }
 
 /// What one tool wants to run.
@@ -51,6 +60,7 @@ struct Title {
     sha256: Option<String>,
     entrypoint: String,
     grants: Grants,
+    fuel: Fuel,
 }
 
 /// Modules that are ready to run.
@@ -58,7 +68,7 @@ pub(crate) struct Shelf {
     machine: Arc<Machine>,
     cache: Option<Arc<Cache>>,
     ready: Mutex<BTreeMap<Title, Arc<OnceCell<Arc<Ready>>>>>,
-    compiled: Mutex<BTreeMap<Sha256, Compiled>>,
+    compiled: Mutex<BTreeMap<(Sha256, Fuel), Compiled>>,
 }
 
 impl Shelf {
@@ -82,6 +92,7 @@ impl Shelf {
             sha256: spec.sha256.clone(),
             entrypoint: spec.entrypoint.clone(),
             grants: Grants::of(spec),
+            fuel: Fuel::of(spec),
         };
         let place = {
             let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,11 +119,11 @@ impl Shelf {
     fn make(&self, bytes: &[u8], title: &Title) -> Result<Arc<Ready>, ToolFault> {
         let found = inspect::inspect(bytes, title.grants).map_err(|why| wrong(&why))?;
         let entry = entry(&found, &title.entrypoint)?;
-        let compiled = self.compiled(bytes, found.is_component)?;
+        let compiled = self.compiled(bytes, found.is_component, title.fuel)?;
         let refused = |error: wasmtime::Error| wrong(&format!("it cannot be linked: {error:#}"));
         let ready = match compiled {
             Compiled::Core(module) => {
-                let mut linker = Linker::new(self.machine.engine());
+                let mut linker = Linker::new(module.engine());
                 if title.grants.wasi {
                     preview1::link(&mut linker, &module).map_err(refused)?;
                 }
@@ -122,7 +133,7 @@ impl Shelf {
                 Ready::Core { pre, entry, wants_setup }
             }
             Compiled::Component(component) => {
-                let linker = component::linker(self.machine.engine(), &component, title.grants);
+                let linker = component::linker(&component, title.grants);
                 let pre = linker.map_err(refused)?.instantiate_pre(&component).map_err(refused)?;
                 Ready::Component { pre, entry: component::Entry::of(&entry) }
             }
@@ -131,15 +142,18 @@ impl Shelf {
     }
 
     /// A module, compiled: now, before, or by another process.
-    pub(crate) fn compiled(&self, bytes: &[u8], is_component: bool) -> Result<Compiled, ToolFault> {
+    pub(crate) fn compiled(
+        &self,
+        bytes: &[u8],
+        is_component: bool,
+        fuel: Fuel,
+    ) -> Result<Compiled, ToolFault> {
         let hash = sha256(bytes);
-        let known = |compiled: &Mutex<BTreeMap<Sha256, Compiled>>| {
-            compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned()
-        };
-        if let Some(compiled) = known(&self.compiled) {
+        let all = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(compiled) = all().get(&(hash, fuel)).cloned() {
             return Ok(compiled);
         }
-        let engine = self.machine.engine();
+        let engine = self.machine.engine(fuel).map_err(WasmError::unavailable)?;
         let kept = self.cache().and_then(|cache| cache.find(engine, &hash, is_component));
         let compiled = match kept {
             Some(compiled) => compiled,
@@ -159,11 +173,11 @@ impl Shelf {
                 compiled
             }
         };
-        let mut all = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = all();
         if all.len() >= MODULES_MAX {
             all.pop_first();
         }
-        all.insert(hash, compiled.clone());
+        all.insert((hash, fuel), compiled.clone());
         Ok(compiled)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use provost_isolation::{Cause, Ended, Input, Running};
 use provost_tool::{ToolCx, ToolError, ToolOutput};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::room::Room;
@@ -14,9 +15,15 @@ use crate::limits::{SHELL_JOB_OUTPUT_BYTES_MAX, SHELL_JOBS_KEPT_MAX, SHELL_JOBS_
 #[derive(Clone, Default)]
 pub(super) struct Jobs(Arc<Inner>);
 
-#[derive(Default)]
 struct Inner {
     known: Mutex<Known>,
+    room: Arc<Semaphore>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self { known: Mutex::default(), room: Arc::new(Semaphore::new(SHELL_JOBS_MAX)) }
+    }
 }
 
 #[derive(Default)]
@@ -42,8 +49,11 @@ struct State {
     ended: Option<Result<Ended, String>>,
 }
 
-/// Room for one more job.
-pub(super) struct Place(Jobs);
+/// Room for one more job. It is held from before its program is started until that is over.
+pub(super) struct Place {
+    jobs: Jobs,
+    room: OwnedSemaphorePermit,
+}
 
 /// A conversation: where it belongs, which one it is there, and who speaks in it.
 pub(super) type Owner = Option<(String, String, String)>;
@@ -60,9 +70,8 @@ impl Jobs {
 
     /// Room for one more, if there is any.
     pub(super) fn place(&self) -> Option<Place> {
-        let known = self.known();
-        let under_way = known.jobs.values().filter(|job| !job.over.is_cancelled()).count();
-        (under_way < SHELL_JOBS_MAX).then(|| Place(self.clone()))
+        let room = Arc::clone(&self.0.room).try_acquire_owned().ok()?;
+        Some(Place { jobs: self.clone(), room })
     }
 
     /// What a job has written since it was last read.
@@ -119,6 +128,7 @@ impl Jobs {
 impl Place {
     /// Takes a program that runs, and gives the name of its job.
     pub(super) fn take(self, owner: Owner, running: Running, input: Input, room: Room) -> String {
+        let Self { jobs, room: place } = self;
         let (stop, over) = (CancellationToken::new(), CancellationToken::new());
         let state = Arc::new(Mutex::new(State::default()));
         let (noted, heard, stopped, done) =
@@ -128,9 +138,10 @@ impl Place {
             let kept = room.keep().await.map_err(|error| error.to_string());
             let ended = ended.map_err(|error| error.to_string());
             locked(&noted).ended = Some(ended.and_then(|ended| kept.map(|()| ended)));
+            drop(place);
             done.cancel();
         });
-        let mut known = self.0.known();
+        let mut known = jobs.known();
         known.next += 1;
         let number = known.next;
         let ends = stop.clone().drop_guard();

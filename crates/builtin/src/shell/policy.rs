@@ -18,6 +18,13 @@ use serde::Deserialize;
 use super::carrier;
 use super::parse::{self, Command, Line};
 
+/// What a rule can say of repeating its command. Nothing but a person knows more of a program.
+const EFFECTS: [(&str, EffectClass); 3] = [
+    ("pure", EffectClass::Pure),
+    ("idempotent", EffectClass::Idempotent),
+    ("opaque", EffectClass::Opaque),
+];
+
 /// What may be run at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -124,8 +131,14 @@ impl Rule {
         Ok(Self { program, args, effect: EffectClass::Opaque })
     }
 
-    /// A rule as it is written in one line: `git status` allows `git` with `status` first, `=make check` exactly that.
+    /// A rule as it is written in one line: `git status` allows `git` with `status` first, `=make check` exactly that, and
+    /// `pure: git log` or `idempotent: touch` says beside what repeating it would do.
     pub fn read(text: &str) -> Result<Self, String> {
+        let declared = EFFECTS.iter().find_map(|(word, effect)| {
+            Some((text.trim_start().strip_prefix(word)?.strip_prefix(": ")?, *effect))
+        });
+        let (text, effect) = declared.unwrap_or((text, EffectClass::Opaque));
+        let text = text.trim_start();
         let (text, is_exact) = match text.strip_prefix('=') {
             Some(text) => (text, true),
             None => (text, false),
@@ -144,7 +157,7 @@ impl Rule {
             (false, true) => Args::Any,
             (false, false) => Args::Begin(args),
         };
-        Self::new(program, args)
+        Ok(Self::new(program, args)?.effect(effect))
     }
 
     /// Says what repeating the command would do.
@@ -237,6 +250,14 @@ impl ExecPolicy {
         Ok((line, effect))
     }
 
+    /// What repeating a line would do: known only of one that rules let run.
+    pub fn effect_for(&self, text: &str) -> EffectClass {
+        match self.decide(text) {
+            Decision::Run { effect, .. } => effect,
+            Decision::Ask { .. } | Decision::Deny { .. } => EffectClass::Opaque,
+        }
+    }
+
     /// What repeating a call would do, whatever it is: known only where nothing but rules lets a command run.
     pub fn effect(&self) -> EffectClass {
         match (self.security, self.ask) {
@@ -254,18 +275,19 @@ impl ExecPolicy {
             (Security::Full, _) => other.rules.clone(),
             (_, Security::Full) => self.rules.clone(),
             // Both must allow a command; only what is the same in both surely does.
-            _ => self
-                .rules
-                .iter()
-                .filter(|rule| other.rules.iter().any(|it| it.same(rule)))
-                .cloned()
-                .collect(),
+            _ => self.rules.iter().filter_map(|rule| rule.shared(&other.rules)).collect(),
         };
         Self { security: self.security.min(other.security), ask: self.ask.min(other.ask), rules }
     }
 }
 
 impl Rule {
+    /// The rule, if it is among others, with the graver effect of both.
+    fn shared(&self, others: &[Self]) -> Option<Self> {
+        let other = others.iter().find(|other| other.same(self))?;
+        Some(Self { effect: graver(self.effect, other.effect), ..self.clone() })
+    }
+
     fn same(&self, other: &Self) -> bool {
         let is_same = match (&self.program, &other.program) {
             (Program::Name(a), Program::Name(b)) => a == b,

@@ -2,13 +2,13 @@
 
 use provost_core::ResultPart;
 use provost_isolation::Workspace;
-use provost_isolation::workspaces::{Seat, Tenant, WorkspaceError, Workspaces};
+use provost_isolation::workspaces::{Mark, Seat, Tenant, WorkspaceError, Workspaces};
 use provost_tool::{ToolCx, ToolError, ToolOutput};
 
 /// Where a command works.
 pub(super) struct Room {
     /// The place in the workspace of its conversation, and the call under which it is kept.
-    seat: Option<(Seat, String)>,
+    seat: Option<(Seat, Mark)>,
 }
 
 impl Room {
@@ -32,7 +32,8 @@ impl Room {
         if let Some(reason) = seat.loss() {
             conversation.workspace_reset(reason).await.map_err(ToolError::Failed)?;
         }
-        Ok(Self { seat: Some((seat, cx.effect_key().to_string())) })
+        let mark = Mark { label: cx.effect_key().to_string(), turn: conversation.turn };
+        Ok(Self { seat: Some((seat, mark)) })
     }
 
     /// The workspace of the job.
@@ -69,7 +70,7 @@ impl Room {
     /// Keeps the files.
     pub(super) async fn keep(self) -> Result<(), WorkspaceError> {
         match self.seat {
-            Some((seat, label)) => seat.leave(label).await,
+            Some((seat, mark)) => seat.leave(mark).await,
             None => Ok(()),
         }
     }

@@ -58,7 +58,7 @@ async fn a_line_runs_in_the_sandbox_and_tells_how_it_ended() {
 async fn what_no_rule_allows_is_denied_or_asked_about() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a"), "content").unwrap();
-    let rules = vec![Rule::read("cat").unwrap()];
+    let rules = vec![Rule::read("pure: cat").unwrap()];
     let policy = ExecPolicy { security: Security::Allowlist, ask: Ask::Off, rules };
     let asking = ExecPolicy { ask: Ask::OnMiss, ..policy.clone() };
     let strict = shell_tools(options(dir.path(), policy).await).unwrap();
@@ -67,6 +67,11 @@ async fn what_no_rule_allows_is_denied_or_asked_about() {
     assert_eq!(denied.fault().code, ToolCode::PermissionDenied, "{denied}");
     assert!(dir.path().join("a").exists());
     let tools = shell_tools(options(dir.path(), asking).await).unwrap();
+    // What repeating a call would do is what its rule says.
+    assert_eq!(tools[0].spec().effect, EffectClass::Opaque);
+    let effect = |command: &str| tools[0].spec().effect_for(&json!({ "command": command }));
+    assert_eq!(effect("cat a"), EffectClass::Pure);
+    assert_eq!(effect("cat a; rm a"), EffectClass::Opaque);
     let Approval::When(needs) = &tools[0].spec().approval else { panic!("nobody is asked") };
     assert!(!needs(&json!({ "command": "cat a" })));
     assert!(needs(&json!({ "command": "cat a; rm a" })));
@@ -93,11 +98,16 @@ async fn a_job_in_the_background_is_read_and_stopped() {
     assert_eq!(last, "[it was stopped]");
     let unknown = run(&tools[1], json!({ "job": "job-99" })).await.unwrap_err();
     assert!(matches!(unknown, ToolError::Retry(_)), "{unknown}");
-    for _ in 0..crate::limits::SHELL_JOBS_MAX {
-        run(&tools[0], json!({ "command": "sleep 600", "background": true })).await.unwrap();
+    // Also those that are started at the same time are no more than there is room for.
+    let max = crate::limits::SHELL_JOBS_MAX;
+    let many =
+        (0..2 * max).map(|_| run(&tools[0], json!({ "command": "sleep 600", "background": true })));
+    let (started, refused): (Vec<_>, Vec<_>) =
+        futures::future::join_all(many).await.into_iter().partition(Result::is_ok);
+    assert_eq!((started.len(), refused.len()), (max, max));
+    for full in refused {
+        assert!(full.unwrap_err().to_string().contains("jobs are under way"));
     }
-    let full = run(&tools[0], json!({ "command": "sleep 600", "background": true })).await;
-    assert!(full.unwrap_err().to_string().contains("jobs are under way"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -24,6 +25,10 @@ const PREFIX: &str = "provost-";
 const ENGINE_FAILED: i32 = 125;
 /// The file with the filter for calls, for all containers.
 const FILTER_FILE: &str = "filter.json";
+/// The file with the variables of a program, in the directory of its job.
+const VARIABLES_FILE: &str = "variables";
+/// Bytes of a variable that stands in it.
+const LINE_BYTES_MAX: usize = 32 << 10;
 /// What an engine gets of our own environment: it looks for its own programs and files.
 const OWN: [&str; 5] = ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "CONTAINER_HOST"];
 
@@ -66,6 +71,30 @@ pub(super) struct Engine {
     machine: Option<Machine>,
     /// The file with the filter for calls.
     filter: PathBuf,
+}
+
+/// Who runs, where, and with which variables. They stand in a file: in the environment of the engine they would count for
+/// itself, outside, and everybody can read its command line.
+fn inner(
+    command: &mut Command,
+    shape: &Shape,
+    launch: &Launch,
+    file: &Path,
+) -> Result<(), IsolationError> {
+    command.arg(format!("--user={}:{}", shape.user.0, shape.user.1));
+    command.arg(format!("--workdir={}", launch.dir.display()));
+    let mut lines = String::new();
+    for (name, value) in &launch.env {
+        // The file has no words for an end of a line, and engines read no long ones.
+        if value.contains(['\n', '\r']) || value.len() > LINE_BYTES_MAX {
+            command.args(["--env", &format!("{name}={value}")]);
+        } else {
+            lines.extend([name.as_str(), "=", value.as_str(), "\n"]);
+        }
+    }
+    fs::write(file, lines).map_err(IsolationError::io("no container can be described"))?;
+    command.arg("--env-file").arg(file);
+    Ok(())
 }
 
 /// The name of the container of a job.
@@ -166,7 +195,7 @@ impl Engine {
         }
         let mut command = self.command();
         command.args(["run", "--rm", "-i", "--name", name]);
-        self.whole(&mut command, shape, launch);
+        self.whole(&mut command, shape, launch, dir)?;
         Ok(command)
     }
 
@@ -213,9 +242,15 @@ impl Engine {
     }
 
     /// A container with its root and what it runs.
-    fn whole(&self, command: &mut Command, shape: &Shape, launch: &Launch) {
+    fn whole(
+        &self,
+        command: &mut Command,
+        shape: &Shape,
+        launch: &Launch,
+        dir: &Path,
+    ) -> Result<(), IsolationError> {
         command.args(self.walls(shape));
-        self.inner(command, shape, launch);
+        inner(command, shape, launch, &dir.join(VARIABLES_FILE))?;
         match &shape.source {
             Source::Image(image) => command.arg(self.pull()).arg(image),
             Source::Rootfs(path) => command.arg("--rootfs").arg(path),
@@ -227,20 +262,7 @@ impl Engine {
             },
         };
         command.arg(&launch.program).args(&launch.args);
-    }
-
-    /// Who runs, where, and with which variables. Their values go through the environment of the command.
-    fn inner(&self, command: &mut Command, shape: &Shape, launch: &Launch) {
-        command.arg(format!("--user={}:{}", shape.user.0, shape.user.1));
-        command.arg(format!("--workdir={}", launch.dir.display()));
-        command.args(launch.env.keys().flat_map(|name| ["--env", name]));
-        // What the engine itself needs is its own; a program that is told another value gets it by word.
-        for (name, value) in &launch.env {
-            match OWN.contains(&name.as_str()) {
-                true => command.args(["--env", &format!("{name}={value}")]),
-                false => command.env(name, value),
-            };
-        }
+        Ok(())
     }
 
     fn bundle(

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use provost_core::Timestamp;
 use rustix::fs::{FlockOperation, flock};
 
-use super::record::{List, Record};
+use super::record::{Kept, List, Mark, Record};
 use super::tree::Stamp;
 use super::{Found, Inner, Seat, Tenant, WorkspaceError, locked, snapshot};
 use crate::limits::WORKSPACE_SLOTS_MAX;
@@ -233,15 +233,15 @@ impl Inner {
         self.slot.place(key, |dir| snapshot::restore(keep, key, &list, dir))
     }
 
-    pub(super) fn save(&self, live: &mut Live, label: &str) -> Result<(), WorkspaceError> {
+    pub(super) fn save(&self, live: &mut Live, mark: &Mark) -> Result<(), WorkspaceError> {
         let key = live.key.clone();
         let Some(mut record) = self.record(&key)? else { return Ok(()) };
-        let kept = snapshot::take(&self.options, live, &self.slot.dir(&key), label)?;
+        let kept = snapshot::take(&self.options, live, &self.slot.dir(&key), mark)?;
         let is_same = record.snapshots.last().is_some_and(|last| last.list == kept.list);
         if !is_same {
             record.add(kept);
         }
-        if label != IDLE {
+        if mark.label != IDLE {
             record.lost = None;
         }
         // Who is still there may change something at any moment.
@@ -284,17 +284,18 @@ impl Inner {
         Ok(is_told && (is_here || !record.is_open))
     }
 
-    pub(super) fn rewind(&self, tenant: &Tenant, label: &str) -> Result<(), WorkspaceError> {
+    pub(super) fn rewind(&self, tenant: &Tenant, name: &str) -> Result<(), WorkspaceError> {
         let key = tenant.key();
         let shared = self.live(&key);
         let mut live = locked(&shared);
-        let missing = || WorkspaceError::NoSnapshot(label.to_owned());
+        let missing = || WorkspaceError::NoSnapshot(name.to_owned());
         let mut record = self.record(&key)?.ok_or_else(missing)?;
         record.check(tenant)?;
         if live.seats > 0 {
             return Err(WorkspaceError::InUse);
         }
-        let at = record.snapshots.iter().position(|kept| kept.label == label);
+        let is_it = |kept: &Kept| kept.label == name || kept.turn == name;
+        let at = record.snapshots.iter().rposition(is_it);
         record.snapshots.truncate(at.ok_or_else(missing)? + 1);
         record.generation += 1;
         record.is_open = false;
@@ -338,7 +339,7 @@ impl Inner {
         }
         let is_open = matches!(self.record(&key), Ok(Some(record)) if record.is_open
             && self.slot.generation(&key) == Some(record.generation));
-        if is_open && let Err(error) = self.save(live, IDLE) {
+        if is_open && let Err(error) = self.save(live, &IDLE.into()) {
             tracing::warn!(%error, "an idle workspace is not kept");
             // One that is too large is lost, and whoever comes back is told. What storage could not take may be taken later.
             if !matches!(error, WorkspaceError::TooLarge(_)) {

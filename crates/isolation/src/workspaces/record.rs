@@ -27,11 +27,35 @@ pub(super) struct Record {
     pub(super) snapshots: Vec<Kept>,
 }
 
+/// What a snapshot is kept under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The call that has ended.
+    pub label: String,
+    /// Its turn. A call that belongs to none is a turn of its own.
+    pub turn: String,
+}
+
+impl From<&str> for Mark {
+    fn from(label: &str) -> Self {
+        Self { label: label.to_owned(), turn: String::new() }
+    }
+}
+
+impl From<String> for Mark {
+    fn from(label: String) -> Self {
+        Self { label, turn: String::new() }
+    }
+}
+
 /// One snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// After which call it was taken.
     pub label: String,
+    /// The turn of that call; nothing for one that belongs to none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub turn: String,
     /// When.
     pub at: Timestamp,
     /// Files in it.
@@ -99,6 +123,13 @@ fn hex(bytes: &[u8]) -> String {
     nibbles.map(|nibble| char::from(DIGITS[usize::from(nibble)])).collect()
 }
 
+impl Kept {
+    /// Its turn: its own where it belongs to none.
+    fn turn(&self) -> &str {
+        if self.turn.is_empty() { &self.label } else { &self.turn }
+    }
+}
+
 impl Record {
     /// Of a workspace that nobody has worked in.
     pub(super) fn of(tenant: &Tenant) -> Self {
@@ -115,14 +146,27 @@ impl Record {
         if is_same { Ok(()) } else { Err(WorkspaceError::Principal) }
     }
 
-    /// Takes in a snapshot in the place of an older one of the same label. The oldest go.
+    /// Takes in a snapshot in the place of an older one of the same label. Of its turn the last calls stay, of each turn before
+    /// it what all of its calls have left; the oldest go.
     pub(super) fn add(&mut self, kept: Kept) {
         self.generation += 1;
         self.is_open = false;
         self.snapshots.retain(|other| other.label != kept.label);
+        let all = std::mem::take(&mut self.snapshots);
+        let (mut calls, mut turns) = (1, BTreeSet::from([kept.turn().to_owned()]));
+        let stays = |other: &Kept| match other.turn() == kept.turn() {
+            true => {
+                calls += 1;
+                calls <= WORKSPACE_SNAPSHOTS_MAX
+            }
+            // The newest comes first: it is the last one of its turn.
+            false => {
+                turns.insert(other.turn().to_owned()) && turns.len() <= WORKSPACE_SNAPSHOTS_MAX
+            }
+        };
+        self.snapshots = all.into_iter().rev().filter(stays).collect();
+        self.snapshots.reverse();
         self.snapshots.push(kept);
-        let excess = self.snapshots.len().saturating_sub(WORKSPACE_SNAPSHOTS_MAX);
-        self.snapshots.drain(..excess);
     }
 }
 

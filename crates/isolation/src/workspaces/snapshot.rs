@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::keep::Keep;
 use super::live::Live;
-use super::record::{Entry, Kept, List, hash};
+use super::record::{Entry, Kept, List, Mark, hash};
 use super::tree::{self, Sight};
 use super::{WorkspaceError, WorkspacesOptions};
 
@@ -16,7 +16,7 @@ pub(super) fn take(
     options: &WorkspacesOptions,
     live: &mut Live,
     dir: &Path,
-    label: &str,
+    mark: &Mark,
 ) -> Result<Kept, WorkspaceError> {
     let mut taking = Taking { options, live, list: List::default(), bytes: 0, excess: None };
     let walked = tree::walk(dir, &mut |path, sight| taking.add(path, sight));
@@ -31,7 +31,8 @@ pub(super) fn take(
     let name = hash(&text);
     options.keep.put_content(live.key(), &name, &text).map_err(told)?;
     Ok(Kept {
-        label: label.to_owned(),
+        label: mark.label.clone(),
+        turn: mark.turn.clone(),
         at: options.env.now(),
         files: list.0.len(),
         bytes,

@@ -1,16 +1,21 @@
 //! What holds for every way to keep a process in.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::contract::ToolCode;
 use provost_core::resource::IsolationMode;
 use provost_isolation::{
-    Backends, Cause, Hold, Input, IsolationError, Job, Limits, Network, Profile, Workspace,
+    Backends, Bubblewrap, Cause, Hold, Input, IsolationError, Job, Limits, Network, Profile,
+    Workspace,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{all, launcher, marked, profile, run, says, sh, try_run, until};
+use crate::engines::Engines;
+use crate::stage::{
+    QUIET, all, everything, launcher, marked, profile, profile_for, run, says, sh, try_run, until,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_runs_reads_writes_and_says_how_it_ended() {
@@ -43,6 +48,33 @@ async fn the_environment_is_what_the_job_says_and_nothing_else() {
             let known = ["PATH", "HOME", "TMPDIR", "LANG", "COLOUR", "PWD", "OLDPWD", "SHLVL", "_"];
             assert!(known.contains(&variable), "{name}: {line}");
         }
+    }
+}
+
+/// What starts a sandbox runs outside of it: a variable of the program must not count there. This one makes the loader of any
+/// program write a file; others make it take in code.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_variable_of_a_program_counts_for_nobody_outside() {
+    let _alone = QUIET.lock().await;
+    let engines = Engines::here();
+    let mut all = everything(&engines).await;
+    if let Ok(backend) = Bubblewrap::open(None).await {
+        let mut backends = Backends::default();
+        backends.add(Arc::new(backend));
+        all.push(("bubblewrap without a launcher", backends));
+    }
+    for (name, backends) in all {
+        let dir = tempfile::tempdir().unwrap();
+        let trace = dir.path().join("trace");
+        let job = sh("env; printf %s \"$MANY\"", profile_for(&backends))
+            .env("LD_DEBUG", "files")
+            .env("LD_DEBUG_OUTPUT", trace.to_str().unwrap())
+            .env("MANY", "one\n=two ' \" $HOME");
+        let done = run(&backends, job).await;
+        assert!(done.out.contains("LD_DEBUG=files"), "{name}: {} {}", done.out, done.err);
+        assert!(done.out.ends_with("one\n=two ' \" $HOME"), "{name}: {}", done.out);
+        let left: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{name}: {left:?}");
     }
 }
 

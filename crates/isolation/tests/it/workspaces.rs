@@ -13,7 +13,7 @@ use std::time::Duration;
 use provost_core::Env;
 use provost_isolation::limits::WORKSPACE_SNAPSHOTS_MAX;
 use provost_isolation::workspaces::{
-    Found, Seat, Tenant, WorkspaceError, Workspaces, WorkspacesOptions,
+    Found, Mark, Seat, Tenant, WorkspaceError, Workspaces, WorkspacesOptions,
 };
 
 fn tenant(conversation: &str, principal: &str) -> Tenant {
@@ -251,6 +251,39 @@ async fn a_workspace_goes_back_to_a_snapshot() {
     workspaces.forget(&anna()).await.unwrap();
     assert!(kept_bytes(home.path()).is_empty());
     assert_eq!(*enter(&workspaces).await.found(), Found::Fresh);
+}
+
+/// However many calls a turn has, the turns before it can be gone back to.
+#[tokio::test]
+async fn each_turn_has_its_snapshot() {
+    let home = tempfile::tempdir().unwrap();
+    let workspaces = open(home.path()).await;
+    let calls = WORKSPACE_SNAPSHOTS_MAX + 4;
+    for (turn, call) in (0..3).flat_map(|turn| (0..calls).map(move |call| (turn, call))) {
+        let seat = enter(&workspaces).await;
+        std::fs::write(seat.dir().join("f"), format!("{turn} {call}")).unwrap();
+        let mark = Mark { label: format!("c{turn}-{call}"), turn: format!("run/{turn}") };
+        seat.leave(mark).await.unwrap();
+    }
+    let kept = workspaces.snapshots(&anna()).await.unwrap();
+    let of = |turn: &str| kept.iter().filter(|kept| kept.turn == turn).count();
+    assert_eq!([of("run/0"), of("run/1"), of("run/2")], [1, 1, WORKSPACE_SNAPSHOTS_MAX]);
+    let text = async || std::fs::read_to_string(enter(&workspaces).await.dir().join("f")).unwrap();
+    // A call of the last turn, and whole turns before it.
+    workspaces.rewind(&anna(), &format!("c2-{}", calls - 2)).await.unwrap();
+    assert_eq!(text().await, format!("2 {}", calls - 2));
+    for turn in [1, 0] {
+        workspaces.rewind(&anna(), &format!("run/{turn}")).await.unwrap();
+        assert_eq!(text().await, format!("{turn} {}", calls - 1));
+    }
+    // Of many turns the last ones stay.
+    for turn in 0..2 * WORKSPACE_SNAPSHOTS_MAX {
+        let seat = enter(&workspaces).await;
+        std::fs::write(seat.dir().join("f"), format!("late {turn}")).unwrap();
+        let mark = Mark { label: format!("late-{turn}"), turn: format!("late/{turn}") };
+        seat.leave(mark).await.unwrap();
+    }
+    assert_eq!(workspaces.snapshots(&anna()).await.unwrap().len(), WORKSPACE_SNAPSHOTS_MAX);
 }
 
 #[tokio::test]

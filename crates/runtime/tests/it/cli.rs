@@ -176,6 +176,15 @@ async fn what_is_not_allowed_or_not_isolated_does_not_run() {
     hosts.hosts = vec!["api.example.com".to_owned()];
     let refused = programs.runtime.check(&tool(hosts)).unwrap_err();
     assert_eq!(refused.code, ToolCode::IsolationUnavailable);
+    // A secret is for one host, and that one is named.
+    for hosts in [&[][..], &["*.example.com"], &["a.example.com", "b.example.com"]] {
+        let mut spec = plain("cat", &[]);
+        spec.hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let mut tool = tool(spec);
+        tool.auth = Some(serde_json::from_value(json!({ "secretRef": "key" })).unwrap());
+        let refused = programs.runtime.check(&tool).unwrap_err();
+        assert!(refused.message.contains("exactly one host"), "{}", refused.message);
+    }
     let said_nothing = ToolResource::new("t", ToolType::Cli, "");
     assert_eq!(said_nothing.isolation(), IsolationMode::Sandboxed);
     assert!(said_nothing.normalised().is_err());

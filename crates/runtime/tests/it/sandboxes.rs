@@ -8,7 +8,7 @@ use provost_core::resource::{Bounds, IsolationMode, McpIsolation};
 use provost_isolation::egress::NetPolicy;
 use provost_isolation::{
     Backend, Backends, Bubblewrap, Container, ContainerOptions, IsolationError, Landlocked,
-    Launcher, Profile, Source,
+    Launcher, Limits, Profile, Source,
 };
 use provost_runtime::Sandbox;
 use serde_json::json;
@@ -81,6 +81,7 @@ pub(crate) fn sandbox(mode: IsolationMode, backends: Backends) -> Sandbox {
     Sandbox {
         backends,
         profile: Profile::new(mode),
+        ceiling: Limits::default(),
         network: NetPolicy::default(),
         log: Arc::new(|_| {}),
     }

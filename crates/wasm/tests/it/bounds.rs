@@ -11,6 +11,9 @@ use crate::stage::{Room, answering, declared, nothing};
 const LOOP: &str =
     r#"(module (memory (export "memory") 1) (func (export "run") (loop $l (br $l))))"#;
 
+/// Fuel that does not end, and fuel that is not counted: all other bounds hold for both.
+const EITHER_WAY: [u64; 2] = [u64::MAX, 0];
+
 /// A module that runs this body.
 fn module(body: &str) -> String {
     format!(r#"(module (memory (export "memory") 1) {body})"#)
@@ -32,9 +35,31 @@ async fn fuel_is_used_up_and_said_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_module_that_loops_ends_at_its_time_and_holds_nobody_up() {
+async fn fuel_that_is_off_is_not_counted() {
     let room = Room::open();
-    let mut tool = declared(room.wat(LOOP), |spec| spec.fuel = u64::MAX);
+    let turns = |fuel| {
+        let body = "(local $n i32) (loop $l (br_if $l (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000000))))";
+        let tool = room.tool("turns.wasm", &crate::stage::assembled(&answering("", body)));
+        declared(tool, |spec| spec.fuel = fuel)
+    };
+    assert_eq!(room.call(&turns(0), nothing()).await.unwrap().to_text(), "done");
+    // The same module where it is counted, while the other is on the shelf, and the other way round.
+    let fault = room.call(&turns(1_000), nothing()).await.unwrap_err();
+    assert_eq!(fault.details["limit"], "fuel");
+    assert_eq!(room.call(&turns(0), nothing()).await.unwrap().to_text(), "done");
+    assert_eq!(room.call(&turns(100_000_000), nothing()).await.unwrap().to_text(), "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_that_loops_ends_at_its_time_and_holds_nobody_up() {
+    for fuel in EITHER_WAY {
+        a_loop_holds_nobody_up(fuel).await;
+    }
+}
+
+async fn a_loop_holds_nobody_up(fuel: u64) {
+    let room = Room::open();
+    let mut tool = declared(room.wat(LOOP), |spec| spec.fuel = fuel);
     tool.runtime.timeout = Span(Duration::from_millis(300));
     let quick = room.tool("quick.wasm", &crate::stage::assembled(&answering("", "")));
     room.call(&quick, nothing()).await.unwrap();
@@ -66,8 +91,14 @@ async fn nothing_is_left(room: &Room) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_nobody_waits_for_any_more_ends() {
+    for fuel in EITHER_WAY {
+        a_call_given_up_ends(fuel).await;
+    }
+}
+
+async fn a_call_given_up_ends(fuel: u64) {
     let room = Room::open();
-    let tool = declared(room.wat(LOOP), |spec| spec.fuel = u64::MAX);
+    let tool = declared(room.wat(LOOP), |spec| spec.fuel = fuel);
     let attempt = room.attempt(&tool, nothing());
     let (cancel, call) = (attempt.cancel.clone(), room.runtime.invoke(attempt));
     let stop = async {
@@ -91,6 +122,12 @@ async fn a_call_that_nobody_waits_for_any_more_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_is_counted_for_each_call_and_for_all_together() {
+    for fuel in EITHER_WAY {
+        memory_is_counted(fuel).await;
+    }
+}
+
+async fn memory_is_counted(fuel: u64) {
     let grow = |pages: u32| {
         answering(
             "",
@@ -100,52 +137,51 @@ async fn memory_is_counted_for_each_call_and_for_all_together() {
         )
     };
     let room = Room::with(|options| options.memory_bytes_total = 8 << 20);
-    let tool = declared(room.wat(&grow(32)), |spec| spec.max_memory_bytes = 1 << 20);
+    let given =
+        |tool, bytes| declared(tool, |spec| (spec.fuel, spec.max_memory_bytes) = (fuel, bytes));
+    let tool = given(room.wat(&grow(32)), 1 << 20);
     let fault = room.call(&tool, nothing()).await.unwrap_err();
     assert_eq!(
         (fault.code, fault.details["limit"].as_str()),
         (ToolCode::ExecutionFailed, "memory")
     );
-    let tool = declared(tool, |spec| spec.max_memory_bytes = 4 << 20);
+    let tool = given(tool, 4 << 20);
     assert!(room.call(&tool, nothing()).await.is_ok());
     // It may have this much for itself, but all calls together may not.
-    let tool = declared(room.tool("c.wasm", &crate::stage::assembled(&grow(200))), |spec| {
-        spec.max_memory_bytes = 64 << 20
-    });
+    let tool = given(room.tool("c.wasm", &crate::stage::assembled(&grow(200))), 64 << 20);
     let fault = room.call(&tool, nothing()).await.unwrap_err();
     assert_eq!(fault.details["limit"], "memory of all calls together");
     nothing_is_left(&room).await;
     // A module that wants more than it may have from the start does not start.
-    let tool = declared(
-        room.tool(
-            "d.wasm",
-            &crate::stage::assembled(
-                r#"(module (memory (export "memory") 100) (func (export "run")))"#,
-            ),
-        ),
-        |spec| spec.max_memory_bytes = 1 << 20,
-    );
+    let large = r#"(module (memory (export "memory") 100) (func (export "run")))"#;
+    let tool = given(room.tool("d.wasm", &crate::stage::assembled(large)), 1 << 20);
     assert_eq!(room.call(&tool, nothing()).await.unwrap_err().details["limit"], "memory");
-    let tool = declared(tool, |spec| spec.max_memory_bytes = u64::MAX);
+    let tool = given(tool, u64::MAX);
     assert_eq!(room.runtime.check(&tool).unwrap_err().details["field"], "wasm.max_memory_bytes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_stack_and_output_have_an_end() {
+    for fuel in EITHER_WAY {
+        tables_stack_and_output_end(fuel).await;
+    }
+}
+
+async fn tables_stack_and_output_end(fuel: u64) {
     let room = Room::open();
+    let made = |name: &str, text: &str| {
+        declared(room.tool(name, &crate::stage::assembled(text)), |spec| spec.fuel = fuel)
+    };
     let table = module(
         r#"(table 1 funcref) (func (export "run") (if (i32.eq (table.grow (ref.null func) (i32.const 5000000)) (i32.const -1)) (then unreachable)))"#,
     );
-    let fault = room.call(&room.wat(&table), nothing()).await.unwrap_err();
+    let fault = room.call(&made("table.wasm", &table), nothing()).await.unwrap_err();
     assert_eq!((fault.code, fault.details["limit"].as_str()), (ToolCode::ExecutionFailed, "table"));
 
     let deep = module(
         r#"(func $deeper (param i64) (result i64) (i64.add (i64.const 1) (call $deeper (local.get 0)))) (func (export "run") (drop (call $deeper (i64.const 1))))"#,
     );
-    let fault = room
-        .call(&room.tool("deep.wasm", &crate::stage::assembled(&deep)), nothing())
-        .await
-        .unwrap_err();
+    let fault = room.call(&made("deep.wasm", &deep), nothing()).await.unwrap_err();
     assert_eq!(fault.code, ToolCode::ExecutionFailed);
     assert!(fault.message.contains("call stack exhausted"), "{}", fault.message);
 
@@ -157,7 +193,7 @@ async fn tables_stack_and_output_have_an_end() {
                  (i32.store (i32.const 4) (i32.const 65536))
                  (loop $l (drop (call $w (i32.const {stream}) (i32.const 0) (i32.const 1) (i32.const 8))) (br $l))))"#
         );
-        let tool = room.tool(&format!("flood{stream}.wasm"), &crate::stage::assembled(&flood));
+        let tool = made(&format!("flood{stream}.wasm"), &flood);
         let fault = room.call(&tool, nothing()).await.unwrap_err();
         assert_eq!(
             (fault.code, fault.details["limit"].as_str()),
@@ -239,14 +275,16 @@ async fn a_call_finds_nothing_of_those_before_it() {
         (if (global.get $g) (then unreachable))";
     let more =
         "(table 8 funcref) (elem declare func $f) (func $f) (global $g (mut i32) (i32.const 0))";
-    let [mark, look] = [("mark.wasm", mark), ("look.wasm", look)].map(|(name, body)| {
-        let text = answering(more, &format!("(local $at i32) {body}"));
-        let tool = room.tool(name, &crate::stage::assembled(&text));
-        declared(tool, |spec| spec.fuel = u64::MAX)
-    });
-    for _ in 0..20 {
-        for tool in [&mark, &look, &mark, &look, &look] {
-            assert_eq!(room.call(tool, nothing()).await.unwrap().to_text(), "done");
+    for fuel in EITHER_WAY {
+        let [mark, look] = [("mark.wasm", mark), ("look.wasm", look)].map(|(name, body)| {
+            let text = answering(more, &format!("(local $at i32) {body}"));
+            let tool = room.tool(name, &crate::stage::assembled(&text));
+            declared(tool, |spec| spec.fuel = fuel)
+        });
+        for _ in 0..20 {
+            for tool in [&mark, &look, &mark, &look, &look] {
+                assert_eq!(room.call(tool, nothing()).await.unwrap().to_text(), "done");
+            }
         }
     }
 }

@@ -38,9 +38,13 @@ async fn a_component_that_is_a_function_is_called_as_one() {
     // Its bounds are those of every module.
     let poor = declared(tool.clone(), |spec| spec.max_memory_bytes = 65536);
     assert_eq!(room.call(&poor, nothing()).await.unwrap_err().details["limit"], "memory");
-    let tired = declared(tool, |spec| spec.fuel = 3);
+    let tired = declared(tool.clone(), |spec| spec.fuel = 3);
     let fault = room.call(&tired, nothing()).await.unwrap_err();
     assert_eq!(fault.details["limit"], "fuel", "{}", fault.message);
+    let free = declared(tool, |spec| spec.fuel = 0);
+    assert_eq!(room.call(&free, nothing()).await.unwrap().to_text(), "from a component");
+    let poor = declared(free, |spec| spec.max_memory_bytes = 65536);
+    assert_eq!(room.call(&poor, nothing()).await.unwrap_err().details["limit"], "memory");
 }
 
 #[tokio::test(flavor = "multi_thread")]

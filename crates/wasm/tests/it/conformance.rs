@@ -66,6 +66,7 @@ struct Actors {
     room: Room,
     diary: Arc<Diary>,
     keeps_a_diary: bool,
+    fuel: u64,
 }
 
 impl Actors {
@@ -76,7 +77,13 @@ impl Actors {
         for (at, scene) in SCENES.iter().enumerate() {
             fs::write(room.dir.path().join(format!("modules/{scene:?}.wasm")), module(at)).unwrap();
         }
-        Self { name, room, diary, keeps_a_diary: name != "wasm, component" }
+        let fuel = WasmSpec::default().fuel;
+        Self { name, room, diary, keeps_a_diary: !name.starts_with("wasm, component"), fuel }
+    }
+
+    /// Where nothing is counted.
+    fn without_fuel(self) -> Self {
+        Self { fuel: 0, ..self }
     }
 }
 
@@ -94,6 +101,7 @@ impl Stage for Actors {
             module: format!("{scene:?}.wasm"),
             args: vec![format!("{scene:?}")],
             kv: true,
+            fuel: self.fuel,
             ..WasmSpec::default()
         }))
     }
@@ -118,9 +126,11 @@ impl Stage for Actors {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn modules_from_every_language_conform() {
     let text = include_str!("../modules/actor.wat");
-    let mut stages = vec![Actors::open("wasm, WAT", |scene| {
-        assembled(&text.replace("SCENE", &scene.to_string()))
-    })];
+    let acted = |scene: usize| assembled(&text.replace("SCENE", &scene.to_string()));
+    let mut stages = vec![
+        Actors::open("wasm, WAT", acted),
+        Actors::open("wasm, WAT, fuel off", acted).without_fuel(),
+    ];
     for (name, file) in [
         ("wasm, C", "c.wasm"),
         ("wasm, AssemblyScript", "assemblyscript.wasm"),
@@ -131,6 +141,10 @@ async fn modules_from_every_language_conform() {
             Some(bytes) => stages.push(Actors::open(name, |_| bytes.clone())),
             None => println!("{name}: not built, skipped (scripts/wasm-modules)"),
         }
+    }
+    if let Some(bytes) = built("rust-wasm32-wasip2.wasm") {
+        let stage = Actors::open("wasm, component, fuel off", |_| bytes.clone());
+        stages.push(stage.without_fuel());
     }
     let mut reports: Vec<Report> = Vec::new();
     for stage in &stages {

@@ -98,7 +98,7 @@ fn what_matches_runs_as_it_was_understood() {
 #[test]
 fn the_effect_of_a_line_is_that_of_its_gravest_command() {
     let rules = vec![
-        Rule::read("ls").unwrap().effect(EffectClass::Pure),
+        Rule::read("pure: ls").unwrap(),
         Rule::read("touch").unwrap().effect(EffectClass::Idempotent),
         Rule::read("mail").unwrap(),
     ];
@@ -112,7 +112,16 @@ fn the_effect_of_a_line_is_that_of_its_gravest_command() {
             matches!(strict.decide(line), Decision::Run { effect, .. } if effect == expected),
             "{line}"
         );
+        assert_eq!(strict.effect_for(line), expected, "{line}");
+        // A line that somebody was asked about runs as it was given, and nothing is known of it.
+        let asking = ExecPolicy { ask: Ask::Always, ..strict.clone() };
+        assert_eq!(asking.effect_for(line), EffectClass::Opaque, "{line}");
+        let on_a_miss = ExecPolicy { ask: Ask::OnMiss, ..strict.clone() };
+        assert_eq!(on_a_miss.effect_for(line), expected, "{line}");
     }
+    assert_eq!(strict.effect_for("ls; rm x"), EffectClass::Opaque, "it does not run");
+    let graver = ExecPolicy { rules: vec![Rule::read("ls").unwrap()], ..strict };
+    assert_eq!(strict.stricter(&graver).effect_for("ls"), EffectClass::Opaque);
     assert_eq!(strict.effect(), EffectClass::Opaque);
     let reads = ExecPolicy { rules: strict.rules[..1].to_vec(), ..strict.clone() };
     assert_eq!(reads.effect(), EffectClass::Pure);
@@ -141,7 +150,23 @@ fn two_policies_give_the_stricter() {
 
 #[test]
 fn a_rule_that_says_nothing_clear_is_refused() {
-    for wrong in ["", "ls | cat", "a; b", "$x", "ls > x", "A=1 ls", "./ls", "x/y"] {
+    let exact = Rule::read("idempotent: =make check").unwrap();
+    assert!(matches!(&exact.args, Args::Exact(args) if *args == ["check"]));
+    assert_eq!(exact.effect, EffectClass::Idempotent);
+    // What is no effect class is the name of a program.
+    assert_eq!(Rule::read("pure").unwrap().effect, EffectClass::Opaque);
+    for wrong in [
+        "",
+        "pure: ",
+        "pure: ls | cat",
+        "ls | cat",
+        "a; b",
+        "$x",
+        "ls > x",
+        "A=1 ls",
+        "./ls",
+        "x/y",
+    ] {
         assert!(Rule::read(wrong).is_err(), "{wrong}");
     }
 }

@@ -116,9 +116,6 @@ impl ToolResource {
         if wasm.sha256.as_deref().is_some_and(|text| !is_hash(text)) {
             return refused("wasm.sha256", "it is no SHA-256", "write 64 hexadecimal digits");
         }
-        if wasm.fuel == 0 {
-            return refused("wasm.fuel", "it is zero", "say how much one call may use up");
-        }
         Ok(())
     }
 

@@ -126,7 +126,8 @@ pub struct WasmSpec {
     pub entrypoint: String,
     /// Bytes of all its memories together.
     pub max_memory_bytes: u64,
-    /// What one call may use up: about as many instructions.
+    /// What one call may use up: about as many instructions. With 0 they are not counted: the module runs faster, and its time
+    /// is what bounds it.
     pub fuel: u64,
     /// True if it may use WASI: its standard streams, clocks, chance, arguments and variables. There are never any files.
     pub enable_wasi: bool,
@@ -140,6 +141,13 @@ pub struct WasmSpec {
     pub kv: bool,
     /// True if it may say how far it is.
     pub log: bool,
+}
+
+impl WasmSpec {
+    /// What one call may use up; nothing where that is not counted.
+    pub fn fuel_bound(&self) -> Option<u64> {
+        (self.fuel > 0).then_some(self.fuel)
+    }
 }
 
 impl Default for WasmSpec {

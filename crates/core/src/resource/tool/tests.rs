@@ -57,7 +57,6 @@ fn wrong_tools_are_refused_with_the_place() {
             json!({"name": "x", "type": "wasm", "wasm": {"module": "m", "sha256": "ab"}}),
             "wasm.sha256",
         ),
-        (json!({"name": "x", "type": "wasm", "wasm": {"module": "m", "fuel": 0}}), "wasm.fuel"),
         (json!({"name": "x", "endpoint": "e", "wasm": {"module": "m"}}), "wasm"),
     ] {
         let error = read(given.clone()).unwrap_err();
@@ -74,6 +73,9 @@ fn a_module_runs_in_its_machine_whatever_its_risk() {
         assert_eq!(tool.isolation(), IsolationMode::Wasm);
         let wasm = tool.wasm.unwrap();
         assert_eq!((wasm.max_memory_bytes, wasm.fuel), (64 << 20, 10_000_000_000));
+        assert_eq!(wasm.fuel_bound(), Some(10_000_000_000));
         assert!(wasm.enable_wasi && !wasm.kv && !wasm.log && wasm.hosts.is_empty());
     }
+    let off = json!({"name": "x", "type": "wasm", "wasm": {"module": "m.wasm", "fuel": 0}});
+    assert_eq!(read(off).unwrap().wasm.unwrap().fuel_bound(), None);
 }
