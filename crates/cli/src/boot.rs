@@ -100,8 +100,14 @@ impl Plan {
         };
         let engine = engine(&dir, &kitchen, options)?;
         let redactor = Redactor::new();
-        let site =
-            Site { dir: &dir, store: engine.store(), redactor: &redactor, callbacks: None, roles };
+        let site = Site {
+            dir: &dir,
+            store: engine.store(),
+            redactor: &redactor,
+            callbacks: None,
+            roles,
+            shell: recipe.shell(),
+        };
         let room = Arc::new(Toolroom::open(&toolroom, site).await?);
         room.tell_of_workspaces(&engine);
         kitchen.equip(Arc::clone(&room));

@@ -24,7 +24,7 @@ use crate::boot::{choose, open_model};
 use crate::command::AgentArgs;
 use crate::discover::{Choice, Wanted};
 use crate::problem::Problem;
-use crate::tool::{self, Files, Shell};
+use crate::tool::{self, Files, Keeps, Shell};
 use crate::toolroom::{DECLARED, Toolroom, Wish};
 
 /// The name under which agents speak in events.
@@ -181,6 +181,11 @@ impl Recipe {
         }
     }
 
+    /// Its command lines.
+    pub(crate) fn shell(&self) -> Option<&Shell> {
+        self.shell.as_ref()
+    }
+
     /// Its tools.
     pub(crate) fn tools(&self, room: Option<&Toolroom>) -> Result<Vec<Arc<dyn Tool>>, Problem> {
         if !self.tools {
@@ -193,8 +198,9 @@ impl Recipe {
             tools.extend(files.tools()?);
         }
         if let Some(shell) = &self.shell {
-            let spill = room.and_then(|room| room.oversight().spill);
-            tools.extend(shell.tools(self.files.as_ref(), spill)?);
+            let nothing = || Keeps { spill: None, workspaces: None };
+            let keeps = room.map_or_else(nothing, Toolroom::keeps);
+            tools.extend(shell.tools(self.files.as_ref(), keeps)?);
         }
         if self.ask_user {
             tools.push(Arc::new(ask_user().map_err(|error| defect(&error))?));
@@ -234,7 +240,8 @@ impl Recipe {
                 (None, false) => Wish::Named(&[]),
                 (Some(names), _) => Wish::Named(names),
             };
-            builder = room.outfit(builder, (namespace, name), &wish)?;
+            let has_shell = self.tools && self.shell.is_some();
+            builder = room.outfit(builder, (namespace, name), (&wish, has_shell))?;
         }
         builder.build().map_err(|error: BuildError| Problem::invalid(error.to_string()))
     }

@@ -11,7 +11,7 @@ use provost_core::{Env, ErrorKind};
 use provost_tool::{SpecError, Tool};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::shell::{Shell, ShellArgs};
+pub(crate) use self::shell::{Keeps, Shell, ShellArgs};
 use crate::problem::Problem;
 
 /// Where notes go unless somebody says otherwise.

@@ -28,6 +28,7 @@ use self::shop::Shop;
 pub(crate) use self::shop::{Means, modules_dir};
 
 use crate::problem::Problem;
+use crate::tool::{Keeps, Shell};
 
 /// The directory of whole outputs in the data directory, and the one in it that agents know.
 const ARTIFACTS: &str = "artifacts";
@@ -95,6 +96,8 @@ pub(crate) struct Site<'a> {
     pub(crate) callbacks: Option<Url>,
     /// Roles of agents that are not declared.
     pub(crate) roles: Vec<String>,
+    /// The shell of agents, if there is one.
+    pub(crate) shell: Option<&'a Shell>,
 }
 
 /// What stands around the tools of this program.
@@ -121,16 +124,22 @@ impl Toolroom {
         let artifacts = site.dir.join(ARTIFACTS);
         let mut oversight =
             Oversight { redact: Some(Arc::new(site.redactor.clone())), ..Oversight::default() };
+        if args.resources.is_some() || site.shell.is_some() {
+            crate::data::make(&artifacts)?;
+            let spill = FileSpill::new(artifacts.join(OUTPUTS), OUTPUTS);
+            oversight.spill = Some(Arc::new(spill));
+        }
         let Some(path) = &args.resources else {
-            return Ok(Self { shop: None, oversight, artifacts, workspaces: None });
+            let workspaces = match site.shell.is_some_and(Shell::keeps_files) {
+                true => Some(workspaces::open(site.dir).await?),
+                false => None,
+            };
+            return Ok(Self { shop: None, oversight, artifacts, workspaces });
         };
         let records = Arc::new(Records::new(site.store.clone(), Env::system()));
         let workspaces = workspaces::open(site.dir).await?;
         let kept = (Arc::clone(&records) as _, workspaces.clone());
         let shop = Shop::open(path, args, &site, kept).await?;
-        crate::data::make(&artifacts)?;
-        let spill = FileSpill::new(artifacts.join(OUTPUTS), OUTPUTS);
-        oversight.spill = Some(Arc::new(spill));
         oversight.governor = Some(Arc::clone(&shop.governor) as _);
         oversight.audit = Some(Arc::clone(&records) as _);
         oversight.meter = Some(records);
@@ -142,19 +151,28 @@ impl Toolroom {
         self.oversight.clone()
     }
 
-    /// Gives an agent what it may use, and puts all its calls under what was declared.
+    /// What is kept for shells.
+    pub(crate) fn keeps(&self) -> Keeps {
+        Keeps { spill: self.oversight.spill.clone(), workspaces: self.workspaces.clone() }
+    }
+
+    /// Gives an agent what it may use, and puts all its calls under what was declared. One with a shell can read what that
+    /// wrote, however long it is.
     pub(crate) fn outfit(
         &self,
         mut builder: AgentBuilder,
         (namespace, name): (&str, &str),
-        wish: &Wish<'_>,
+        (wish, has_shell): (&Wish<'_>, bool),
     ) -> Result<AgentBuilder, Problem> {
         builder = builder.oversight(self.oversight());
-        let Some(shop) = &self.shop else { return Ok(builder) };
+        let Some(shop) = &self.shop else {
+            let outputs = if has_shell { self.outputs()? } else { None };
+            return Ok(builder.tools(outputs));
+        };
         let workshop = shop.workshop();
         if let Some(agent) = workshop.declared().agent(namespace, name) {
             let tools = workshop.tools_of(agent);
-            if !tools.is_empty() || !agent.mcp_servers.is_empty() {
+            if has_shell || !tools.is_empty() || !agent.mcp_servers.is_empty() {
                 builder = builder.tools(self.outputs()?);
             }
             builder = builder.tools(tools);
@@ -181,7 +199,7 @@ impl Toolroom {
                     names.iter().any(|name| name.eq_ignore_ascii_case(tool.spec().name()))
                 };
                 let tools: Vec<_> = all.filter(named).collect();
-                if !tools.is_empty() {
+                if has_shell || !tools.is_empty() {
                     builder = builder.tools(self.outputs()?);
                 }
                 builder.tools(tools)
@@ -206,7 +224,7 @@ impl Toolroom {
 
     /// What reads outputs that were kept whole.
     pub(crate) fn outputs(&self) -> Result<Option<Arc<dyn Tool>>, Problem> {
-        if self.shop.is_none() {
+        if self.oversight.spill.is_none() {
             return Ok(None);
         }
         let place = Workspace::open(&self.artifacts, Access::ReadOnly)

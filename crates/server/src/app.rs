@@ -1,6 +1,7 @@
 //! What all handlers share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use provost_api::Problem;
 use provost_core::Env;
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) hub: Hub,
     /// Cancelled once the server stops: streams end, waits are answered, nothing new is begun.
     pub(crate) draining: CancellationToken,
+    /// The same for whoever only looks: asking the token takes a lock that all connections share.
+    pub(crate) stopping: AtomicBool,
 }
 
 impl App {
@@ -77,6 +80,7 @@ impl App {
             metrics: Metrics::new(&routes::table()),
             hub: Hub::new(&engine),
             draining: CancellationToken::new(),
+            stopping: AtomicBool::new(false),
             engine,
             options,
         };
@@ -90,6 +94,7 @@ impl App {
 
     /// Ends streams and waits, so that their callers go elsewhere. There is no way back.
     pub fn drain(&self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
         self.shared.draining.cancel();
         self.shared.hub.close();
     }
@@ -97,6 +102,11 @@ impl App {
     /// How many streams are open and how many calls wait for the end of a run.
     pub fn viewers(&self) -> usize {
         self.shared.hub.viewers()
+    }
+
+    /// True once the server stops.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::SeqCst)
     }
 
     pub(crate) fn tools(&self) -> Option<&dyn ToolHouse> {

@@ -22,8 +22,8 @@ use crate::limit::Caller;
 use crate::operation::Access;
 use crate::problem::{self, of_engine};
 
-use self::known::Known;
 pub(crate) use self::known::KnownTokens;
+use self::known::{Known, Seen};
 
 /// Characters of a token's name at most.
 const NAME_CHARS_MAX: usize = 100;
@@ -68,10 +68,6 @@ impl Principal {
     }
 }
 
-/// Marks a request that comes from the same process. Nothing that arrives over a connection can carry it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Local;
-
 /// Finds out who calls.
 pub(crate) async fn identify(
     app: &App,
@@ -83,12 +79,14 @@ pub(crate) async fn identify(
         return Ok(Arc::new(Principal::nobody()));
     }
     let shown = shown(headers).ok_or_else(unauthenticated)?;
-    let now = app.shared.options.env.now();
-    let token = known(app, shown.id, peer).await?;
+    let Seen { token, noted } = known(app, shown.id, peer).await?;
     let token = token.filter(|token| token::same(&token.hash, &shown.hash));
-    let token = token.filter(|token| token.expires.is_none_or(|expires| now < expires));
+    let now = || app.shared.options.env.now();
+    let token = token.filter(|token| token.expires.is_none_or(|expires| now() < expires));
     let token = token.ok_or_else(unauthenticated)?;
-    note_use(app, shown.id);
+    if !noted {
+        note_use(app, shown.id);
+    }
     Ok(Arc::clone(&token.who))
 }
 
@@ -236,7 +234,7 @@ fn shown(headers: &HeaderMap) -> Option<token::Shown> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token::parse(text.trim_start()))?
 }
 
-async fn known(app: &App, id: TokenId, peer: IpAddr) -> Result<Option<Arc<Known>>, Problem> {
+async fn known(app: &App, id: TokenId, peer: IpAddr) -> Result<Seen, Problem> {
     if let Some(known) = app.shared.tokens.get(id) {
         return Ok(known);
     }
@@ -251,7 +249,7 @@ async fn known(app: &App, id: TokenId, peer: IpAddr) -> Result<Option<Arc<Known>
         Err(error) => return Err(of_engine(error)),
     };
     app.shared.tokens.put(id, token.clone());
-    Ok(token)
+    Ok(Seen { token, noted: false })
 }
 
 /// A stored token as it is used. One whose scopes a newer version wrote has those that this one knows.

@@ -1,6 +1,5 @@
 //! What goes into an operation: the caller, the path, the query, the body.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ pub(crate) struct Cx {
     pub(crate) app: App,
     pub(crate) who: Arc<Principal>,
     pub(crate) namespace: Namespace,
-    pub(crate) parameters: BTreeMap<String, String>,
+    pub(crate) parameters: Vec<(&'static str, String)>,
     pub(crate) query: String,
     pub(crate) headers: HeaderMap,
     /// What the document says of the body.
@@ -34,7 +33,8 @@ pub(crate) struct Cx {
 impl Cx {
     /// A name in the path.
     pub(crate) fn parameter(&self, name: &str) -> &str {
-        self.parameters.get(name).map_or("", String::as_str)
+        let found = self.parameters.iter().find(|(known, _)| *known == name);
+        found.map_or("", |(_, text)| text)
     }
 
     /// An id in the path. What is no id names nothing.
@@ -95,15 +95,15 @@ pub(crate) struct InputDoc {
 /// What an operation takes.
 pub(crate) trait Input: Sized + Send + 'static {
     /// Reads it, and refuses what it does not know.
-    fn read(cx: &Cx, body: Bytes) -> impl Future<Output = Result<Self, Problem>> + Send;
+    fn read(cx: &Cx, body: Bytes) -> Result<Self, Problem>;
     /// Describes it.
     fn describe(schemas: &mut SchemaGenerator) -> InputDoc;
 }
 
 /// Nothing: a query or a body is refused.
 impl Input for () {
-    async fn read(cx: &Cx, body: Bytes) -> Result<Self, Problem> {
-        query::<Nothing>(&cx.query)?;
+    fn read(cx: &Cx, body: Bytes) -> Result<Self, Problem> {
+        no_query(&cx.query)?;
         if body.is_empty() {
             Ok(())
         } else {
@@ -124,7 +124,7 @@ struct Nothing {}
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Input for Query<T> {
-    async fn read(cx: &Cx, _: Bytes) -> Result<Self, Problem> {
+    fn read(cx: &Cx, _: Bytes) -> Result<Self, Problem> {
         query(&cx.query).map(Self)
     }
 
@@ -137,8 +137,8 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Input for Query<T> {
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> Input for Json<T> {
-    async fn read(cx: &Cx, body: Bytes) -> Result<Self, Problem> {
-        query::<Nothing>(&cx.query)?;
+    fn read(cx: &Cx, body: Bytes) -> Result<Self, Problem> {
+        no_query(&cx.query)?;
         require_json(&cx.headers)?;
         let value = match serde_json::from_slice(&body) {
             Ok(value) => value,
@@ -162,6 +162,11 @@ fn located<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
         .map_err(|error| unreadable("body", error.path(), error.inner()))?;
     reader.end().map_err(|error| problem::invalid("body", &error.to_string()))?;
     Ok(value)
+}
+
+/// Refuses whatever stands behind the question mark.
+fn no_query(text: &str) -> Result<(), Problem> {
+    if text.is_empty() { Ok(()) } else { query::<Nothing>(text).map(|Nothing {}| ()) }
 }
 
 fn query<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {

@@ -6,6 +6,7 @@
 //!
 //! Invariant: handlers know the engine and the words of [`provost_api`], never a row's SQL or a socket.
 
+mod alarm;
 mod app;
 mod auth;
 mod docs;

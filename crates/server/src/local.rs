@@ -7,8 +7,7 @@ use provost_api::{Answers, Transport, TransportError};
 use provost_core::ErrorKind;
 
 use crate::app::App;
-use crate::auth::Local;
-use crate::router::Site;
+use crate::router::{Origin, Site};
 
 /// Carries requests to an [`App`] in this process. Whoever has it may do everything.
 pub struct LocalTransport {
@@ -25,9 +24,8 @@ impl LocalTransport {
 #[async_trait::async_trait]
 impl Transport for LocalTransport {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Answers>, TransportError> {
-        let mut request = request.map(axum::body::Body::from);
-        request.extensions_mut().insert(Local);
-        let response = self.site.answer(request).await;
+        let request = request.map(axum::body::Body::from);
+        let response = self.site.answer(request, Origin::Process).await;
         Ok(response.map(|body| -> Answers {
             let broken = |error: axum::Error| TransportError {
                 kind: ErrorKind::Unavailable,

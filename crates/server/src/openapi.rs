@@ -2,6 +2,7 @@
 
 mod body;
 mod fault;
+mod obvious;
 mod schema;
 
 use std::collections::BTreeSet;

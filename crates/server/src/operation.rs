@@ -73,7 +73,7 @@ impl Operation {
         let handler: Handler = Arc::new(move |cx, body| {
             let run = run.clone();
             Box::pin(async move {
-                let input = I::read(&cx, body).await?;
+                let input = I::read(&cx, body)?;
                 run(cx, input).await?.answer()
             })
         });

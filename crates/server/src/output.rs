@@ -11,6 +11,9 @@ use serde_json::Value;
 
 use crate::problem;
 
+/// Bytes that many answers have room in.
+const BODY_USUAL: usize = 256;
+
 /// An answer, for the document.
 #[derive(Debug)]
 pub(crate) struct OutputDoc {
@@ -104,8 +107,9 @@ fn schema<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Option<(&'static str,
 }
 
 pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Response, Problem> {
-    let body = serde_json::to_vec(body).map_err(|error| problem::bug(&error))?;
-    let mut response = Response::new(Body::from(body));
+    let mut bytes = Vec::with_capacity(BODY_USUAL);
+    serde_json::to_writer(&mut bytes, body).map_err(|error| problem::bug(&error))?;
+    let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, kind);

@@ -83,10 +83,10 @@ pub(crate) fn answer(problem: &Problem) -> Response {
 }
 
 /// A path that is there, with another method.
-pub(crate) fn method_not_allowed(allowed: &str, id: Option<&RequestId>) -> Response {
+pub(crate) fn method_not_allowed(allowed: &str, id: &RequestId) -> Response {
     let detail = format!("this path takes {allowed}");
     let mut problem = Problem::new(ErrorKind::Invalid, "method_not_allowed", detail).status(405);
-    problem.request_id = id.map(|id| id.text().to_owned());
+    problem.request_id = Some(id.text().to_owned());
     let mut response = answer(&problem);
     if let Ok(allowed) = HeaderValue::from_str(allowed) {
         response.headers_mut().insert(ALLOW, allowed);

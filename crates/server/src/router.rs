@@ -4,7 +4,6 @@ mod envelope;
 mod site;
 mod stream;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,12 +19,13 @@ use http::{Method, StatusCode};
 use provost_api::Problem;
 use provost_core::ErrorKind;
 use provost_core::work::Namespace;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-pub(crate) use self::envelope::RequestId;
+pub(crate) use self::envelope::{RequestId, Unsealed};
 pub(crate) use self::site::Site;
+use crate::alarm::{Alarm, Elapsed};
 use crate::app::App;
-use crate::auth::{self, Local, Principal};
+use crate::auth::{self, Principal};
 use crate::input::Cx;
 use crate::limit::{self, Caller, Standing};
 use crate::openapi::BodySchema;
@@ -36,36 +36,41 @@ use crate::problem;
 pub(crate) const METRICS: &str = "getMetrics";
 
 /// The names in a path and what they stand for; a problem if that is no text.
-type Parameters = Result<BTreeMap<String, String>, Problem>;
+type Parameters = Result<Vec<(&'static str, String)>, Problem>;
 
 /// From where a request came.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+pub(crate) enum Origin {
+    /// Over a connection, from this address.
+    Peer(IpAddr),
+    /// From the same process. Nothing that arrives over a connection is marked like this.
+    Process,
+}
 
 /// Everything that is served, for whoever has a router of their own to put it into.
 pub fn router(app: App) -> Router {
     let site = Arc::new(Site::new(app));
     Router::new().fallback(move |request: Request| {
         let site = Arc::clone(&site);
-        async move { site.answer(request).await }
+        let nowhere = Origin::Peer(Ipv4Addr::UNSPECIFIED.into());
+        async move { site.answer(request, nowhere).await }
     })
 }
 
 /// Answers one request to an operation, whatever happens.
 async fn answer(
     app: &App,
-    operation: &Operation,
-    parameters: Parameters,
+    (operation, parameters): (&Operation, Parameters),
     request: Request,
+    (origin, id, alarm): (Origin, &RequestId, &mut Alarm),
 ) -> Response {
     let started = Instant::now();
-    let (head, body) = request.into_parts();
-    let id = head.extensions.get::<RequestId>().cloned();
-    let known = head.headers.get(IF_NONE_MATCH).filter(|_| operation.method == Method::GET);
-    let known = known.cloned();
+    let known = request.headers().get(IF_NONE_MATCH);
+    let known = known.filter(|_| operation.method == Method::GET).cloned();
     let mut standing = None;
-    let done = perform(app, operation, parameters, (head, body), &mut standing).await;
-    let mut response = done.unwrap_or_else(|refused| refuse(refused, id.as_ref()));
+    let around = (origin, &mut standing, alarm);
+    let done = perform(app, (operation, parameters), request, around).await;
+    let mut response = done.unwrap_or_else(|refused| refuse(refused, id));
     if known.is_some_and(|known| is_known(&known, &response)) {
         response = unchanged(&response);
     }
@@ -97,25 +102,26 @@ fn unchanged(response: &Response) -> Response {
 }
 
 /// A problem as the answer to a request.
-fn refuse(mut refused: Problem, id: Option<&RequestId>) -> Response {
-    refused.request_id = id.map(|id| id.text().to_owned());
+fn refuse(mut refused: Problem, id: &RequestId) -> Response {
+    refused.request_id = Some(id.text().to_owned());
     problem::answer(&refused)
 }
 
 async fn perform(
     app: &App,
-    operation: &Operation,
-    parameters: Parameters,
-    (head, body): (Parts, Body),
-    standing: &mut Option<Standing>,
+    (operation, parameters): (&Operation, Parameters),
+    request: Request,
+    (origin, standing, alarm): (Origin, &mut Option<Standing>, &mut Alarm),
 ) -> Result<Response, Problem> {
-    let who = admit(app, operation, &head, standing).await?;
+    let (head, body) = request.into_parts();
+    let who = admit(app, operation, &head, (origin, standing)).await?;
     let parameters = parameters?;
-    let named = parameters.get("namespace").map(|name| name.parse::<Namespace>()).transpose();
+    let named = parameters.iter().find(|(name, _)| *name == "namespace");
+    let named = named.map(|(_, text)| text.parse::<Namespace>()).transpose();
     let namespace = named.map_err(|error| not_found(&error.to_string()))?;
     auth::permit(&who, access(app, operation), namespace.as_ref())?;
     let max = operation.body_bytes_max.min(app.shared.options.body_bytes_max);
-    let budget = (&app.shared.options.limits, &app.shared.bodies);
+    let budget = (&app.shared.options.limits, &app.shared.bodies, &mut *alarm);
     // The share of the budget is held until the operation has ended.
     let (body, _share) = limit::read(&head.headers, body, max, budget).await?;
     let cx = Cx {
@@ -131,7 +137,8 @@ async fn perform(
     let done = if operation.endless {
         until_drained(app, doing).await?
     } else {
-        timeout(app.shared.options.limits.answer_timeout, doing).await.map_err(|_elapsed| late())?
+        let time = app.shared.options.limits.answer_timeout;
+        alarm.within(time, doing).await.map_err(|Elapsed| late())?
     };
     let response = done.unwrap_or_else(|_panic| {
         app.shared.metrics.panicked();
@@ -145,16 +152,13 @@ async fn admit(
     app: &App,
     operation: &Operation,
     head: &Parts,
-    standing: &mut Option<Standing>,
+    (origin, standing): (Origin, &mut Option<Standing>),
 ) -> Result<Arc<Principal>, Problem> {
-    let local = head.extensions.get::<Local>().is_some();
-    let peer =
-        head.extensions.get::<Peer>().map_or(IpAddr::from(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
-    let found = if local {
-        return Ok(Arc::new(Principal::local()));
-    } else {
-        auth::identify(app, access(app, operation), &head.headers, peer).await
+    let peer = match origin {
+        Origin::Process => return Ok(Arc::new(Principal::local())),
+        Origin::Peer(peer) => peer,
     };
+    let found = auth::identify(app, access(app, operation), &head.headers, peer).await;
     let token = found.as_ref().ok().and_then(|who| who.token.clone());
     let caller = token.map_or(Caller::Peer(peer), Caller::Token);
     *standing = app.shared.rates.take(caller);

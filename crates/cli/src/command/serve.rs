@@ -152,11 +152,12 @@ async fn serve(
     };
     let files = Files::new(args.workspace.as_ref(), args.write)?;
     let shell = Shell::new(&args.shell)?;
-    let house = House { wanted, notes_dir: dir.join("notes"), files, shell };
+    let house = House { wanted, notes_dir: dir.join("notes"), files, shell: shell.clone() };
     let kitchen = Arc::new(Kitchen::of_house(house));
     let engine = boot::engine(dir, &kitchen, options)?;
     let callbacks = callback_url(args, &listener)?;
-    let site = Site { dir, store: engine.store(), redactor, callbacks, roles: Vec::new() };
+    let (store, roles, shell) = (engine.store(), Vec::new(), shell.as_ref());
+    let site = Site { dir, store, redactor, callbacks, roles, shell };
     let room = Arc::new(Toolroom::open(&args.toolroom, site).await?);
     room.tell_of_workspaces(&engine);
     kitchen.equip(Arc::clone(&room));

@@ -186,7 +186,7 @@ impl Setting {
     }
 
     fn site<'a>(&self, dir: &'a Path, store: &'a Store, redactor: &'a Redactor) -> Site<'a> {
-        Site { dir, store, redactor, callbacks: None, roles: self.role.clone() }
+        Site { dir, store, redactor, callbacks: None, roles: self.role.clone(), shell: None }
     }
 }
 
@@ -194,15 +194,16 @@ impl<'a> Bench<'a> {
     async fn open(setting: &'a Setting, dir: &Path, show: Show) -> Result<Self, Problem> {
         let store = data::open(dir)?;
         let redactor = Redactor::new();
-        let site = setting.site(dir, &store, &redactor);
+        let shell = Shell::new(&setting.shell)?;
+        let site = Site { shell: shell.as_ref(), ..setting.site(dir, &store, &redactor) };
         let room = Toolroom::open(&setting.toolroom(), site).await?;
         let mut own = tool::all(&Env::system(), PathBuf::from(NOTES_DIR_DEFAULT))?;
         let files = Files::new(setting.workspace.as_ref(), setting.write)?;
         if let Some(files) = &files {
             own.extend(files.tools()?);
         }
-        if let Some(shell) = Shell::new(&setting.shell)? {
-            own.extend(shell.tools(files.as_ref(), room.oversight().spill)?);
+        if let Some(shell) = &shell {
+            own.extend(shell.tools(files.as_ref(), room.keeps())?);
         }
         own.extend(room.outputs()?);
         Ok(Self { setting, room, own, store, show, dir: dir.to_owned(), redactor })

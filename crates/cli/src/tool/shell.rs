@@ -6,7 +6,7 @@ use provost_builtin::shell::{Ask, Rule, Security};
 use provost_builtin::{ExecPolicy, ShellOptions, shell_tools};
 use provost_core::ErrorKind;
 use provost_core::resource::IsolationMode;
-use provost_isolation::{Backends, Launcher, Profile, Workspace};
+use provost_isolation::{Backends, Launcher, Profile, Workspace, Workspaces};
 use provost_tool::{Spill, Tool};
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +31,20 @@ pub(crate) struct ShellArgs {
         requires = "shell"
     )]
     shell_ask: When,
-    /// A command that may run: `git status` with any arguments after it, `=make check` exactly so; can be repeated
+    /// A command that may run: `git status` with any arguments after it, `=make check` exactly so, `pure: git log` if a
+    /// repeat does nothing; can be repeated
     #[arg(long, global = true, value_name = "COMMAND", requires = "shell")]
     shell_allow: Vec<String>,
+    /// Which files command lines work on
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHICH",
+        requires = "shell"
+    )]
+    shell_files: WhichFiles,
 }
 
 /// Which command lines run.
@@ -59,6 +70,25 @@ enum When {
     Always,
 }
 
+/// Which files command lines work on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WhichFiles {
+    /// Those of --workspace
+    #[default]
+    Workspace,
+    /// Those of the conversation, which stay from call to call and are nobody else's
+    Conversation,
+}
+
+/// What this program keeps for its shells.
+pub(crate) struct Keeps {
+    /// Where long outputs are kept.
+    pub(crate) spill: Option<Arc<dyn Spill>>,
+    /// Where the files of conversations are.
+    pub(crate) workspaces: Option<Workspaces>,
+}
+
 /// The shell of an agent, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shell {
@@ -66,24 +96,38 @@ pub(crate) struct Shell {
     ask: When,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     allow: Vec<String>,
+    #[serde(default)]
+    files: WhichFiles,
 }
 
 impl Shell {
     /// What the command line says. What is wrong with it is said now and not by the first call.
     pub(crate) fn new(args: &ShellArgs) -> Result<Option<Self>, Problem> {
         let Some(which) = args.shell else { return Ok(None) };
-        let shell = Self { which, ask: args.shell_ask, allow: args.shell_allow.clone() };
+        let (ask, allow) = (args.shell_ask, args.shell_allow.clone());
+        let shell = Self { which, ask, allow, files: args.shell_files };
         shell.policy()?;
         sandbox()?;
         Ok(Some(shell))
     }
 
-    /// Its tools, in the files that the agent has.
+    /// True if it works on the files of conversations.
+    pub(crate) fn keeps_files(&self) -> bool {
+        self.files == WhichFiles::Conversation
+    }
+
+    /// Its tools, in the files that the agent has or that its conversation keeps.
     pub(crate) fn tools(
         &self,
         files: Option<&Files>,
-        spill: Option<Arc<dyn Spill>>,
+        keeps: Keeps,
     ) -> Result<Vec<Arc<dyn Tool>>, Problem> {
+        let workspaces = keeps.workspaces.filter(|_| self.keeps_files());
+        if self.keeps_files() && workspaces.is_none() {
+            let what = "its shell works on the files of its conversation, which are not kept here";
+            return Err(Problem::invalid(what)
+                .help("start with --shell and --shell-files conversation, as it was made"));
+        }
         let workspace = match files {
             None => Workspace::None,
             Some(Files { dir, write: true }) => Workspace::ReadWrite(dir.clone()),
@@ -92,9 +136,9 @@ impl Shell {
         let options = ShellOptions {
             backends: sandbox()?.clone(),
             profile: Profile { workspace, ..Profile::new(IsolationMode::Process) },
-            workspaces: None,
+            workspaces,
             policy: self.policy()?,
-            spill,
+            spill: keeps.spill,
         };
         shell_tools(options).map_err(|error| Problem::new(ErrorKind::Bug, error.to_string()))
     }

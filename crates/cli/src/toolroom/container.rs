@@ -64,14 +64,14 @@ impl ContainerArgs {
             }
             (None, None) => Source::Machine,
         };
-        let usual = Limits::default();
+        let usual = ContainerOptions::new(engine, source);
         let ceiling = Limits {
             memory_bytes: self
                 .container_max_memory
-                .map_or(usual.memory_bytes, |mib| mib.saturating_mul(1024 * 1024)),
-            cpu_percent: self.container_max_cpu.unwrap_or(usual.cpu_percent),
-            pids: self.container_max_pids.unwrap_or(usual.pids),
-            ..usual
+                .map_or(usual.ceiling.memory_bytes, |mib| mib.saturating_mul(1024 * 1024)),
+            cpu_percent: self.container_max_cpu.unwrap_or(usual.ceiling.cpu_percent),
+            pids: self.container_max_pids.unwrap_or(usual.ceiling.pids),
+            ..usual.ceiling
         };
         let pull = match self.container_pull {
             PullArg::Never => Pull::Never,
@@ -79,7 +79,6 @@ impl ContainerArgs {
             PullArg::Always => Pull::Always,
         };
         let warm = self.container_warm;
-        let usual = ContainerOptions::new(engine, source);
         Ok(Some(ContainerOptions { pull, ceiling, warm, ..usual }))
     }
 }

@@ -137,6 +137,33 @@ async fn an_agent_has_a_shell_only_if_it_is_given_one_and_only_in_its_files() {
     assert!(!stage.provider.bodies()[0]["tools"].to_string().contains("shell"));
 }
 
+/// What one message leaves the next one of the conversation finds, and no other conversation does. What is too long to show can
+/// be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shell_can_have_the_files_of_its_conversation() {
+    let line = |line: &str| Reply::call("c", "shell", &json!({ "command": line }));
+    let long = "head -c 200000 /dev/zero | tr '\\0' x";
+    let lines = ["echo one > a; cat a", "echo two >> a; cat a", "ls -A", long];
+    let replies = lines.iter().flat_map(|text| [line(text), Reply::text("Done.")]);
+    let stage = Stage::new(replies.collect::<Vec<_>>()).await;
+    for session in ["first", "first", "second", "second"] {
+        let shell = ["--shell", "full", "--shell-files", "conversation"];
+        let ran = stage.run(&[&["run", "go", "--session", session], &shell[..]].concat()).await;
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let bodies = stage.provider.bodies();
+    let last = |at: usize| {
+        let messages = bodies[at]["messages"].as_array().unwrap();
+        let results = messages.iter().rev().find(|message| message["role"] == "tool");
+        results.unwrap()["content"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(last(1), "one\n");
+    assert_eq!(last(3), "one\ntwo\n");
+    assert!(last(5).contains("wrote nothing"), "{}", last(5));
+    assert!(bodies[0]["tools"].to_string().contains("read_output"));
+    assert!(last(7).contains("outputs/shell-"), "{}", last(7).split_at(200).0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_no_rule_names_does_not_run_unless_somebody_agrees() {
     let lines = ["echo yes", "touch made", "echo $(touch made)"];

@@ -28,6 +28,15 @@ pub(crate) struct Known {
     pub(crate) last_used: Option<Timestamp>,
 }
 
+/// What is known of a token.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// Nothing if there is no such token, or it was taken back.
+    pub(crate) token: Option<Arc<Known>>,
+    /// True if it was noted a moment ago that it is used.
+    pub(crate) noted: bool,
+}
+
 struct Entry {
     /// Nothing if there is no such token, or it was taken back.
     token: Option<Arc<Known>>,
@@ -43,10 +52,11 @@ pub(crate) struct KnownTokens {
 
 impl KnownTokens {
     /// What is known of a token, if it is fresh: outer nothing means that the database must be asked.
-    pub(crate) fn get(&self, id: TokenId) -> Option<Option<Arc<Known>>> {
-        let entries = self.entries();
-        let entry = entries.get(&id).filter(|entry| entry.read.elapsed() < FRESH)?;
-        Some(entry.token.clone())
+    pub(crate) fn get(&self, id: TokenId) -> Option<Seen> {
+        let (entries, now) = (self.entries(), Instant::now());
+        let entry = entries.get(&id).filter(|entry| now.duration_since(entry.read) < FRESH)?;
+        let noted = entry.noted.is_some_and(|at| now.duration_since(at) < NOTED);
+        Some(Seen { token: entry.token.clone(), noted })
     }
 
     /// Keeps what the database said.
@@ -106,9 +116,9 @@ mod tests {
         let (known, id) = (KnownTokens::default(), Env::system().id());
         assert!(known.get(id).is_none());
         known.put(id, None);
-        assert!(known.get(id).unwrap().is_none());
+        assert!(known.get(id).unwrap().token.is_none());
         known.put(id, Some(token(None)));
-        assert!(known.get(id).unwrap().is_some());
+        assert!(known.get(id).unwrap().token.is_some());
         tokio::time::advance(FRESH).await;
         assert!(known.get(id).is_none());
     }

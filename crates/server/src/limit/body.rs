@@ -11,9 +11,10 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use provost_api::Problem;
 use provost_core::ErrorKind;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::Limits;
+use crate::alarm::Alarm;
 use crate::problem;
 
 /// The bytes of bodies that are being read or worked on.
@@ -65,7 +66,7 @@ pub(crate) async fn read(
     headers: &HeaderMap,
     mut body: Body,
     max: usize,
-    (limits, budget): (&Limits, &BodyBudget),
+    (limits, budget, alarm): (&Limits, &BodyBudget, &mut Alarm),
 ) -> Result<(Bytes, Share), Problem> {
     let mut share = budget.share();
     if body.is_end_stream() {
@@ -75,11 +76,16 @@ pub(crate) async fn read(
     if said.is_some_and(|said: u64| said > max as u64) {
         return Err(too_large(max));
     }
-    let deadline = Instant::now() + limits.body_timeout;
+    // Counted from the first time that there is something to wait for.
+    let mut deadline = None;
     let mut whole = BytesMut::new();
     loop {
-        let stalled = (Instant::now() + limits.body_stall_timeout).min(deadline);
-        let Ok(frame) = timeout_at(stalled, body.frame()).await else { return Err(too_slow()) };
+        let stalled = || {
+            let now = Instant::now();
+            let deadline = *deadline.get_or_insert(now + limits.body_timeout);
+            (now + limits.body_stall_timeout).min(deadline)
+        };
+        let Ok(frame) = alarm.until(stalled, body.frame()).await else { return Err(too_slow()) };
         let Some(frame) = frame else { return Ok((whole.freeze(), share)) };
         let frame = frame.map_err(|error| {
             tracing::debug!(%error, "a body broke off");
@@ -91,6 +97,10 @@ pub(crate) async fn read(
             return Err(too_large(max));
         }
         share.grow(piece.len())?;
+        if whole.is_empty() && body.is_end_stream() {
+            // It came in one piece, as most do.
+            return Ok((piece, share));
+        }
         whole.extend_from_slice(&piece);
     }
 }
@@ -118,7 +128,8 @@ mod tests {
 
     async fn read_within(body: Body, max: usize, budget: &BodyBudget) -> Result<Bytes, Problem> {
         let limits = Limits::default();
-        read(&HeaderMap::new(), body, max, (&limits, budget)).await.map(|(bytes, _)| bytes)
+        let with = (&limits, budget, &mut Alarm::default());
+        read(&HeaderMap::new(), body, max, with).await.map(|(bytes, _)| bytes)
     }
 
     #[tokio::test]
@@ -136,15 +147,16 @@ mod tests {
         let (limits, budget) = (Limits::default(), BodyBudget::new(100));
         let headers = HeaderMap::from_iter([(CONTENT_LENGTH, "5".parse().unwrap())]);
         let body = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
-        let refused = read(&headers, body, 4, (&limits, &budget)).await.unwrap_err();
+        let with = (&limits, &budget, &mut Alarm::default());
+        let refused = read(&headers, body, 4, with).await.unwrap_err();
         assert_eq!(refused.status, 413);
     }
 
     #[tokio::test]
     async fn all_bodies_together_have_a_limit() {
         let (limits, budget) = (Limits::default(), BodyBudget::new(6));
-        let none = HeaderMap::new();
-        let held = read(&none, pieces(vec![b"abcd"]), 9, (&limits, &budget)).await.unwrap();
+        let (none, with) = (HeaderMap::new(), (&limits, &budget, &mut Alarm::default()));
+        let held = read(&none, pieces(vec![b"abcd"]), 9, with).await.unwrap();
         let refused = read_within(pieces(vec![b"abc"]), 9, &budget).await.unwrap_err();
         assert_eq!((refused.status, refused.code.as_str()), (503, "overloaded"));
         drop(held);

@@ -5,10 +5,7 @@ use axum::response::Response;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
-use provost_api::Problem;
-use provost_core::ErrorKind;
 
-use super::refuse;
 use crate::app::App;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -25,41 +22,96 @@ impl RequestId {
         self.0.to_str().unwrap_or_default()
     }
 
-    fn of(app: &App, request: &Request) -> Self {
+    /// The id of this request.
+    pub(super) fn of(app: &App, request: &Request) -> Self {
         let given = request.headers().get(REQUEST_ID).filter(|value| {
             let bytes = value.as_bytes();
             (1..=REQUEST_ID_LEN_MAX).contains(&bytes.len())
                 && bytes.iter().all(u8::is_ascii_graphic)
         });
-        let value = given.cloned().or_else(|| {
-            HeaderValue::from_str(&format!("req_{:016x}", app.shared.options.env.random())).ok()
-        });
-        Self(value.unwrap_or(HeaderValue::from_static("req")))
+        Self(given.cloned().unwrap_or_else(|| fresh(app.shared.options.env.random())))
     }
 }
 
-/// Goes around everything that is served.
-pub(super) async fn wrap<F: Future<Output = Response>>(
-    app: &App,
-    mut request: Request,
-    next: impl FnOnce(Request) -> F,
-) -> Response {
-    let id = RequestId::of(app, &request);
-    request.extensions_mut().insert(id.clone());
-    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-    let max = app.shared.options.limits.uri_bytes_max;
-    let mut response = if target > max {
-        let detail = format!("the path and the query have more than {max} bytes: send less");
-        let problem = Problem::new(ErrorKind::Invalid, "uri_too_long", detail).status(414);
-        refuse(problem, Some(&id))
-    } else {
-        next(request).await
-    };
-    let headers = response.headers_mut();
-    headers.insert(REQUEST_ID, id.0);
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
-    headers.entry(CONTENT_SECURITY_POLICY).or_insert(nothing);
-    response
+/// A new id: `req_` and a number in base 16.
+fn fresh(number: u64) -> HeaderValue {
+    let mut text = *b"req_0000000000000000";
+    for (place, digit) in text.iter_mut().rev().take(16).enumerate() {
+        *digit = b"0123456789abcdef"[(number >> (4 * place) & 15) as usize];
+    }
+    HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("req"))
+}
+
+/// An answer, and the id of its request, without what every answer carries.
+pub(crate) struct Unsealed {
+    pub(super) response: Response,
+    pub(super) id: RequestId,
+}
+
+/// What every answer carries, as headers.
+const SEAL: [(HeaderName, &str); 3] = [
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (CACHE_CONTROL, "no-store"),
+    (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+];
+
+/// The same in words, for an answer that says nothing of its own about it.
+const SEAL_WORDS: &str = "x-content-type-options: nosniff\r\ncache-control: no-store\r\n\
+content-security-policy: default-src 'none'; frame-ancestors 'none'\r\n";
+
+impl Unsealed {
+    /// With what every answer carries.
+    pub(crate) fn sealed(self) -> Response {
+        let Self { mut response, id } = self;
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, id.0);
+        for (name, value) in SEAL {
+            headers.entry(name).or_insert(HeaderValue::from_static(value));
+        }
+        response
+    }
+
+    /// With what every answer carries, partly in words: these lines belong to its head.
+    pub(crate) fn in_words(self) -> (Response, Seal) {
+        let headers = self.response.headers();
+        if SEAL.iter().any(|(name, _)| headers.contains_key(name)) {
+            return (self.sealed(), Seal { id: None, words: "" });
+        }
+        (self.response, Seal { id: Some(self.id.0), words: SEAL_WORDS })
+    }
+}
+
+/// Lines that belong to the head of an answer.
+pub(crate) struct Seal {
+    id: Option<HeaderValue>,
+    words: &'static str,
+}
+
+impl Seal {
+    /// Puts the lines where the head is made.
+    pub(crate) fn put(&self, head: &mut Vec<u8>) {
+        if let Some(id) = &self.id {
+            head.extend_from_slice(b"x-request-id: ");
+            head.extend_from_slice(id.as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
+        head.extend_from_slice(self.words.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seal_says_the_same_in_words() {
+        let lines = SEAL.map(|(name, value)| format!("{name}: {value}\r\n"));
+        assert_eq!(lines.concat(), SEAL_WORDS);
+    }
+
+    #[test]
+    fn a_fresh_id_is_its_number() {
+        assert_eq!(fresh(0x00ab_cdef_0123_4567), "req_00abcdef01234567");
+        assert_eq!(fresh(u64::MAX), "req_ffffffffffffffff");
+    }
 }

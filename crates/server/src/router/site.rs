@@ -14,7 +14,9 @@ use percent_encoding::percent_decode_str;
 use provost_api::Problem;
 use provost_core::ErrorKind;
 
-use super::{Parameters, answer, envelope, not_found, refuse};
+use super::envelope::{RequestId, Unsealed};
+use super::{Origin, Parameters, answer, not_found, refuse};
+use crate::alarm::Alarm;
 use crate::app::App;
 use crate::operation::Operation;
 use crate::{problem, routes};
@@ -25,9 +27,27 @@ pub(crate) struct Site {
     places: matchit::Router<Place>,
 }
 
+/// Where a request leads.
+pub(crate) struct Route<'a> {
+    /// Nothing if there is no such path.
+    place: Option<&'a Place>,
+    /// Nothing if the path has no such method.
+    operation: Option<&'a Operation>,
+    parameters: Parameters,
+}
+
+impl Route<'_> {
+    /// True if the answer is no stream and no long wait.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.operation.is_none_or(|operation| !operation.endless)
+    }
+}
+
 /// A path and what can be done there.
 struct Place {
     operations: Vec<Operation>,
+    /// The names in the path, in order.
+    names: Vec<&'static str>,
     /// What `Allow` says: the methods of the table, and those that follow from them.
     allowed: String,
 }
@@ -40,7 +60,8 @@ impl Place {
             methods.push("HEAD");
         }
         methods.push("OPTIONS");
-        Self { allowed: methods.join(", "), operations }
+        let names = operations.first().map(|operation| operation.parameters().collect());
+        Self { allowed: methods.join(", "), names: names.unwrap_or_default(), operations }
     }
 
     fn operation(&self, method: &Method) -> Option<&Operation> {
@@ -64,29 +85,66 @@ impl Site {
         Self { app, places }
     }
 
-    /// Answers a request, whatever it asks for.
-    pub(crate) async fn answer(&self, request: Request) -> Response {
-        envelope::wrap(&self.app, request, |request| self.route(request)).await
-    }
-
-    async fn route(&self, request: Request) -> Response {
+    /// Where a request leads.
+    pub(crate) fn find(&self, request: &Request) -> Route<'_> {
         let Ok(found) = self.places.at(request.uri().path()) else {
-            let detail = "there is no such path: see /docs";
-            let problem = Problem::new(ErrorKind::NotFound, "not_found", detail);
-            self.app.shared.metrics.answered(None, problem.status, Duration::ZERO);
-            return refuse(problem, request.extensions().get());
+            return Route { place: None, operation: None, parameters: Ok(Vec::new()) };
         };
-        let (place, parameters) = (found.value, parameters(&found.params));
         // Whoever asks for the head only gets what a reader would get, without the body.
         let head_only = *request.method() == Method::HEAD;
         let method = if head_only { &Method::GET } else { request.method() };
-        let Some(operation) = place.operation(method) else { return self.other(place, &request) };
-        let response = answer(&self.app, operation, parameters, request).await;
+        let operation = found.value.operation(method);
+        let parameters = parameters(&found.value.names, &found.params);
+        Route { place: Some(found.value), operation, parameters }
+    }
+
+    /// Answers a request, whatever it asks for.
+    pub(crate) async fn answer(&self, request: Request, origin: Origin) -> Response {
+        let route = self.find(&request);
+        self.answer_at(route, request, (origin, &mut Alarm::default())).await.sealed()
+    }
+
+    /// Answers a request where it leads. The alarm bounds how long that takes; it may be one that is kept for all requests of
+    /// a connection.
+    pub(crate) async fn answer_at(
+        &self,
+        route: Route<'_>,
+        request: Request,
+        (origin, alarm): (Origin, &mut Alarm),
+    ) -> Unsealed {
+        let id = RequestId::of(&self.app, &request);
+        let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+        let max = self.app.shared.options.limits.uri_bytes_max;
+        let response = if target > max {
+            let detail = format!("the path and the query have more than {max} bytes: send less");
+            refuse(Problem::new(ErrorKind::Invalid, "uri_too_long", detail).status(414), &id)
+        } else {
+            self.follow(route, request, (origin, &id, alarm)).await
+        };
+        Unsealed { response, id }
+    }
+
+    async fn follow(
+        &self,
+        Route { place, operation, parameters }: Route<'_>,
+        request: Request,
+        (origin, id, alarm): (Origin, &RequestId, &mut Alarm),
+    ) -> Response {
+        let Some(place) = place else {
+            let detail = "there is no such path: see /docs";
+            let problem = Problem::new(ErrorKind::NotFound, "not_found", detail);
+            self.app.shared.metrics.answered(None, problem.status, Duration::ZERO);
+            return refuse(problem, id);
+        };
+        let Some(operation) = operation else { return self.other(place, &request, id) };
+        let head_only = *request.method() == Method::HEAD;
+        let around = (origin, id, alarm);
+        let response = answer(&self.app, (operation, parameters), request, around).await;
         if head_only { without_body(response) } else { response }
     }
 
     /// Answers a method that no operation of the place has.
-    fn other(&self, place: &Place, request: &Request) -> Response {
+    fn other(&self, place: &Place, request: &Request, id: &RequestId) -> Response {
         let response = if *request.method() == Method::OPTIONS {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
@@ -95,7 +153,7 @@ impl Site {
             }
             response
         } else {
-            problem::method_not_allowed(&place.allowed, request.extensions().get())
+            problem::method_not_allowed(&place.allowed, id)
         };
         self.app.shared.metrics.answered(None, response.status().as_u16(), Duration::ZERO);
         response
@@ -103,12 +161,15 @@ impl Site {
 }
 
 /// What the names in a path stand for. What is no UTF-8 names nothing.
-fn parameters(found: &Params<'_, '_>) -> Parameters {
-    let decoded = found.iter().map(|(name, text)| match percent_decode_str(text).decode_utf8() {
-        Ok(text) => Ok((name.to_owned(), text.into_owned())),
-        Err(error) => Err(not_found(&format!("the {name} in the path is no UTF-8: {error}"))),
-    });
-    decoded.collect()
+fn parameters(names: &[&'static str], found: &Params<'_, '_>) -> Parameters {
+    let mut parameters = Vec::with_capacity(names.len());
+    for (name, (_, text)) in names.iter().zip(found.iter()) {
+        let text = percent_decode_str(text)
+            .decode_utf8()
+            .map_err(|error| not_found(&format!("the {name} in the path is no UTF-8: {error}")))?;
+        parameters.push((*name, text.into_owned()));
+    }
+    Ok(parameters)
 }
 
 fn without_body(response: Response) -> Response {

@@ -75,7 +75,7 @@ async fn alive(_: Cx, (): ()) -> Result<Answer<Health>, Problem> {
 async fn ready(cx: Cx, Query(asked): Query<ReadyQuery>) -> Result<Answer<Health>, Problem> {
     let mut checks = vec![writable(&cx.app).await];
     checks.extend(counted(&cx.app).await);
-    let draining = cx.app.shared.draining.is_cancelled();
+    let draining = cx.app.is_stopping();
     checks.push(check("serving", !draining, if draining { "the server stops" } else { "yes" }));
     let failed = checks.iter().filter(|check| !check.ok);
     let why: Vec<&str> = failed.clone().map(|check| check.name.as_str()).collect();

@@ -79,8 +79,9 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-async fn submit(cx: Cx, Json(task): Json<NewTask>) -> Result<Made<Accepted>, Problem> {
-    let mut command = wire::command(task);
+/// The task is boxed: it is large, and is handed on several times.
+async fn submit(cx: Cx, Json(task): Json<Box<NewTask>>) -> Result<Made<Accepted>, Problem> {
+    let mut command = wire::command(*task);
     command.requested_by = Some(cx.who.name.clone());
     command.idempotency_key = cx.idempotency_key(command.idempotency_key.take())?;
     let accepted = cx.app.engine().accept(&cx.namespace, command).await.map_err(of_engine)?;

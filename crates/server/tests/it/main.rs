@@ -14,6 +14,7 @@ mod metrics;
 mod net;
 mod openapi;
 mod operation;
+mod plain;
 mod runs;
 mod serve;
 mod sessions;

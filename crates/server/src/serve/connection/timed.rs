@@ -7,16 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
-use super::Turn;
+use super::{TOO_SLOW, Turn};
+use crate::alarm::Alarm;
 use crate::limit::Limits;
-
-/// What a caller hears whose head did not arrive in time.
-const TOO_SLOW: &[u8] =
-    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// What the other side is waited for, outside of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +28,8 @@ enum Awaited {
 /// A socket with time limits.
 pub(super) struct Timed {
     stream: TcpStream,
+    /// What was read of it before.
+    ahead: Bytes,
     turn: Turn,
     head_timeout: Duration,
     idle_timeout: Duration,
@@ -37,15 +37,20 @@ pub(super) struct Timed {
     /// The turn for which `awaited` counts.
     seen: u32,
     awaited: Awaited,
-    reading: Option<Pin<Box<Sleep>>>,
-    writing: Option<Pin<Box<Sleep>>>,
+    /// Until when it is waited for; nothing before the first look.
+    read_until: Option<Instant>,
+    /// Until when something of the answer must be taken, while nothing is.
+    write_until: Option<Instant>,
+    reading: Alarm,
+    writing: Alarm,
 }
 
 impl Timed {
-    pub(super) fn new(stream: TcpStream, turn: Turn, limits: &Limits) -> Self {
+    pub(super) fn new(stream: TcpStream, ahead: Bytes, turn: Turn, limits: &Limits) -> Self {
         let seen = turn.number();
         Self {
             stream,
+            ahead,
             turn,
             head_timeout: limits.head_timeout,
             idle_timeout: limits.idle_timeout,
@@ -53,8 +58,10 @@ impl Timed {
             seen,
             // Whoever connects wants something: the first request has no more time than the rest of a head.
             awaited: Awaited::Head,
-            reading: None,
-            writing: None,
+            read_until: None,
+            write_until: None,
+            reading: Alarm::default(),
+            writing: Alarm::default(),
         }
     }
 
@@ -64,9 +71,23 @@ impl Timed {
         if number != self.seen {
             self.seen = number;
             self.awaited = Awaited::Request;
-            self.reading = None;
+            self.read_until = None;
         }
         Turn::is_busy(number)
+    }
+
+    fn poll_bytes(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.ahead.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(cx, buf);
+        }
+        let count = self.ahead.len().min(buf.remaining());
+        buf.put_slice(&self.ahead[..count]);
+        self.ahead.advance(count);
+        if self.ahead.is_empty() {
+            // What is done with holds no memory.
+            self.ahead = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -74,9 +95,8 @@ impl Timed {
             Awaited::Request => self.idle_timeout,
             Awaited::Head => self.head_timeout,
         };
-        let sleep =
-            self.reading.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
-        ready!(sleep.as_mut().poll(cx));
+        let until = *self.read_until.get_or_insert_with(|| Instant::now() + patience);
+        ready!(self.reading.poll_until(until, cx));
         if self.awaited == Awaited::Head {
             // As good as it goes: whoever is that slow may not listen either.
             self.stream.try_write(TOO_SLOW).unwrap_or_default();
@@ -90,12 +110,11 @@ impl Timed {
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.writing = None;
+            self.write_until = None;
             return written;
         }
-        let until = Instant::now() + self.write_timeout;
-        let sleep = self.writing.get_or_insert_with(|| Box::pin(sleep_until(until)));
-        ready!(sleep.as_mut().poll(cx));
+        let until = *self.write_until.get_or_insert_with(|| Instant::now() + self.write_timeout);
+        ready!(self.writing.poll_until(until, cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -107,7 +126,7 @@ impl AsyncRead for Timed {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let read = self.poll_bytes(cx, buf);
         if self.notice_turn() {
             return read;
         }
@@ -116,7 +135,7 @@ impl AsyncRead for Timed {
             Poll::Ready(Ok(())) if buf.filled().len() > before => {
                 if self.awaited == Awaited::Request {
                     self.awaited = Awaited::Head;
-                    self.reading = None;
+                    self.read_until = None;
                 }
                 read
             }
