@@ -1,8 +1,9 @@
 //! The run API over a real socket: taking work in, streams, replays, and the server at rest.
 //!
 //! The floor of accepting is a bare server that commits one row for each request, in groups if several wait: a commit and a
-//! round trip, and nothing else.
+//! round trip, and nothing else. It is there twice: on a socket that is read by hand, and with the library that is used for it.
 
+mod bare_axum;
 mod served;
 mod wire;
 
@@ -37,11 +38,13 @@ pub(crate) fn run(side: &str, dir: &str) -> Result<()> {
 /// Measures accepting, streams, a replay and the binary.
 pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let (ours_dir, floor_dir) = (disk::fresh(dir)?, disk::fresh(dir)?);
+    let ours_dir = disk::fresh(dir)?;
     let ours = Served::start("ours", ours_dir.path())?;
-    let floor = Served::start("floor", floor_dir.path())?;
-    runtime.block_on(accept(plan, &ours, &floor, table))?;
-    drop(floor);
+    for (floor, against) in [("floor", ""), ("axum", ", against a bare axum server")] {
+        let floor_dir = disk::fresh(dir)?;
+        let floor = Served::start(floor, floor_dir.path())?;
+        runtime.block_on(accept(plan, &ours, (&floor, against), table))?;
+    }
     runtime.block_on(latency(plan, &ours, table))?;
     runtime.block_on(viewers(plan, &ours, table))?;
     drop(ours);
@@ -74,7 +77,12 @@ impl Served {
     }
 }
 
-async fn accept(plan: Plan, ours: &Served, floor: &Served, table: &mut Table) -> Result<()> {
+async fn accept(
+    plan: Plan,
+    ours: &Served,
+    (floor, against): (&Served, &str),
+    table: &mut Table,
+) -> Result<()> {
     let mut alone = Pairs::default();
     let (mut our_wire, mut floor_wire) = (ours.wire().await?, floor.wire().await?);
     for request in 0..plan.pick(600, 60) {
@@ -85,7 +93,8 @@ async fn accept(plan: Plan, ours: &Served, floor: &Served, table: &mut Table) ->
             alone.push(mine.as_secs_f64(), theirs.as_secs_f64());
         }
     }
-    table.ratio_at_most("accept over HTTP: one at a time", Unit::Time, &alone, ACCEPT_RATIO_MAX);
+    let what = format!("accept over HTTP: one at a time{against}");
+    table.ratio_at_most(&what, Unit::Time, &alone, ACCEPT_RATIO_MAX);
     let each = plan.pick(100, 20);
     let mut crowd = Pairs::default();
     for wave in 0..=plan.pick(6, 2) {
@@ -94,8 +103,8 @@ async fn accept(plan: Plan, ours: &Served, floor: &Served, table: &mut Table) ->
             crowd.push(mine, theirs);
         }
     }
-    let what = "accept over HTTP: 64 clients, requests finished";
-    table.ratio_at_least(what, Unit::PerSecond, &crowd, SPEED_RATIO_MIN);
+    let what = format!("accept over HTTP: 64 clients, requests finished{against}");
+    table.ratio_at_least(&what, Unit::PerSecond, &crowd, SPEED_RATIO_MIN);
     Ok(())
 }
 

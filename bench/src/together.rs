@@ -40,7 +40,7 @@ pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     let what = "fan-out of 1,000 children in memory: time";
     table.ratio_at_most(what, Unit::Time, &in_memory, CHILD_MAX);
     let (mut durable, mut cpu) = (Pairs::default(), Pairs::default());
-    for _ in 0..plan.pick(5, 1) {
+    for _ in 0..plan.pick(15, 1) {
         let (floor, floor_cpu) = runtime.block_on(durably(dir, commands()))?;
         let split = vec![said(split_into(CHILDREN))];
         let (ours, our_cpu) = runtime.block_on(durably(dir, split))?;

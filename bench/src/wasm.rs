@@ -1,6 +1,8 @@
 //! What a WASM module costs: a warm call, the first call of a program that has just started, work of the processor beside the
 //! same work without a machine, and a thousand calls at once.
 
+mod work;
+
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use provost_wasm::{WasmOptions, WasmRuntime};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use self::work::WORKS;
 use crate::measure::{Pairs, median, memory, within};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
@@ -28,8 +31,6 @@ const CROWD: usize = 1_000;
 const CROWD_BYTES_MAX: f64 = 1.5e9;
 /// How long anything here may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Numbers that are looked through for primes.
-const SIEVE: usize = 1 << 20;
 
 /// A runtime, and where its modules are.
 struct Bench {
@@ -145,69 +146,41 @@ async fn calls(
     Ok(())
 }
 
-/// The same sieve on both sides, by turns: stores over a megabyte, and a chain of multiplications that nothing can shorten.
+/// The same work on both sides, by turns: in a module whose fuel is counted, in one whose fuel is off, and without a machine.
 async fn speed(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
-    let rounds = plan.pick(20, 4);
     let bench = Bench::open(dir)?;
-    let bytes = wat::parse_str(sieve_module(rounds))?;
-    let tool = bench.tool("sieve.wasm", &bytes)?;
-    bench.call(&tool).await?;
-    let mut pairs = Pairs::default();
-    for _ in 0..plan.pick(9, 3) {
-        let began = Instant::now();
-        bench.call(&tool).await?;
-        let ours = began.elapsed().as_secs_f64();
-        let began = Instant::now();
-        black_box(sieve(black_box(rounds)));
-        // How fast, not how long.
-        pairs.push(1.0 / ours, 1.0 / began.elapsed().as_secs_f64());
+    for work in WORKS {
+        let rounds = plan.pick(work.rounds, work.rounds.div_ceil(5));
+        let body = (work.module)(rounds, (work.native)(rounds));
+        let bytes = wat::parse_str(answering("", &body))?;
+        let tool = bench.tool(&format!("{}.wasm", work.name), &bytes)?;
+        for (how, fuel) in [("fuel counted", u64::MAX), ("fuel off", 0)] {
+            let tool = fueled(&tool, fuel);
+            bench.call(&tool).await?;
+            let mut pairs = Pairs::default();
+            for _ in 0..plan.pick(9, 3) {
+                let began = Instant::now();
+                bench.call(&tool).await?;
+                let ours = began.elapsed().as_secs_f64();
+                let began = Instant::now();
+                black_box((work.native)(black_box(rounds)));
+                // How fast, not how long.
+                pairs.push(1.0 / ours, 1.0 / began.elapsed().as_secs_f64());
+            }
+            let what = format!("work of the processor in a module: a {}, {how}", work.name);
+            table.ratio_at_least(&what, Unit::PerSecond, &pairs, SPEED_MIN);
+        }
     }
-    table.ratio_at_least("work of the processor in a module", Unit::PerSecond, &pairs, SPEED_MIN);
     Ok(())
 }
 
-fn sieve(rounds: u32) -> u64 {
-    let mut marks = vec![0u8; SIEVE];
-    let mut sum: u64 = 0;
-    for _ in 0..rounds {
-        marks.fill(0);
-        let mut number = 2;
-        while number < SIEVE {
-            if marks[number] == 0 {
-                sum = (sum ^ number as u64).wrapping_mul(1_099_511_628_211);
-                let mut multiple = number * 2;
-                while multiple < SIEVE {
-                    marks[multiple] = 1;
-                    multiple += number;
-                }
-            }
-            number += 1;
-        }
+/// The same tool with other fuel.
+fn fueled(tool: &ToolResource, fuel: u64) -> Arc<ToolResource> {
+    let mut tool = tool.clone();
+    if let Some(spec) = &mut tool.wasm {
+        spec.fuel = fuel;
     }
-    sum
-}
-
-fn sieve_module(rounds: u32) -> String {
-    let body = format!(
-        r"(local $round i32) (local $n i32) (local $m i32) (local $sum i64)
-          (drop (memory.grow (i32.const 17)))
-          (loop $rounds
-            (memory.fill (i32.const 65536) (i32.const 0) (i32.const {SIEVE}))
-            (local.set $n (i32.const 2))
-            (loop $numbers
-              (if (i32.eqz (i32.load8_u offset=65536 (local.get $n))) (then
-                (local.set $sum (i64.mul (i64.xor (local.get $sum) (i64.extend_i32_u (local.get $n))) (i64.const 1099511628211)))
-                (local.set $m (i32.shl (local.get $n) (i32.const 1)))
-                (block $done (loop $multiples
-                  (br_if $done (i32.ge_u (local.get $m) (i32.const {SIEVE})))
-                  (i32.store8 offset=65536 (local.get $m) (i32.const 1))
-                  (local.set $m (i32.add (local.get $m) (local.get $n)))
-                  (br $multiples)))))
-              (br_if $numbers (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const {SIEVE}))))
-            (br_if $rounds (i32.lt_u (local.tee $round (i32.add (local.get $round) (i32.const 1))) (i32.const {rounds}))))
-          (i64.store (i32.const 32) (local.get $sum))"
-    );
-    answering("", &body)
+    Arc::new(tool)
 }
 
 /// A thousand calls that have all touched their megabyte, and are all in their module at the same moment.

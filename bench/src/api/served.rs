@@ -14,13 +14,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
+use super::bare_axum;
 use crate::{Result, engine, sqlite};
 
 /// Requests that share a commit at most.
 const GROUP_MAX: usize = 256;
 const ANSWER: &[u8] = b"HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{\"task\":\"t\"}";
 
-type Wanted = (String, oneshot::Sender<()>);
+/// A command to be stored, and who waits for that.
+pub(super) type Wanted = (String, oneshot::Sender<()>);
 
 /// Serves until standard input ends.
 pub(super) fn run(side: &str, dir: &Path) -> Result<()> {
@@ -34,9 +36,12 @@ pub(super) fn run(side: &str, dir: &Path) -> Result<()> {
             runtime.spawn(serve(app, listener, std::future::pending()));
             token
         }
+        "axum" => {
+            runtime.spawn(bare_axum::serve(listener, writer(dir)?));
+            "none".to_owned()
+        }
         _ => {
-            let rows = writer(dir)?;
-            runtime.spawn(bare(listener, rows));
+            runtime.spawn(bare(listener, writer(dir)?));
             "none".to_owned()
         }
     };
