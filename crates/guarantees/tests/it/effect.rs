@@ -5,7 +5,7 @@ use provost_testkit::EffectPath;
 use serde_json::{Value, json};
 
 use crate::plan;
-use crate::stage::Stage;
+use crate::stage::{LONG, Stage};
 
 const CLASSES: [&str; 5] = ["pure", "idempotent", "keyed", "provable", "opaque"];
 
@@ -205,7 +205,7 @@ async fn g17_a_batch_that_runs_at_once_ends_each_call_once() {
     let run = stage.say("do keyed:a, provable:b, idempotent:c, opaque:d, pure:e; say done").await;
     let worker = stage.worker().await;
     stage.ledger.wait_for_calls(5).await;
-    worker.wait_for_lines("tool_finished", 3, crate::stage::LONG).await.unwrap();
+    worker.wait_for_lines("tool_finished", 3, LONG).await.unwrap();
     worker.kill().await.unwrap();
     stage.ledger.release();
     let _worker = stage.worker().await;
@@ -215,4 +215,31 @@ async fn g17_a_batch_that_runs_at_once_ends_each_call_once() {
     let effects = ["a", "b", "c", "d", "e"].map(|key| stage.ledger.effects(key));
     assert_eq!(effects, [1, 1, 1, 1, 0]);
     assert_eq!(results(&stage).len(), 5);
+}
+
+/// The calls of a batch begin in one commit only if the writer is not quicker. Where it is, a kill can find the opaque call
+/// begun and the one beside it not: that one is the rest of the turn, which may only look.
+#[tokio::test]
+async fn g17_what_had_not_begun_beside_a_lost_opaque_call_is_not_run() {
+    let stage = Stage::new().await;
+    let run = stage.say("do opaque:a, keyed:b, pure:c; say done").await;
+    let rule = format!("tool.before_begin=pause:{}@2", stage.gate("never").display());
+    let worker = stage.worker_until(&rule).await;
+    // Lines of the journal are written while the worker stands still before the second call.
+    let begun = async {
+        while !stage.steps(run).await.iter().any(|step| step.effect_key.is_some()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LONG, begun).await.expect("the first call begins");
+    worker.kill().await.unwrap();
+    let _worker = stage.worker().await;
+    assert_eq!(stage.answer(run).await, "done");
+    assert_eq!(["a", "b", "c"].map(|key| stage.ledger.calls(key)), [0, 0, 1]);
+    let results = results(&stage);
+    assert!(results[0].1.contains("unknown"), "{results:?}");
+    assert!(results[1].1.contains("was not run"), "{results:?}");
+    assert!(stage.was_refused(run, "call_0_1_b").await);
+    assert!(!stage.was_refused(run, "call_0_0_a").await);
+    assert!(!stage.was_refused(run, "call_0_2_c").await);
 }

@@ -40,9 +40,21 @@ fn setting(name: &str) -> Option<u64> {
 struct Work {
     runs: Vec<RunId>,
     open: Vec<RunId>,
-    sure: Vec<String>,
+    sure: Vec<Sure>,
     opaque: Vec<String>,
     turns: usize,
+}
+
+/// What must be done once.
+struct Sure {
+    key: String,
+    /// The number of its run.
+    run: usize,
+    /// The model's name of the call.
+    call: String,
+    /// True if a call beside it may not be repeated: if a kill hides what came of that one before this one has begun, this
+    /// one is the rest of a turn that may only look.
+    beside_opaque: bool,
 }
 
 impl Work {
@@ -70,6 +82,7 @@ impl Work {
         let last = chance.below(3);
         for turn in 0..=last {
             let mut calls = Vec::new();
+            let (sure, opaque) = (self.sure.len(), self.opaque.len());
             for call in 0..=chance.below(3) {
                 let key = format!("{number}-{turn}-{call}");
                 let kinds: &[&str] = &["keyed", "idempotent", "provable", "pure", "opaque"];
@@ -79,8 +92,14 @@ impl Work {
                 match kind {
                     "opaque" => self.opaque.push(key),
                     "pure" => {}
-                    _ => self.sure.push(key),
+                    _ => {
+                        let call = format!("call_{turn}_{call}_{key}");
+                        self.sure.push(Sure { key, run: number, call, beside_opaque: false });
+                    }
                 }
+            }
+            for call in &mut self.sure[sure..] {
+                call.beside_opaque = self.opaque.len() > opaque;
             }
             turns.push(calls.join(", "));
         }
@@ -150,6 +169,7 @@ struct Summary {
     lost: Vec<String>,
     doubled: Vec<String>,
     missing: Vec<String>,
+    refused: usize,
     gaps: Vec<String>,
     failed: Vec<String>,
     took: Duration,
@@ -165,7 +185,7 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, kills, runs, turns, requests, effects, took, .. } = self;
+        let Self { seed, kills, runs, turns, requests, effects, refused, took, .. } = self;
         let repeated = requests.saturating_sub(*turns);
         writeln!(
             f,
@@ -175,6 +195,10 @@ impl fmt::Display for Summary {
         writeln!(
             f,
             "model calls: {turns} needed, {requests} made, {repeated} of them again after a kill"
+        )?;
+        writeln!(
+            f,
+            "calls that had not begun beside one that was lost, and were not run: {refused}"
         )?;
         let lists = [
             ("lost runs", &self.lost),
@@ -205,7 +229,17 @@ async fn judge(stage: &Stage, work: &Work, seed: u64, kills: usize, started: Ins
     let accepted: Vec<String> = work.runs.iter().map(ToString::to_string).collect();
     let lost = history::lost(&records, accepted.iter().map(String::as_str));
     let gaps = history::check(&records, crate::stage::is_terminal);
-    let all = work.sure.iter().chain(&work.opaque);
+    let (mut missing, mut refused) = (Vec::new(), 0);
+    for Sure { key, run, call, beside_opaque } in &work.sure {
+        if stage.ledger.effects(key) > 0 {
+            continue;
+        }
+        match *beside_opaque && stage.was_refused(work.runs[*run], call).await {
+            true => refused += 1,
+            false => missing.push(key.clone()),
+        }
+    }
+    let all = work.sure.iter().map(|sure| &sure.key).chain(&work.opaque);
     let effects = |key: &&String| stage.ledger.effects(key);
     let known: BTreeSet<&str> = all.clone().map(String::as_str).collect();
     assert_eq!(known.len(), work.sure.len() + work.opaque.len(), "keys are used once");
@@ -218,7 +252,8 @@ async fn judge(stage: &Stage, work: &Work, seed: u64, kills: usize, started: Ins
         effects: all.clone().map(|key| stage.ledger.effects(key)).sum(),
         lost: lost.iter().map(ToString::to_string).collect(),
         doubled: all.filter(|key| effects(key) > 1).cloned().collect(),
-        missing: work.sure.iter().filter(|key| effects(key) == 0).cloned().collect(),
+        missing,
+        refused,
         gaps: gaps.iter().map(ToString::to_string).collect(),
         failed,
         took: started.elapsed(),

@@ -251,6 +251,17 @@ impl Stage {
         read.await.unwrap()
     }
 
+    /// True if a call of a run never began, because the outcome of another one is unknown, and its result says so.
+    pub(crate) async fn was_refused(&self, run: RunId, call: &str) -> bool {
+        let steps = self.steps(run).await;
+        let told = |step: &RunStepRow| {
+            step.body.as_deref().is_some_and(|body| body.contains("was not run: the outcome of an"))
+        };
+        steps.iter().any(|step| {
+            step.call_id.as_deref() == Some(call) && step.effect_key.is_none() && told(step)
+        })
+    }
+
     /// How many rows a table has.
     pub(crate) async fn rows(&self, table: &str) -> i64 {
         let sql = format!("SELECT COUNT(*) FROM {table}");
