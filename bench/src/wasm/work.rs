@@ -44,6 +44,7 @@ fn sieve(rounds: u32) -> u64 {
     sum
 }
 
+/// With loops that are tested at their end, as compilers write them: `clang -O2` makes the same inner loop of the same in C.
 fn sieve_module(rounds: u32, sum: u64) -> String {
     format!(
         r"(local $round i32) (local $n i32) (local $m i32) (local $sum i64)
@@ -54,12 +55,10 @@ fn sieve_module(rounds: u32, sum: u64) -> String {
             (loop $numbers
               (if (i32.eqz (i32.load8_u offset=65536 (local.get $n))) (then
                 (local.set $sum (i64.mul (i64.xor (local.get $sum) (i64.extend_i32_u (local.get $n))) (i64.const {FNV_PRIME})))
-                (local.set $m (i32.shl (local.get $n) (i32.const 1)))
-                (block $done (loop $multiples
-                  (br_if $done (i32.ge_u (local.get $m) (i32.const {SIZE})))
-                  (i32.store8 offset=65536 (local.get $m) (i32.const 1))
-                  (local.set $m (i32.add (local.get $m) (local.get $n)))
-                  (br $multiples)))))
+                (if (i32.lt_u (local.tee $m (i32.shl (local.get $n) (i32.const 1))) (i32.const {SIZE})) (then
+                  (loop $multiples
+                    (i32.store8 offset=65536 (local.get $m) (i32.const 1))
+                    (br_if $multiples (i32.lt_u (local.tee $m (i32.add (local.get $m) (local.get $n))) (i32.const {SIZE}))))))))
               (br_if $numbers (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const {SIZE}))))
             (br_if $rounds (i32.lt_u (local.tee $round (i32.add (local.get $round) (i32.const 1))) (i32.const {rounds}))))
           (if (i64.ne (local.get $sum) (i64.const {sum})) (then unreachable))"

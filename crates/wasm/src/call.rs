@@ -1,12 +1,19 @@
 //! One call of a module, from its first instruction to its last.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
+use async_trait::async_trait;
+use wasmtime::{
+    CallHook, CallHookHandler, PoolConcurrencyLimitError, Store, StoreContextMut, Trap,
+    UpdateDeadline,
+};
 
 use crate::guest::{Guest, Halt};
-use crate::machine::Machine;
+use crate::limits;
+use crate::machine::{Fuel, Machine};
 use crate::shelf::{INITIALIZE, Ready};
+use crate::turn;
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,18 +48,19 @@ pub(crate) struct Done {
     pub(crate) memory_bytes: u64,
 }
 
-/// Runs a module to its end. It gives way to others at each tick, so it can be dropped at any of them.
+/// Runs a module to its end. It gives way to others again and again, so it can be dropped then, and its time is looked at.
 pub(crate) async fn run(
     machine: Arc<Machine>,
     ready: Arc<Ready>,
     guest: Guest,
     fuel: Option<u64>,
 ) -> Done {
-    let _running = machine.enter();
+    let _running = machine.enter(Fuel::bound_by(fuel));
+    let deadline = guest.deadline;
     let mut store = Store::new(ready.engine(), guest);
     let ran = set_up(&mut store, fuel);
     let ran = match ran {
-        Ok(()) => enter(&mut store, &ready).await,
+        Ok(()) => turn::in_time(deadline, enter(&mut store, &ready)).await,
         Err(error) => Err(error),
     };
     let fuel_left = store.get_fuel().unwrap_or_default();
@@ -71,17 +79,43 @@ pub(crate) async fn run(
     Done { ending, answer, words, has_acted, refused, fuel_used, memory_bytes }
 }
 
+/// Sees to it that a module gives way: by what it uses up, or by the clock where that is not counted.
 fn set_up(store: &mut Store<Guest>, fuel: Option<u64>) -> wasmtime::Result<()> {
     store.limiter(|guest| &mut guest.meter);
-    if let Some(fuel) = fuel {
-        store.set_fuel(fuel)?;
+    match fuel {
+        Some(fuel) => {
+            store.set_fuel(fuel)?;
+            store.fuel_async_yield_interval(Some(limits::LOOK_FUEL))?;
+            store.call_hook_async(GiveWay);
+            Ok(())
+        }
+        None => {
+            store.set_epoch_deadline(1);
+            store.epoch_deadline_callback(|_| Ok(UpdateDeadline::Yield(1)));
+            Ok(())
+        }
     }
-    store.set_epoch_deadline(1);
-    store.epoch_deadline_callback(|context| {
-        let is_late = std::time::Instant::now() >= context.data().deadline;
-        if is_late { Err(Halt::Late.into()) } else { Ok(UpdateDeadline::Yield(1)) }
-    });
-    Ok(())
+}
+
+/// What a function of ours does for a module uses up none of its fuel, so the clock is looked at when it is done.
+struct GiveWay;
+
+#[async_trait]
+impl CallHookHandler<Guest> for GiveWay {
+    async fn handle_call_event(
+        &self,
+        mut store: StoreContextMut<'_, Guest>,
+        event: CallHook,
+    ) -> wasmtime::Result<()> {
+        let guest = store.data_mut();
+        if matches!(event, CallHook::ReturningFromHost)
+            && guest.turn_began.elapsed() >= limits::TICK
+        {
+            tokio::task::yield_now().await;
+            guest.turn_began = Instant::now();
+        }
+        Ok(())
+    }
 }
 
 /// Goes in. The number is the code of its end.

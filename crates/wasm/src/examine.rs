@@ -43,7 +43,7 @@ pub async fn examine() -> Result<Vec<Trial>, WasmError> {
         ("network", "no sockets, and no hosts but those declared", lab.network()),
         ("environment", "no variables but those of the manifest", lab.environment().await),
         ("fuel", "a count of instructions", lab.fuel().await),
-        ("time", "a tick every 2 ms that looks at the deadline", lab.time().await),
+        ("time", "a look at the deadline at every turn of a module", lab.time().await),
         ("memory", "a meter that each growth asks first", lab.memory().await),
         ("output", "a count of what is written", lab.output().await),
     ];
@@ -118,7 +118,7 @@ impl Lab<'_> {
             tool.runtime.timeout = Span(ENDLESS_TIME);
             self.stops(&tool, ToolCode::Timeout, "time").await?;
         }
-        // Who waited is told at the deadline, and the module is gone at the next tick.
+        // Who waited is told at the deadline, and the module is gone when its turn is over.
         let gone = async {
             while self.runtime.running() > 0 {
                 tokio::task::yield_now().await;

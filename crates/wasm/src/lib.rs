@@ -7,7 +7,7 @@
 //! is) is linked, and nothing else is: a module that imports more is refused before it runs.
 //!
 //! Fuel, memory, tables, stack, time and output have bounds, and all calls together have one for their memory. Modules run on
-//! threads of their own and give way at each tick, so one that loops holds nobody up, and dropping a call ends it.
+//! threads of their own and give way again and again, so one that loops holds nobody up, and dropping a call ends it.
 
 mod cache;
 mod call;
@@ -27,6 +27,7 @@ mod runtime;
 mod shelf;
 mod source;
 mod stopping;
+mod turn;
 mod words;
 
 pub use contract::{MODULE_CONTRACT_VERSION, ModuleBounds, ModuleRequest, ModuleResponse};

@@ -1,9 +1,11 @@
 //! The machine that modules run on: engines, threads of its own, and a clock that takes modules off them.
 //!
-//! There are two engines. One counts what a module uses up, at every turn of a loop; the other does not, and is there from the
-//! first module on that wants it. Time, memory, tables, stack and output are bounded by both in the same way.
+//! There are two engines. One counts what a module uses up, at every turn of a loop, and takes it off its thread by that count;
+//! the other does not count and goes by the clock: looking at both would cost a tight loop a fifth of its speed. It is there
+//! from the first module on that wants it. Time, memory, tables, stack and output are bounded by both in the same way.
 //!
-//! Invariant: no module holds a thread of the program that uses this, nor a thread of the machine for longer than a tick.
+//! Invariant: no module holds a thread of the program that uses this, nor a thread of the machine for longer than a tick or
+//! [`limits::LOOK_FUEL`].
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -41,7 +43,12 @@ pub(crate) enum Fuel {
 impl Fuel {
     /// As a manifest wants it.
     pub(crate) fn of(spec: &WasmSpec) -> Self {
-        if spec.fuel_bound().is_some() { Self::Counted } else { Self::Off }
+        Self::bound_by(spec.fuel_bound())
+    }
+
+    /// For a module that may use up so much, if that is counted.
+    pub(crate) fn bound_by(fuel: Option<u64>) -> Self {
+        if fuel.is_some() { Self::Counted } else { Self::Off }
     }
 }
 
@@ -65,9 +72,8 @@ impl Engines {
         }
     }
 
-    /// Takes every module off its thread, whichever engine it runs on.
+    /// Takes every module off its thread that is not counted.
     fn tick(&self) {
-        self.counting.increment_epoch();
         if let Some(engine) = self.free.get() {
             engine.increment_epoch();
         }
@@ -136,11 +142,13 @@ impl Machine {
         self.threads.as_ref().map(Runtime::handle).ok_or(WasmError::Closed)
     }
 
-    /// Counts a call in, and keeps the clock going while it lasts.
-    pub(crate) fn enter(self: &Arc<Self>) -> Running {
+    /// Counts a call in, and keeps the clock going while it lasts, if it needs one.
+    pub(crate) fn enter(self: &Arc<Self>, fuel: Fuel) -> Running {
         self.running.fetch_add(1, Ordering::SeqCst);
-        self.clock.hold();
-        Running(Arc::clone(self))
+        if fuel == Fuel::Off {
+            self.clock.hold();
+        }
+        Running(Arc::clone(self), fuel)
     }
 
     /// Calls that are in a module right now.
@@ -159,11 +167,13 @@ impl Drop for Machine {
 }
 
 /// A call that is in a module.
-pub(crate) struct Running(Arc<Machine>);
+pub(crate) struct Running(Arc<Machine>, Fuel);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.clock.release();
+        if self.1 == Fuel::Off {
+            self.0.clock.release();
+        }
         self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -207,7 +217,7 @@ fn config(fuel: Fuel) -> Config {
     let mut config = Config::new();
     config
         .consume_fuel(fuel == Fuel::Counted)
-        .epoch_interruption(true)
+        .epoch_interruption(fuel == Fuel::Off)
         .max_wasm_stack(limits::STACK_BYTES)
         .async_stack_size(limits::CALL_STACK_BYTES)
         .async_stack_zeroing(true)
@@ -219,7 +229,7 @@ fn config(fuel: Fuel) -> Config {
     config
 }
 
-/// Moves the epoch of the engines on while something runs.
+/// Moves the epoch on while something runs that is not counted.
 struct Clock(Arc<ClockState>);
 
 struct ClockState {

@@ -11,6 +11,12 @@ use crate::stage::{Room, answering, declared, nothing};
 const LOOP: &str =
     r#"(module (memory (export "memory") 1) (func (export "run") (loop $l (br $l))))"#;
 
+/// Uses up little and takes long: 64 KiB of chance at each turn.
+const LOOP_IN_OUR_FUNCTIONS: &str = r#"(module
+    (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (func (export "run") (loop $l (drop (call $random (i32.const 0) (i32.const 65536))) (br $l))))"#;
+
 /// Fuel that does not end, and fuel that is not counted: all other bounds hold for both.
 const EITHER_WAY: [u64; 2] = [u64::MAX, 0];
 
@@ -53,13 +59,14 @@ async fn fuel_that_is_off_is_not_counted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_module_that_loops_ends_at_its_time_and_holds_nobody_up() {
     for fuel in EITHER_WAY {
-        a_loop_holds_nobody_up(fuel).await;
+        a_loop_holds_nobody_up(LOOP, fuel).await;
+        a_loop_holds_nobody_up(LOOP_IN_OUR_FUNCTIONS, fuel).await;
     }
 }
 
-async fn a_loop_holds_nobody_up(fuel: u64) {
+async fn a_loop_holds_nobody_up(module: &str, fuel: u64) {
     let room = Room::open();
-    let mut tool = declared(room.wat(LOOP), |spec| spec.fuel = fuel);
+    let mut tool = declared(room.wat(module), |spec| spec.fuel = fuel);
     tool.runtime.timeout = Span(Duration::from_millis(300));
     let quick = room.tool("quick.wasm", &crate::stage::assembled(&answering("", "")));
     room.call(&quick, nothing()).await.unwrap();
