@@ -61,7 +61,7 @@ fn crowd(plan: Plan, ours: &mut Side, hand: &mut Side, table: &mut Table) -> Res
     let each = plan.pick(4, 1);
     let tasks = (IN_FLIGHT * each) as f64;
     let (mut speed, mut cpu, mut commits) = <(Pairs, Pairs, Pairs)>::default();
-    for wave in 0..=plan.pick(10, 3) {
+    for wave in 0..=plan.pick(40, 3) {
         let (theirs, ours) = (Wave::of(hand, IN_FLIGHT, each)?, Wave::of(ours, IN_FLIGHT, each)?);
         same_work(&ours, &theirs)?;
         // The first wave opens connections and makes the files.

@@ -14,13 +14,15 @@
 //! where it fails the commit.
 #![expect(unsafe_code, reason = "SQLite asks for its files by pointers to functions in C")]
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 use std::sync::OnceLock;
 
 use rusqlite::ffi::{
-    SQLITE_IOERR, SQLITE_OK, SQLITE_OPEN_WAL, sqlite3_file, sqlite3_filename, sqlite3_int64,
-    sqlite3_io_methods, sqlite3_vfs, sqlite3_vfs_find, sqlite3_vfs_register,
+    SQLITE_IOERR, SQLITE_IOERR_FSYNC, SQLITE_OK, SQLITE_OPEN_WAL, sqlite3_file, sqlite3_filename,
+    sqlite3_int64, sqlite3_io_methods, sqlite3_vfs, sqlite3_vfs_find, sqlite3_vfs_register,
 };
 
 /// What connections with such a log are opened by.
@@ -101,6 +103,11 @@ struct LogFile {
 struct Collected {
     from: sqlite3_int64,
     bytes: Vec<u8>,
+    /// The same file, to be synced without what nobody needs to find its bytes, such as when it was written last. SQLite has no
+    /// lock on a log that closing this could take away.
+    file: Option<File>,
+    /// Set once SQLite has synced the file itself, and with it the directory that it is in.
+    was_synced: bool,
 }
 
 static METHODS: sqlite3_io_methods = sqlite3_io_methods {
@@ -147,7 +154,11 @@ unsafe extern "C" fn open(
         let code = open_own(*own, name, behind(file), flags, out);
         // Without methods there is nothing to close, whatever came of it.
         if !(*behind(file)).pMethods.is_null() {
-            (*log).collected = Box::into_raw(Box::default());
+            let path =
+                (!name.is_null()).then(|| OsStr::from_bytes(CStr::from_ptr(name).to_bytes()));
+            let file = path.and_then(|path| File::open(path).ok());
+            let collected = Collected { file, ..Collected::default() };
+            (*log).collected = Box::into_raw(Box::new(collected));
             (*log).seen.pMethods = &raw const METHODS;
         }
         code
@@ -225,10 +236,30 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     }
 }
 
+unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
+    // SAFETY: SQLite calls this with an open log only, from one thread at a time.
+    unsafe {
+        let code = flush(file);
+        if code != SQLITE_OK {
+            return code;
+        }
+        let collected = &mut *(*file.cast::<LogFile>()).collected;
+        match &collected.file {
+            Some(same) if collected.was_synced => {
+                same.sync_data().map_or(SQLITE_IOERR_FSYNC, |()| SQLITE_OK)
+            }
+            _ => {
+                let code = own!(file, xSync, flags);
+                collected.was_synced = code == SQLITE_OK;
+                code
+            }
+        }
+    }
+}
+
 after_what_was_collected! {
     read = xRead(bytes: *mut c_void, length: c_int, from: sqlite3_int64);
     truncate = xTruncate(size: sqlite3_int64);
-    sync = xSync(flags: c_int);
     file_size = xFileSize(size: *mut sqlite3_int64);
     lock = xLock(level: c_int);
     unlock = xUnlock(level: c_int);
