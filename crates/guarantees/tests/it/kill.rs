@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use provost_core::work::AgentCommand;
 use provost_core::{Env, RunId};
+use provost_store::row::run_step::RunStepRow;
 use provost_testkit::{EffectPath, Process, history};
 
 use crate::stage::{Stage, in_session};
@@ -217,6 +218,13 @@ impl fmt::Display for Summary {
     }
 }
 
+/// What the journal of a run tells of a call.
+async fn told(stage: &Stage, run: RunId, call: &str) -> Vec<RunStepRow> {
+    let mut steps = stage.steps(run).await;
+    steps.retain(|step| step.call_id.as_deref() == Some(call));
+    steps
+}
+
 async fn judge(stage: &Stage, work: &Work, seed: u64, kills: usize, started: Instant) -> Summary {
     let mut failed = Vec::new();
     for run in &work.runs {
@@ -236,7 +244,7 @@ async fn judge(stage: &Stage, work: &Work, seed: u64, kills: usize, started: Ins
         }
         match *beside_opaque && stage.was_refused(work.runs[*run], call).await {
             true => refused += 1,
-            false => missing.push(key.clone()),
+            false => missing.push(format!("{key}: {:?}", told(stage, work.runs[*run], call).await)),
         }
     }
     let all = work.sure.iter().map(|sure| &sure.key).chain(&work.opaque);
