@@ -21,7 +21,11 @@ use crate::sqlite::{Prepared, Sqlite};
 use crate::{StoreError, Tx};
 
 /// The most jobs in one commit: bounds how long the first of them waits.
-const GROUP_JOBS_MAX: usize = 512;
+const GROUP_JOBS_MAX: usize = 64;
+
+/// A group with so many jobs takes none of those that have come meanwhile. Nobody is answered before its commit: one that takes
+/// whoever is there leaves those idle who would bring the next one, and all of them wait for each other.
+const GROUP_JOBS_ENOUGH: usize = 32;
 
 /// A group that has taken this long to apply takes no more jobs.
 const GROUP_TIME_MAX: Duration = Duration::from_millis(20);
@@ -157,8 +161,10 @@ impl Pen<'_> {
         let mut waiting = VecDeque::from(jobs);
         let mut group = Group::default();
         loop {
-            if waiting.is_empty() && started.elapsed() < GROUP_TIME_MAX {
-                waiting.extend(more(GROUP_JOBS_MAX.saturating_sub(group.jobs.len())));
+            let enough =
+                group.jobs.len() >= GROUP_JOBS_ENOUGH || started.elapsed() >= GROUP_TIME_MAX;
+            if waiting.is_empty() && !enough {
+                waiting.extend(more(GROUP_JOBS_MAX - group.jobs.len()));
             }
             let Some(job) = waiting.pop_front() else { break };
             if !group.open {
