@@ -3,6 +3,7 @@
 //! Invariant: everything that can refuse a command is asked before the first row is written, so a refusal leaves nothing
 //! behind, and a refusal by policy can be remembered.
 
+mod draft;
 mod grounds;
 mod intake;
 mod memory;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use provost_core::work::{
     AgentCommand, DeliveryOutcome, ExecPolicy, InputState, Namespace, TaskState, WorkError,
 };
-use provost_core::{Env, InputId, Message, RunId, TaskId};
+use provost_core::{Env, InputId, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::budget;
@@ -24,6 +25,7 @@ use provost_store::row::session::SessionRow;
 use provost_store::row::task::{self, TaskRow};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::draft::Draft;
 pub(crate) use self::grounds::{Grounds, KnownAgents};
 use self::intake::FirstPlace;
 pub(crate) use self::intake::Intake;
@@ -33,7 +35,7 @@ use crate::agent::AgentProfile;
 use crate::approval::{self, Asking};
 use crate::claim::Claimed;
 use crate::error::EngineError;
-use crate::input::{self, Said};
+use crate::input::{self, Said, Written};
 use crate::load::Loaded;
 use crate::{agent, queue};
 
@@ -65,7 +67,8 @@ pub(crate) fn accept(
     command: &AgentCommand,
     env: &Env,
 ) -> Result<Accepted, EngineError> {
-    decide(tx, namespace, command, (env, Aids::default()))?.map_err(EngineError::Work)
+    let draft = Draft::new(namespace, command.clone(), env)?;
+    decide(tx, namespace, &draft, (env, Aids::default()))?.map_err(EngineError::Work)
 }
 
 /// What makes accepting quick, if it is there.
@@ -77,16 +80,15 @@ pub(crate) struct Aids<'a> {
     pub(crate) intake: Option<&'a Arc<Intake>>,
 }
 
-/// Accepts or refuses a command. A refusal that counts for every repeat is stored and given as a value; what may pass is
+/// Accepts or refuses a command that was checked. A refusal that counts for every repeat is stored and given as a value; what may pass is
 /// an error, which leaves nothing behind.
 pub(crate) fn decide(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
-    command: &AgentCommand,
+    draft: &Draft,
     (env, aids): (&Env, Aids<'_>),
 ) -> Result<Result<Accepted, WorkError>, EngineError> {
-    command.validate()?;
-    let memory = Memory::of_command(namespace, command)?;
+    let Draft { command, memory, .. } = draft;
     if let Some(answered) = memory.recall::<Accepted>(tx)? {
         let again =
             |accepted| Accepted { outcome: DeliveryOutcome::Duplicate, deduped: true, ..accepted };
@@ -95,7 +97,7 @@ pub(crate) fn decide(
     check_run_id(tx, command)?;
     let key = memory.input_key();
     let Aids { agents, intake } = aids;
-    let said = Said { agents, intake, ..Said::new(command, &key, env) };
+    let said = Said { agents, intake, draft: Some(draft), ..Said::new(command, &key, env) };
     let accepted = match take_in(tx, namespace, &said) {
         Ok(accepted) => accepted,
         Err(EngineError::Work(refusal)) if refusal.is_remembered() => {
@@ -129,12 +131,11 @@ fn take_in(
             })
         }
         None => {
-            let new = NewTask {
-                task: said.env.id(),
-                run: said.command.run_id.unwrap_or_else(|| said.env.id()),
-                parent: None,
+            let (task, run) = match said.draft {
+                Some(draft) => (draft.task, draft.run),
+                None => (said.env.id(), said.command.run_id.unwrap_or_else(|| said.env.id())),
             };
-            create_in(tx, namespace, said, &new, session)
+            create_in(tx, namespace, said, &NewTask { task, run, parent: None }, session)
         }
     }
 }
@@ -233,9 +234,8 @@ pub(crate) fn create_on(
     (profile, grounds, session): (&AgentProfile, &Grounds, Option<SessionRow>),
 ) -> Result<(Accepted, RunRow), EngineError> {
     let (now, command, parent) = (tx.now(), said.command, new.parent.as_ref());
-    let (session, alone) =
-        session::open(tx, namespace, command, session, (&profile.name, said.env))?;
-    let mut task = accepted_task(tx, namespace, command, new, (profile, session))?;
+    let (session, alone) = session::open(tx, namespace, said, session, &profile.name)?;
+    let mut task = accepted_task(tx, namespace, said, new, (profile, session))?;
     set_budget(tx, &task, command)?;
     let place = parent.and_then(|parent| parent.place);
     let asks_start = place.is_none() && approval::asks_start(&profile.config);
@@ -245,7 +245,16 @@ pub(crate) fn create_on(
         }
         _ => None,
     };
-    let (input, message) = first_input(tx, &mut task, said, (new.run, first_place.is_some()))?;
+    let drafted;
+    let written = match said.draft {
+        Some(draft) => &draft.written,
+        None => {
+            drafted = Written::new(command, said.env)?;
+            &drafted
+        }
+    };
+    let begins = first_place.is_some();
+    let input = first_input(tx, &mut task, said, (written, new.run, begins))?;
     let start = NewRun {
         id: new.run,
         grounds,
@@ -265,7 +274,7 @@ pub(crate) fn create_on(
     };
     let Made { run, lease } = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
     if let (Some(first_place), Some(lease)) = (first_place, lease) {
-        let fresh = Loaded::new(tx, &run, (&input, message), command, said.env)?;
+        let fresh = Loaded::new(tx, &run, (&input, written.message(command)), command, said.env)?;
         first_place.begin(tx, Claimed { lease, fresh: Some(fresh) });
     }
     if !alone {
@@ -290,23 +299,27 @@ fn first_input(
     tx: &mut Tx<'_>,
     task: &mut TaskRow,
     said: &Said<'_>,
-    (run, begins): (RunId, bool),
-) -> Result<(InputRow, Message), EngineError> {
+    (written, run, begins): (&Written, RunId, bool),
+) -> Result<InputRow, EngineError> {
     let mode = said.command.queue_mode.unwrap_or_default();
     let place = input::Place { mode, outcome: DeliveryOutcome::Queued, run: Some(run) };
     let state = if begins { InputState::Claimed } else { InputState::Pending };
-    input::insert_as(tx, task, said, place, state)
+    input::insert_as(tx, task, (said, written), place, state)
 }
 
 /// The row of a task that was just taken in.
 fn accepted_task(
     tx: &Tx<'_>,
     namespace: &Namespace,
-    command: &AgentCommand,
+    said: &Said<'_>,
     new: &NewTask,
     (profile, session): (&AgentProfile, String),
 ) -> Result<TaskRow, EngineError> {
-    let now = tx.now();
+    let (now, command) = (tx.now(), said.command);
+    let kept = match said.draft {
+        Some(draft) => draft.kept.clone(),
+        None => serde_json::to_string(&stored(command))?,
+    };
     let delayed = !command.delay().is_zero();
     Ok(TaskRow {
         id: new.task,
@@ -318,7 +331,7 @@ fn accepted_task(
         state: TaskState::accepted(delayed).as_str().to_owned(),
         queue_mode: command.queue_mode.unwrap_or_default().as_str().to_owned(),
         priority: i64::from(command.priority),
-        command: serde_json::to_string(&stored(command))?,
+        command: kept,
         label: command.label.clone(),
         spawned_by: command.spawned_by.clone(),
         current_run_id: Some(new.run),

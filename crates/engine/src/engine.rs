@@ -14,7 +14,7 @@ use provost_store::row::run::{self, RunRow};
 use provost_store::row::run_event::{self, RunEventRow};
 use provost_store::{Hint, Store};
 
-use crate::accept::{self, Accepted, Aids, Intake, KnownAgents};
+use crate::accept::{self, Accepted, Aids, Draft, Intake, KnownAgents};
 use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
 use crate::approval::{self, Answered};
 use crate::attempt::Live;
@@ -197,20 +197,26 @@ impl Engine {
         command: AgentCommand,
     ) -> Result<Accepted, EngineError> {
         failpoint!("accept.before");
+        let draft = Draft::new(namespace, command, &self.shared.env)?;
+        // A run that its caller names may be an old one; a new one cannot have ended yet.
+        let expected = draft.command.run_id.is_none().then_some(draft.run);
+        if let Some(run) = expected {
+            self.shared.waiters.expect(&self.shared.store, namespace, run);
+        }
         let (namespace, shared) = (namespace.clone(), Arc::clone(&self.shared));
         let write = self.shared.store.write(move |tx| {
             let intake = shared.intake();
             let aids = Aids { agents: Some(&shared.known_agents), intake: intake.as_ref() };
-            let decided = accept::decide(tx, &namespace, &command, (&shared.env, aids))?;
-            if let Ok(accepted) = &decided {
-                // Here, where it cannot have ended yet.
-                shared.waiters.expect(&shared.store, &namespace, accepted.run);
-            }
-            Ok::<_, EngineError>(decided)
+            accept::decide(tx, &namespace, &draft, (&shared.env, aids))
         });
-        let decided = write.await;
+        let decided = write.await.and_then(|decided| decided.map_err(EngineError::Work));
         failpoint!("accept.committed");
-        let accepted = decided??;
+        if let Some(run) = expected
+            && !decided.as_ref().is_ok_and(|accepted| accepted.run == run)
+        {
+            self.shared.waiters.forget(run);
+        }
+        let accepted = decided?;
         // A run of its own has it from the beginning.
         if accepted.outcome != DeliveryOutcome::Queued {
             self.nudge(accepted.run);

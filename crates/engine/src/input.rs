@@ -17,22 +17,21 @@ use provost_core::work::{
     AgentCommand, DeliveryOutcome, InputProvenance, InputState, Namespace, QueueMode,
     QueueOverride, QueueSettings, RoutingContext, WorkError, body_hash,
 };
-use provost_core::{Env, InputId, Message, Part, Role, RunId, TaskId};
+use provost_core::{Env, InputId, Message, MessageId, Part, Role, RunId, TaskId, Timestamp};
 use provost_failpoint::failpoint;
-use provost_store::Tx;
 use provost_store::row::input::InputRow;
-use provost_store::row::run;
 use provost_store::row::task::TaskRow;
+use provost_store::row::{message as message_row, run};
+use provost_store::{Body, Tx};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::deliver::deliver;
 pub(crate) use self::ended::run_ended;
 pub(crate) use self::take::{interrupts, take};
 pub(crate) use self::withdraw::{retract, withdraw_all};
-use crate::accept::{self, Intake, KnownAgents, Memory};
+use crate::accept::{self, Draft, Intake, KnownAgents, Memory};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::message;
 use crate::state::run_state;
 
 /// An input that is a message.
@@ -208,6 +207,7 @@ fn say(
         defaults: request.defaults,
         agents: None,
         intake: None,
+        draft: None,
     };
     let receipt = deliver(tx, task, run, &said)?;
     memory.keep(tx, &receipt)?;
@@ -248,6 +248,8 @@ pub(crate) struct Said<'a> {
     pub(crate) agents: Option<&'a KnownAgents>,
     /// Where a run can begin at once, if there is such a place.
     pub(crate) intake: Option<&'a Arc<Intake>>,
+    /// What was made of the command beforehand, if this is its whole.
+    pub(crate) draft: Option<&'a Draft>,
 }
 
 impl<'a> Said<'a> {
@@ -255,18 +257,43 @@ impl<'a> Said<'a> {
     pub(crate) fn new(command: &'a AgentCommand, key: &'a str, env: &'a Env) -> Self {
         let queue = QueueOverride { mode: command.queue_mode, ..QueueOverride::default() };
         let defaults = QueueSettings::default();
-        Self { command, key, env, queue, defaults, agents: None, intake: None }
+        Self { command, key, env, queue, defaults, agents: None, intake: None, draft: None }
+    }
+}
+
+/// A message as it is stored.
+pub(crate) struct Written {
+    input: InputId,
+    message: MessageId,
+    said_at: Timestamp,
+    body: Body,
+    /// Its [`Origin`].
+    origin: String,
+}
+
+impl Written {
+    /// The message of a command, said now.
+    pub(crate) fn new(command: &AgentCommand, env: &Env) -> Result<Self, EngineError> {
+        let said_at = env.now();
+        let message = message_of(command, said_at);
+        Ok(Self {
+            input: env.id(),
+            message: env.id(),
+            said_at,
+            body: Body::new(serde_json::to_string(&message)?)?,
+            origin: serde_json::to_string(&Origin::of_command(command))?,
+        })
     }
 
-    fn origin(&self) -> Origin {
-        Origin {
-            provenance: self.command.input_provenance.clone().unwrap_or_default(),
-            routing: self.command.routing.clone(),
-            extra_system_prompt: self.command.extra_system_prompt.clone(),
-            by: self.command.requested_by.clone(),
-            user: self.command.user.clone(),
-        }
+    /// The message itself, of the same command.
+    pub(crate) fn message(&self, command: &AgentCommand) -> Message {
+        message_of(command, self.said_at)
     }
+}
+
+fn message_of(command: &AgentCommand, said_at: Timestamp) -> Message {
+    let parts = command.message.iter().chain(&command.attachments).cloned().collect();
+    Message::new(Role::User, parts, said_at)
 }
 
 /// Where a message came from and where its answer goes, as it is stored.
@@ -310,6 +337,16 @@ impl Aside {
 }
 
 impl Origin {
+    pub(crate) fn of_command(command: &AgentCommand) -> Self {
+        Self {
+            provenance: command.input_provenance.clone().unwrap_or_default(),
+            routing: command.routing.clone(),
+            extra_system_prompt: command.extra_system_prompt.clone(),
+            by: command.requested_by.clone(),
+            user: command.user.clone(),
+        }
+    }
+
     pub(crate) fn of(row: &InputRow) -> Result<Self, EngineError> {
         Ok(serde_json::from_str(&row.provenance)?)
     }
@@ -339,33 +376,30 @@ pub(crate) fn insert(
     said: &Said<'_>,
     place: Place,
 ) -> Result<InputRow, EngineError> {
-    Ok(insert_as(tx, task, said, place, InputState::Pending)?.0)
+    let written = Written::new(said.command, said.env)?;
+    insert_as(tx, task, (said, &written), place, InputState::Pending)
 }
 
-/// Like [`insert`], in a state; also gives the message.
+/// Like [`insert`], of what is written already, in a state.
 pub(crate) fn insert_as(
     tx: &mut Tx<'_>,
     task: &mut TaskRow,
-    said: &Said<'_>,
+    (said, written): (&Said<'_>, &Written),
     place: Place,
     state: InputState,
-) -> Result<(InputRow, Message), EngineError> {
+) -> Result<InputRow, EngineError> {
     let now = tx.now();
-    let command = said.command;
-    let parts: Vec<Part> = command.message.iter().chain(&command.attachments).cloned().collect();
-    let message_id = said.env.id();
-    let message = Message::new(Role::User, parts, now);
-    message::put(tx, &task.namespace, message_id, &serde_json::to_string(&message)?)?;
+    message_row::put(tx, &task.namespace, written.message, &written.body)?;
     let row = InputRow {
-        id: said.env.id(),
+        id: written.input,
         namespace: task.namespace.clone(),
         task_id: task.id,
         run_id: place.run,
         seq: task.next_input,
         mode: place.mode.as_str().to_owned(),
         kind: MESSAGE.to_owned(),
-        message_id,
-        provenance: serde_json::to_string(&said.origin())?,
+        message_id: written.message,
+        provenance: written.origin.clone(),
         // What a repeat is compared with is kept with its key.
         request_hash: String::new(),
         idem_key: said.key.to_owned(),
@@ -378,7 +412,7 @@ pub(crate) fn insert_as(
     };
     row.insert(tx)?;
     task.next_input += 1;
-    Ok((row, message))
+    Ok(row)
 }
 
 /// Gives an input to a run: to read it, or to begin with it.

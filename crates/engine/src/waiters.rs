@@ -28,8 +28,7 @@ struct State {
 }
 
 impl Waiters {
-    /// Watches a run that is being accepted in the transaction under way, so that nobody who waits for it later has to look
-    /// whether it has ended before.
+    /// Watches a run that is about to be accepted, so that nobody who waits for it later has to look whether it has ended before.
     pub(crate) fn expect(&self, store: &Store, namespace: &Namespace, run: RunId) {
         let watch = (namespace.clone(), store.watch(Hint::Ended(run)));
         let mut state = self.lock();
@@ -43,6 +42,13 @@ impl Waiters {
         // A watch that goes takes a lock of its own.
         drop(state);
         drop((dropped, replaced));
+    }
+
+    /// No such run was accepted.
+    pub(crate) fn forget(&self, run: RunId) {
+        let watch = self.lock().expected.remove(&run);
+        // Without the lock, as above.
+        drop(watch);
     }
 
     /// Waits for a run from now on. Also gives a watch from before it could end, if there is one and the run is in the namespace.

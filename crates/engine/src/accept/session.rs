@@ -1,11 +1,12 @@
 //! The session a command speaks of.
 
+use provost_core::SessionId;
 use provost_core::work::{AgentCommand, Namespace, WorkError};
-use provost_core::{Env, SessionId};
 use provost_store::Tx;
 use provost_store::row::session::{self, SessionRow};
 
 use crate::error::EngineError;
+use crate::input::Said;
 
 /// The session that a command names, by id or by key, if there is one.
 pub(super) fn named(
@@ -30,10 +31,11 @@ pub(super) fn named(
 pub(super) fn open(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
-    command: &AgentCommand,
+    said: &Said<'_>,
     known: Option<SessionRow>,
-    (agent, env): (&str, &Env),
+    agent: &str,
 ) -> Result<(String, bool), EngineError> {
+    let command = said.command;
     if let Some(mut known) = known {
         if known.key.is_none() && command.session_key.is_some() {
             known.key.clone_from(&command.session_key);
@@ -42,10 +44,14 @@ pub(super) fn open(
         return Ok((known.id, false));
     }
     let now = tx.now();
-    let id = command.session_id.as_ref().map(ToString::to_string);
+    let id = match (&command.session_id, said.draft) {
+        (Some(id), _) => id.to_string(),
+        (None, Some(draft)) => draft.session.to_string(),
+        (None, None) => said.env.id::<SessionId>().to_string(),
+    };
     let new = SessionRow {
         namespace: namespace.to_string(),
-        id: id.unwrap_or_else(|| env.id::<SessionId>().to_string()),
+        id,
         key: command.session_key.clone(),
         agent: Some(agent.to_owned()),
         queue: None,

@@ -45,7 +45,7 @@ pub(super) fn collect(
 fn joinable(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<Option<RunRow>, EngineError> {
     let live = run::live_of_task(tx, arrival.task.id)?;
     let Some(last) = live.into_iter().rfind(|run| !has_begun(run)) else { return Ok(None) };
-    let origin = arrival.said.origin();
+    let origin = Origin::of_command(arrival.said.command);
     let waiting = input::waiting_for_run(tx, last.id)?;
     for row in &waiting {
         let collected = row.outcome == DeliveryOutcome::Collected.as_str();

@@ -251,7 +251,7 @@ fn queue_new_task(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<InputReceipt
         run: command.run_id.unwrap_or_else(|| said.env.id()),
         parent: None,
     };
-    let said = Said { command: &command, ..**said };
+    let said = Said { command: &command, draft: None, ..**said };
     let accepted = accept::create_task(tx, &namespace, &said, &new)?;
     Ok(InputReceipt {
         input: accepted.input,
