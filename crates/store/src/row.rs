@@ -133,6 +133,7 @@ pub mod outbox;
 pub mod retention;
 pub mod run;
 pub mod run_event;
+pub mod run_policy;
 pub mod run_snapshot;
 pub mod run_step;
 pub mod schedule;

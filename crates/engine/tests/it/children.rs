@@ -378,7 +378,7 @@ async fn a_child_may_do_less_than_its_parent_and_never_more() {
     let run = stage.wait(accepted.run).await;
     assert_eq!(run.status, "ok");
     let child = children_of(&stage, accepted.run).await.remove(0);
-    let policy: Value = serde_json::from_str(&child.policy).unwrap();
+    let policy: Value = serde_json::from_str(child.policy.as_str()).unwrap();
     assert_eq!(policy["interactive"], false, "the agent would allow more");
     assert_eq!(seen.load(Ordering::SeqCst), 1);
 }

@@ -91,13 +91,19 @@ pub fn take(tx: &mut Tx<'_>) -> Result<Census, StoreError> {
     let unknown = "SELECT count(*) FROM run_step WHERE state IN ('planned', 'started', 'unknown') \
                    AND state = 'unknown'";
     let parked = "SELECT coalesce(parked_for, 'nothing'), count(*) FROM run \
-                  WHERE phase <> 'done' AND phase = 'parked' GROUP BY 1 ORDER BY 1";
+                  WHERE phase = 'parked' GROUP BY 1 ORDER BY 1";
+    // What a task begins with waits with its run; what was said later is in an index.
+    let inputs = "(SELECT i.created FROM run r JOIN input i ON i.task_id = r.task_id AND i.seq = 1 AND i.state = 'pending' \
+                    WHERE r.phase = 'queued' AND r.ordinal = 1 \
+                   UNION ALL SELECT i.created FROM run r JOIN input i ON i.task_id = r.task_id AND i.seq = 1 \
+                    AND i.state = 'pending' WHERE r.phase = 'parked' AND r.ordinal = 1 \
+                   UNION ALL SELECT created FROM input WHERE state = 'pending' AND seq > 1)";
     Ok(Census {
         at,
         classes: classes(tx)?,
         parked: tx.all(parked, params![])?,
         approvals: waiting(tx, "approval WHERE state = 'pending'")?,
-        inputs: waiting(tx, "input WHERE state = 'pending'")?,
+        inputs: waiting(tx, inputs)?,
         undelivered: waiting(tx, "delivery WHERE state IN ('pending', 'sending')")?,
         deliveries: tx
             .all(&format!("{states} delivery GROUP BY state ORDER BY state"), params![])?,

@@ -31,6 +31,8 @@ table! {
         turn: u64,
         /// When it last changed.
         updated: Timestamp,
+        /// What its runs may do if they do not say it themselves, as JSON; set once. Nothing if all of them say it.
+        policy: String,
     }
 }
 
@@ -41,7 +43,13 @@ pub fn get(tx: &mut Tx<'_>, key: &str) -> Result<Option<ExecClassRow>, StoreErro
 
 /// The class as it is stored; the given one if there was none.
 pub fn ensure(tx: &mut Tx<'_>, class: &ExecClassRow) -> Result<ExecClassRow, StoreError> {
-    if let Some(stored) = get(tx, &class.key)? {
+    if let Some(mut stored) = get(tx, &class.key)? {
+        if stored.policy.is_empty() {
+            // All its runs so far have said it themselves.
+            stored.policy.clone_from(&class.policy);
+            let sql = "UPDATE exec_class SET policy = ?2 WHERE key = ?1 AND policy = ''";
+            tx.execute(sql, params![class.key, class.policy])?;
+        }
         return Ok(stored);
     }
     class.insert(tx)?;

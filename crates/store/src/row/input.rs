@@ -66,7 +66,12 @@ pub fn find(tx: &mut Tx<'_>, namespace: &str, id: InputId) -> Result<Option<Inpu
 
 /// The inputs of a task that nobody has yet, in order.
 pub fn pending(tx: &mut Tx<'_>, task_id: TaskId, limit: u64) -> Result<Vec<InputRow>, StoreError> {
-    let sql = InputRow::select("WHERE task_id = ?1 AND state = 'pending' ORDER BY seq LIMIT ?2");
+    // The first one is found by its place, those after it among the few that wait.
+    let sql = InputRow::select(
+        "WHERE id IN (SELECT f.id FROM input f WHERE f.task_id = ?1 AND f.seq = 1 AND f.state = 'pending'
+             UNION ALL SELECT p.id FROM input p WHERE p.task_id = ?1 AND p.seq > 1 AND p.state = 'pending')
+         ORDER BY seq LIMIT ?2",
+    );
     tx.all(&sql, params![task_id, limit])
 }
 

@@ -45,7 +45,9 @@ pub fn of_run(tx: &mut Tx<'_>, run: &RunRow, [a, b, c]: [&str; 3]) -> Result<Lef
                AND kind IN (?5, ?6, ?7)) THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM input WHERE run_id = ?1 AND state IN ('pending', 'claimed')) THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM run WHERE parent_run_id = ?1 AND phase <> 'done') THEN 1 ELSE 0 END,
-        CASE WHEN EXISTS (SELECT 1 FROM run WHERE task_id = ?2 AND phase <> 'done' AND id <> ?1) THEN 1 ELSE 0 END,
+        CASE WHEN EXISTS (SELECT 1 FROM run WHERE task_id = ?2 AND ordinal = 1 AND phase <> 'done' AND id <> ?1)
+               OR EXISTS (SELECT 1 FROM run WHERE task_id = ?2 AND ordinal > 1 AND phase <> 'done' AND id <> ?1)
+             THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM run WHERE namespace = ?3 AND session_id = ?4 AND phase = 'queued'
                AND id <> ?1) THEN 1 ELSE 0 END";
     tx.one(sql, params![run.id, run.task_id, run.namespace, run.session_id, a, b, c])

@@ -3,6 +3,7 @@
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
 use super::filter::Filter;
+use super::run_policy::RunPolicy;
 use crate::{FromRow, Row, StoreError, ToColumn, Tx, params};
 
 table! {
@@ -26,8 +27,8 @@ table! {
         agent: String,
         /// The agent's revision, for the whole life of the run.
         agent_revision: u64,
-        /// The execution policy as JSON.
-        policy: String,
+        /// The execution policy.
+        policy read "CASE WHEN policy = '' THEN (SELECT c.policy FROM exec_class c WHERE c.key = run.class_key) ELSE policy END": RunPolicy,
         /// How it stands for people.
         status: String,
         /// How it stands for the scheduler.
@@ -286,8 +287,10 @@ pub fn terms_of_active_children(
 
 /// The runs of a task that have not ended: those that have begun first, then as they wait.
 pub fn live_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreError> {
+    // The first one is found by its place, those after it among the few that have not ended.
     let sql = RunRow::select(
-        "WHERE task_id = ?1 AND phase <> 'done'
+        "WHERE id IN (SELECT f.id FROM run f WHERE f.task_id = ?1 AND f.ordinal = 1 AND f.phase <> 'done'
+             UNION ALL SELECT l.id FROM run l WHERE l.task_id = ?1 AND l.ordinal > 1 AND l.phase <> 'done')
          ORDER BY CASE WHEN attempt_no > 0 THEN 0 ELSE 1 END, rank, ordinal",
     );
     tx.all(&sql, params![task_id])

@@ -64,7 +64,7 @@ macro_rules! updatable {
 updatable! {
     ApprovalRow in "approval" by ["id"] but ["namespace", "run_id"];
     DeliveryRow in "delivery" by ["id"] but ["namespace", "run_id"];
-    ExecClassRow in "exec_class" by ["key"] but ["namespace", "pool"];
+    ExecClassRow in "exec_class" by ["key"] but ["namespace", "pool", "policy"];
     InputRow in "input" by ["id"] but ["namespace", "task_id", "seq", "idem_key", "created"];
     RunRow in "run" by ["id"] but [
         "namespace", "task_id", "ordinal", "session_id", "class_key", "pool", "agent", "agent_revision", "policy",

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0014_deadlines.sql"),
     include_str!("../../migrations/sqlite/0015_steps_in_order.sql"),
     include_str!("../../migrations/sqlite/0016_below.sql"),
+    include_str!("../../migrations/sqlite/0017_in_order.sql"),
 ];
 
 /// The newest schema version this program knows.
@@ -50,4 +51,73 @@ fn apply(db: &mut Sqlite, version: i64, sql: &str) -> Result<(), StoreError> {
     }
     db.batch(sql)?;
     db.batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::{MIGRATIONS, SCHEMA_VERSION, migrate};
+    use crate::sqlite::Sqlite;
+
+    /// The version before tasks, runs and inputs were laid in the order in which they come.
+    const BY_ID: usize = 16;
+
+    fn lines(db: &Connection, sql: &str) -> Vec<String> {
+        let mut statement = db.prepare(sql).unwrap();
+        let columns = statement.column_count();
+        let line = |row: &rusqlite::Row<'_>| {
+            let cells: Vec<_> = (0..columns).map(|place| row.get_ref(place).unwrap()).collect();
+            Ok(format!("{cells:?}"))
+        };
+        statement.query_map([], line).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_database_of_before_keeps_every_value_of_its_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.db");
+        let old = Connection::open(&path).unwrap();
+        for sql in &MIGRATIONS[..BY_ID] {
+            old.execute_batch(sql).unwrap();
+        }
+        old.execute_batch(&format!("PRAGMA user_version = {BY_ID}")).unwrap();
+        let class =
+            "INSERT INTO exec_class (key, namespace, desired, updated) VALUES ('c', 'n', 8, 1)";
+        old.execute(class, []).unwrap();
+        let tables = ["task", "run", "input"];
+        let mut queries = Vec::new();
+        for table in tables {
+            let about = format!("SELECT name FROM pragma_table_info('{table}')");
+            let mut statement = old.prepare(&about).unwrap();
+            let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+            let names: Vec<String> = names.map(Result::unwrap).collect();
+            // Each column has a value of its own, but for those that name another row or must be told apart.
+            for id in ["b", "a"] {
+                let value = |(place, name): (usize, &String)| match name.as_str() {
+                    "id" | "task_id" | "session_id" => format!("'{id}'"),
+                    "class_key" => "'c'".to_owned(),
+                    _ => format!("{}", place + 100),
+                };
+                let values: Vec<String> = names.iter().enumerate().map(value).collect();
+                let (names, values) = (names.join(", "), values.join(", "));
+                old.execute(&format!("INSERT INTO {table} ({names}) VALUES ({values})"), [])
+                    .unwrap();
+            }
+            queries.push(format!("SELECT {} FROM {table} ORDER BY id", names.join(", ")));
+        }
+        let rows = |db: &Connection| queries.iter().map(|sql| lines(db, sql)).collect::<Vec<_>>();
+        let before = rows(&old);
+        drop(old);
+
+        let mut db = Sqlite::new(Connection::open(&path).unwrap(), path.clone());
+        db.batch("PRAGMA foreign_keys = ON").unwrap();
+        migrate(&mut db).unwrap();
+        let db = db.connection();
+        assert_eq!(rows(db), before);
+        assert_eq!(lines(db, "PRAGMA user_version"), [format!("[Integer({SCHEMA_VERSION})]")]);
+        assert_eq!(lines(db, "PRAGMA foreign_key_check"), [""; 0]);
+        let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(sound, "ok");
+    }
 }

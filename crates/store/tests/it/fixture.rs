@@ -7,6 +7,7 @@ use provost_store::row::boot::BootRow;
 use provost_store::row::exec_class::ExecClassRow;
 use provost_store::row::run::RunRow;
 use provost_store::row::run_event::{Pos, RunEventRow};
+use provost_store::row::run_policy::RunPolicy;
 use provost_store::row::session::SessionRow;
 use provost_store::row::task::TaskRow;
 use provost_store::{Durability, Pending, Store, StoreError, StoreOptions, Tx, params};
@@ -100,6 +101,7 @@ pub(crate) fn class() -> ExecClassRow {
         probe_at: None,
         turn: 0,
         updated: at(0),
+        policy: String::new(),
     }
 }
 
@@ -160,7 +162,7 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         pool: "default".into(),
         agent: task.agent.clone(),
         agent_revision: 1,
-        policy: "{}".into(),
+        policy: RunPolicy::own("{}"),
         status: "accepted".into(),
         phase: "queued".into(),
         outcome_code: None,

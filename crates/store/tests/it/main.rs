@@ -39,6 +39,7 @@ conformance! {
         a_session_is_what_it_was_at_each_revision,
         event_numbers_are_fenced_and_without_a_gap,
         positions_rise_and_what_is_removed_frees_none,
+        what_runs_may_do_is_stored_once_for_their_class,
         tasks_are_listed_newest_first_page_by_page,
         the_outbox_is_claimed_once_at_a_time,
         timers_fire_in_order_and_are_moved_not_doubled,

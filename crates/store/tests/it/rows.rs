@@ -6,10 +6,13 @@ use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
 use provost_store::row::agent::{self, AgentRow};
 use provost_store::row::boot::BootRow;
 use provost_store::row::budget::{self, BudgetRow};
+use provost_store::row::exec_class::{self, ExecClassRow};
 use provost_store::row::idem::{self, IdemRow};
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::log::{self, LoggedRun};
 use provost_store::row::outbox::{self, OutboxRow};
+use provost_store::row::run::RunRow;
+use provost_store::row::run_policy::RunPolicy;
 use provost_store::row::schedule::{self, ScheduleRow};
 use provost_store::row::session_entry::{self, SessionEntryRow};
 use provost_store::row::task::TaskFilter;
@@ -167,6 +170,36 @@ pub(crate) async fn positions_rise_and_what_is_removed_frees_none(fixture: Fixtu
     assert_eq!(seen, [(3, 2), (5, 3), (6, 3)]);
     assert_eq!(found.map(Result::unwrap), [1, 2, 2, 3, 4, 4]);
     assert_eq!(short, 1, "one event is read however small the page");
+}
+
+pub(crate) async fn what_runs_may_do_is_stored_once_for_their_class(fixture: Fixture) {
+    let store = fixture.open();
+    let (id, other): (RunId, RunId) = (fixture.env.id(), fixture.env.id());
+    let task = fixture::task(fixture.env.id(), "default");
+    let written = store.write(move |tx| {
+        // A class from before has none; whoever comes first says it for all.
+        let class = fixture::class();
+        class.insert(tx)?;
+        let said =
+            exec_class::ensure(tx, &ExecClassRow { policy: "same".into(), ..class.clone() })?;
+        let again = exec_class::ensure(tx, &ExecClassRow { policy: "late".into(), ..class })?;
+        task.insert(tx)?;
+        let same = RunRow { policy: RunPolicy::of_class("same"), ..fixture::run(id, &task) };
+        same.insert(tx)?;
+        let own = RunPolicy::own("own");
+        RunRow { policy: own, ordinal: 2, ..fixture::run(other, &task) }.insert(tx)?;
+        let stored: Vec<String> = tx.all("SELECT policy FROM run ORDER BY ordinal", params![])?;
+        // An update changes nothing of it.
+        let mut read = run::get(tx, id)?;
+        read.take().into_iter().try_for_each(|row| row.update(tx))?;
+        let live = run::live_of_task(tx, task.id)?;
+        Ok::<_, StoreError>(([said.policy, again.policy], stored, live))
+    });
+    let (class, stored, live) = written.await.unwrap();
+    assert_eq!(class, ["same", "same"]);
+    assert_eq!(stored, ["", "own"]);
+    let live: Vec<_> = live.iter().map(|row| (row.id, row.policy.as_str())).collect();
+    assert_eq!(live, [(id, "same"), (other, "own")]);
 }
 
 pub(crate) async fn tasks_are_listed_newest_first_page_by_page(fixture: Fixture) {
