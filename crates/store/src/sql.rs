@@ -41,7 +41,8 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// True if this job came right after the other one, in the same transaction: nobody else has changed anything in between.
+    /// True if this job came right after the other one, in the same transaction, and what that one did was kept: nobody has changed
+    /// anything in between.
     pub fn follows(self, other: Self) -> bool {
         self.transaction > 0 && self.transaction == other.transaction && self.job == other.job + 1
     }

@@ -55,6 +55,8 @@ struct Group {
     afterwards: Afterwards,
     /// A transaction is under way.
     open: bool,
+    /// The turn of the next job in the transaction.
+    turn: usize,
     /// How many jobs the transaction holds changes of.
     kept: usize,
     /// Each job runs behind a savepoint: one of them has failed half way.
@@ -208,13 +210,15 @@ impl Pen<'_> {
             return Err(error);
         }
         let (before, changes_before) = (group.place(), self.writer.db.changes());
-        let turn = Turn { transaction: self.writer.db.transaction(), job: before.jobs };
+        let turn = Turn { transaction: self.writer.db.transaction(), job: group.turn };
         let tx = Tx::new(self.sql, self.writer.env.now(), &mut group.afterwards);
         let verdict = job.run(&mut tx.at(turn));
         group.jobs.push(job);
         if let Some(error) = self.writer.db.lost_transaction() {
             return Err(error);
         }
+        // What a job has found that was taken back, such as a row of its own, may not be there for the next one.
+        group.turn += if verdict == Verdict::Keep { 1 } else { 2 };
         match verdict {
             Verdict::Keep => {
                 group.kept += 1;

@@ -57,6 +57,7 @@ conformance! {
         what_nobody_waits_for_keeps_its_place_and_is_committed_all_the_same,
         a_job_that_fails_or_panics_leaves_nothing_and_the_others_commit,
         only_what_fails_half_way_makes_its_group_run_once_more,
+        no_job_follows_one_that_was_taken_back,
         a_broken_rule_is_told_and_nothing_of_its_job_stays,
         readers_see_committed_state_only_and_ones_own_awaited_writes,
         a_read_sees_one_state_and_cannot_write,

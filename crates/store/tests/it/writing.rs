@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_core::RunId;
-use provost_store::{FaultPoint, Faults, Hint, Store, StoreError, StoreOptions, params};
+use provost_store::{FaultPoint, Faults, Hint, Store, StoreError, StoreOptions, Turn, params};
 
 use crate::fixture::{Fixture, Gate, Outcome, ids, put};
 
@@ -131,6 +131,29 @@ pub(crate) async fn only_what_fails_half_way_makes_its_group_run_once_more(fixtu
         assert_eq!(hints.recv().await.unwrap(), Hint::Timer);
         assert!(hints.try_recv().is_err(), "each hint comes once");
     }
+}
+
+pub(crate) async fn no_job_follows_one_that_was_taken_back(fixture: Fixture) {
+    let store = fixture.open();
+    let turns = Arc::<Mutex<[Turn; 3]>>::default();
+    let job = |place: usize, fails: bool| {
+        let turns = Arc::clone(&turns);
+        store.write(move |tx| {
+            // The last time counts: it may have to run again, behind a savepoint.
+            turns.lock().unwrap()[place] = tx.turn();
+            put(tx, &place.to_string())?;
+            if fails { Err(StoreError::Closed) } else { Ok(()) }
+        })
+    };
+    let gate = Gate::close(&store);
+    let (before, failing, after) = (job(0, false), job(1, true), job(2, false));
+    gate.open().await.unwrap();
+    before.await.unwrap();
+    failing.await.unwrap_err();
+    after.await.unwrap();
+    let [before, failing, after] = *turns.lock().unwrap();
+    assert!(failing.follows(before), "{before:?} {failing:?}");
+    assert!(!after.follows(failing), "{failing:?} {after:?}");
 }
 
 pub(crate) async fn a_broken_rule_is_told_and_nothing_of_its_job_stays(fixture: Fixture) {
