@@ -110,7 +110,7 @@ mod tests {
         let before = rows(&old);
         drop(old);
 
-        let mut db = Sqlite::new(Connection::open(&path).unwrap(), path.clone());
+        let mut db = Sqlite::new(Connection::open(&path).unwrap(), path);
         db.batch("PRAGMA foreign_keys = ON").unwrap();
         migrate(&mut db).unwrap();
         let db = db.connection();
