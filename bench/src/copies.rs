@@ -1,6 +1,6 @@
 //! Many runs for little: one real run, stored again and again under other ids.
 
-use provost_core::{ApprovalId, Env, InputId, RunId, SessionId, TaskId, Timestamp};
+use provost_core::{ApprovalId, Env, InputId, RunId, SessionId, TaskId, Timestamp, TypedId};
 use provost_store::row::approval::{self, ApprovalRow};
 use provost_store::row::attempt::{self, AttemptRow};
 use provost_store::row::input::{self, InputRow};
@@ -85,8 +85,9 @@ impl Original {
 
     /// Stores it under new ids, behind those that were copied before.
     fn copy(&self, tx: &mut Tx<'_>, env: &Env, place: usize) -> Result<(), StoreError> {
-        let (run_id, task_id): (RunId, TaskId) = (env.id(), env.id());
-        let session_id = env.id::<SessionId>().to_string();
+        let task_id: TaskId = env.id();
+        let (run_id, first): (RunId, InputId) = (task_id.kin(), task_id.kin());
+        let session_id = task_id.kin::<SessionId>().to_string();
         let holder_run_id = self.session.holder_run_id.map(|_| run_id);
         let id = session_id.clone();
         SessionRow { id, key: None, holder_run_id, ..self.session.clone() }.insert(tx)?;
@@ -99,7 +100,8 @@ impl Original {
         RunRow { id: run_id, no, task_id, session_id, rank, ..self.run.clone() }.insert(tx)?;
         for row in &self.inputs {
             let run_id = row.run_id.map(|_| run_id);
-            InputRow { id: env.id::<InputId>(), task_id, run_id, ..row.clone() }.insert(tx)?;
+            let id = if row.seq == 1 { first } else { env.id() };
+            InputRow { id, task_id, run_id, ..row.clone() }.insert(tx)?;
         }
         for row in &self.attempts {
             AttemptRow { run_id, ..row.clone() }.insert(tx)?;

@@ -98,7 +98,7 @@ pub(crate) fn decide(
     let key = memory.input_key();
     let Aids { agents, intake } = aids;
     let said = Said { agents, intake, draft: Some(draft), ..Said::new(command, &key, env) };
-    let accepted = match take_in(tx, namespace, &said) {
+    let accepted = match take_in(tx, namespace, (&said, draft)) {
         Ok(accepted) => accepted,
         Err(EngineError::Work(refusal)) if refusal.is_remembered() => {
             memory.refuse(tx, &refusal)?;
@@ -114,7 +114,7 @@ pub(crate) fn decide(
 fn take_in(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
-    said: &Said<'_>,
+    (said, draft): (&Said<'_>, &Draft),
 ) -> Result<Accepted, EngineError> {
     let session = session::named(tx, namespace, said.command)?;
     match continued_task(tx, namespace, said.command, session.as_ref())? {
@@ -131,10 +131,7 @@ fn take_in(
             })
         }
         None => {
-            let (task, run) = match said.draft {
-                Some(draft) => (draft.task, draft.run),
-                None => (said.env.id(), said.command.run_id.unwrap_or_else(|| said.env.id())),
-            };
+            let (task, run) = (draft.task, draft.run);
             create_in(tx, namespace, said, &NewTask { task, run, parent: None }, session)
         }
     }
@@ -234,7 +231,8 @@ pub(crate) fn create_on(
     (profile, grounds, session): (&AgentProfile, &Grounds, Option<SessionRow>),
 ) -> Result<(Accepted, RunRow), EngineError> {
     let (now, command, parent) = (tx.now(), said.command, new.parent.as_ref());
-    let (session, alone) = session::open(tx, namespace, said, session, &profile.name)?;
+    let begun = (command, new.task);
+    let (session, alone) = session::open(tx, namespace, begun, session, &profile.name)?;
     let mut task = accepted_task(tx, namespace, said, new, (profile, session))?;
     set_budget(tx, &task, command)?;
     let place = parent.and_then(|parent| parent.place);
@@ -249,7 +247,7 @@ pub(crate) fn create_on(
     let written = match said.draft {
         Some(draft) => &draft.written,
         None => {
-            drafted = Written::new(command, said.env)?;
+            drafted = Written::first(command, said.env, new.task)?;
             &drafted
         }
     };

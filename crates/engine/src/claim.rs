@@ -96,6 +96,7 @@ pub(crate) fn claim(
         let holder = run::holder(tx, &row.namespace, &row.session_id)?;
         if holder.is_some_and(|holder| holder.id != id) {
             // Somebody changed rows by hand. One wrong mark must not keep everybody from their work.
+            run::unmark(tx, id)?;
             queue::refresh(tx, &row.namespace, &row.session_id)?;
             continue;
         }

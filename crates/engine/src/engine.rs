@@ -196,13 +196,36 @@ impl Engine {
         namespace: &Namespace,
         command: AgentCommand,
     ) -> Result<Accepted, EngineError> {
-        failpoint!("accept.before");
         let draft = Draft::new(namespace, command, &self.shared.env)?;
         // A run that its caller names may be an old one; a new one cannot have ended yet.
         let expected = draft.command.run_id.is_none().then_some(draft.run);
         if let Some(run) = expected {
             self.shared.waiters.expect(&self.shared.store, namespace, run);
         }
+        let accepted = self.accept_draft(namespace, draft).await;
+        if let Some(run) = expected
+            && !accepted.as_ref().is_ok_and(|accepted| accepted.run == run)
+        {
+            self.shared.waiters.forget(run);
+        }
+        accepted
+    }
+
+    /// Like [`accept`](Self::accept), for a caller who will hardly wait for the end of the run here; one who does looks at it first.
+    pub async fn accept_unwatched(
+        &self,
+        namespace: &Namespace,
+        command: AgentCommand,
+    ) -> Result<Accepted, EngineError> {
+        self.accept_draft(namespace, Draft::new(namespace, command, &self.shared.env)?).await
+    }
+
+    async fn accept_draft(
+        &self,
+        namespace: &Namespace,
+        draft: Draft,
+    ) -> Result<Accepted, EngineError> {
+        failpoint!("accept.before");
         let (namespace, shared) = (namespace.clone(), Arc::clone(&self.shared));
         let write = self.shared.store.write(move |tx| {
             let intake = shared.intake();
@@ -211,11 +234,6 @@ impl Engine {
         });
         let decided = write.await.and_then(|decided| decided.map_err(EngineError::Work));
         failpoint!("accept.committed");
-        if let Some(run) = expected
-            && !decided.as_ref().is_ok_and(|accepted| accepted.run == run)
-        {
-            self.shared.waiters.forget(run);
-        }
         let accepted = decided?;
         // A run of its own has it from the beginning.
         if accepted.outcome != DeliveryOutcome::Queued {

@@ -2,8 +2,9 @@
 
 use provost_core::work::{
     AgentCommand, DeliveryOutcome, ExecPolicy, InputState, PolicyPatch, TaskEvent, TaskState,
+    heir_run_id,
 };
-use provost_core::{RunId, Timestamp, TypedId};
+use provost_core::{RunId, Timestamp};
 use provost_store::Tx;
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::{self, RunRow};
@@ -220,7 +221,7 @@ fn fall_back(
         let Some(first) = rows.first() else { continue };
         let rank = accept::free_rank(tx, task, queue::rank(first.created, task.priority))?;
         // The same whenever this transaction is tried again, and no other run has it.
-        let id = RunId::from_uuid(first.id.uuid());
+        let id = heir_run_id(ended.id, first.id);
         let start_at = Start { id, not_before: now, command: &command, rank: Some(rank) };
         start(tx, task, &footing, &start_at, &rows)?;
         if let Some(mut run) = run::get(tx, id)? {

@@ -17,7 +17,9 @@ use provost_core::work::{
     AgentCommand, DeliveryOutcome, InputProvenance, InputState, Namespace, QueueMode,
     QueueOverride, QueueSettings, RoutingContext, WorkError, body_hash,
 };
-use provost_core::{Env, InputId, Message, MessageId, Part, Role, RunId, TaskId, Timestamp};
+use provost_core::{
+    Env, InputId, Message, MessageId, Part, Role, RunId, TaskId, Timestamp, TypedId,
+};
 use provost_failpoint::failpoint;
 use provost_store::row::input::InputRow;
 use provost_store::row::task::TaskRow;
@@ -274,11 +276,24 @@ pub(crate) struct Written {
 impl Written {
     /// The message of a command, said now.
     pub(crate) fn new(command: &AgentCommand, env: &Env) -> Result<Self, EngineError> {
+        Self::of(command, env, env.id())
+    }
+
+    /// The message that a task begins with: it is found by the task's id.
+    pub(crate) fn first(
+        command: &AgentCommand,
+        env: &Env,
+        task: TaskId,
+    ) -> Result<Self, EngineError> {
+        Self::of(command, env, task.kin())
+    }
+
+    fn of(command: &AgentCommand, env: &Env, input: InputId) -> Result<Self, EngineError> {
         let said_at = env.now();
         let message = message_of(command, said_at);
         Ok(Self {
-            input: env.id(),
-            message: env.id(),
+            input,
+            message: input.kin(),
             said_at,
             body: Body::new(serde_json::to_string(&message)?)?,
             origin: serde_json::to_string(&Origin::of_command(command))?,

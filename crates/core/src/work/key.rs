@@ -13,7 +13,7 @@ use uuid::Builder;
 use crate::work::WorkError;
 use crate::work::digest::{fields_hash, hex};
 use crate::work::error::quoted;
-use crate::{RunId, TaskId, TypedId};
+use crate::{InputId, RunId, TaskId, TypedId};
 
 /// Bytes of a hash that a key keeps; 128 bits are enough that two never meet.
 const KEY_BYTES: usize = 16;
@@ -86,15 +86,21 @@ pub fn child_run_id(parent: RunId, step: u64) -> RunId {
     child_id("child_run", parent, step)
 }
 
-/// The id of the task that step `step` of `parent` spawns; made like [`child_run_id`].
+/// The id of the task that step `step` of `parent` spawns: it begins with the run, so it has its digits.
 pub fn child_task_id(parent: RunId, step: u64) -> TaskId {
-    child_id("child_task", parent, step)
+    child_run_id(parent, step).kin()
+}
+
+/// The id of the run that answers what `ended` has left unanswered from the message `input` on; made like [`child_run_id`].
+pub fn heir_run_id(ended: RunId, input: InputId) -> RunId {
+    hashed_id("heir_run", ended, &[ended.uuid().as_bytes(), input.uuid().as_bytes()])
 }
 
 /// The ids of the run and the task that a call of `parent` asks for at place `index`: the same whenever the call is made again,
 /// and in the order of their places, so that those that are at work together lie together in the database.
 pub fn child_ids_of_call(parent: RunId, call: &EffectKey, index: u32) -> (RunId, TaskId) {
-    (placed_id("call_run", parent, call, index), placed_id("call_task", parent, call, index))
+    let run: RunId = placed_id("call_run", parent, call, index);
+    (run, run.kin())
 }
 
 /// The time of the parent, the call, the place, and the hash of all of them.
@@ -145,7 +151,7 @@ mod tests {
             for step in 0..200 {
                 assert_eq!(child_run_id(*parent, step), child_run_id(*parent, step));
                 assert!(seen.insert(child_run_id(*parent, step).uuid()));
-                assert!(seen.insert(child_task_id(*parent, step).uuid()));
+                assert_eq!(child_task_id(*parent, step), child_run_id(*parent, step).kin());
             }
         }
     }
@@ -179,7 +185,7 @@ mod tests {
                 );
                 for (index, (run, task)) in (0..).zip(ids) {
                     assert_eq!(child_ids_of_call(parent, &call, index), (run, task));
-                    assert!(seen.insert(run.uuid()) && seen.insert(task.uuid()));
+                    assert!(seen.insert(run.uuid()) && task == run.kin());
                     assert_eq!(run.uuid().get_version_num(), 8);
                     assert_eq!(run.to_string()[..13], parent.to_string()[..13]);
                 }
@@ -188,6 +194,18 @@ mod tests {
         let (parent, call) = (env.id(), EffectKey::new(env.id(), 0, 0));
         let far = [1, 65_537, 131_073].map(|index| child_ids_of_call(parent, &call, index).0);
         assert!(far[0] != far[1] && far[1] != far[2]);
+    }
+
+    #[test]
+    fn what_a_run_leaves_gets_the_same_run_every_time_and_never_one_that_was_there() {
+        let env = Env::simulated(9);
+        let task: TaskId = env.id();
+        let (first, second): (RunId, InputId) = (task.kin(), env.id());
+        let heirs = [heir_run_id(first, task.kin()), heir_run_id(first, second)];
+        assert_eq!(heirs, [heir_run_id(first, task.kin()), heir_run_id(first, second)]);
+        let next = heir_run_id(heirs[0], task.kin());
+        let runs: HashSet<_> = [first, heirs[0], heirs[1], next].into();
+        assert_eq!(runs.len(), 4);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::mem;
 
 use provost_core::work::{AgentCommand, Namespace};
-use provost_core::{Env, RunId, SessionId, TaskId};
+use provost_core::{Env, RunId, TaskId, TypedId};
 
 use super::Memory;
 use crate::error::EngineError;
@@ -14,8 +14,8 @@ use crate::input::Written;
 pub(crate) struct Draft {
     pub(crate) command: AgentCommand,
     pub(super) memory: Memory,
+    /// The task that it begins. What else begins with it has the same digits in its id.
     pub(super) task: TaskId,
-    pub(super) session: SessionId,
     /// The run that it begins: the one that the command names, or a new one.
     pub(crate) run: RunId,
     /// The command as its task keeps it: its message has a row of its own.
@@ -33,15 +33,15 @@ impl Draft {
     ) -> Result<Self, EngineError> {
         command.validate()?;
         let memory = Memory::of_command(namespace, &command)?;
-        let written = Written::new(&command, env)?;
+        let task: TaskId = env.id();
+        let written = Written::first(&command, env, task)?;
         let said = (mem::take(&mut command.message), mem::take(&mut command.attachments));
         let kept = serde_json::to_string(&command)?;
         (command.message, command.attachments) = said;
         Ok(Self {
             memory,
-            task: env.id(),
-            session: env.id(),
-            run: command.run_id.unwrap_or_else(|| env.id()),
+            task,
+            run: command.run_id.unwrap_or_else(|| task.kin()),
             kept,
             written,
             command,

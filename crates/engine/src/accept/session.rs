@@ -1,12 +1,11 @@
 //! The session a command speaks of.
 
-use provost_core::SessionId;
 use provost_core::work::{AgentCommand, Namespace, WorkError};
+use provost_core::{SessionId, TaskId, TypedId};
 use provost_store::Tx;
 use provost_store::row::session::{self, SessionRow};
 
 use crate::error::EngineError;
-use crate::input::Said;
 
 /// The session that a command names, by id or by key, if there is one.
 pub(super) fn named(
@@ -27,15 +26,14 @@ pub(super) fn named(
     Ok(session::get(tx, namespace.as_str(), id.as_str())?)
 }
 
-/// The session of a command: the one it names, or a new one. True if it is new, so that no run is in it.
+/// The session of a command that begins a task: the one it names, or a new one. True if it is new, so that no run is in it.
 pub(super) fn open(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
-    said: &Said<'_>,
+    (command, task): (&AgentCommand, TaskId),
     known: Option<SessionRow>,
     agent: &str,
 ) -> Result<(String, bool), EngineError> {
-    let command = said.command;
     if let Some(mut known) = known {
         if known.key.is_none() && command.session_key.is_some() {
             known.key.clone_from(&command.session_key);
@@ -44,10 +42,9 @@ pub(super) fn open(
         return Ok((known.id, false));
     }
     let now = tx.now();
-    let id = match (&command.session_id, said.draft) {
-        (Some(id), _) => id.to_string(),
-        (None, Some(draft)) => draft.session.to_string(),
-        (None, None) => said.env.id::<SessionId>().to_string(),
+    let id = match &command.session_id {
+        Some(id) => id.to_string(),
+        None => task.kin::<SessionId>().to_string(),
     };
     let new = SessionRow {
         namespace: namespace.to_string(),

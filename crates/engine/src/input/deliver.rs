@@ -1,10 +1,10 @@
 //! Where a message goes: the decision table of queue modes, carried out.
 
-use provost_core::RunId;
 use provost_core::work::{
     DeliveryOutcome, InputAction, InputState, Namespace, QueueMode, QueueOverride, QueueSettings,
     RunEvent, Situation, TaskEvent, WorkError,
 };
+use provost_core::{RunId, TaskId, TypedId};
 use provost_store::row::input::InputRow;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::task::TaskRow;
@@ -246,11 +246,9 @@ fn queue_new_task(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<InputReceipt
         session_key: None,
         ..said.command.clone()
     };
-    let new = NewTask {
-        task: said.env.id(),
-        run: command.run_id.unwrap_or_else(|| said.env.id()),
-        parent: None,
-    };
+    let task: TaskId = said.env.id();
+    let run = command.run_id.unwrap_or_else(|| task.kin());
+    let new = NewTask { task, run, parent: None };
     let said = Said { command: &command, draft: None, ..**said };
     let accepted = accept::create_task(tx, &namespace, &said, &new)?;
     Ok(InputReceipt {

@@ -19,7 +19,7 @@ impl<'a> Filter<'a> {
     /// A condition; `{}` stands for the value.
     pub(super) fn with(mut self, term: &str, value: &'a (impl ToColumn + ?Sized)) -> Self {
         self.values.push(value.to_value());
-        self.terms.push(term.replacen("{}", &format!("?{}", self.values.len()), 1));
+        self.terms.push(term.replace("{}", &format!("?{}", self.values.len())));
         self
     }
 

@@ -2,6 +2,7 @@
 
 use provost_core::{RunId, Timestamp};
 
+use super::kin;
 use crate::{StoreError, Tx, params};
 
 /// A run that is held.
@@ -23,15 +24,16 @@ pub fn next(
     held: Timestamp,
 ) -> Result<Option<Held>, StoreError> {
     // That it has not ended is said twice, because only so the index `run_below` is used.
-    let sql = "SELECT id, session_id, CASE WHEN EXISTS (
-                  SELECT 1 FROM run o WHERE o.namespace = run.namespace AND o.session_id = run.session_id
-                     AND o.phase = 'queued' AND o.id <> run.id) OR EXISTS (
+    let other = kin::any_waiting("run.namespace", "run.session_id", "w.id <> run.id");
+    let sql = format!(
+        "SELECT id, session_id, CASE WHEN {other} OR EXISTS (
                   SELECT 1 FROM run h WHERE h.namespace = run.namespace AND h.session_id = run.session_id
                      AND h.holds_session = 1) THEN 0 ELSE 1 END
            FROM run
           WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND phase <> 'done' AND not_before = ?3
-          ORDER BY rank, id LIMIT 1";
-    let found = tx.optional::<(RunId, String, bool)>(sql, params![parent, step, held])?;
+          ORDER BY rank, id LIMIT 1"
+    );
+    let found = tx.optional::<(RunId, String, bool)>(&sql, params![parent, step, held])?;
     Ok(found.map(|(id, session, is_first)| Held { id, session, is_first }))
 }
 

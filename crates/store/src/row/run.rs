@@ -3,12 +3,13 @@
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
 use super::filter::Filter;
+use super::kin;
 use super::run_policy::RunPolicy;
 use crate::{FromRow, Row, StoreError, ToColumn, Tx, params};
 
 table! {
     /// One run.
-    RunRow in "run" {
+    RunRow in "run" saying "kin" by is_kin {
         /// The id.
         id: RunId,
         /// The tenancy boundary.
@@ -157,16 +158,19 @@ pub fn list(
     limit: u64,
 ) -> Result<Vec<RunRow>, StoreError> {
     let RunFilter { task_id, session_id, agent, status, phase, parent, before } = filter;
+    let (of_asked, of_t) = (kin::run_of_task("q", "{}"), kin::run_of_task("q", "t.id"));
+    let tasks = kin::tasks_of_session("{}");
     Filter::of(namespace)
-        .maybe("id IN (SELECT q.id FROM run q WHERE q.task_id = {})", task_id)
+        .maybe(&format!("id IN (SELECT q.id FROM run q WHERE {of_asked})"), task_id)
         .maybe(
-            "id IN (SELECT q.id FROM run p JOIN task t ON t.parent_task_id = p.task_id
-                     JOIN run q ON q.task_id = t.id AND q.parent_run_id = p.id WHERE p.id = {})",
+            &format!(
+                "id IN (SELECT q.id FROM run p JOIN task t ON t.parent_task_id = p.task_id
+                         JOIN run q ON {of_t} AND q.parent_run_id = p.id WHERE p.id = {{}})"
+            ),
             parent,
         )
         .maybe(
-            "id IN (SELECT q.id FROM task t JOIN run q ON q.task_id = t.id
-                     WHERE t.namespace = ?1 AND t.session_id = {})",
+            &format!("id IN (SELECT q.id FROM task t JOIN run q ON {of_t} WHERE t.id IN {tasks})"),
             session_id,
         )
         .maybe("agent = {}", agent)
@@ -178,22 +182,29 @@ pub fn list(
 
 /// The runs of a task, in order.
 pub fn of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreError> {
-    tx.all(&RunRow::select("WHERE task_id = ?1 ORDER BY ordinal"), params![task_id])
+    let sql = format!("WHERE {} ORDER BY ordinal", kin::run_of_task("run", "?1"));
+    tx.all(&RunRow::select(&sql), params![task_id])
 }
 
 /// The newest run of a task.
 pub fn last_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Option<RunRow>, StoreError> {
-    let sql = RunRow::select("WHERE task_id = ?1 ORDER BY ordinal DESC LIMIT 1");
+    // The one that is not in the index is the first.
+    let sql = RunRow::select(
+        "WHERE id IN (SELECT id FROM (SELECT l.id FROM run l WHERE l.task_id = ?1 AND l.kin = 0 ORDER BY l.ordinal DESC LIMIT 1)
+             UNION ALL SELECT k.id FROM run k WHERE k.id = 'run_' || substr(?1, 6) AND k.task_id = ?1)
+         ORDER BY ordinal DESC LIMIT 1",
+    );
     tx.optional(&sql, params![task_id])
 }
 
 /// The runs that a run has started, oldest first.
 pub fn children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreError> {
     // Those that have ended are only found through their tasks.
-    let sql = RunRow::select(
-        "WHERE parent_run_id = ?1 AND task_id IN (SELECT t.id FROM task t
+    let of_task = kin::run_of_task("r", "t.id");
+    let sql = RunRow::select(&format!(
+        "WHERE id IN (SELECT r.id FROM task t JOIN run r ON {of_task} AND r.parent_run_id = ?1
            WHERE t.parent_task_id = (SELECT p.task_id FROM run p WHERE p.id = ?1)) ORDER BY id",
-    );
+    ));
     tx.all(&sql, params![parent])
 }
 
@@ -278,21 +289,23 @@ pub fn terms_of_active_children(
     namespace: &str,
     session_id: &str,
 ) -> Result<Vec<Option<String>>, StoreError> {
-    tx.all(
-        "SELECT c.spawn FROM task t JOIN run p ON p.task_id = t.id JOIN run c ON c.parent_run_id = p.id
-          WHERE t.namespace = ?1 AND t.session_id = ?2 AND c.phase <> 'done'",
-        params![namespace, session_id],
-    )
+    let (of_task, tasks) = (kin::run_of_task("p", "t.id"), kin::tasks_of_session("?2"));
+    let sql = format!(
+        "SELECT c.spawn FROM task t JOIN run p ON {of_task} JOIN run c ON c.parent_run_id = p.id
+          WHERE t.id IN {tasks} AND c.phase <> 'done'"
+    );
+    tx.all(&sql, params![namespace, session_id])
 }
 
 /// The runs of a task that have not ended: those that have begun first, then as they wait.
 pub fn live_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreError> {
     // The first one is found by its place, those after it among the few that have not ended.
-    let sql = RunRow::select(
-        "WHERE id IN (SELECT f.id FROM run f WHERE f.task_id = ?1 AND f.ordinal = 1 AND f.phase <> 'done'
+    let of_task = kin::run_of_task("f", "?1");
+    let sql = RunRow::select(&format!(
+        "WHERE id IN (SELECT f.id FROM run f WHERE {of_task} AND f.ordinal = 1 AND f.phase <> 'done'
              UNION ALL SELECT l.id FROM run l WHERE l.task_id = ?1 AND l.ordinal > 1 AND l.phase <> 'done')
          ORDER BY CASE WHEN attempt_no > 0 THEN 0 ELSE 1 END, rank, ordinal",
-    );
+    ));
     tx.all(&sql, params![task_id])
 }
 
@@ -303,10 +316,8 @@ pub fn has_rank(
     session_id: &str,
     rank: i64,
 ) -> Result<bool, StoreError> {
-    tx.exists(
-        "SELECT 1 FROM run WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND rank = ?3",
-        params![namespace, session_id, rank],
-    )
+    let sql = format!("SELECT 1 WHERE {}", kin::any_waiting("?1", "?2", "w.rank = ?3"));
+    tx.exists(&sql, params![namespace, session_id, rank])
 }
 
 /// How many runs that can be claimed come before a run in its class.
@@ -324,11 +335,9 @@ pub fn ahead_in_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, StoreError
         "SELECT count(*) FROM run WHERE namespace = ?1 AND session_id = ?2 AND holds_session = 1 AND id <> ?3",
         params![run.namespace, run.session_id, run.id],
     )?;
-    let waiting: u64 = tx.one(
-        "SELECT count(*) FROM run WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND holds_session = 0
-            AND (rank < ?3 OR (rank = ?3 AND id < ?4))",
-        params![run.namespace, run.session_id, run.rank, run.id],
-    )?;
+    let before = "w.holds_session = 0 AND (w.rank < ?3 OR (w.rank = ?3 AND w.id < ?4))";
+    let sql = format!("SELECT count(*) FROM {}", kin::waiting("?1", "?2", before));
+    let waiting: u64 = tx.one(&sql, params![run.namespace, run.session_id, run.rank, run.id])?;
     Ok(holders + waiting)
 }
 
@@ -338,10 +347,8 @@ pub fn first_waiting(
     namespace: &str,
     session_id: &str,
 ) -> Result<Option<RunRow>, StoreError> {
-    let sql = RunRow::select(
-        "WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' ORDER BY rank, id LIMIT 1",
-    );
-    tx.optional(&sql, params![namespace, session_id])
+    let sql = format!("WHERE id IN {} ORDER BY rank, id LIMIT 1", kin::first_waiting("true"));
+    tx.optional(&RunRow::select(&sql), params![namespace, session_id])
 }
 
 /// The run that holds a session.
@@ -374,11 +381,9 @@ pub fn first_due(
     namespace: &str,
     session_id: &str,
 ) -> Result<Option<RunRow>, StoreError> {
-    let sql = RunRow::select(
-        "WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND not_before <= ?3
-         ORDER BY rank, id LIMIT 1",
-    );
-    tx.optional(&sql, params![namespace, session_id, tx.now()])
+    let due = kin::first_waiting("w.not_before <= ?3");
+    let sql = format!("WHERE id IN {due} ORDER BY rank, id LIMIT 1");
+    tx.optional(&RunRow::select(&sql), params![namespace, session_id, tx.now()])
 }
 
 /// Makes one run of a session ready, or none; true if one became ready that was not.
@@ -388,14 +393,17 @@ pub fn set_ready(
     session_id: &str,
     ready: Option<RunId>,
 ) -> Result<bool, StoreError> {
-    tx.execute(
-        "UPDATE run SET ready = 0 WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND ready = 1
-            AND id IS NOT ?3",
-        params![namespace, session_id, ready],
-    )?;
+    let others = kin::waiting("?1", "?2", "w.ready = 1 AND w.id IS NOT ?3");
+    let sql = format!("UPDATE run SET ready = 0 WHERE id IN {others}");
+    tx.execute(&sql, params![namespace, session_id, ready])?;
     let Some(id) = ready else { return Ok(false) };
     let sql = "UPDATE run SET ready = 1 WHERE id = ?1 AND phase = 'queued' AND ready = 0";
     Ok(tx.execute(sql, params![id])? == 1)
+}
+
+/// Takes back that a run can be claimed, whatever its session says.
+pub fn unmark(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
+    tx.execute("UPDATE run SET ready = 0 WHERE id = ?1", params![id]).map(drop)
 }
 
 /// True if any run can be claimed, as far as its own row says.
@@ -414,10 +422,8 @@ pub fn any_ready_or_ceiling(tx: &mut Tx<'_>) -> Result<(bool, bool), StoreError>
 
 /// True if a run of a session waits for its turn.
 pub fn any_waiting(tx: &mut Tx<'_>, namespace: &str, session_id: &str) -> Result<bool, StoreError> {
-    tx.exists(
-        "SELECT 1 FROM run WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' LIMIT 1",
-        params![namespace, session_id],
-    )
+    let sql = format!("SELECT 1 WHERE {}", kin::any_waiting("?1", "?2", "true"));
+    tx.exists(&sql, params![namespace, session_id])
 }
 
 /// The run to claim next in a pool, and its class, but none of `except`. Of the namespaces that wait the least recently
@@ -471,20 +477,19 @@ pub fn misjudged_sessions(
     tx: &mut Tx<'_>,
     limit: u64,
 ) -> Result<Vec<(String, String)>, StoreError> {
-    tx.all(
-        "SELECT DISTINCT q.namespace, q.session_id FROM run q
-          WHERE q.phase = 'queued' AND (
-            (q.ready = 1 AND (q.not_before > ?1 OR EXISTS (SELECT 1 FROM run h
-               WHERE h.namespace = q.namespace AND h.session_id = q.session_id AND h.holds_session = 1
-                 AND h.id <> q.id)))
-            OR (q.ready = 0 AND q.not_before <= ?1
-              AND NOT EXISTS (SELECT 1 FROM run h WHERE h.namespace = q.namespace
-                 AND h.session_id = q.session_id AND h.holds_session = 1 AND h.id <> q.id)
-              AND NOT EXISTS (SELECT 1 FROM run o WHERE o.namespace = q.namespace
-                 AND o.session_id = q.session_id AND o.phase = 'queued' AND o.ready = 1)))
-          LIMIT ?2",
-        params![tx.now(), limit],
-    )
+    let held = "EXISTS (SELECT 1 FROM run h WHERE h.namespace = q.namespace AND h.session_id = q.session_id
+                   AND h.holds_session = 1 AND h.id <> q.id)";
+    let another = kin::any_waiting("q.namespace", "q.session_id", "w.ready = 1");
+    // Each half has an index of its own.
+    let sql = format!(
+        "SELECT q.namespace, q.session_id FROM run q
+          WHERE q.phase = 'queued' AND q.ready = 1 AND (q.not_before > ?1 OR {held})
+         UNION
+         SELECT q.namespace, q.session_id FROM run q
+          WHERE q.phase = 'queued' AND q.ready = 0 AND q.not_before <= ?1 AND NOT {held} AND NOT {another}
+          LIMIT ?2"
+    );
+    tx.all(&sql, params![tx.now(), limit])
 }
 
 /// Runs that wait for their time without a timer that would tell them; those whose time is `held` wait for something else.
@@ -508,15 +513,16 @@ pub fn ready_of_session(
     pool: &str,
     build: u64,
 ) -> Result<Option<(RunId, String)>, StoreError> {
-    tx.optional(
+    let ready = kin::waiting("?1", "?2", "w.ready = 1 AND w.min_build <= ?4");
+    let sql = format!(
         "SELECT r.id, c.key FROM run r JOIN exec_class c ON c.key = r.class_key
-          WHERE r.namespace = ?1 AND r.session_id = ?2 AND r.phase = 'queued' AND r.ready = 1 AND r.min_build <= ?4
+          WHERE r.id IN {ready}
             AND c.pool = ?3 AND c.running < c.desired AND (c.probe_at IS NULL OR c.probe_at <= ?5)
             AND NOT EXISTS (SELECT 1 FROM ceiling x WHERE x.running >= x.desired
                   AND x.scope IN ('namespace:' || c.namespace, 'pool:' || c.pool))
-          LIMIT 1",
-        params![namespace, session_id, pool, build, tx.now()],
-    )
+          LIMIT 1"
+    );
+    tx.optional(&sql, params![namespace, session_id, pool, build, tx.now()])
 }
 
 /// The first run of a session that was made after another one, without those that ended before they began.

@@ -68,12 +68,12 @@ updatable! {
     InputRow in "input" by ["id"] but ["namespace", "task_id", "seq", "idem_key", "created"];
     RunRow in "run" by ["id"] but [
         "namespace", "task_id", "ordinal", "session_id", "class_key", "pool", "agent", "agent_revision", "policy",
-        "parent_run_id", "parent_step", "depth", "created", "no"
+        "parent_run_id", "parent_step", "depth", "created", "no", "kin"
     ];
     ScheduleRow in "schedule" by ["namespace", "id"] but [];
     SessionRow in "session" by ["namespace", "id"] but [];
     TaskRow in "task" by ["id"] but [
-        "namespace", "session_id", "parent_task_id", "agent", "priority", "label", "spawned_by", "created"
+        "namespace", "session_id", "parent_task_id", "agent", "priority", "label", "spawned_by", "created", "kin"
     ];
     WebhookRow in "webhook" by ["id"] but ["namespace"];
     WebhookPostRow in "webhook_post" by ["id"] but ["webhook_id", "namespace"];

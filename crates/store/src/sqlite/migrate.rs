@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0015_steps_in_order.sql"),
     include_str!("../../migrations/sqlite/0016_below.sql"),
     include_str!("../../migrations/sqlite/0017_in_order.sql"),
+    include_str!("../../migrations/sqlite/0018_kin.sql"),
 ];
 
 /// The newest schema version this program knows.
