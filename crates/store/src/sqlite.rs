@@ -7,6 +7,7 @@ mod error;
 mod log_file;
 mod memory;
 mod migrate;
+mod mover;
 mod open;
 mod prepared;
 
@@ -111,9 +112,23 @@ impl Sqlite {
 
     /// Moves what was committed from the log to the database file, as far as nobody is in the way.
     pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
-        let mut first_row = |_: &mut Row<'_>| Ok(ControlFlow::Break(()));
+        self.move_log().map(drop)
+    }
+
+    /// Like [`Sqlite::checkpoint`], and says how many pages the log has and how many of them are in the database file.
+    fn move_log(&self) -> Result<(u32, u32), StoreError> {
+        let mut found = (0, 0);
         let sql = "PRAGMA wal_checkpoint(PASSIVE)";
-        self.cached(sql, &[], |statement| walk(statement, &mut first_row))
+        self.cached(sql, &[], |statement| {
+            walk(statement, &mut |row| {
+                let (_busy, pages, moved): (i64, i64, i64) =
+                    (row.take()?, row.take()?, row.take()?);
+                // Both are negative where there is no log.
+                found = (u32::try_from(pages).unwrap_or(0), u32::try_from(moved).unwrap_or(0));
+                Ok(ControlFlow::Break(()))
+            })
+        })?;
+        Ok(found)
     }
 
     /// Runs a statement without parameters.

@@ -12,19 +12,16 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::mover::{self, LOG_PAGES};
 use super::{SCHEMA_VERSION, Sqlite, error, log_file, memory, migrate};
 use crate::StoreError;
-use crate::options::{Durability, StoreOptions};
+use crate::options::{Durability, StoreOptions, Threads};
 
 /// Marks a file as ours: the letters `PRVS`.
 pub(crate) const APPLICATION_ID: i64 = 0x5052_5653;
 
 /// Prepared statements kept per connection: more than there are distinct statements.
 const STATEMENTS_MAX: usize = 256;
-
-/// After this many pages in the log, a commit moves them to the database file. The same page is written again and again, so
-/// the more wait the fewer are moved; but a reader looks through the index of the log, which has 4096 entries to a piece.
-const CHECKPOINT_PAGES: u32 = 8_000;
 
 /// Pages that a connection keeps, in KiB. What it keeps is not free: after a commit that has split pages SQLite looks through all
 /// of them for such as are behind the end of the file, which with four times as many was a fifteenth of the writer's work.
@@ -70,11 +67,14 @@ pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
     use_write_ahead_log(&mut db, options.busy_timeout)?;
     configure(&mut db, Role::Writer, options)?;
     migrate::migrate(&mut db)?;
-    match options.durability {
-        Durability::PowerLoss => collecting(options, db),
-        // Its log is not synced.
-        Durability::ProcessExit => Ok(db),
+    if options.durability == Durability::PowerLoss {
+        // Otherwise its log is not synced.
+        db = collecting(options, db)?;
     }
+    if options.threads == Threads::Own {
+        mover::install(&mut db, options)?;
+    }
+    Ok(db)
 }
 
 /// In place of a connection, another one that collects what it writes to the log.
@@ -201,7 +201,7 @@ fn configure(db: &mut Sqlite, role: Role, options: &StoreOptions) -> Result<(), 
         "PRAGMA synchronous = {synchronous}; PRAGMA fullfsync = ON; PRAGMA foreign_keys = ON;
          PRAGMA query_only = {query_only}; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA temp_store = MEMORY;
          PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;
-         PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}; PRAGMA journal_size_limit = {LOG_BYTES_MAX};"
+         PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA journal_size_limit = {LOG_BYTES_MAX};"
     ))?;
     if let Some(bytes_max) = options.bytes_max {
         let page_bytes = u64::try_from(db.number("PRAGMA page_size")?).unwrap_or(1).max(1);
