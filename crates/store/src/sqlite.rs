@@ -9,6 +9,7 @@ mod memory;
 mod migrate;
 mod mover;
 mod open;
+mod plan;
 mod prepared;
 
 use std::borrow::Cow;

@@ -141,7 +141,7 @@ pub fn remove_events(tx: &mut Tx<'_>, id: RunId) -> Result<u64, StoreError> {
 /// Removes up to `limit` questions that were settled before `before`, of runs that have ended.
 pub fn remove_approvals(tx: &mut Tx<'_>, before: Timestamp, limit: u64) -> Result<u64, StoreError> {
     tx.execute(
-        "DELETE FROM approval WHERE id IN (
+        "/* looks through all */ DELETE FROM approval WHERE id IN (
            SELECT a.id FROM approval a JOIN run r ON r.id = a.run_id
             WHERE a.state <> 'pending' AND a.decided < ?1 AND r.phase = 'done' LIMIT ?2)",
         params![before, limit],

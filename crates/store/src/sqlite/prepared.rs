@@ -9,6 +9,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use rusqlite::{PrepFlags, Statement};
 
 use super::borrowed::Raw;
+use super::plan;
 use super::{Sqlite, check_count, walk};
 use crate::StoreError;
 use crate::sql::Sql;
@@ -46,6 +47,10 @@ impl<'c> Prepared<'c> {
                 }
                 let (connection, flags) =
                     (&self.db.connection, PrepFlags::SQLITE_PREPARE_PERSISTENT);
+                if let Some(table) = plan::looked_through(connection, sql)? {
+                    let detail = format!("`{sql}` looks through all of `{table}`");
+                    return Ok(Err(StoreError::bug(detail)));
+                }
                 let statement = connection.prepare_with_flags(sql, flags)?;
                 let Some(raw) = Raw::newest(connection, sql) else {
                     let detail = format!("`{sql}` is not what was prepared last");
