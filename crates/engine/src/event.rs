@@ -63,7 +63,7 @@ fn append(
     events: &[journal::NewEvent<'_>],
 ) -> Result<(), EngineError> {
     if run.no == 0 {
-        run.no = run_event::last_pos(tx)? + 1;
+        run.no = run_event::next_run_no(tx)?;
     }
     let place = journal::EventPlace {
         run: run.id,

@@ -21,11 +21,11 @@ use crate::sqlite::{Prepared, Sqlite};
 use crate::{StoreError, Tx};
 
 /// The most jobs in one commit: bounds how long the first of them waits.
-const GROUP_JOBS_MAX: usize = 64;
+const GROUP_JOBS_MAX: usize = 32;
 
 /// A group with so many jobs takes none of those that have come meanwhile. Nobody is answered before its commit: one that takes
 /// whoever is there leaves those idle who would bring the next one, and all of them wait for each other.
-const GROUP_JOBS_ENOUGH: usize = 32;
+const GROUP_JOBS_ENOUGH: usize = 16;
 
 /// A group that has taken this long to apply takes no more jobs.
 const GROUP_TIME_MAX: Duration = Duration::from_millis(20);
@@ -84,7 +84,7 @@ enum Applied {
 impl Group {
     /// The place after what is in it now.
     fn place(&self) -> Place {
-        let Afterwards { hints, calls } = &self.afterwards;
+        let Afterwards { hints, calls, .. } = &self.afterwards;
         let (jobs, hints, calls) = (self.jobs.len(), hints.len(), calls.len());
         Place { jobs, hints, calls, kept: self.kept }
     }
@@ -93,6 +93,7 @@ impl Group {
     fn forget(&mut self, place: Place) {
         self.afterwards.hints.truncate(place.hints);
         self.afterwards.calls.truncate(place.calls);
+        self.afterwards.log_end = None;
     }
 
     /// Takes out the jobs whose changes are gone; they run again, each behind a savepoint.
@@ -248,7 +249,7 @@ impl Pen<'_> {
 
     fn finish(&mut self, mut group: Group) {
         let outcome = if group.open { self.commit() } else { Ok(()) };
-        let Afterwards { hints, calls } = mem::take(&mut group.afterwards);
+        let Afterwards { hints, calls, .. } = mem::take(&mut group.afterwards);
         if outcome.is_ok() {
             calls.into_iter().for_each(|call| call());
             group.answer(&self.writer.counters, &outcome);

@@ -166,7 +166,7 @@ async fn a_replay_finds_what_does_not_fit() {
     // The events of old runs are removed, all but the last one; their steps stay.
     let kept = stage.engine.store().write(|tx| {
         tx.execute("CREATE TABLE kept AS SELECT * FROM run_event", &[])?;
-        tx.execute("DELETE FROM run_event WHERE kind <> 'finished'", &[])
+        tx.execute("/* looks through all */ DELETE FROM run_event WHERE kind <> 'finished'", &[])
     });
     assert!(kept.await.unwrap() > 3);
     assert!(stage.engine.replay(&stage.namespace, run.id).await.unwrap().is_consistent());

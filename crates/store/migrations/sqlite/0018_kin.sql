@@ -8,6 +8,8 @@ CREATE INDEX task_by_session ON task(namespace, session_id, id) WHERE kin = 0;
 ALTER TABLE run ADD COLUMN kin BIGINT NOT NULL DEFAULT 0;
 DROP INDEX run_of_task;
 CREATE INDEX run_of_task ON run(task_id, ordinal) WHERE kin = 0;
+DROP INDEX run_listed;
+CREATE INDEX run_listed ON run(namespace, id) WHERE kin = 0;
 -- One that can be claimed is among those that can be; one that cannot is found here.
 DROP INDEX run_waiting;
 CREATE INDEX run_waiting ON run(namespace, session_id, rank, id) WHERE phase = 'queued' AND (kin = 0 OR ready = 0);

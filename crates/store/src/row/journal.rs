@@ -249,7 +249,10 @@ pub fn append_events(
             values.extend([event.message_id.to_value(), body, blob]);
             seq += 1;
         }
-        tx.execute(&APPEND_EVENTS[events.len() - 1], &values)?;
+        let added = tx.execute(&APPEND_EVENTS[events.len() - 1], &values)?;
+        if let Some(end) = tx.log_end() {
+            *end += added;
+        }
     }
     Ok(())
 }

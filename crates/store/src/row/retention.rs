@@ -18,7 +18,7 @@ fn removable() -> String {
          AND NOT EXISTS (SELECT 1 FROM run r JOIN delivery d ON d.run_id = r.id
                           WHERE {run} AND d.state IN ('pending', 'sending'))
          AND t.id <> coalesce((SELECT r.task_id FROM run_event e JOIN run r ON r.id = e.run_id
-                                ORDER BY e.pos DESC LIMIT 1), '')"
+                                WHERE e.pos = (SELECT max(pos) FROM run_event)), '')"
     )
 }
 

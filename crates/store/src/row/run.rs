@@ -1,5 +1,7 @@
 //! Runs: one life of a task in a session.
 
+use std::cmp::Reverse;
+
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
 use super::filter::Filter;
@@ -157,27 +159,61 @@ pub fn list(
     filter: &RunFilter,
     limit: u64,
 ) -> Result<Vec<RunRow>, StoreError> {
-    let RunFilter { task_id, session_id, agent, status, phase, parent, before } = filter;
-    let (of_asked, of_t) = (kin::run_of_task("q", "{}"), kin::run_of_task("q", "t.id"));
-    let tasks = kin::tasks_of_session("{}");
-    Filter::of(namespace)
-        .maybe(&format!("id IN (SELECT q.id FROM run q WHERE {of_asked})"), task_id)
-        .maybe(
-            &format!(
-                "id IN (SELECT q.id FROM run p JOIN task t ON t.parent_task_id = p.task_id
+    if filter.is_of_one() {
+        let terms = filter.terms(Filter::of(namespace), "run");
+        return terms.rows(tx, RunRow::select, "id DESC", limit);
+    }
+    // Those that have begun with their tasks are found by them, the others by an index.
+    let others = filter.terms(Filter::of(namespace).only(true, "kin = 0"), "run");
+    let mut rows: Vec<RunRow> = others.rows(tx, RunRow::select, "id DESC", limit)?;
+    let tasks = Filter::default()
+        .with("t.namespace = {}", namespace)
+        .maybe("t.id < 'task_' || substr({}, 5)", &filter.before);
+    let kin = filter.terms(tasks, "k");
+    rows.extend(kin.rows::<RunRow>(tx, with_their_tasks, "t.id DESC", limit)?);
+    rows.sort_unstable_by_key(|row| Reverse(row.id));
+    rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(rows)
+}
+
+/// A query for runs `k` that have begun with their tasks `t`.
+fn with_their_tasks(rest: &str) -> String {
+    RunRow::select(&format!(
+        "WHERE id IN (SELECT k.id FROM task t CROSS JOIN run k ON k.id = 'run_' || substr(t.id, 6) AND k.kin = 1 {rest})"
+    ))
+}
+
+impl RunFilter {
+    /// True if it names what the runs belong to, by which they are found.
+    fn is_of_one(&self) -> bool {
+        self.task_id.is_some() || self.session_id.is_some() || self.parent.is_some()
+    }
+
+    /// What it asks for of the run `run`, added to what is asked already. The namespace is the first value.
+    fn terms<'a>(&'a self, terms: Filter<'a>, run: &str) -> Filter<'a> {
+        let Self { task_id, session_id, agent, status, phase, parent, before } = self;
+        let (of_asked, of_t) = (kin::run_of_task("q", "{}"), kin::run_of_task("q", "t.id"));
+        let tasks = kin::tasks_of_session("{}");
+        terms
+            .maybe(&format!("{run}.id IN (SELECT q.id FROM run q WHERE {of_asked})"), task_id)
+            .maybe(
+                &format!(
+                    "{run}.id IN (SELECT q.id FROM run p JOIN task t ON t.parent_task_id = p.task_id
                          JOIN run q ON {of_t} AND q.parent_run_id = p.id WHERE p.id = {{}})"
-            ),
-            parent,
-        )
-        .maybe(
-            &format!("id IN (SELECT q.id FROM task t JOIN run q ON {of_t} WHERE t.id IN {tasks})"),
-            session_id,
-        )
-        .maybe("agent = {}", agent)
-        .maybe("status = {}", status)
-        .maybe("phase = {}", phase)
-        .maybe("id < {}", before)
-        .rows(tx, RunRow::select, "id DESC", limit)
+                ),
+                parent,
+            )
+            .maybe(
+                &format!(
+                    "{run}.id IN (SELECT q.id FROM task t JOIN run q ON {of_t} WHERE t.id IN {tasks})"
+                ),
+                session_id,
+            )
+            .maybe(&format!("{run}.agent = {{}}"), agent)
+            .maybe(&format!("{run}.status = {{}}"), status)
+            .maybe(&format!("{run}.phase = {{}}"), phase)
+            .maybe(&format!("{run}.id < {{}}"), before)
+    }
 }
 
 /// The runs of a task, in order.
@@ -532,11 +568,15 @@ pub fn next_of_session(
     session_id: &str,
     after: RunId,
 ) -> Result<Option<RunId>, StoreError> {
-    tx.optional(
-        "SELECT id FROM run WHERE id > ?3 AND namespace = ?1 AND session_id = ?2
-            AND (ended IS NULL OR started IS NOT NULL) ORDER BY id LIMIT 1",
-        params![namespace, session_id, after],
-    )
+    let began = "(q.ended IS NULL OR q.started IS NOT NULL)";
+    let sql = format!(
+        "SELECT min(id) FROM (
+            SELECT (SELECT q.id FROM run q WHERE q.namespace = ?1 AND q.id > ?3 AND q.kin = 0 AND q.session_id = ?2 AND {began}
+                     ORDER BY q.id LIMIT 1) AS id
+            UNION ALL SELECT q.id FROM run q WHERE q.id = 'run_' || substr(?2, 5) AND q.id > ?3
+                AND q.namespace = ?1 AND q.session_id = ?2 AND {began})"
+    );
+    tx.one(&sql, params![namespace, session_id, after])
 }
 
 /// Takes `count` event numbers and returns the first; nothing if the epoch is stale.

@@ -107,6 +107,16 @@ pub fn last_pos(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     tx.one("SELECT coalesce(max(pos), 0) FROM run_event", params![])
 }
 
+/// The number of a run whose first event is appended next: the position of that event.
+pub fn next_run_no(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    let end = match *tx.log_end() {
+        Some(end) => end,
+        None => last_pos(tx)?,
+    };
+    *tx.log_end() = Some(end);
+    Ok(end + 1)
+}
+
 /// The position of the oldest event that is still kept; zero if there is none.
 pub fn first_pos(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     tx.one("SELECT coalesce(min(pos), 0) FROM run_event", params![])

@@ -170,11 +170,12 @@ async fn a_check_finds_what_is_not_as_it_must_be() {
     filled.await.unwrap();
     assert_eq!(store.check().await.unwrap().problems, []);
 
-    let breaks: [(&str, &'static str); 9] = [
+    let breaks: [(&str, &'static str); 10] = [
         ("event_gap", "DELETE FROM run_event WHERE seq = 3"),
         ("event_counter", "UPDATE run SET next_seq = 8"),
         ("event_missing", "DELETE FROM run_event WHERE seq = 1"),
         ("run_orphan", "UPDATE run SET task_id = 'task_nowhere'"),
+        ("kin_wrong", "UPDATE run SET kin = 1"),
         ("class_slots", "UPDATE exec_class SET running = 1"),
         ("session_held", "UPDATE run SET holds_session = 1"),
         ("session_holder", "UPDATE session SET holder_run_id = 'run_nobody'"),

@@ -29,8 +29,8 @@ pub(crate) async fn what_waits_together_shares_one_commit(fixture: Fixture) {
     let gate = Gate::close(&store);
     let commits_before = store.stats().commits;
     let waiting: Vec<_> =
-        (0..63).map(|number| store.write(move |tx| put(tx, &number.to_string()))).collect();
-    assert_eq!(store.stats().waiting, 63);
+        (0..31).map(|number| store.write(move |tx| put(tx, &number.to_string()))).collect();
+    assert_eq!(store.stats().waiting, 31);
     gate.open().await.unwrap();
     for pending in waiting {
         pending.await.unwrap();
@@ -38,7 +38,7 @@ pub(crate) async fn what_waits_together_shares_one_commit(fixture: Fixture) {
     let stats = store.stats();
     // The gate may have a commit of its own, if it stood for long.
     assert!(stats.commits - commits_before <= 2, "{stats:?}");
-    assert!((63..=64).contains(&stats.group_jobs_max), "{stats:?}");
+    assert!((31..=32).contains(&stats.group_jobs_max), "{stats:?}");
     assert_eq!(stats.waiting, 0);
 }
 
