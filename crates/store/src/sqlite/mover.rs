@@ -31,7 +31,7 @@ const ROUNDS_MAX: usize = 5;
 
 /// Moves the log of a connection that writes; takes the place of `wal_autocheckpoint`.
 pub(super) fn install(db: &mut Sqlite, options: &StoreOptions) -> Result<(), StoreError> {
-    let mut mover = Mover { options: options.clone(), moved: 0, helper: None };
+    let mut mover = Mover { options: options.clone(), tried: 0, helper: None };
     let after_commit = move |log: &mut Wal, pages| {
         // The commit stands, whatever becomes of this.
         mover.after_commit(log, u32::try_from(pages).unwrap_or(0));
@@ -43,19 +43,19 @@ pub(super) fn install(db: &mut Sqlite, options: &StoreOptions) -> Result<(), Sto
 
 struct Mover {
     options: StoreOptions,
-    /// Pages of the log that are in the database file.
-    moved: u32,
+    /// Pages that the log had when they were moved last, or when that was tried: somebody who reads may be in the way.
+    tried: u32,
     /// Most connections never need one.
     helper: Option<Helper>,
 }
 
 impl Mover {
     fn after_commit(&mut self, log: &mut Wal, pages: u32) {
-        if pages < self.moved {
+        if pages < self.tried {
             // The log has begun anew.
-            self.moved = 0;
+            self.tried = 0;
         }
-        let behind = pages - self.moved;
+        let behind = pages - self.tried;
         let news = match &mut self.helper {
             Some(helper) if helper.at_work => helper.news(behind >= BEHIND_PAGES_MAX),
             _ if behind < LOG_PAGES => return,
@@ -73,14 +73,10 @@ impl Mover {
                 self.helper = None;
             }
         }
-        match log.checkpoint_v2(CheckpointMode::PASSIVE) {
-            Ok((_, moved)) => self.moved = u32::try_from(moved).unwrap_or(0),
-            // It is tried again after as many pages.
-            Err(error) => {
-                tracing::warn!(%error, "store: moving the log into the database file did not work");
-                self.moved = pages;
-            }
+        if let Err(error) = log.checkpoint_v2(CheckpointMode::PASSIVE) {
+            tracing::warn!(%error, "store: moving the log into the database file did not work");
         }
+        self.tried = pages;
     }
 }
 
@@ -182,4 +178,75 @@ fn move_log(db: &Sqlite) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::{BEHIND_PAGES_MAX, LOG_PAGES};
+    use crate::options::{Durability, StoreOptions};
+    use crate::{Store, StoreError, params};
+
+    /// Bytes of a page in the log, with its header.
+    const PAGE: u64 = 4096 + 24;
+
+    fn options(dir: &Path) -> StoreOptions {
+        StoreOptions { durability: Durability::ProcessExit, ..StoreOptions::in_dir(dir) }
+    }
+
+    /// Writes so many pages, some in each commit.
+    async fn write(store: &Store, pages: u32) {
+        for number in 0..pages / 100 {
+            // What stays the same is not written.
+            let text = ["x", "y"][number as usize % 2].repeat(100 * 4096);
+            let written = store.write(move |tx| {
+                let sql = "INSERT INTO meta (key, value) VALUES ('filled', ?1)
+                            ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+                tx.execute(sql, params![text]).map(drop)
+            });
+            let written: Result<(), StoreError> = written.await;
+            written.unwrap();
+        }
+    }
+
+    fn log_pages(store: &Store) -> u64 {
+        fs::metadata(format!("{}-wal", store.path().display())).unwrap().len() / PAGE
+    }
+
+    #[tokio::test]
+    async fn a_log_that_is_written_without_a_pause_stays_short() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(options(dir.path())).unwrap();
+        // Ten times what the log may have.
+        write(&store, 10 * LOG_PAGES).await;
+        let longest = log_pages(&store);
+        assert!(longest >= u64::from(LOG_PAGES), "{longest}");
+        assert!(longest <= u64::from(LOG_PAGES + BEHIND_PAGES_MAX + 200), "{longest}");
+        assert_eq!(store.check().await.unwrap().problems, []);
+        store.close().await;
+        let kept = fs::metadata(format!("{}-wal", store.path().display()));
+        assert!(kept.is_err(), "whoever closes it last takes away its log");
+    }
+
+    #[tokio::test]
+    async fn somebody_who_reads_for_long_holds_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(options(dir.path())).unwrap();
+        write(&store, 100).await;
+        let reader = rusqlite::Connection::open(store.path()).unwrap();
+        let length = "SELECT length(value) FROM meta WHERE key = 'filled'";
+        reader.execute_batch("BEGIN").unwrap();
+        let before: i64 = reader.query_row(length, [], |row| row.get(0)).unwrap();
+        write(&store, 3 * LOG_PAGES).await;
+        assert!(log_pages(&store) >= u64::from(3 * LOG_PAGES), "what is read stays");
+        assert_eq!(reader.query_row(length, [], |row| row.get::<_, i64>(0)).unwrap(), before);
+        reader.execute_batch("COMMIT").unwrap();
+        // Once nobody is in the way, it is moved and begins anew.
+        let longest = log_pages(&store);
+        write(&store, 4 * LOG_PAGES).await;
+        assert!(log_pages(&store) <= longest + u64::from(2 * LOG_PAGES));
+        assert_eq!(store.check().await.unwrap().problems, []);
+    }
 }
