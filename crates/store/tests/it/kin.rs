@@ -8,10 +8,10 @@ use provost_core::{Env, InputId, RunId, SessionId, TaskId, TypedId};
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::{self, RunFilter, RunRow};
 use provost_store::row::task::{self, TaskFilter, TaskRow};
-use provost_store::row::{left, run_event};
+use provost_store::row::{left, log, run_event};
 use provost_store::{Body, StoreError, Tx, params};
 
-use crate::fixture::{self, Fixture, at};
+use crate::fixture::{self, Fixture, at, event};
 
 /// Enough for each kind of row to stand beside each other one.
 const ROWS: u64 = 60;
@@ -59,6 +59,7 @@ fn rows(env: &Env) -> Rows {
                 // No two of a session have the same.
                 rank: rows.runs.len() as i64 * 7 % 31,
                 not_before: at(dice.below(2) as i64),
+                next_seq: 2,
                 ..fixture::run(if ordinal == 1 { first } else { env.id() }, &task)
             };
             newest = Some(run.id);
@@ -94,6 +95,7 @@ fn put(tx: &mut Tx<'_>, rows: &Rows) -> Result<(), StoreError> {
     fixture::class().insert(tx)?;
     rows.tasks.iter().try_for_each(|row| row.insert(tx))?;
     rows.runs.iter().try_for_each(|row| row.insert(tx))?;
+    rows.runs.iter().try_for_each(|row| event(row, 1).insert(tx))?;
     rows.inputs.iter().try_for_each(|row| row.insert(tx))
 }
 
@@ -119,6 +121,8 @@ pub(crate) async fn runs_and_messages_of_a_task_are_found_wherever_they_are(fixt
             let live = runs.iter().filter(|run| run.phase != "done").count();
             assert_eq!(run::live_of_task(tx, task.id)?.len(), live);
             let filter = RunFilter { task_id: Some(task.id), ..RunFilter::default() };
+            let logged = log::runs_of_task(tx, task.id, 0)?;
+            assert_eq!(logged.len(), runs.len());
             let listed = those(&runs, |_| true, |run| Reverse(run.id));
             assert_eq!(run::list(tx, &task.namespace, &filter, 9)?, listed);
 
@@ -180,6 +184,12 @@ pub(crate) async fn tasks_and_runs_of_a_session_are_found_wherever_they_are(fixt
             );
             let filter = RunFilter { session_id: Some(session.clone()), ..RunFilter::default() };
             assert_eq!(run::list(tx, namespace, &filter, 999)?, runs);
+            let mut logged: Vec<RunId> = Vec::new();
+            for run in log::runs_of_session(tx, (namespace, session), 0)? {
+                logged.push(run.id);
+            }
+            logged.sort_by_key(|id| Reverse(*id));
+            assert!(logged.iter().eq(runs.iter().map(|run| &run.id)), "and of no other namespace");
             let oldest = runs.last().unwrap().id;
             let next = runs.iter().rev().nth(1).map(|run| run.id);
             assert_eq!(run::next_of_session(tx, namespace, session, oldest)?, next);
