@@ -49,7 +49,7 @@ pub fn is_removable(tx: &mut Tx<'_>, id: TaskId, before: Timestamp) -> Result<bo
 /// Runs of other tasks that share the steps of a task's runs. There is no index for it: forks are rare, and so is this.
 pub fn is_forked(tx: &mut Tx<'_>, task: TaskId) -> Result<bool, StoreError> {
     tx.exists(
-        "SELECT 1 FROM run f JOIN run o ON o.id = f.forked_from WHERE o.task_id = ?1 LIMIT 1",
+        "/* looks through all */ SELECT 1 FROM run f JOIN run o ON o.id = f.forked_from WHERE o.task_id = ?1 LIMIT 1",
         params![task],
     )
 }
@@ -89,7 +89,9 @@ pub fn remove_run(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
         tx.execute(&sql, params![id])?;
     }
     tx.execute("DELETE FROM timer WHERE ref = ?1", params![id])?;
-    tx.execute("DELETE FROM idem WHERE scope = 'run' AND idem_key = ?1", params![id])?;
+    let sql = "DELETE FROM idem WHERE namespace = (SELECT namespace FROM run WHERE id = ?1) \
+               AND scope = 'run' AND idem_key = ?1";
+    tx.execute(sql, params![id])?;
     tx.execute("DELETE FROM run WHERE id = ?1", params![id]).map(drop)
 }
 
