@@ -15,7 +15,6 @@ use super::webhook::WebhookRow;
 use super::webhook_post::WebhookPostRow;
 use crate::{StoreError, Tx, Value};
 
-/// `UPDATE … SET` for all columns that are not part of the key; parameters are numbered by column.
 /// A statement that stores rows of a table, and which of a row's values it takes.
 struct Update {
     sql: String,
