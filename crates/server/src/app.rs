@@ -9,11 +9,12 @@ use provost_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, KnownTokens};
-use crate::hub::Hub;
-use crate::limit::{BodyBudget, Limits, Rates};
+use crate::config::Limits;
+use crate::controllers;
+use crate::live::Hub;
 use crate::metrics::Metrics;
-use crate::routes;
-use crate::tools::ToolHouse;
+use crate::middleware::{BodyBudget, Rates};
+use crate::tool_catalog::ToolHouse;
 use crate::webhook::MasterKey;
 
 /// How the server behaves.
@@ -77,7 +78,7 @@ impl App {
             tokens: KnownTokens::default(),
             rates: Rates::new(limits.rate_per_second, limits.rate_burst),
             bodies: BodyBudget::new(limits.bodies_bytes_max),
-            metrics: Metrics::new(&routes::table()),
+            metrics: Metrics::new(&controllers::table()),
             hub: Hub::new(&engine),
             draining: CancellationToken::new(),
             stopping: AtomicBool::new(false),

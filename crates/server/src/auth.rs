@@ -4,7 +4,7 @@
 //! needs no permission. A token that is missing, broken, unknown, expired or taken back meets one and the same answer.
 //! Where a token may not enter there is nothing: 404, never 403.
 
-mod known;
+mod cache;
 mod token;
 
 use std::net::IpAddr;
@@ -18,12 +18,12 @@ use provost_core::{ErrorKind, TokenId};
 use provost_engine::{NewToken, Token};
 
 use crate::app::App;
-use crate::limit::Caller;
+use crate::error::{self, of_engine};
+use crate::middleware::Caller;
 use crate::operation::Access;
-use crate::problem::{self, of_engine};
 
-pub(crate) use self::known::KnownTokens;
-use self::known::{Known, Seen};
+pub(crate) use self::cache::KnownTokens;
+use self::cache::{Known, Seen};
 
 /// Characters of a token's name at most.
 const NAME_CHARS_MAX: usize = 100;
@@ -126,7 +126,7 @@ pub(crate) async fn create(
         let detail = format!("there is no namespace `{name}`");
         return Err(Problem::new(ErrorKind::NotFound, "not_found", detail));
     }
-    let secret = token::secret().ok_or_else(|| problem::bug(&"no random source"))?;
+    let secret = token::secret().ok_or_else(|| error::bug(&"no random source"))?;
     let stored = NewToken {
         hash: token::to_hex(token::hash(&secret)),
         name: new.name,
@@ -152,7 +152,7 @@ pub(crate) async fn list(
     Ok(Page { items, next: page.next.map(|id| id.to_string()) })
 }
 
-/// Takes a token back. This process hears of it at once, others within seconds, see [`known`].
+/// Takes a token back. This process hears of it at once, others within seconds, see [`cache`].
 pub(crate) async fn revoke(
     app: &App,
     who: &Principal,
@@ -205,20 +205,20 @@ fn check(app: &App, new: &provost_api::NewToken) -> Result<(), Problem> {
     let chars = new.name.chars().count();
     if !(1..=NAME_CHARS_MAX).contains(&chars) || new.name.chars().any(char::is_control) {
         let detail = format!("use 1 to {NAME_CHARS_MAX} characters on one line");
-        return Err(problem::invalid("name", &detail));
+        return Err(error::invalid("name", &detail));
     }
     if new.scopes.is_empty() {
-        return Err(problem::invalid("scopes", "name at least one"));
+        return Err(error::invalid("scopes", "name at least one"));
     }
     if !(1..=NAMESPACES_MAX).contains(&new.namespaces.len()) {
-        return Err(problem::invalid("namespaces", &format!("name 1 to {NAMESPACES_MAX}")));
+        return Err(error::invalid("namespaces", &format!("name 1 to {NAMESPACES_MAX}")));
     }
     for name in new.namespaces.iter().filter(|name| *name != "*") {
         name.parse::<Namespace>()
-            .map_err(|error| problem::invalid("namespaces", &error.to_string()))?;
+            .map_err(|error| error::invalid("namespaces", &error.to_string()))?;
     }
     if new.expires.is_some_and(|expires| expires.0 <= app.shared.options.env.now()) {
-        return Err(problem::invalid("expires", "this moment has passed"));
+        return Err(error::invalid("expires", "this moment has passed"));
     }
     Ok(())
 }
@@ -286,7 +286,7 @@ fn wire(token: Token) -> Result<provost_api::Token, Problem> {
     Ok(provost_api::Token {
         id: token.id.to_string(),
         name: token.name,
-        scopes: scopes.map_err(|error| problem::bug(&error))?,
+        scopes: scopes.map_err(|error| error::bug(&error))?,
         namespaces: token.namespaces,
         created: token.created.into(),
         expires: token.expires.map(Into::into),

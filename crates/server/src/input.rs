@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::Principal;
+use crate::error;
 use crate::openapi::BodySchema;
-use crate::problem;
 
 /// Who calls, and where.
 pub(crate) struct Cx {
@@ -54,19 +54,16 @@ impl Cx {
         let mut values = self.headers.get_all(name).iter();
         let Some(value) = values.next() else { return Ok(None) };
         if values.next().is_some() {
-            return Err(problem::invalid(name, "send it once"));
+            return Err(error::invalid(name, "send it once"));
         }
-        value
-            .to_str()
-            .map(Some)
-            .map_err(|_error| problem::invalid(name, "it must be visible ASCII"))
+        value.to_str().map(Some).map_err(|_error| error::invalid(name, "it must be visible ASCII"))
     }
 
     /// The key that makes a repeat harmless: the header's, or else the body's. Two that differ are refused.
     pub(crate) fn idempotency_key(&self, body: Option<String>) -> Result<Option<String>, Problem> {
         let header = self.header("idempotency-key")?.map(str::to_owned);
         match (&header, &body) {
-            (Some(header), Some(body)) if header != body => Err(problem::invalid(
+            (Some(header), Some(body)) if header != body => Err(error::invalid(
                 "idempotency_key",
                 "the header `Idempotency-Key` says another one",
             )),
@@ -79,7 +76,7 @@ impl Cx {
 pub(crate) fn limit(asked: Option<u64>) -> Result<u64, Problem> {
     match asked.unwrap_or(LIMIT_DEFAULT) {
         limit @ 1..=LIMIT_MAX => Ok(limit),
-        _ => Err(problem::invalid("limit", &format!("use 1 to {LIMIT_MAX}"))),
+        _ => Err(error::invalid("limit", &format!("use 1 to {LIMIT_MAX}"))),
     }
 }
 
@@ -107,7 +104,7 @@ impl Input for () {
         if body.is_empty() {
             Ok(())
         } else {
-            Err(problem::invalid("body", "this operation takes none"))
+            Err(error::invalid("body", "this operation takes none"))
         }
     }
 
@@ -160,7 +157,7 @@ fn located<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader)
         .map_err(|error| unreadable("body", error.path(), error.inner()))?;
-    reader.end().map_err(|error| problem::invalid("body", &error.to_string()))?;
+    reader.end().map_err(|error| error::invalid("body", &error.to_string()))?;
     Ok(value)
 }
 
@@ -188,7 +185,7 @@ fn unreadable(whole: &str, path: &serde_path_to_error::Path, error: &dyn Display
         (_, Some(name)) if !path.ends_with(&name) => format!("{path}.{name}"),
         _ => path,
     };
-    problem::invalid(&beginning(&field, 200), &beginning(&error, 500))
+    error::invalid(&beginning(&field, 200), &beginning(&error, 500))
 }
 
 fn beginning(text: &str, chars_max: usize) -> String {
@@ -203,6 +200,6 @@ fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     match essence {
         Some(kind) if kind.eq_ignore_ascii_case("application/json") => Ok(()),
-        _ => Err(problem::invalid("content-type", "send `application/json`").status(415)),
+        _ => Err(error::invalid("content-type", "send `application/json`").status(415)),
     }
 }

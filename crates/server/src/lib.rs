@@ -9,33 +9,34 @@
 mod alarm;
 mod app;
 mod auth;
-mod docs;
-mod hub;
+mod config;
+mod controllers;
+mod convert;
+mod docs_page;
+mod error;
 mod input;
-mod limit;
+mod live;
 mod local;
 mod metrics;
+mod middleware;
 mod openapi;
 mod operation;
 mod output;
-mod problem;
 mod router;
-mod routes;
 mod serve;
-mod stream;
-mod tools;
+mod sse;
+mod tool_catalog;
 mod webhook;
-mod wire;
 
 pub use app::{App, AppOptions};
-pub use limit::Limits;
+pub use config::Limits;
 pub use local::LocalTransport;
 pub use router::router;
 pub use serve::serve;
-pub use tools::{ToolHouse, Undelivered};
+pub use tool_catalog::{ToolHouse, Undelivered};
 pub use webhook::{MasterKey, SenderError, WebhookSender};
 
 /// The OpenAPI document of everything that is served.
 pub fn openapi() -> serde_json::Value {
-    openapi::document(&routes::table())
+    openapi::document(&controllers::table())
 }

@@ -1,9 +1,9 @@
 //! The OpenAPI 3.1 document, made of the table.
 
-mod body;
-mod fault;
 mod obvious;
-mod schema;
+mod schema_fixes;
+mod validation;
+mod validation_message;
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -14,11 +14,11 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::body::BodySchema;
-use self::schema::{describe_variants, without_null};
+use self::schema_fixes::{describe_variants, without_null};
+pub(crate) use self::validation::BodySchema;
+use crate::controllers;
 use crate::operation::{Access, Operation, parameter_schema};
 use crate::output::OutputDoc;
-use crate::routes;
 
 /// What the first words of paths are about.
 const TAGS: [(&str, &str); 18] = [
@@ -44,7 +44,7 @@ const TAGS: [(&str, &str); 18] = [
 
 /// The document of what is served, made once.
 pub(crate) fn served() -> &'static Value {
-    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&routes::table()));
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&controllers::table()));
     &DOCUMENT
 }
 

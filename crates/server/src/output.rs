@@ -9,7 +9,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::problem;
+use crate::error;
 
 /// Bytes that many answers have room in.
 const BODY_USUAL: usize = 256;
@@ -78,7 +78,7 @@ impl<T: Serialize + JsonSchema> Output for Tagged<T> {
     fn answer(self) -> Result<Response, Problem> {
         let mut response = json(StatusCode::OK, &self.what)?;
         let tag = HeaderValue::from_str(&format!("\"{}\"", self.revision));
-        response.headers_mut().insert(ETAG, tag.map_err(|error| problem::bug(&error))?);
+        response.headers_mut().insert(ETAG, tag.map_err(|error| error::bug(&error))?);
         Ok(response)
     }
 
@@ -108,7 +108,7 @@ fn schema<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Option<(&'static str,
 
 pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Response, Problem> {
     let mut bytes = Vec::with_capacity(BODY_USUAL);
-    serde_json::to_writer(&mut bytes, body).map_err(|error| problem::bug(&error))?;
+    serde_json::to_writer(&mut bytes, body).map_err(|error| error::bug(&error))?;
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("application/json");

@@ -26,11 +26,11 @@ pub(crate) use self::site::Site;
 use crate::alarm::{Alarm, Elapsed};
 use crate::app::App;
 use crate::auth::{self, Principal};
+use crate::error;
 use crate::input::Cx;
-use crate::limit::{self, Caller, Standing};
+use crate::middleware::{self, Caller, Standing};
 use crate::openapi::BodySchema;
 use crate::operation::{Access, Operation};
-use crate::problem;
 
 /// The operation that tells numbers; it may be open.
 pub(crate) const METRICS: &str = "getMetrics";
@@ -104,7 +104,7 @@ fn unchanged(response: &Response) -> Response {
 /// A problem as the answer to a request.
 fn refuse(mut refused: Problem, id: &RequestId) -> Response {
     refused.request_id = Some(id.text().to_owned());
-    problem::answer(&refused)
+    error::answer(&refused)
 }
 
 async fn perform(
@@ -123,7 +123,7 @@ async fn perform(
     let max = operation.body_bytes_max.min(app.shared.options.body_bytes_max);
     let budget = (&app.shared.options.limits, &app.shared.bodies, &mut *alarm);
     // The share of the budget is held until the operation has ended.
-    let (body, _share) = limit::read(&head.headers, body, max, budget).await?;
+    let (body, _share) = middleware::read(&head.headers, body, max, budget).await?;
     let cx = Cx {
         app: app.clone(),
         who,
@@ -142,7 +142,7 @@ async fn perform(
     };
     let response = done.unwrap_or_else(|_panic| {
         app.shared.metrics.panicked();
-        Err(problem::bug(&format_args!("the operation {} panicked", operation.id)))
+        Err(error::bug(&format_args!("the operation {} panicked", operation.id)))
     })?;
     Ok(stream::watch(app, response))
 }
@@ -177,7 +177,7 @@ fn access(app: &App, operation: &Operation) -> Access {
 async fn until_drained<T>(app: &App, doing: impl Future<Output = T>) -> Result<T, Problem> {
     tokio::select! {
         biased;
-        () = app.shared.draining.cancelled() => Err(problem::draining()),
+        () = app.shared.draining.cancelled() => Err(error::draining()),
         done = doing => Ok(done),
     }
 }

@@ -19,7 +19,7 @@ use super::{Origin, Parameters, answer, not_found, refuse};
 use crate::alarm::Alarm;
 use crate::app::App;
 use crate::operation::Operation;
-use crate::{problem, routes};
+use crate::{controllers, error};
 
 /// Everything that is served.
 pub(crate) struct Site {
@@ -73,7 +73,7 @@ impl Site {
     /// The whole table.
     pub(crate) fn new(app: App) -> Self {
         let mut paths: BTreeMap<&'static str, Vec<Operation>> = BTreeMap::new();
-        for operation in routes::table() {
+        for operation in controllers::table() {
             paths.entry(operation.path).or_default().push(operation);
         }
         let mut places = matchit::Router::new();
@@ -153,7 +153,7 @@ impl Site {
             }
             response
         } else {
-            problem::method_not_allowed(&place.allowed, id)
+            error::method_not_allowed(&place.allowed, id)
         };
         self.app.shared.metrics.answered(None, response.status().as_u16(), Duration::ZERO);
         response

@@ -6,7 +6,7 @@
 use provost_api::Problem;
 use provost_net::{NetError, NetPolicy, Url, Why};
 
-use crate::problem;
+use crate::error;
 
 const URL_BYTES_MAX: usize = 2048;
 
@@ -17,7 +17,7 @@ pub(super) fn policy(allow_private: bool) -> NetPolicy {
 
 /// Checks an address before it is stored.
 pub(crate) fn check_url(text: &str, allow_private: bool) -> Result<Url, Problem> {
-    let refused = |problem: &str| problem::invalid("url", problem);
+    let refused = |problem: &str| error::invalid("url", problem);
     if text.len() > URL_BYTES_MAX {
         return Err(refused("it is too long: use at most 2048 bytes"));
     }

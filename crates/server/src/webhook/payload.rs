@@ -2,7 +2,7 @@
 
 use provost_engine::{LogEntry, RunPlace};
 
-use crate::stream::frame::event_json;
+use crate::sse::encode::event_json;
 
 /// The body of a post about an event: type, time and the event itself.
 pub(super) fn payload(entry: &LogEntry, _: &RunPlace) -> String {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{TOO_SLOW, Turn};
 use crate::alarm::Alarm;
-use crate::limit::Limits;
+use crate::config::Limits;
 
 /// What the other side is waited for, outside of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,86 @@
+//! The one place where new events of the log meet those who watch.
+//!
+//! One task reads the log as it grows, makes each event into bytes once and hands them to everybody who watches its run, task,
+//! session or namespace. It waits for nobody: a viewer has a short queue, and one whose queue is full reads what it missed from
+//! the database by itself. Live pieces go the same way, so they never overtake a durable event that came before them; they are
+//! the only thing that a slow viewer loses, and it is told.
+//!
+//! Invariant: the database is the truth. Whatever happens here costs a viewer time and never an event.
+
+mod delta;
+mod dispatcher;
+mod registry;
+mod run_cache;
+mod subscriber;
+#[cfg(test)]
+mod tests;
+mod topic;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use provost_engine::Engine;
+use tokio::task::AbortHandle;
+
+use self::delta::Sink;
+pub(crate) use self::delta::{has_durable_form, piece};
+use self::registry::Board;
+pub(crate) use self::registry::Seated;
+pub(crate) use self::subscriber::{Frame, Taken, Wants, What};
+pub(crate) use self::topic::Topic;
+
+/// Where viewers take their seats.
+pub(crate) struct Hub {
+    board: Arc<Board>,
+    /// The task that reads the log; it begins with the first viewer.
+    tail: Mutex<Option<AbortHandle>>,
+}
+
+impl Hub {
+    /// A hub for an engine, which gives it its live events from now on.
+    pub(crate) fn new(engine: &Engine) -> Self {
+        let board = Arc::new(Board::new());
+        engine.set_live(Sink::new(&board));
+        Self { board, tail: Mutex::new(None) }
+    }
+
+    /// Takes a seat. When this returns, every event that is committed from now on reaches it: whoever reads the database
+    /// afterwards to its end and goes on with the seat misses nothing.
+    pub(crate) async fn join(&self, engine: &Engine, topic: Topic, wants: Wants) -> Seated {
+        self.start(engine);
+        let seated = Board::seat(&self.board, topic, wants);
+        self.board.tail_stands().await;
+        seated
+    }
+
+    /// Ends all streams and all waiting: the server stops. Whoever comes later is sent away at once.
+    pub(crate) fn close(&self) {
+        self.board.close();
+    }
+
+    /// True if the server stops.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.board.is_closed()
+    }
+
+    /// How many watch or wait.
+    pub(crate) fn viewers(&self) -> usize {
+        self.board.viewers()
+    }
+
+    fn start(&self, engine: &Engine) {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if tail.as_ref().is_none_or(AbortHandle::is_finished) {
+            let task = tokio::spawn(dispatcher::run(engine.clone(), Arc::clone(&self.board)));
+            *tail = Some(task.abort_handle());
+        }
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let tail = self.tail.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tail) = tail.take() {
+            tail.abort();
+        }
+    }
+}
