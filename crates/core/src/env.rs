@@ -3,7 +3,6 @@
 //! Everything that needs a clock reading, a fresh id or a random number takes an [`Env`], so a test or a simulation can
 //! replay it exactly. Sleeping is not here: that belongs to the async runtime, whose clock tests pause.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -92,7 +91,7 @@ impl Env {
                 split_mix(state)
             }
             // Without a random source ids could collide; the clock's nanoseconds are the best that is left.
-            None => drawn().unwrap_or_else(|| {
+            None => getrandom::u64().unwrap_or_else(|_| {
                 let since = since_epoch();
                 split_mix(u64::from(since.subsec_nanos()) ^ since.as_secs())
             }),
@@ -107,38 +106,6 @@ impl Env {
 
 fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
-}
-
-/// Random numbers that a thread has asked for in one go, because each question to the system costs more than many ids.
-struct Drawn {
-    numbers: [u64; DRAWN_AT_ONCE],
-    left: usize,
-}
-
-const DRAWN_AT_ONCE: usize = 32;
-
-thread_local! {
-    static DRAWN: RefCell<Drawn> = const { RefCell::new(Drawn { numbers: [0; DRAWN_AT_ONCE], left: 0 }) };
-}
-
-/// 64 bits of the system's random source; nothing if it has none.
-fn drawn() -> Option<u64> {
-    let next = |drawn: &RefCell<Drawn>| {
-        let mut drawn = drawn.borrow_mut();
-        if drawn.left == 0 {
-            let mut bytes = [0; DRAWN_AT_ONCE * 8];
-            getrandom::fill(&mut bytes).ok()?;
-            let (chunks, _) = bytes.as_chunks::<8>();
-            for (number, chunk) in drawn.numbers.iter_mut().zip(chunks) {
-                *number = u64::from_ne_bytes(*chunk);
-            }
-            drawn.left = DRAWN_AT_ONCE;
-        }
-        drawn.left -= 1;
-        let place = drawn.left;
-        drawn.numbers.get(place).copied()
-    };
-    DRAWN.try_with(next).ok().flatten()
 }
 
 /// The finaliser of the SplitMix64 generator: turns a counter into well-mixed bits.

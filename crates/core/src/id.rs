@@ -3,7 +3,7 @@
 //! An id is a UUIDv7 with a type: `run_01jd…` in text, 16 bytes in memory.
 //! Parsing is strict (right prefix, right length, canonical digits), so an id of one kind can never be used as another.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -51,18 +51,14 @@ pub enum IdError {
     },
 }
 
-fn encode(uuid: Uuid) -> [u8; TEXT_LEN] {
-    let bits = uuid.as_u128();
-    let mut text = [b'0'; TEXT_LEN];
-    // Twelve digits are sixty bits: shifting those is much less work than shifting all.
-    for (place, piece) in text.rchunks_mut(12).enumerate() {
-        let mut bits = (bits >> (60 * place)) as u64;
-        for digit in piece.iter_mut().rev() {
-            *digit = DIGITS[(bits & 31) as usize];
-            bits >>= 5;
-        }
+/// Writes the text of an id.
+fn write_id(f: &mut fmt::Formatter<'_>, prefix: &str, uuid: Uuid) -> fmt::Result {
+    write!(f, "{prefix}_")?;
+    for place in (0..TEXT_LEN).rev() {
+        let digit = (uuid.as_u128() >> (5 * place)) & 31;
+        f.write_char(char::from(DIGITS[digit as usize]))?;
     }
-    text
+    Ok(())
 }
 
 fn decode(text: &str) -> Option<Uuid> {
@@ -75,40 +71,6 @@ fn decode(text: &str) -> Option<Uuid> {
         bits = (bits << 5) | value as u128;
     }
     Some(Uuid::from_u128(bits))
-}
-
-/// Bytes of the longest prefix.
-const PREFIX_LEN_MAX: usize = 5;
-
-/// The text of an id, without a piece of memory of its own: a command that is taken in writes some forty of them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct IdText {
-    bytes: [u8; PREFIX_LEN_MAX + 1 + TEXT_LEN],
-    len: u8,
-}
-
-impl IdText {
-    /// The text of the id.
-    pub fn of<T: TypedId>(id: T) -> Self {
-        const { assert!(T::PREFIX.len() <= PREFIX_LEN_MAX) };
-        let (prefix, digits) = (T::PREFIX.as_bytes(), T::PREFIX.len() + 1);
-        let mut bytes = [b'_'; PREFIX_LEN_MAX + 1 + TEXT_LEN];
-        bytes[..prefix.len()].copy_from_slice(prefix);
-        bytes[digits..digits + TEXT_LEN].copy_from_slice(&encode(id.uuid()));
-        Self { bytes, len: (digits + TEXT_LEN) as u8 }
-    }
-
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        // Prefixes and digits are ASCII, so this never fails.
-        std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for IdText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 pub(crate) fn parse_id(prefix: &'static str, text: &str) -> Result<Uuid, IdError> {
@@ -143,13 +105,13 @@ macro_rules! id_type {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(IdText::of(*self).as_str())
+                write_id(f, $prefix, self.0)
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(IdText::of(*self).as_str())
+                fmt::Display::fmt(self, f)
             }
         }
 
@@ -162,7 +124,7 @@ macro_rules! id_type {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(IdText::of(*self).as_str())
+                serializer.collect_str(self)
             }
         }
 

@@ -34,8 +34,8 @@ pub use event::{
     HandOff, LimitKind, LimitReached, RunSummary, TeamMessage, Teammate,
 };
 pub use id::{
-    ApprovalId, AuditId, DeliveryId, ExecutionId, IdError, IdText, InputId, MemoryId, MessageId,
-    MeterId, RunId, SessionId, TaskId, TokenId, TypedId, WebhookId, WebhookPostId, WorkerId,
+    ApprovalId, AuditId, DeliveryId, ExecutionId, IdError, InputId, MemoryId, MessageId, MeterId,
+    RunId, SessionId, TaskId, TokenId, TypedId, WebhookId, WebhookPostId, WorkerId,
 };
 pub use limits::Limits;
 pub use message::{Message, Role, StopReason};

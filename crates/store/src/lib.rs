@@ -5,6 +5,8 @@
 //!
 //! Invariant: nobody hears of a change before it is on disk, and a job that fails leaves nothing behind.
 
+#![forbid(unsafe_code)]
+
 mod body;
 mod counters;
 mod error;

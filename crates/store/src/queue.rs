@@ -25,15 +25,6 @@ pub(crate) enum Lane {
     Company,
 }
 
-/// What the writer finds when it looks.
-pub(crate) enum Taken {
-    Jobs(Vec<Box<dyn Job>>),
-    /// Nothing came for the given time.
-    Idle,
-    /// Closed, and nothing is left.
-    Closed,
-}
-
 struct Waiting {
     job: Box<dyn Job>,
     since: Instant,
@@ -137,60 +128,46 @@ impl Queue {
         }
     }
 
-    /// Waits for jobs, at most for `patience`, and takes up to `room` of them.
-    pub(crate) fn wait(&self, room: usize, patience: Option<Duration>) -> Taken {
+    /// Waits for jobs and takes up to `room` of them; nothing once the queue is closed and empty.
+    pub(crate) fn wait(&self, room: usize) -> Option<Vec<Box<dyn Job>>> {
         let mut state = self.state();
         let mut rested = false;
         loop {
             if let Some(leisure) = state.leisure() {
-                state = self.rest(state, Some(leisure)).0;
+                state = self.rest(state, Some(leisure));
                 continue;
             }
             let jobs = state.take(room);
             if !jobs.is_empty() {
-                return Taken::Jobs(jobs);
+                return Some(jobs);
             }
             if state.closed {
-                return Taken::Closed;
+                return None;
             }
             // More usually follows at once, and what is in no hurry then need not wake it.
-            let nap = if rested { patience } else { Some(COMPANY_PATIENCE) };
-            let Some(nap) = nap else {
-                state.asleep = true;
-                state = self.rest(state, None).0;
-                state.asleep = false;
-                continue;
-            };
             state.asleep = rested;
-            let (next, timed_out) = self.rest(state, Some(nap));
-            state = next;
+            state = self.rest(state, (!rested).then_some(COMPANY_PATIENCE));
             state.asleep = false;
-            if timed_out && state.len() == 0 && !state.closed {
-                if rested {
-                    return Taken::Idle;
-                }
-                rested = true;
-            }
+            rested = true;
         }
     }
 
-    /// Sleeps until it is woken, or for the given time; true if that is over.
+    /// Sleeps until it is woken, or for the given time.
     fn rest<'q>(
         &'q self,
         mut state: MutexGuard<'q, State>,
         time: Option<Duration>,
-    ) -> (MutexGuard<'q, State>, bool) {
+    ) -> MutexGuard<'q, State> {
         state.waits = true;
-        let (mut state, timed_out) = match time {
+        let mut state = match time {
             Some(time) => {
                 let waited = self.changed.wait_timeout(state, time);
-                let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-                (state, waited.timed_out())
+                waited.unwrap_or_else(PoisonError::into_inner).0
             }
-            None => (self.changed.wait(state).unwrap_or_else(PoisonError::into_inner), false),
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
         };
         state.waits = false;
-        (state, timed_out)
+        state
     }
 
     /// Takes up to `room` of what waits now.

@@ -103,7 +103,7 @@ macro_rules! table {
             }
 
             fn select_all() -> String {
-                Self::select("")
+                Self::select("/* looks through all */")
             }
 
             fn insert_into(&self, tx: &mut $crate::Tx<'_>) -> Result<(), $crate::StoreError> {

@@ -2,15 +2,12 @@
 //!
 //! Nothing above this module knows which database it is.
 
-mod borrowed;
 mod error;
-mod log_file;
-mod memory;
 mod migrate;
-mod mover;
 mod open;
 mod plan;
-mod prepared;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -24,13 +21,14 @@ use crate::StoreError;
 use crate::sql::Sql;
 use crate::value::{Cells, Flow, Row, Value};
 
+use plan::FullScanCheck;
+
 pub use migrate::SCHEMA_VERSION;
 
 pub(crate) use open::{
     APPLICATION_ID, Identity, Role, connect, create_file, identify, open_plain, open_read_only,
     prepare,
 };
-pub(crate) use prepared::Prepared;
 
 /// One connection.
 pub(crate) struct Sqlite {
@@ -40,11 +38,25 @@ pub(crate) struct Sqlite {
     failure: RefCell<Option<StoreError>>,
     /// How many transactions that write were begun.
     begun: Cell<u64>,
+    /// Refuses statements that scan a whole table, if the connection must not run any.
+    scan_check: Option<FullScanCheck>,
 }
 
 impl Sqlite {
     pub(crate) fn new(connection: Connection, path: PathBuf) -> Self {
-        Self { connection, path, failure: RefCell::default(), begun: Cell::default() }
+        Self {
+            connection,
+            path,
+            failure: RefCell::default(),
+            begun: Cell::default(),
+            scan_check: None,
+        }
+    }
+
+    /// Refuses statements that scan a whole table which grows with the work.
+    fn with_scan_check(mut self) -> Self {
+        self.scan_check = Some(FullScanCheck::default());
+        self
     }
 
     /// The connection itself, for what only SQLite can do.
@@ -111,27 +123,6 @@ impl Sqlite {
         })
     }
 
-    /// Moves what was committed from the log to the database file, as far as nobody is in the way.
-    pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
-        self.move_log().map(drop)
-    }
-
-    /// Like [`Sqlite::checkpoint`], and says how many pages the log has and how many of them are in the database file.
-    fn move_log(&self) -> Result<(u32, u32), StoreError> {
-        let mut found = (0, 0);
-        let sql = "PRAGMA wal_checkpoint(PASSIVE)";
-        self.cached(sql, &[], |statement| {
-            walk(statement, &mut |row| {
-                let (_busy, pages, moved): (i64, i64, i64) =
-                    (row.take()?, row.take()?, row.take()?);
-                // Both are negative where there is no log.
-                found = (u32::try_from(pages).unwrap_or(0), u32::try_from(moved).unwrap_or(0));
-                Ok(ControlFlow::Break(()))
-            })
-        })?;
-        Ok(found)
-    }
-
     /// Runs a statement without parameters.
     pub(crate) fn run(&self, sql: &str) -> Result<(), StoreError> {
         self.cached(sql, &[], |statement| Ok(Ok(statement.raw_execute()?))).map(drop)
@@ -156,13 +147,16 @@ impl Sqlite {
         error::translate(error, &self.path)
     }
 
-    /// Uses a statement that the connection keeps by its text.
+    /// Uses a statement of the connection's cache.
     fn cached<T>(
         &self,
         sql: &str,
         params: &[Value<'_>],
         make: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
+        if let Some(check) = &self.scan_check {
+            check.check(&self.connection, sql).map_err(|error| self.fault(error))??;
+        }
         let used =
             self.connection.prepare_cached(sql).and_then(|mut statement: CachedStatement<'_>| {
                 match bind(&mut statement, sql, params)? {
@@ -218,8 +212,8 @@ impl Sql for Sqlite {
     }
 }
 
-/// Binds the parameters of a statement, of which none is bound: what is nothing stays unbound. The inner error is a defect of
-/// the caller.
+/// Binds the parameters of a statement that comes from the cache, where none is bound: a null stays unbound. The inner error is
+/// a defect of the caller.
 fn bind(
     statement: &mut Statement<'_>,
     sql: &str,
@@ -290,7 +284,6 @@ impl ToSql for Value<'_> {
             Self::Null => ValueRef::Null,
             Self::Int(number) => ValueRef::Integer(*number),
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Id(id) => ValueRef::Text(id.as_str().as_bytes()),
             Self::Bytes(bytes) => ValueRef::Blob(bytes),
         }))
     }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use provost_core::{
-    ApprovalId, AuditId, DeliveryId, ExecutionId, IdText, InputId, MessageId, MeterId, RunId,
-    TaskId, Timestamp, TokenId, WebhookId, WebhookPostId, WorkerId,
+    ApprovalId, AuditId, DeliveryId, ExecutionId, InputId, MessageId, MeterId, RunId, TaskId,
+    Timestamp, TokenId, WebhookId, WebhookPostId, WorkerId,
 };
 
 use crate::StoreError;
@@ -17,10 +17,8 @@ pub enum Value<'a> {
     Null,
     /// A whole number; also a truth value (0 or 1) and a time (milliseconds).
     Int(i64),
-    /// Text; also an id that was read.
+    /// Text; also an id.
     Text(Cow<'a, str>),
-    /// An id on its way in.
-    Id(IdText),
     /// Bytes.
     Bytes(Cow<'a, [u8]>),
 }
@@ -30,7 +28,7 @@ impl Value<'_> {
         match self {
             Self::Null => "null",
             Self::Int(_) => "a number",
-            Self::Text(_) | Self::Id(_) => "text",
+            Self::Text(_) => "text",
             Self::Bytes(_) => "bytes",
         }
     }
@@ -237,7 +235,7 @@ macro_rules! text_columns {
     ($($name:ty),* $(,)?) => {$(
         impl ToColumn for $name {
             fn to_value(&self) -> Value<'_> {
-                Value::Id(IdText::of(*self))
+                Value::Text(Cow::Owned(self.to_string()))
             }
         }
 

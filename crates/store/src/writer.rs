@@ -15,9 +15,9 @@ use crate::counters::Counters;
 use crate::hint::Hints;
 use crate::job::{Job, Verdict};
 use crate::options::{FaultPoint, Faults};
-use crate::queue::{Queue, Taken};
-use crate::sql::{Afterwards, Sql, Turn};
-use crate::sqlite::{Prepared, Sqlite};
+use crate::queue::Queue;
+use crate::sql::{Afterwards, Turn};
+use crate::sqlite::Sqlite;
 use crate::{StoreError, Tx};
 
 /// The most jobs in one commit: bounds how long the first of them waits.
@@ -30,22 +30,12 @@ const GROUP_JOBS_ENOUGH: usize = 16;
 /// A group that has taken this long to apply takes no more jobs.
 const GROUP_TIME_MAX: Duration = Duration::from_millis(20);
 
-/// After this long without work, the log is moved to the database file.
-const IDLE_BEFORE_CHECKPOINT: Duration = Duration::from_secs(1);
-
 pub(crate) struct Writer {
     pub(crate) db: Sqlite,
     pub(crate) env: Env,
     pub(crate) hints: Arc<Hints>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Option<Faults>,
-}
-
-/// The writer at work, on one thread.
-struct Pen<'w> {
-    writer: &'w Writer,
-    /// The connection of the writer, in one of the ways to keep its statements.
-    sql: &'w mut dyn Sql,
 }
 
 /// The jobs that share a commit.
@@ -115,48 +105,26 @@ impl Group {
 impl Writer {
     /// Serves the queue until it is closed and empty.
     pub(crate) fn serve(self, queue: &Queue, busy_timeout: Duration) {
-        let mut prepared = Prepared::new(&self.db);
-        let mut pen = Pen { writer: &self, sql: &mut prepared };
-        let mut changed = false;
-        loop {
-            match queue.wait(GROUP_JOBS_MAX, changed.then_some(IDLE_BEFORE_CHECKPOINT)) {
-                Taken::Jobs(jobs) => {
-                    changed = true;
-                    if let Err(error) = pen.write(jobs, &mut |room| queue.take(room)) {
-                        // They have waited just as long for the same thing.
-                        for job in queue.expired(busy_timeout) {
-                            job.answer(Err(error.clone()));
-                        }
-                    }
+        while let Some(jobs) = queue.wait(GROUP_JOBS_MAX) {
+            if let Err(error) = self.write_group(jobs, &mut |room| queue.take(room)) {
+                // They have waited just as long for the same thing.
+                for job in queue.expired(busy_timeout) {
+                    job.answer(Err(error.clone()));
                 }
-                Taken::Idle => {
-                    changed = false;
-                    self.checkpoint();
-                }
-                Taken::Closed => return,
             }
         }
     }
 
     /// Applies the job, commits, and answers it. An error means that no transaction could be started; the job has been told.
     pub(crate) fn write(&self, job: Box<dyn Job>) -> Result<(), StoreError> {
-        let mut db = &self.db;
-        Pen { writer: self, sql: &mut db }.write(vec![job], &mut |_| Vec::new())
+        self.write_group(vec![job], &mut |_| Vec::new())
     }
 
-    fn checkpoint(&self) {
-        if let Err(error) = self.db.checkpoint() {
-            tracing::warn!(%error, "store: moving the log into the database file did not work");
-        }
-    }
-}
-
-impl Pen<'_> {
     /// Applies the jobs, and those that `more` brings meanwhile, commits, and answers them all.
     ///
     /// An error means that no transaction could be started; the jobs have been told.
-    fn write(
-        &mut self,
+    fn write_group(
+        &self,
         jobs: Vec<Box<dyn Job>>,
         more: &mut dyn FnMut(usize) -> Vec<Box<dyn Job>>,
     ) -> Result<(), StoreError> {
@@ -173,10 +141,9 @@ impl Pen<'_> {
             if !group.open {
                 if let Err(error) = self.begin() {
                     // Without a transaction nothing was kept, so what these jobs answered stands.
-                    group.answer(&self.writer.counters, &Ok(()));
+                    group.answer(&self.counters, &Ok(()));
                     let jobs = std::iter::once(job).chain(waiting).collect();
-                    Group { jobs, ..Group::default() }
-                        .answer(&self.writer.counters, &Err(error.clone()));
+                    Group { jobs, ..Group::default() }.answer(&self.counters, &Err(error.clone()));
                     return Err(error);
                 }
                 group.open = true;
@@ -189,7 +156,7 @@ impl Pen<'_> {
                 }
                 Err(error) => {
                     self.undo();
-                    mem::take(&mut group).answer(&self.writer.counters, &Err(error));
+                    mem::take(&mut group).answer(&self.counters, &Err(error));
                 }
             }
         }
@@ -197,25 +164,26 @@ impl Pen<'_> {
         Ok(())
     }
 
-    fn begin(&mut self) -> Result<(), StoreError> {
-        Faults::at(self.writer.faults.as_ref(), FaultPoint::Begin)?;
-        self.writer.db.begin_write()
+    fn begin(&self) -> Result<(), StoreError> {
+        Faults::at(self.faults.as_ref(), FaultPoint::Begin)?;
+        self.db.begin_write()
     }
 
     /// Runs one job. An error means that the whole transaction is lost.
-    fn apply(&mut self, group: &mut Group, mut job: Box<dyn Job>) -> Result<Applied, StoreError> {
+    fn apply(&self, group: &mut Group, mut job: Box<dyn Job>) -> Result<Applied, StoreError> {
         // The first job needs no savepoint: rolling back everything is rolling back it.
         let nested = group.guarded && group.kept > 0;
-        if nested && let Err(error) = self.writer.db.savepoint() {
+        if nested && let Err(error) = self.db.savepoint() {
             group.jobs.push(job);
             return Err(error);
         }
-        let (before, changes_before) = (group.place(), self.writer.db.changes());
-        let turn = Turn { transaction: self.writer.db.transaction(), job: group.turn };
-        let tx = Tx::new(self.sql, self.writer.env.now(), &mut group.afterwards);
+        let (before, changes_before) = (group.place(), self.db.changes());
+        let mut db = &self.db;
+        let turn = Turn { transaction: self.db.transaction(), job: group.turn };
+        let tx = Tx::new(&mut db, self.env.now(), &mut group.afterwards);
         let verdict = job.run(&mut tx.at(turn));
         group.jobs.push(job);
-        if let Some(error) = self.writer.db.lost_transaction() {
+        if let Some(error) = self.db.lost_transaction() {
             return Err(error);
         }
         // What a job has found that was taken back, such as a row of its own, may not be there for the next one.
@@ -224,54 +192,52 @@ impl Pen<'_> {
             Verdict::Keep => {
                 group.kept += 1;
                 if nested {
-                    self.writer.db.release()?;
+                    self.db.release()?;
                 }
             }
             Verdict::Discard => {
                 group.forget(before);
                 if nested {
-                    self.writer.db.rollback_to_savepoint()?;
+                    self.db.rollback_to_savepoint()?;
                 } else if group.kept == 0 {
                     group.open = false;
-                    self.writer.db.rollback()?;
-                } else if self.writer.db.changes() != changes_before {
+                    self.db.rollback()?;
+                } else if self.db.changes() != changes_before {
                     return Ok(Applied::Again);
                 }
             }
         }
-        if group.unchanged.jobs + 1 == group.jobs.len()
-            && self.writer.db.changes() == changes_before
-        {
+        if group.unchanged.jobs + 1 == group.jobs.len() && self.db.changes() == changes_before {
             group.unchanged = group.place();
         }
         Ok(Applied::Done)
     }
 
-    fn finish(&mut self, mut group: Group) {
+    fn finish(&self, mut group: Group) {
         let outcome = if group.open { self.commit() } else { Ok(()) };
         let Afterwards { hints, calls, .. } = mem::take(&mut group.afterwards);
         if outcome.is_ok() {
             calls.into_iter().for_each(|call| call());
-            group.answer(&self.writer.counters, &outcome);
-            self.writer.hints.send(hints);
+            group.answer(&self.counters, &outcome);
+            self.hints.send(hints);
         } else {
-            group.answer(&self.writer.counters, &outcome);
+            group.answer(&self.counters, &outcome);
         }
     }
 
-    fn commit(&mut self) -> Result<(), StoreError> {
-        let committed = Faults::at(self.writer.faults.as_ref(), FaultPoint::Commit)
-            .and_then(|()| self.writer.db.commit());
+    fn commit(&self) -> Result<(), StoreError> {
+        let committed =
+            Faults::at(self.faults.as_ref(), FaultPoint::Commit).and_then(|()| self.db.commit());
         if committed.is_err() {
             self.undo();
             return committed;
         }
-        Faults::at(self.writer.faults.as_ref(), FaultPoint::Answer)
+        Faults::at(self.faults.as_ref(), FaultPoint::Answer)
     }
 
     /// Rolls back what is left of a transaction. If even that fails, the next start of one tries again.
-    fn undo(&mut self) {
-        if let Err(error) = self.writer.db.rollback() {
+    fn undo(&self) {
+        if let Err(error) = self.db.rollback() {
             tracing::warn!(%error, "store: rolling back a transaction did not work");
         }
     }

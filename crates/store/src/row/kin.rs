@@ -6,7 +6,7 @@
 //!
 //! Digits prove nothing: a caller may choose the id of a run or of a session. So each condition also asks what the row says.
 
-use provost_core::{IdText, SessionId, TypedId};
+use provost_core::{SessionId, TypedId};
 
 use super::input::InputRow;
 use super::run::RunRow;
@@ -35,7 +35,7 @@ impl InputRow {
 }
 
 fn is_session(session: &str, id: impl TypedId) -> bool {
-    IdText::of(id.kin::<SessionId>()).as_str() == session
+    id.kin::<SessionId>().to_string() == session
 }
 
 /// The run `run` is one of the task `task`; both are SQL.

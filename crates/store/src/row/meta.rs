@@ -54,7 +54,10 @@ pub(crate) fn next_generation(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
         params![generation.to_string()],
     )?;
     let floor = epoch_floor(tx)?;
-    tx.execute("UPDATE run SET epoch = ?1 WHERE ended IS NULL AND epoch < ?1", params![floor])?;
+    tx.execute(
+        "/* looks through all */ UPDATE run SET epoch = ?1 WHERE ended IS NULL AND epoch < ?1",
+        params![floor],
+    )?;
     tx.execute("UPDATE session SET fence = ?1 WHERE fence < ?1", params![floor])?;
     // Zero is long ago by every clock: the next sweep takes them over by the rules for lost leases.
     tx.execute("UPDATE run SET lease_until = 0 WHERE phase = 'leased'", params![])?;

@@ -1,6 +1,5 @@
 //! Opening a database file: who may be what, and every setting that durability depends on.
 
-use std::ffi::CStr;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -12,22 +11,20 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::mover::{self, LOG_PAGES};
-use super::{SCHEMA_VERSION, Sqlite, error, log_file, memory, migrate};
+use super::{SCHEMA_VERSION, Sqlite, error, migrate};
 use crate::StoreError;
-use crate::options::{Durability, StoreOptions, Threads};
+use crate::options::{Durability, StoreOptions};
 
 /// Marks a file as ours: the letters `PRVS`.
 pub(crate) const APPLICATION_ID: i64 = 0x5052_5653;
 
-/// Prepared statements kept per connection: more than there are distinct statements.
-const STATEMENTS_MAX: usize = 256;
+/// Prepared statements per connection: more than there are distinct statements.
+const STATEMENTS_MAX: usize = 512;
 
-/// Pages that a connection keeps, in KiB. What it keeps is not free: after a commit that has split pages SQLite looks through all
-/// of them for such as are behind the end of the file, which with four times as many was a fifteenth of the writer's work.
+/// Page cache of a connection, in KiB.
 const CACHE_KIB: u32 = 4 << 10;
 
-/// A log that a large transaction made longer than this is cut afterwards.
+/// SQLite truncates a write-ahead log that a large transaction made longer than this.
 const LOG_BYTES_MAX: u32 = 64 << 20;
 
 /// How often a change of the journal mode is tried while somebody else opens the file; SQLite does not wait there by itself.
@@ -67,26 +64,7 @@ pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
     use_write_ahead_log(&mut db, options.busy_timeout)?;
     configure(&mut db, Role::Writer, options)?;
     migrate::migrate(&mut db)?;
-    if options.durability == Durability::PowerLoss {
-        // Otherwise its log is not synced.
-        db = collecting(options, db)?;
-    }
-    if options.threads == Threads::Own {
-        mover::install(&mut db, options)?;
-    }
-    Ok(db)
-}
-
-/// In place of a connection, another one that collects what it writes to the log.
-fn collecting(options: &StoreOptions, plain: Sqlite) -> Result<Sqlite, StoreError> {
-    let Some(log) = log_file::name() else { return Ok(plain) };
-    let mut db = open_by(&options.path, Some(log), options.busy_timeout)?;
-    // Nothing may be in the log before its commit: see there.
-    db.batch("PRAGMA cache_spill = OFF")?;
-    configure(&mut db, Role::Writer, options)?;
-    // Not before the other one is there: whoever closes a database last takes away its log.
-    drop(plain);
-    Ok(db)
+    Ok(db.with_scan_check())
 }
 
 /// Opens one more connection to a database that was prepared.
@@ -140,15 +118,11 @@ pub(crate) fn open_plain(path: &Path) -> Result<Sqlite, StoreError> {
 
 /// Opens a file that must stay as it is.
 pub(crate) fn open_read_only(path: &Path) -> Result<Sqlite, StoreError> {
-    open_with(path, /*log*/ None, OpenFlags::SQLITE_OPEN_READ_ONLY)
+    open_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
 fn open_file(path: &Path, busy_timeout: Duration) -> Result<Sqlite, StoreError> {
-    open_by(path, /*log*/ None, busy_timeout)
-}
-
-fn open_by(path: &Path, log: Option<&CStr>, busy_timeout: Duration) -> Result<Sqlite, StoreError> {
-    let db = open_with(path, log, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let db = open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.connection().busy_timeout(busy_timeout).map_err(|cause| db.fault(cause))?;
     db.connection().set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     // Without it, SQLite compiles a statement again whenever a parameter changes that its plan might depend on, which it thinks
@@ -158,14 +132,8 @@ fn open_by(path: &Path, log: Option<&CStr>, busy_timeout: Duration) -> Result<Sq
     Ok(db)
 }
 
-fn open_with(path: &Path, log: Option<&CStr>, flags: OpenFlags) -> Result<Sqlite, StoreError> {
-    memory::use_program_allocator();
-    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = match log {
-        Some(log) => Connection::open_with_flags_and_vfs(path, flags, log),
-        None => Connection::open_with_flags(path, flags),
-    };
-    opened
+fn open_with(path: &Path, flags: OpenFlags) -> Result<Sqlite, StoreError> {
+    Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map(|connection| Sqlite::new(connection, path.to_owned()))
         .map_err(|cause| error::translate(cause, path))
 }
@@ -200,8 +168,7 @@ fn configure(db: &mut Sqlite, role: Role, options: &StoreOptions) -> Result<(), 
     db.batch(&format!(
         "PRAGMA synchronous = {synchronous}; PRAGMA fullfsync = ON; PRAGMA foreign_keys = ON;
          PRAGMA query_only = {query_only}; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA temp_store = MEMORY;
-         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;
-         PRAGMA wal_autocheckpoint = {LOG_PAGES}; PRAGMA journal_size_limit = {LOG_BYTES_MAX};"
+         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = {LOG_BYTES_MAX};"
     ))?;
     if let Some(bytes_max) = options.bytes_max {
         let page_bytes = u64::try_from(db.number("PRAGMA page_size")?).unwrap_or(1).max(1);

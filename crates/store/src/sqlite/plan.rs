@@ -1,7 +1,14 @@
-//! A look at how SQLite finds what a statement of the writer asks for. The statement waits for it, and everybody for the writer, so
-//! one that looks through a whole table that grows with the work is a defect. Programs that are built for use do not look.
+//! The check against full table scans.
+//!
+//! Every write waits for the statement that the writer runs, so a scan of a table that grows with the work is a defect. The
+//! check runs in debug builds only, once for each statement text.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
 
 use rusqlite::Connection;
+
+use crate::StoreError;
 
 /// Tables that grow with the work.
 const GROWING: [&str; 9] = [
@@ -16,25 +23,47 @@ const GROWING: [&str; 9] = [
     "task",
 ];
 
-/// What a statement says that may look through a whole table: nobody waits for it, or it is hardly ever needed.
+/// The comment of a statement that may scan a whole table, because it runs rarely.
 const LOOKS_THROUGH_ALL: &str = "/* looks through all */";
 
-/// The table that a statement looks through, if it must not. One without a condition means all of it.
-pub(super) fn looked_through(
-    connection: &Connection,
-    sql: &str,
-) -> rusqlite::Result<Option<String>> {
-    if !cfg!(debug_assertions) || !sql.contains("WHERE") || sql.contains(LOOKS_THROUGH_ALL) {
+/// Refuses statements that scan a growing table.
+#[derive(Default)]
+pub(super) struct FullScanCheck {
+    /// The statements that were found to be fine.
+    checked: RefCell<HashSet<Box<str>>>,
+}
+
+impl FullScanCheck {
+    /// Checks a statement. The inner error names the table that it scans.
+    pub(super) fn check(
+        &self,
+        connection: &Connection,
+        sql: &str,
+    ) -> rusqlite::Result<Result<(), StoreError>> {
+        if !cfg!(debug_assertions) || self.checked.borrow().contains(sql) {
+            return Ok(Ok(()));
+        }
+        if let Some(table) = scanned_table(connection, sql)? {
+            return Ok(Err(StoreError::bug(format!("`{sql}` looks through all of `{table}`"))));
+        }
+        self.checked.borrow_mut().insert(sql.into());
+        Ok(Ok(()))
+    }
+}
+
+/// The growing table that a statement scans, unless the statement may. One without a condition means every row.
+fn scanned_table(connection: &Connection, sql: &str) -> rusqlite::Result<Option<String>> {
+    if !sql.contains("WHERE") || sql.contains(LOOKS_THROUGH_ALL) {
         return Ok(None);
     }
-    // What is no query has no plan.
+    // A pragma or a transaction statement has no plan.
     let Ok(mut plan) = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")) else {
         return Ok(None);
     };
     let mut lines = plan.raw_query();
     while let Some(line) = lines.next()? {
         let line: String = line.get(3)?;
-        // A scan of an index is one of what the index holds.
+        // A scan of a partial index reads only the rows of that index.
         let Some(name) = line.strip_prefix("SCAN ").filter(|name| !name.contains(' ')) else {
             continue;
         };
@@ -50,7 +79,7 @@ pub(super) fn looked_through(
 mod tests {
     use rusqlite::Connection;
 
-    use super::{LOOKS_THROUGH_ALL, looked_through};
+    use super::{LOOKS_THROUGH_ALL, scanned_table};
 
     #[test]
     fn a_statement_that_looks_through_a_table_is_found() {
@@ -59,7 +88,7 @@ mod tests {
             "CREATE TABLE run (id TEXT PRIMARY KEY, phase TEXT); CREATE TABLE kind (name TEXT);
             CREATE INDEX run_queued ON run(id) WHERE phase = 'queued'";
         db.execute_batch(tables).unwrap();
-        let found = |sql: &str| looked_through(&db, sql).unwrap();
+        let found = |sql: &str| scanned_table(&db, sql).unwrap();
         assert_eq!(found("SELECT 1 FROM run WHERE phase = 'done'").unwrap(), "run");
         assert_eq!(found("SELECT 1 FROM run q WHERE q.phase = 'done'").unwrap(), "run");
         assert_eq!(found("DELETE FROM run WHERE phase = 'done'").unwrap(), "run");
