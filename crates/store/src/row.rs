@@ -22,12 +22,11 @@ macro_rules! read_column {
     };
 }
 
-/// Defines a table's struct: its columns in order, reading and inserting. A column may be written that is not read, because a
-/// method says it of the others.
+/// Defines a table's struct: its columns in order, reading and inserting.
 macro_rules! table {
     (
         $(#[$doc:meta])*
-        $name:ident in $table:literal $(saying $said:literal by $method:ident)? {
+        $name:ident in $table:literal {
             $( $(#[$field_doc:meta])* $field:ident $(as $column:literal)? $(read $read:literal)?: $type:ty, )+
         }
     ) => {
@@ -40,7 +39,7 @@ macro_rules! table {
         impl $name {
             /// The columns in the order of the fields.
             pub(crate) const COLUMNS: &'static [&'static str] =
-                &[$( column!($field $($column)?) ),+ $(, $said)?];
+                &[$( column!($field $($column)?) ),+];
 
             /// The columns as SQL that reads them.
             pub(crate) fn columns() -> &'static str {
@@ -59,17 +58,14 @@ macro_rules! table {
             /// The values in the order of the fields.
             #[allow(dead_code, reason = "not every table is changed row by row")]
             pub(crate) fn values(&self) -> Vec<$crate::Value<'_>> {
-                vec![
-                    $( $crate::ToColumn::to_value(&self.$field) ),+
-                    $(, $crate::Value::Int(i64::from(self.$method())) )?
-                ]
+                vec![$( $crate::ToColumn::to_value(&self.$field) ),+]
             }
 
             /// Inserts the row.
             pub fn insert(&self, tx: &mut $crate::Tx<'_>) -> Result<(), $crate::StoreError> {
                 static SQL: std::sync::LazyLock<String> =
                     std::sync::LazyLock::new(|| $crate::row::insert_sql($table, $name::COLUMNS));
-                tx.execute(&SQL, $crate::params![$( self.$field ),+ $(, self.$method())?]).map(drop)
+                tx.execute(&SQL, $crate::params![$( self.$field ),+]).map(drop)
             }
 
             /// Inserts the row unless its key is taken; true if it was inserted.
@@ -77,7 +73,7 @@ macro_rules! table {
                 static SQL: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
                     $crate::row::insert_sql($table, $name::COLUMNS) + " ON CONFLICT DO NOTHING"
                 });
-                Ok(tx.execute(&SQL, $crate::params![$( self.$field ),+ $(, self.$method())?])? == 1)
+                Ok(tx.execute(&SQL, $crate::params![$( self.$field ),+])? == 1)
             }
         }
 
@@ -96,10 +92,7 @@ macro_rules! table {
             }
 
             fn fields() -> Vec<$crate::row::tests::Field> {
-                vec![
-                    $( $crate::row::tests::Field::of::<$type>(column!($field $($column)?)) ),+
-                    $(, $crate::row::tests::Field::of::<bool>($said) )?
-                ]
+                vec![$( $crate::row::tests::Field::of::<$type>(column!($field $($column)?)) ),+]
             }
 
             fn select_all() -> String {
@@ -131,7 +124,6 @@ pub mod held;
 pub mod idem;
 pub mod input;
 pub mod journal;
-mod kin;
 pub mod left;
 pub mod log;
 pub mod message;

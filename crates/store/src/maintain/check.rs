@@ -66,21 +66,6 @@ const INVARIANTS: &[Invariant] = &[
                WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r.id = e.run_id AND r.no = e.run_no) LIMIT ?1",
     },
     Invariant {
-        code: "run_orphan",
-        sql: "SELECT r.id || ' is a run of ' || r.task_id || ' in ' || r.class_key || ', one of which does not exist' FROM run r
-               WHERE NOT EXISTS (SELECT 1 FROM task t WHERE t.id = r.task_id)
-                  OR NOT EXISTS (SELECT 1 FROM exec_class c WHERE c.key = r.class_key) LIMIT ?1",
-    },
-    Invariant {
-        code: "kin_wrong",
-        sql: "SELECT k.id || ' is left out of an index and is not found without it' FROM (
-                  SELECT id FROM task WHERE kin = 1 AND 'ses_' || substr(id, 6) <> session_id
-                  UNION ALL SELECT id FROM run WHERE kin = 1
-                     AND ('task_' || substr(id, 5) <> task_id OR 'ses_' || substr(id, 5) <> session_id)
-                  UNION ALL SELECT id FROM input WHERE kin = 1
-                     AND ('task_' || substr(id, 5) <> task_id OR 'run_' || substr(id, 5) IS NOT run_id)) k LIMIT ?1",
-    },
-    Invariant {
         code: "step_counter",
         sql: "SELECT r.id || ' has step ' || s.hi || ' and expects ' || r.next_step || ' next'
                 FROM run r JOIN (SELECT run_no, max(step) AS hi FROM run_step GROUP BY run_no) s ON s.run_no = r.no

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use provost_core::Timestamp;
 
-use super::{kin, run_event};
+use super::run_event;
 use crate::{StoreError, Tx, params};
 
 /// Classes that are told of at most, those with the longest queues first.
@@ -92,22 +92,12 @@ pub fn take(tx: &mut Tx<'_>) -> Result<Census, StoreError> {
                    AND state = 'unknown'";
     let parked = "SELECT coalesce(parked_for, 'nothing'), count(*) FROM run \
                   WHERE phase = 'parked' GROUP BY 1 ORDER BY 1";
-    // What a task begins with waits with its run; what was said later is in an index.
-    let first = kin::input_of_task("i", "r.task_id");
-    let first = format!(
-        "SELECT i.created FROM run r JOIN input i ON {first} AND i.seq = 1 AND i.state = 'pending' WHERE r.ordinal = 1 AND"
-    );
-    let inputs = format!(
-        "({first} r.phase = 'queued' AND r.ready = 1 UNION ALL {first} r.phase = 'queued' AND r.ready = 0 \
-          UNION ALL {first} r.phase = 'parked' \
-          UNION ALL SELECT created FROM input WHERE state = 'pending' AND seq > 1)"
-    );
     Ok(Census {
         at,
         classes: classes(tx)?,
         parked: tx.all(parked, params![])?,
         approvals: waiting(tx, "approval WHERE state = 'pending'")?,
-        inputs: waiting(tx, &inputs)?,
+        inputs: waiting(tx, "input WHERE state = 'pending'")?,
         undelivered: waiting(tx, "delivery WHERE state IN ('pending', 'sending')")?,
         deliveries: tx
             .all(&format!("{states} delivery GROUP BY state ORDER BY state"), params![])?,

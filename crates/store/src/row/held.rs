@@ -2,7 +2,6 @@
 
 use provost_core::{RunId, Timestamp};
 
-use super::kin;
 use crate::{StoreError, Tx, params};
 
 /// A run that is held.
@@ -23,17 +22,15 @@ pub fn next(
     step: u64,
     held: Timestamp,
 ) -> Result<Option<Held>, StoreError> {
-    // That it has not ended is said twice, because only so the index `run_below` is used.
-    let other = kin::any_waiting("run.namespace", "run.session_id", "w.id <> run.id");
-    let sql = format!(
-        "SELECT id, session_id, CASE WHEN {other} OR EXISTS (
+    let sql = "SELECT id, session_id, CASE WHEN EXISTS (
+                  SELECT 1 FROM run w WHERE w.namespace = run.namespace AND w.session_id = run.session_id
+                     AND w.phase = 'queued' AND w.id <> run.id) OR EXISTS (
                   SELECT 1 FROM run h WHERE h.namespace = run.namespace AND h.session_id = run.session_id
                      AND h.holds_session = 1) THEN 0 ELSE 1 END
            FROM run
-          WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND phase <> 'done' AND not_before = ?3
-          ORDER BY rank, id LIMIT 1"
-    );
-    let found = tx.optional::<(RunId, String, bool)>(&sql, params![parent, step, held])?;
+          WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = ?3
+          ORDER BY rank, id LIMIT 1";
+    let found = tx.optional::<(RunId, String, bool)>(sql, params![parent, step, held])?;
     Ok(found.map(|(id, session, is_first)| Held { id, session, is_first }))
 }
 

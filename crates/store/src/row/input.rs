@@ -2,12 +2,11 @@
 
 use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
 
-use super::kin::{self, input_of_run};
 use crate::{StoreError, Tx, params};
 
 table! {
     /// One input.
-    InputRow in "input" saying "kin" by is_kin {
+    InputRow in "input" {
         /// The id.
         id: InputId,
         /// The tenancy boundary.
@@ -67,13 +66,7 @@ pub fn find(tx: &mut Tx<'_>, namespace: &str, id: InputId) -> Result<Option<Inpu
 
 /// The inputs of a task that nobody has yet, in order.
 pub fn pending(tx: &mut Tx<'_>, task_id: TaskId, limit: u64) -> Result<Vec<InputRow>, StoreError> {
-    // The first one is found by its place, those after it among the few that wait.
-    let first = kin::input_of_task("f", "?1");
-    let sql = InputRow::select(&format!(
-        "WHERE id IN (SELECT f.id FROM input f WHERE {first} AND f.seq = 1 AND f.state = 'pending'
-             UNION ALL SELECT p.id FROM input p WHERE p.task_id = ?1 AND p.seq > 1 AND p.state = 'pending')
-         ORDER BY seq LIMIT ?2",
-    ));
+    let sql = InputRow::select("WHERE task_id = ?1 AND state = 'pending' ORDER BY seq LIMIT ?2");
     tx.all(&sql, params![task_id, limit])
 }
 
@@ -84,41 +77,27 @@ pub fn of_task(
     after: u64,
     limit: u64,
 ) -> Result<Vec<InputRow>, StoreError> {
-    // The one that is not in the index is the first.
-    let sql = InputRow::select(
-        "WHERE id IN (SELECT id FROM (SELECT i.id FROM input i WHERE i.task_id = ?1 AND i.kin = 0 AND i.seq > ?2
-                                       ORDER BY i.seq LIMIT ?3)
-             UNION ALL SELECT k.id FROM input k
-              WHERE k.id = 'inp_' || substr(?1, 6) AND k.task_id = ?1 AND k.seq > ?2)
-         ORDER BY seq LIMIT ?3",
-    );
+    let sql = InputRow::select("WHERE task_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3");
     tx.all(&sql, params![task_id, after, limit])
 }
 
 /// What waits for a run, in the order in which it reads it: a summary of what was dropped comes first.
 pub fn waiting_for_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
-    let sql = InputRow::select(concat!(
-        "WHERE ",
-        input_of_run!(),
-        " AND state = 'pending' ORDER BY CASE kind WHEN 'summary' THEN 0 ELSE 1 END, seq"
-    ));
+    let sql = InputRow::select(
+        "WHERE run_id = ?1 AND state = 'pending' ORDER BY CASE kind WHEN 'summary' THEN 0 ELSE 1 END, seq",
+    );
     tx.all(&sql, params![run_id])
 }
 
 /// True if something waits for a run.
 pub fn waits_for_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<bool, StoreError> {
-    let sql = concat!("SELECT 1 FROM input WHERE ", input_of_run!(), " AND state = 'pending'");
-    tx.exists(sql, params![run_id])
+    tx.exists("SELECT 1 FROM input WHERE run_id = ?1 AND state = 'pending'", params![run_id])
 }
 
 /// True if something was said that takes the place of what a run does.
 pub fn has_interrupts(tx: &mut Tx<'_>, run_id: RunId) -> Result<bool, StoreError> {
     tx.exists(
-        concat!(
-            "SELECT 1 FROM input WHERE ",
-            input_of_run!(),
-            " AND state = 'pending' AND outcome = 'interrupted'"
-        ),
+        "SELECT 1 FROM input WHERE run_id = ?1 AND state = 'pending' AND outcome = 'interrupted'",
         params![run_id],
     )
 }
@@ -126,11 +105,7 @@ pub fn has_interrupts(tx: &mut Tx<'_>, run_id: RunId) -> Result<bool, StoreError
 /// An attempt takes what waits for its run: nobody can take it back from now on.
 pub fn take(tx: &mut Tx<'_>, run_id: RunId, epoch: u64) -> Result<(), StoreError> {
     tx.execute(
-        concat!(
-            "UPDATE input SET claimed_epoch = ?2, updated = ?3 WHERE ",
-            input_of_run!(),
-            " AND state = 'pending'"
-        ),
+        "UPDATE input SET claimed_epoch = ?2, updated = ?3 WHERE run_id = ?1 AND state = 'pending'",
         params![run_id, epoch, tx.now()],
     )
     .map(drop)
@@ -139,11 +114,7 @@ pub fn take(tx: &mut Tx<'_>, run_id: RunId, epoch: u64) -> Result<(), StoreError
 /// A run begins with what waits for it.
 pub fn begin_with(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     tx.execute(
-        concat!(
-            "UPDATE input SET state = 'claimed', updated = ?2 WHERE ",
-            input_of_run!(),
-            " AND state = 'pending'"
-        ),
+        "UPDATE input SET state = 'claimed', updated = ?2 WHERE run_id = ?1 AND state = 'pending'",
         params![run_id, tx.now()],
     )
     .map(drop)
@@ -151,40 +122,31 @@ pub fn begin_with(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
 
 /// What a run began with, in order.
 pub fn first_of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
-    let sql = InputRow::select(concat!(
-        "WHERE ",
-        input_of_run!(),
-        " AND claimed_epoch IS NULL AND state IN ('claimed', 'consumed')
-         ORDER BY CASE kind WHEN 'summary' THEN 0 ELSE 1 END, seq"
-    ));
+    let sql = InputRow::select(
+        "WHERE run_id = ?1 AND claimed_epoch IS NULL AND state IN ('claimed', 'consumed')
+         ORDER BY CASE kind WHEN 'summary' THEN 0 ELSE 1 END, seq",
+    );
     tx.all(&sql, params![run_id])
 }
 
 /// What was said to a run, before its start and after, in order.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
-    let sql = InputRow::select(concat!("WHERE ", input_of_run!(), " ORDER BY seq"));
-    tx.all(&sql, params![run_id])
+    tx.all(&InputRow::select("WHERE run_id = ?1 ORDER BY seq"), params![run_id])
 }
 
 /// What a run that ends has not answered, in order: what it read and what it did not even read.
 pub fn unanswered(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
-    let sql = InputRow::select(concat!(
-        "WHERE ",
-        input_of_run!(),
-        " AND (state = 'pending' OR (state = 'claimed' AND claimed_epoch IS NOT NULL)) ORDER BY seq"
-    ));
+    let sql = InputRow::select(
+        "WHERE run_id = ?1 AND (state = 'pending' OR (state = 'claimed' AND claimed_epoch IS NOT NULL)) ORDER BY seq",
+    );
     tx.all(&sql, params![run_id])
 }
 
 /// A run has ended: what it began with is settled with it.
 pub fn settle_first(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     tx.execute(
-        concat!(
-            "UPDATE input SET state = 'consumed', updated = ?2
-              WHERE ",
-            input_of_run!(),
-            " AND state = 'claimed' AND claimed_epoch IS NULL"
-        ),
+        "UPDATE input SET state = 'consumed', updated = ?2
+          WHERE run_id = ?1 AND state = 'claimed' AND claimed_epoch IS NULL",
         params![run_id, tx.now()],
     )
     .map(drop)

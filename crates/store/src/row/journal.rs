@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 
 use provost_core::{InputId, MessageId, RunId};
 
-use super::kin::input_of_run;
 use crate::body::Body;
 use crate::value::number;
 use crate::{StoreError, ToColumn, Tx, Value, params};
@@ -264,8 +263,7 @@ pub fn claim_input(
     run: RunId,
     epoch: u64,
 ) -> Result<(), StoreError> {
-    let sql = "UPDATE input SET state = 'claimed', run_id = ?2, claimed_epoch = ?3, updated = ?4, \
-               kin = CASE WHEN run_id = ?2 THEN kin ELSE 0 END \
+    let sql = "UPDATE input SET state = 'claimed', run_id = ?2, claimed_epoch = ?3, updated = ?4 \
                WHERE id = ?1 AND state = 'pending'";
     let now = tx.now();
     tx.execute(sql, params![input, run, epoch, now]).map(drop)
@@ -273,11 +271,8 @@ pub fn claim_input(
 
 /// The model has answered what the run has read.
 pub fn consume_inputs(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
-    let sql = concat!(
-        "UPDATE input SET state = 'consumed', updated = ?2 WHERE ",
-        input_of_run!(),
-        " AND state = 'claimed'"
-    );
+    let sql =
+        "UPDATE input SET state = 'consumed', updated = ?2 WHERE run_id = ?1 AND state = 'claimed'";
     let now = tx.now();
     tx.execute(sql, params![run, now]).map(drop)
 }

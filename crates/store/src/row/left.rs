@@ -1,8 +1,5 @@
 //! What is left of a run that ends. Mostly nothing is, and one look finds that out.
 
-use std::sync::LazyLock;
-
-use super::kin;
 use crate::row::run::RunRow;
 use crate::{FromRow, Row, StoreError, Tx, params};
 
@@ -41,24 +38,14 @@ impl FromRow for Left {
 
 /// Looks what is left of a run, with timers of these kinds.
 pub fn of_run(tx: &mut Tx<'_>, run: &RunRow, [a, b, c]: [&str; 3]) -> Result<Left, StoreError> {
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        let waiting = kin::any_waiting("?3", "?4", "w.id <> ?1");
-        format!(
-        "SELECT
+    let sql = "SELECT
         CASE WHEN EXISTS (SELECT 1 FROM approval WHERE run_id = ?1 AND state = 'pending') THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM approval_grant WHERE namespace = ?3 AND scope = 'run:' || ?1) THEN 1 ELSE 0 END,
-        CASE WHEN EXISTS (SELECT 1 FROM timer WHERE ref = ?1
-               AND kind IN (?5, ?6, ?7)) THEN 1 ELSE 0 END,
-        CASE WHEN EXISTS (SELECT 1 FROM input WHERE id = 'inp_' || substr(?1, 5) AND run_id = ?1 AND state IN ('pending', 'claimed'))
-               OR EXISTS (SELECT 1 FROM input WHERE run_id = ?1 AND kin = 0 AND state IN ('pending', 'claimed'))
-             THEN 1 ELSE 0 END,
+        CASE WHEN EXISTS (SELECT 1 FROM timer WHERE ref = ?1 AND kind IN (?5, ?6, ?7)) THEN 1 ELSE 0 END,
+        CASE WHEN EXISTS (SELECT 1 FROM input WHERE run_id = ?1 AND state IN ('pending', 'claimed')) THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM run WHERE parent_run_id = ?1 AND phase <> 'done') THEN 1 ELSE 0 END,
-        CASE WHEN EXISTS (SELECT 1 FROM run WHERE id = 'run_' || substr(?2, 6) AND task_id = ?2 AND phase <> 'done' AND id <> ?1)
-               OR EXISTS (SELECT 1 FROM run WHERE task_id = ?2 AND kin = 0 AND ordinal = 1 AND phase <> 'done' AND id <> ?1)
-               OR EXISTS (SELECT 1 FROM run WHERE task_id = ?2 AND ordinal > 1 AND phase <> 'done' AND id <> ?1)
-             THEN 1 ELSE 0 END,
-        CASE WHEN {waiting} THEN 1 ELSE 0 END"
-        )
-    });
-    tx.one(&SQL, params![run.id, run.task_id, run.namespace, run.session_id, a, b, c])
+        CASE WHEN EXISTS (SELECT 1 FROM run WHERE task_id = ?2 AND phase <> 'done' AND id <> ?1) THEN 1 ELSE 0 END,
+        CASE WHEN EXISTS (SELECT 1 FROM run WHERE namespace = ?3 AND session_id = ?4 AND phase = 'queued'
+               AND id <> ?1) THEN 1 ELSE 0 END";
+    tx.one(sql, params![run.id, run.task_id, run.namespace, run.session_id, a, b, c])
 }

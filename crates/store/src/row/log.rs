@@ -4,7 +4,6 @@
 
 use provost_core::{RunId, TaskId, Timestamp};
 
-use super::kin;
 use crate::body::load_body;
 use crate::{FromRow, Row, StoreError, Tx, params};
 
@@ -160,9 +159,8 @@ pub fn runs_of_task(
     after: u64,
 ) -> Result<Vec<LoggedRun>, StoreError> {
     let tasks = and_below("SELECT id FROM task WHERE id = ?1");
-    let of_task = kin::run_of_task("r", "b.id");
     let sql = format!(
-        "{tasks} SELECT {RUN_COLUMNS} FROM below b CROSS JOIN run r ON {of_task} WHERE {RUN_GOES_ON} ?2"
+        "{tasks} SELECT {RUN_COLUMNS} FROM below b CROSS JOIN run r ON r.task_id = b.id WHERE {RUN_GOES_ON} ?2"
     );
     tx.all(&sql, params![task_id, after])
 }
@@ -173,11 +171,9 @@ pub fn runs_of_session(
     (namespace, session_id): (&str, &str),
     after: u64,
 ) -> Result<Vec<LoggedRun>, StoreError> {
-    let first = kin::tasks_of_session("?2");
-    let tasks = and_below(&format!("SELECT id FROM task WHERE id IN {first}"));
-    let of_task = kin::run_of_task("r", "b.id");
+    let tasks = and_below("SELECT id FROM task WHERE namespace = ?1 AND session_id = ?2");
     let sql = format!(
-        "{tasks} SELECT DISTINCT {RUN_COLUMNS} FROM below b CROSS JOIN run r ON {of_task}
+        "{tasks} SELECT DISTINCT {RUN_COLUMNS} FROM below b CROSS JOIN run r ON r.task_id = b.id
           WHERE {RUN_GOES_ON} ?3"
     );
     tx.all(&sql, params![namespace, session_id, after])

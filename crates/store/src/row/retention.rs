@@ -2,25 +2,21 @@
 
 use provost_core::{MessageId, RunId, TaskId, Timestamp};
 
-use super::{kin, meta};
+use super::meta;
 use crate::body::Body;
 use crate::{StoreError, Tx, params};
 
 /// What makes a task one that can go: `?1` is the time before which it must have ended.
-fn removable() -> String {
-    let (run, input) = (kin::run_of_task("r", "t.id"), kin::input_of_task("i", "t.id"));
-    format!(
-        "t.ended < ?1 AND t.state IN ('done', 'error', 'dropped', 'cancelled')
-         AND NOT EXISTS (SELECT 1 FROM run r WHERE {run} AND r.phase <> 'done')
-         AND NOT EXISTS (SELECT 1 FROM run r JOIN run c ON c.parent_run_id = r.id WHERE {run} AND c.phase <> 'done')
-         AND NOT EXISTS (SELECT 1 FROM task p WHERE p.id = t.parent_task_id AND p.ended IS NULL)
-         AND NOT EXISTS (SELECT 1 FROM input i WHERE {input} AND i.state IN ('pending', 'claimed'))
-         AND NOT EXISTS (SELECT 1 FROM run r JOIN delivery d ON d.run_id = r.id
-                          WHERE {run} AND d.state IN ('pending', 'sending'))
-         AND t.id <> coalesce((SELECT r.task_id FROM run_event e JOIN run r ON r.id = e.run_id
-                                WHERE e.pos = (SELECT max(pos) FROM run_event)), '')"
-    )
-}
+const REMOVABLE: &str = "t.ended < ?1 AND t.state IN ('done', 'error', 'dropped', 'cancelled')
+    AND NOT EXISTS (SELECT 1 FROM run r WHERE r.task_id = t.id AND r.phase <> 'done')
+    AND NOT EXISTS (SELECT 1 FROM run r JOIN run c ON c.parent_run_id = r.id
+                     WHERE r.task_id = t.id AND c.phase <> 'done')
+    AND NOT EXISTS (SELECT 1 FROM task p WHERE p.id = t.parent_task_id AND p.ended IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM input i WHERE i.task_id = t.id AND i.state IN ('pending', 'claimed'))
+    AND NOT EXISTS (SELECT 1 FROM run r JOIN delivery d ON d.run_id = r.id
+                     WHERE r.task_id = t.id AND d.state IN ('pending', 'sending'))
+    AND t.id <> coalesce((SELECT r.task_id FROM run_event e JOIN run r ON r.id = e.run_id
+                           WHERE e.pos = (SELECT max(pos) FROM run_event)), '')";
 
 /// Tasks that ended before `before` and that nothing needs any more, oldest first, after the id `after`.
 ///
@@ -34,15 +30,14 @@ pub fn removable_tasks(
     limit: u64,
 ) -> Result<Vec<TaskId>, StoreError> {
     let sql = format!(
-        "SELECT t.id FROM task t WHERE {} AND t.id > coalesce(?2, '') ORDER BY t.id LIMIT ?3",
-        removable()
+        "SELECT t.id FROM task t WHERE {REMOVABLE} AND t.id > coalesce(?2, '') ORDER BY t.id LIMIT ?3"
     );
     tx.all(&sql, params![before, after, limit])
 }
 
 /// True if a task ended before `before` and nothing needs it any more.
 pub fn is_removable(tx: &mut Tx<'_>, id: TaskId, before: Timestamp) -> Result<bool, StoreError> {
-    let sql = format!("SELECT 1 FROM task t WHERE {} AND t.id = ?2", removable());
+    let sql = format!("SELECT 1 FROM task t WHERE {REMOVABLE} AND t.id = ?2");
     tx.exists(&sql, params![before, id])
 }
 
@@ -97,10 +92,10 @@ pub fn remove_run(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
 
 /// Removes a task whose runs are gone, with what was said to it and what was remembered for its callers.
 pub fn remove_task(tx: &mut Tx<'_>, namespace: &str, id: TaskId) -> Result<(), StoreError> {
-    let said = kin::input_of_task("input", "?1");
-    let keys =
-        format!("SELECT substr(idem_key, 8) FROM input WHERE {said} AND idem_key LIKE 'accept:%'");
-    let keys: Vec<String> = tx.all(&keys, params![id])?;
+    let keys: Vec<String> = tx.all(
+        "SELECT substr(idem_key, 8) FROM input WHERE task_id = ?1 AND idem_key LIKE 'accept:%'",
+        params![id],
+    )?;
     for key in keys {
         tx.execute(
             "DELETE FROM idem WHERE namespace = ?1 AND idem_key = ?2
@@ -113,7 +108,7 @@ pub fn remove_task(tx: &mut Tx<'_>, namespace: &str, id: TaskId) -> Result<(), S
     let scope = format!("task:{id}");
     let sql = "DELETE FROM budget WHERE namespace = ?1 AND scope = ?2";
     tx.execute(sql, params![namespace, scope])?;
-    tx.execute(&format!("DELETE FROM input WHERE {said}"), params![id])?;
+    tx.execute("DELETE FROM input WHERE task_id = ?1", params![id])?;
     tx.execute("DELETE FROM task WHERE id = ?1", params![id]).map(drop)
 }
 

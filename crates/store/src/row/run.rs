@@ -1,17 +1,14 @@
 //! Runs: one life of a task in a session.
 
-use std::cmp::Reverse;
-
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
 use super::filter::Filter;
-use super::kin;
 use super::run_policy::RunPolicy;
 use crate::{FromRow, Row, StoreError, ToColumn, Tx, params};
 
 table! {
     /// One run.
-    RunRow in "run" saying "kin" by is_kin {
+    RunRow in "run" {
         /// The id.
         id: RunId,
         /// The tenancy boundary.
@@ -159,89 +156,32 @@ pub fn list(
     filter: &RunFilter,
     limit: u64,
 ) -> Result<Vec<RunRow>, StoreError> {
-    if filter.is_of_one() {
-        let terms = filter.terms(Filter::of(namespace), "run");
-        return terms.rows(tx, RunRow::select, "id DESC", limit);
-    }
-    // Those that have begun with their tasks are found by them, the others by an index.
-    let others = filter.terms(Filter::of(namespace).only(true, "kin = 0"), "run");
-    let mut rows: Vec<RunRow> = others.rows(tx, RunRow::select, "id DESC", limit)?;
-    let tasks = Filter::default()
-        .with("t.namespace = {}", namespace)
-        .maybe("t.id < 'task_' || substr({}, 5)", &filter.before);
-    let kin = filter.terms(tasks, "k");
-    rows.extend(kin.rows::<RunRow>(tx, with_their_tasks, "t.id DESC", limit)?);
-    rows.sort_unstable_by_key(|row| Reverse(row.id));
-    rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(rows)
-}
-
-/// A query for runs `k` that have begun with their tasks `t`.
-fn with_their_tasks(rest: &str) -> String {
-    RunRow::select(&format!(
-        "WHERE id IN (SELECT k.id FROM task t CROSS JOIN run k ON k.id = 'run_' || substr(t.id, 6) AND k.kin = 1 {rest})"
-    ))
-}
-
-impl RunFilter {
-    /// True if it names what the runs belong to, by which they are found.
-    fn is_of_one(&self) -> bool {
-        self.task_id.is_some() || self.session_id.is_some() || self.parent.is_some()
-    }
-
-    /// What it asks for of the run `run`, added to what is asked already. The namespace is the first value.
-    fn terms<'a>(&'a self, terms: Filter<'a>, run: &str) -> Filter<'a> {
-        let Self { task_id, session_id, agent, status, phase, parent, before } = self;
-        let (of_asked, of_t) = (kin::run_of_task("q", "{}"), kin::run_of_task("q", "t.id"));
-        let tasks = kin::tasks_of_session("{}");
-        terms
-            .maybe(&format!("{run}.id IN (SELECT q.id FROM run q WHERE {of_asked})"), task_id)
-            .maybe(
-                &format!(
-                    "{run}.id IN (SELECT q.id FROM run p JOIN task t ON t.parent_task_id = p.task_id
-                         JOIN run q ON {of_t} AND q.parent_run_id = p.id WHERE p.id = {{}})"
-                ),
-                parent,
-            )
-            .maybe(
-                &format!(
-                    "{run}.id IN (SELECT q.id FROM task t JOIN run q ON {of_t} WHERE t.id IN {tasks})"
-                ),
-                session_id,
-            )
-            .maybe(&format!("{run}.agent = {{}}"), agent)
-            .maybe(&format!("{run}.status = {{}}"), status)
-            .maybe(&format!("{run}.phase = {{}}"), phase)
-            .maybe(&format!("{run}.id < {{}}"), before)
-    }
+    let RunFilter { task_id, session_id, agent, status, phase, parent, before } = filter;
+    Filter::of(namespace)
+        .maybe("task_id = {}", task_id)
+        .maybe("session_id = {}", session_id)
+        .maybe("agent = {}", agent)
+        .maybe("status = {}", status)
+        .maybe("phase = {}", phase)
+        .maybe("parent_run_id = {}", parent)
+        .maybe("id < {}", before)
+        .rows(tx, RunRow::select, "id DESC", limit)
 }
 
 /// The runs of a task, in order.
 pub fn of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreError> {
-    let sql = format!("WHERE {} ORDER BY ordinal", kin::run_of_task("run", "?1"));
-    tx.all(&RunRow::select(&sql), params![task_id])
+    tx.all(&RunRow::select("WHERE task_id = ?1 ORDER BY ordinal"), params![task_id])
 }
 
 /// The newest run of a task.
 pub fn last_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Option<RunRow>, StoreError> {
-    // The one that is not in the index is the first.
-    let sql = RunRow::select(
-        "WHERE id IN (SELECT id FROM (SELECT l.id FROM run l WHERE l.task_id = ?1 AND l.kin = 0 ORDER BY l.ordinal DESC LIMIT 1)
-             UNION ALL SELECT k.id FROM run k WHERE k.id = 'run_' || substr(?1, 6) AND k.task_id = ?1)
-         ORDER BY ordinal DESC LIMIT 1",
-    );
+    let sql = RunRow::select("WHERE task_id = ?1 ORDER BY ordinal DESC LIMIT 1");
     tx.optional(&sql, params![task_id])
 }
 
 /// The runs that a run has started, oldest first.
 pub fn children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreError> {
-    // Those that have ended are only found through their tasks.
-    let of_task = kin::run_of_task("r", "t.id");
-    let sql = RunRow::select(&format!(
-        "WHERE id IN (SELECT r.id FROM task t JOIN run r ON {of_task} AND r.parent_run_id = ?1
-           WHERE t.parent_task_id = (SELECT p.task_id FROM run p WHERE p.id = ?1)) ORDER BY id",
-    ));
-    tx.all(&sql, params![parent])
+    tx.all(&RunRow::select("WHERE parent_run_id = ?1 ORDER BY id"), params![parent])
 }
 
 /// What the run above it wants to know of a child.
@@ -325,23 +265,19 @@ pub fn terms_of_active_children(
     namespace: &str,
     session_id: &str,
 ) -> Result<Vec<Option<String>>, StoreError> {
-    let (of_task, tasks) = (kin::run_of_task("p", "t.id"), kin::tasks_of_session("?2"));
-    let sql = format!(
-        "SELECT c.spawn FROM task t JOIN run p ON {of_task} JOIN run c ON c.parent_run_id = p.id
-          WHERE t.id IN {tasks} AND c.phase <> 'done'"
-    );
-    tx.all(&sql, params![namespace, session_id])
+    tx.all(
+        "SELECT c.spawn FROM task t JOIN run p ON p.task_id = t.id JOIN run c ON c.parent_run_id = p.id
+          WHERE t.namespace = ?1 AND t.session_id = ?2 AND c.phase <> 'done'",
+        params![namespace, session_id],
+    )
 }
 
 /// The runs of a task that have not ended: those that have begun first, then as they wait.
 pub fn live_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreError> {
-    // The first one is found by its place, those after it among the few that have not ended.
-    let of_task = kin::run_of_task("f", "?1");
-    let sql = RunRow::select(&format!(
-        "WHERE id IN (SELECT f.id FROM run f WHERE {of_task} AND f.ordinal = 1 AND f.phase <> 'done'
-             UNION ALL SELECT l.id FROM run l WHERE l.task_id = ?1 AND l.ordinal > 1 AND l.phase <> 'done')
+    let sql = RunRow::select(
+        "WHERE task_id = ?1 AND phase <> 'done'
          ORDER BY CASE WHEN attempt_no > 0 THEN 0 ELSE 1 END, rank, ordinal",
-    ));
+    );
     tx.all(&sql, params![task_id])
 }
 
@@ -352,8 +288,10 @@ pub fn has_rank(
     session_id: &str,
     rank: i64,
 ) -> Result<bool, StoreError> {
-    let sql = format!("SELECT 1 WHERE {}", kin::any_waiting("?1", "?2", "w.rank = ?3"));
-    tx.exists(&sql, params![namespace, session_id, rank])
+    tx.exists(
+        "SELECT 1 FROM run WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND rank = ?3",
+        params![namespace, session_id, rank],
+    )
 }
 
 /// How many runs that can be claimed come before a run in its class.
@@ -371,9 +309,11 @@ pub fn ahead_in_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, StoreError
         "SELECT count(*) FROM run WHERE namespace = ?1 AND session_id = ?2 AND holds_session = 1 AND id <> ?3",
         params![run.namespace, run.session_id, run.id],
     )?;
-    let before = "w.holds_session = 0 AND (w.rank < ?3 OR (w.rank = ?3 AND w.id < ?4))";
-    let sql = format!("SELECT count(*) FROM {}", kin::waiting("?1", "?2", before));
-    let waiting: u64 = tx.one(&sql, params![run.namespace, run.session_id, run.rank, run.id])?;
+    let waiting: u64 = tx.one(
+        "SELECT count(*) FROM run WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND holds_session = 0
+            AND (rank < ?3 OR (rank = ?3 AND id < ?4))",
+        params![run.namespace, run.session_id, run.rank, run.id],
+    )?;
     Ok(holders + waiting)
 }
 
@@ -383,8 +323,10 @@ pub fn first_waiting(
     namespace: &str,
     session_id: &str,
 ) -> Result<Option<RunRow>, StoreError> {
-    let sql = format!("WHERE id IN {} ORDER BY rank, id LIMIT 1", kin::first_waiting("true"));
-    tx.optional(&RunRow::select(&sql), params![namespace, session_id])
+    let sql = RunRow::select(
+        "WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' ORDER BY rank, id LIMIT 1",
+    );
+    tx.optional(&sql, params![namespace, session_id])
 }
 
 /// The run that holds a session.
@@ -417,9 +359,11 @@ pub fn first_due(
     namespace: &str,
     session_id: &str,
 ) -> Result<Option<RunRow>, StoreError> {
-    let due = kin::first_waiting("w.not_before <= ?3");
-    let sql = format!("WHERE id IN {due} ORDER BY rank, id LIMIT 1");
-    tx.optional(&RunRow::select(&sql), params![namespace, session_id, tx.now()])
+    let sql = RunRow::select(
+        "WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND not_before <= ?3
+         ORDER BY rank, id LIMIT 1",
+    );
+    tx.optional(&sql, params![namespace, session_id, tx.now()])
 }
 
 /// Makes one run of a session ready, or none; true if one became ready that was not.
@@ -429,9 +373,10 @@ pub fn set_ready(
     session_id: &str,
     ready: Option<RunId>,
 ) -> Result<bool, StoreError> {
-    let others = kin::waiting("?1", "?2", "w.ready = 1 AND w.id IS NOT ?3");
-    let sql = format!("UPDATE run SET ready = 0 WHERE id IN {others}");
-    tx.execute(&sql, params![namespace, session_id, ready])?;
+    let sql = "UPDATE run SET ready = 0
+                WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND ready = 1
+                  AND (?3 IS NULL OR id <> ?3)";
+    tx.execute(sql, params![namespace, session_id, ready])?;
     let Some(id) = ready else { return Ok(false) };
     let sql = "UPDATE run SET ready = 1 WHERE id = ?1 AND phase = 'queued' AND ready = 0";
     Ok(tx.execute(sql, params![id])? == 1)
@@ -458,8 +403,10 @@ pub fn any_ready_or_ceiling(tx: &mut Tx<'_>) -> Result<(bool, bool), StoreError>
 
 /// True if a run of a session waits for its turn.
 pub fn any_waiting(tx: &mut Tx<'_>, namespace: &str, session_id: &str) -> Result<bool, StoreError> {
-    let sql = format!("SELECT 1 WHERE {}", kin::any_waiting("?1", "?2", "true"));
-    tx.exists(&sql, params![namespace, session_id])
+    tx.exists(
+        "SELECT 1 FROM run WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' LIMIT 1",
+        params![namespace, session_id],
+    )
 }
 
 /// The run to claim next in a pool, and its class, but none of `except`. Of the namespaces that wait the least recently
@@ -515,7 +462,8 @@ pub fn misjudged_sessions(
 ) -> Result<Vec<(String, String)>, StoreError> {
     let held = "EXISTS (SELECT 1 FROM run h WHERE h.namespace = q.namespace AND h.session_id = q.session_id
                    AND h.holds_session = 1 AND h.id <> q.id)";
-    let another = kin::any_waiting("q.namespace", "q.session_id", "w.ready = 1");
+    let another = "EXISTS (SELECT 1 FROM run w WHERE w.namespace = q.namespace AND w.session_id = q.session_id
+                   AND w.phase = 'queued' AND w.ready = 1)";
     // Each half has an index of its own.
     let sql = format!(
         "SELECT q.namespace, q.session_id FROM run q
@@ -549,16 +497,15 @@ pub fn ready_of_session(
     pool: &str,
     build: u64,
 ) -> Result<Option<(RunId, String)>, StoreError> {
-    let ready = kin::waiting("?1", "?2", "w.ready = 1 AND w.min_build <= ?4");
-    let sql = format!(
+    tx.optional(
         "SELECT r.id, c.key FROM run r JOIN exec_class c ON c.key = r.class_key
-          WHERE r.id IN {ready}
+          WHERE r.namespace = ?1 AND r.session_id = ?2 AND r.phase = 'queued' AND r.ready = 1 AND r.min_build <= ?4
             AND c.pool = ?3 AND c.running < c.desired AND (c.probe_at IS NULL OR c.probe_at <= ?5)
             AND NOT EXISTS (SELECT 1 FROM ceiling x WHERE x.running >= x.desired
                   AND x.scope IN ('namespace:' || c.namespace, 'pool:' || c.pool))
-          LIMIT 1"
-    );
-    tx.optional(&sql, params![namespace, session_id, pool, build, tx.now()])
+          LIMIT 1",
+        params![namespace, session_id, pool, build, tx.now()],
+    )
 }
 
 /// The first run of a session that was made after another one, without those that ended before they began.
@@ -568,15 +515,11 @@ pub fn next_of_session(
     session_id: &str,
     after: RunId,
 ) -> Result<Option<RunId>, StoreError> {
-    let began = "(q.ended IS NULL OR q.started IS NOT NULL)";
-    let sql = format!(
-        "SELECT min(id) FROM (
-            SELECT (SELECT q.id FROM run q WHERE q.namespace = ?1 AND q.id > ?3 AND q.kin = 0 AND q.session_id = ?2 AND {began}
-                     ORDER BY q.id LIMIT 1) AS id
-            UNION ALL SELECT q.id FROM run q WHERE q.id = 'run_' || substr(?2, 5) AND q.id > ?3
-                AND q.namespace = ?1 AND q.session_id = ?2 AND {began})"
-    );
-    tx.one(&sql, params![namespace, session_id, after])
+    tx.optional(
+        "SELECT id FROM run WHERE namespace = ?1 AND session_id = ?2 AND id > ?3
+            AND (ended IS NULL OR started IS NOT NULL) ORDER BY id LIMIT 1",
+        params![namespace, session_id, after],
+    )
 }
 
 /// Takes `count` event numbers and returns the first; nothing if the epoch is stale.

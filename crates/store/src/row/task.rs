@@ -1,16 +1,13 @@
 //! Tasks: what was asked.
 
-use std::cmp::Reverse;
-
 use provost_core::{RunId, TaskId, Timestamp};
 
 use super::filter::Filter;
-use super::kin;
 use crate::{StoreError, Tx, params};
 
 table! {
     /// One task.
-    TaskRow in "task" saying "kin" by is_kin {
+    TaskRow in "task" {
         /// The id.
         id: TaskId,
         /// The tenancy boundary.
@@ -83,20 +80,6 @@ pub struct TaskFilter {
     pub before: Option<TaskId>,
 }
 
-impl TaskFilter {
-    /// What it asks for, but for the session.
-    fn terms<'a>(&'a self, namespace: &'a str) -> Filter<'a> {
-        let Self { state, agent, session_id: _, label, parent, archived, before } = self;
-        Filter::of(namespace)
-            .maybe("state = {}", state)
-            .maybe("agent = {}", agent)
-            .maybe("label = {}", label)
-            .maybe("parent_task_id = {}", parent)
-            .only(!archived, "archived IS NULL")
-            .maybe("id < {}", before)
-    }
-}
-
 /// The task with the id.
 pub fn get(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<TaskRow>, StoreError> {
     tx.optional(&TaskRow::select("WHERE id = ?1"), params![id])
@@ -114,18 +97,16 @@ pub fn list(
     filter: &TaskFilter,
     limit: u64,
 ) -> Result<Vec<TaskRow>, StoreError> {
-    let Some(session) = &filter.session_id else {
-        return filter.terms(namespace).rows(tx, TaskRow::select, "id DESC", limit);
-    };
-    // The one that has begun the session is found by the digits of its id, the others by the index.
-    let others = filter.terms(namespace).with("session_id = {}", session).only(true, "kin = 0");
-    let mut rows: Vec<TaskRow> = others.rows(tx, TaskRow::select, "id DESC", limit)?;
-    let first = "id = 'task_' || substr({}, 5) AND session_id = {} AND kin = 1";
-    let first = filter.terms(namespace).with(first, session).rows(tx, TaskRow::select, "id", 1)?;
-    rows.extend(first);
-    rows.sort_unstable_by_key(|row| Reverse(row.id));
-    rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(rows)
+    let TaskFilter { state, agent, session_id, label, parent, archived, before } = filter;
+    Filter::of(namespace)
+        .maybe("state = {}", state)
+        .maybe("agent = {}", agent)
+        .maybe("session_id = {}", session_id)
+        .maybe("label = {}", label)
+        .maybe("parent_task_id = {}", parent)
+        .only(!archived, "archived IS NULL")
+        .maybe("id < {}", before)
+        .rows(tx, TaskRow::select, "id DESC", limit)
 }
 
 /// Takes the next input number; nothing if there is no such task.
@@ -142,7 +123,7 @@ pub fn newest_of_session(
     namespace: &str,
     session_id: &str,
 ) -> Result<Option<TaskRow>, StoreError> {
-    let sql = TaskRow::select(&format!("WHERE id = {}", kin::newest_task("true")));
+    let sql = TaskRow::select("WHERE namespace = ?1 AND session_id = ?2 ORDER BY id DESC LIMIT 1");
     tx.optional(&sql, params![namespace, session_id])
 }
 
@@ -153,7 +134,9 @@ pub fn newest_asked(
     session_id: &str,
     agent: Option<&str>,
 ) -> Result<Option<TaskRow>, StoreError> {
-    let asked = "a.parent_task_id IS NULL AND (?3 IS NULL OR a.agent = ?3)";
-    let sql = TaskRow::select(&format!("WHERE id = {}", kin::newest_task(asked)));
+    let sql = TaskRow::select(
+        "WHERE namespace = ?1 AND session_id = ?2 AND parent_task_id IS NULL AND (?3 IS NULL OR agent = ?3)
+         ORDER BY id DESC LIMIT 1",
+    );
     tx.optional(&sql, params![namespace, session_id, agent])
 }

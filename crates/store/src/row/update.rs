@@ -67,12 +67,12 @@ updatable! {
     InputRow in "input" by ["id"] but ["namespace", "task_id", "seq", "idem_key", "created"];
     RunRow in "run" by ["id"] but [
         "namespace", "task_id", "ordinal", "session_id", "class_key", "pool", "agent", "agent_revision", "policy",
-        "parent_run_id", "parent_step", "depth", "created", "no", "kin"
+        "parent_run_id", "parent_step", "depth", "created", "no"
     ];
     ScheduleRow in "schedule" by ["namespace", "id"] but [];
     SessionRow in "session" by ["namespace", "id"] but [];
     TaskRow in "task" by ["id"] but [
-        "namespace", "session_id", "parent_task_id", "agent", "priority", "label", "spawned_by", "created", "kin"
+        "namespace", "session_id", "parent_task_id", "agent", "priority", "label", "spawned_by", "created"
     ];
     WebhookRow in "webhook" by ["id"] but ["namespace"];
     WebhookPostRow in "webhook_post" by ["id"] but ["webhook_id", "namespace"];

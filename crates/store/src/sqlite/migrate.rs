@@ -23,6 +23,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0016_below.sql"),
     include_str!("../../migrations/sqlite/0017_in_order.sql"),
     include_str!("../../migrations/sqlite/0018_kin.sql"),
+    include_str!("../../migrations/sqlite/0019_full_indexes.sql"),
 ];
 
 /// The newest schema version this program knows.
@@ -30,8 +31,16 @@ pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Brings the database to [`SCHEMA_VERSION`], each migration in a transaction of its own.
 ///
-/// Two processes may do this at once: the version is read again under the write lock.
+/// Foreign keys are off meanwhile, as SQLite wants it where a table is rebuilt. Two processes may migrate at once: the version
+/// is read again under the write lock.
 pub(super) fn migrate(db: &mut Sqlite) -> Result<(), StoreError> {
+    db.batch("PRAGMA foreign_keys = OFF")?;
+    let migrated = migrate_each(db);
+    db.batch("PRAGMA foreign_keys = ON")?;
+    migrated
+}
+
+fn migrate_each(db: &Sqlite) -> Result<(), StoreError> {
     for (version, sql) in (1i64..).zip(MIGRATIONS) {
         if db.number("PRAGMA user_version")? >= version {
             continue;
@@ -46,7 +55,7 @@ pub(super) fn migrate(db: &mut Sqlite) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn apply(db: &mut Sqlite, version: i64, sql: &str) -> Result<(), StoreError> {
+fn apply(db: &Sqlite, version: i64, sql: &str) -> Result<(), StoreError> {
     if db.number("PRAGMA user_version")? >= version {
         return Ok(());
     }
@@ -56,13 +65,15 @@ fn apply(db: &mut Sqlite, version: i64, sql: &str) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
     use rusqlite::Connection;
 
     use super::{MIGRATIONS, SCHEMA_VERSION, migrate};
     use crate::sqlite::Sqlite;
 
-    /// The version before tasks, runs and inputs were laid in the order in which they come.
-    const BY_ID: usize = 16;
+    /// The newest version before the indexes covered every row.
+    const WITH_KIN: usize = 18;
 
     fn lines(db: &Connection, sql: &str) -> Vec<String> {
         let mut statement = db.prepare(sql).unwrap();
@@ -74,51 +85,82 @@ mod tests {
         statement.query_map([], line).unwrap().map(Result::unwrap).collect()
     }
 
-    #[test]
-    fn a_database_of_before_keeps_every_value_of_its_rows() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("old.db");
-        let old = Connection::open(&path).unwrap();
-        for sql in &MIGRATIONS[..BY_ID] {
+    /// A database of an earlier version.
+    fn old_database(path: &Path, version: usize) -> Connection {
+        let old = Connection::open(path).unwrap();
+        for sql in &MIGRATIONS[..version] {
             old.execute_batch(sql).unwrap();
         }
-        old.execute_batch(&format!("PRAGMA user_version = {BY_ID}")).unwrap();
+        old.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
+        old
+    }
+
+    /// Two rows in each table, one of them with `kin`, each column with a value of its own, but for those that refer to a row or
+    /// must be told apart.
+    fn fill(old: &Connection, table: &str) {
+        let columns = columns(old, table);
+        for id in ["b", "a"] {
+            let value = |(place, name): (usize, &String)| match name.as_str() {
+                "id" | "task_id" | "session_id" => format!("'{id}'"),
+                "class_key" => "'c'".to_owned(),
+                "kin" => i64::from(id == "a").to_string(),
+                _ => format!("{}", place + 100),
+            };
+            let values: Vec<String> = columns.iter().enumerate().map(value).collect();
+            let (names, values) = (columns.join(", "), values.join(", "));
+            old.execute(&format!("INSERT INTO {table} ({names}) VALUES ({values})"), []).unwrap();
+        }
+    }
+
+    fn columns(db: &Connection, table: &str) -> Vec<String> {
+        let about = format!("SELECT name FROM pragma_table_info('{table}')");
+        let mut statement = db.prepare(&about).unwrap();
+        let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        names.map(Result::unwrap).collect()
+    }
+
+    fn migrated(old: Connection, path: PathBuf) -> Sqlite {
+        drop(old);
+        let mut db = Sqlite::new(Connection::open(&path).unwrap(), path);
+        migrate(&mut db).unwrap();
+        assert_eq!(db.number("PRAGMA foreign_keys").unwrap(), 1);
+        assert_eq!(db.number("PRAGMA user_version").unwrap(), i64::from(SCHEMA_VERSION));
+        assert_eq!(db.text("PRAGMA integrity_check").unwrap(), "ok");
+        db
+    }
+
+    #[test]
+    fn a_database_of_version_18_keeps_every_row() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.db");
+        let old = old_database(&path, WITH_KIN);
         let class =
             "INSERT INTO exec_class (key, namespace, desired, updated) VALUES ('c', 'n', 8, 1)";
         old.execute(class, []).unwrap();
         let tables = ["task", "run", "input"];
-        let mut queries = Vec::new();
-        for table in tables {
-            let about = format!("SELECT name FROM pragma_table_info('{table}')");
-            let mut statement = old.prepare(&about).unwrap();
-            let names = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
-            let names: Vec<String> = names.map(Result::unwrap).collect();
-            // Each column has a value of its own, but for those that name another row or must be told apart.
-            for id in ["b", "a"] {
-                let value = |(place, name): (usize, &String)| match name.as_str() {
-                    "id" | "task_id" | "session_id" => format!("'{id}'"),
-                    "class_key" => "'c'".to_owned(),
-                    _ => format!("{}", place + 100),
-                };
-                let values: Vec<String> = names.iter().enumerate().map(value).collect();
-                let (names, values) = (names.join(", "), values.join(", "));
-                old.execute(&format!("INSERT INTO {table} ({names}) VALUES ({values})"), [])
-                    .unwrap();
-            }
-            queries.push(format!("SELECT {} FROM {table} ORDER BY id", names.join(", ")));
-        }
+        tables.iter().for_each(|table| fill(&old, table));
+        let query = |table: &&str| {
+            let mut names = columns(&old, table);
+            names.retain(|name| name != "kin");
+            format!("SELECT {} FROM {table} ORDER BY id", names.join(", "))
+        };
+        let queries = tables.iter().map(query).collect::<Vec<_>>();
         let rows = |db: &Connection| queries.iter().map(|sql| lines(db, sql)).collect::<Vec<_>>();
         let before = rows(&old);
-        drop(old);
+        let db = migrated(old, path);
+        assert_eq!(rows(db.connection()), before);
+        assert_eq!(lines(db.connection(), "PRAGMA foreign_key_check"), [""; 0]);
+    }
 
-        let mut db = Sqlite::new(Connection::open(&path).unwrap(), path);
-        db.batch("PRAGMA foreign_keys = ON").unwrap();
-        migrate(&mut db).unwrap();
-        let db = db.connection();
-        assert_eq!(rows(db), before);
-        assert_eq!(lines(db, "PRAGMA user_version"), [format!("[Integer({SCHEMA_VERSION})]")]);
-        assert_eq!(lines(db, "PRAGMA foreign_key_check"), [""; 0]);
-        let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-        assert_eq!(sound, "ok");
+    #[test]
+    fn a_run_of_version_18_that_refers_to_nothing_is_kept_and_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.db");
+        let old = old_database(&path, WITH_KIN);
+        fill(&old, "run");
+        let db = migrated(old, path);
+        assert_eq!(db.number("SELECT count(*) FROM run").unwrap(), 2);
+        // Each of them names a task and a class.
+        assert_eq!(lines(db.connection(), "PRAGMA foreign_key_check").len(), 4);
     }
 }

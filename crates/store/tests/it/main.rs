@@ -10,9 +10,9 @@ mod child;
 mod file;
 mod fixture;
 mod kill;
-mod kin;
 mod lock;
 mod maintain;
+mod queries;
 mod rows;
 mod writing;
 
@@ -34,10 +34,10 @@ macro_rules! conformance {
 }
 
 conformance! {
-    kin {
-        runs_and_messages_of_a_task_are_found_wherever_they_are,
-        tasks_and_runs_of_a_session_are_found_wherever_they_are,
-        runs_of_a_namespace_are_listed_page_by_page_with_those_of_their_tasks,
+    queries {
+        runs_and_messages_of_a_task_are_found,
+        tasks_and_runs_of_a_session_are_found,
+        runs_of_a_namespace_are_listed_page_by_page,
         one_run_of_a_session_is_made_ready_and_no_other,
         a_message_that_another_run_gets_is_found_with_that_one,
         the_numbers_of_runs_are_those_of_their_first_events,

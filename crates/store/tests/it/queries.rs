@@ -1,10 +1,9 @@
-//! Rows of one family: those that are left out of an index are found all the same, beside others, and nobody else's. For every
-//! database. What a query finds is held against all rows, looked through one by one.
+//! Queries over tasks, runs and inputs: what a query finds is compared with a search through all rows. For every database.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use provost_core::{Env, InputId, RunId, SessionId, TaskId, TypedId};
+use provost_core::{Env, RunId, SessionId, TaskId};
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::{self, RunFilter, RunRow};
 use provost_store::row::task::{self, TaskFilter, TaskRow};
@@ -36,22 +35,20 @@ impl Dice {
 }
 
 /// Tasks with runs and messages. Some begin a session, as a command does; some are in one that was there, or in one of another
-/// namespace with the same name; some have ids from before.
+/// namespace with the same name.
 fn rows(env: &Env) -> Rows {
     let (mut dice, mut rows) = (Dice(7), Rows::default());
     for _ in 0..ROWS {
         env.advance(Duration::from_millis(1));
         let id: TaskId = env.id();
         let namespace = ["default", "other"][dice.below(2) as usize];
-        let old = dice.below(4) == 0;
         let session = match (rows.tasks.as_slice(), dice.below(3)) {
-            ([], _) | (_, 0) => id.kin::<SessionId>().to_string(),
+            ([], _) | (_, 0) => env.id::<SessionId>().to_string(),
             (tasks, _) => tasks[dice.below(tasks.len() as u64) as usize].session_id.clone(),
         };
         let task = TaskRow { session_id: session, ..fixture::task(id, namespace) };
         let mut newest = None;
         for ordinal in 1..=1 + dice.below(3) {
-            let first = if old { env.id() } else { id.kin() };
             let run = RunRow {
                 ordinal,
                 phase: ["queued", "queued", "leased", "done"][dice.below(4) as usize].into(),
@@ -60,13 +57,12 @@ fn rows(env: &Env) -> Rows {
                 rank: rows.runs.len() as i64 * 7 % 31,
                 not_before: at(dice.below(2) as i64),
                 next_seq: 2,
-                ..fixture::run(if ordinal == 1 { first } else { env.id() }, &task)
+                ..fixture::run(env.id(), &task)
             };
             newest = Some(run.id);
             let seq = ordinal;
-            let first: InputId = if old { env.id() } else { id.kin() };
             rows.inputs.push(InputRow {
-                id: if seq == 1 { first } else { env.id() },
+                id: env.id(),
                 namespace: namespace.into(),
                 task_id: id,
                 run_id: (dice.below(5) > 0).then_some(run.id),
@@ -110,7 +106,7 @@ fn those<T: Clone, K: Ord>(
     found
 }
 
-pub(crate) async fn runs_and_messages_of_a_task_are_found_wherever_they_are(fixture: Fixture) {
+pub(crate) async fn runs_and_messages_of_a_task_are_found(fixture: Fixture) {
     let (store, rows) = (fixture.open(), rows(&fixture.env));
     let looked = store.write(move |tx| {
         put(tx, &rows)?;
@@ -154,7 +150,7 @@ pub(crate) async fn runs_and_messages_of_a_task_are_found_wherever_they_are(fixt
     looked.await.unwrap();
 }
 
-pub(crate) async fn tasks_and_runs_of_a_session_are_found_wherever_they_are(fixture: Fixture) {
+pub(crate) async fn tasks_and_runs_of_a_session_are_found(fixture: Fixture) {
     let (store, rows) = (fixture.open(), rows(&fixture.env));
     let looked = store.write(move |tx| {
         put(tx, &rows)?;
@@ -210,9 +206,7 @@ pub(crate) async fn tasks_and_runs_of_a_session_are_found_wherever_they_are(fixt
     looked.await.unwrap();
 }
 
-pub(crate) async fn runs_of_a_namespace_are_listed_page_by_page_with_those_of_their_tasks(
-    fixture: Fixture,
-) {
+pub(crate) async fn runs_of_a_namespace_are_listed_page_by_page(fixture: Fixture) {
     let (store, rows) = (fixture.open(), rows(&fixture.env));
     let looked = store.write(move |tx| {
         put(tx, &rows)?;
@@ -271,8 +265,7 @@ pub(crate) async fn a_message_that_another_run_gets_is_found_with_that_one(fixtu
     let rows = rows(&fixture.env);
     let moved = store.write(move |tx| {
         put(tx, &rows)?;
-        let kin = |row: &&InputRow| row.run_id.is_some_and(|run| run.uuid() == row.id.uuid());
-        let first = rows.inputs.iter().find(kin).unwrap();
+        let first = rows.inputs.iter().find(|row| row.seq == 1 && row.run_id.is_some()).unwrap();
         let other = rows.runs.iter().find(|run| run.task_id != first.task_id).unwrap().id;
         let before = input::of_run(tx, other)?.len();
         InputRow { run_id: Some(other), ..first.clone() }.update(tx)?;
