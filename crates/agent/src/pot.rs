@@ -45,12 +45,6 @@ impl Sum {
         AgentUsed { agent: agent.to_owned(), turns, usage, cost, unpriced_calls }
     }
 
-    /// True if both were paid in the same money, or neither was.
-    pub(crate) fn is_paid_like(&self, other: &Self) -> bool {
-        let currency = |sum: &Self| sum.cost.map(|cost| cost.currency);
-        currency(self) == currency(other)
-    }
-
     pub(crate) fn add(&mut self, more: &Self) {
         self.turns += more.turns;
         self.usage += more.usage;

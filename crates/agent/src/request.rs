@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::below::{Above, Below};
+pub(crate) use self::below::{ChildInput, ChildRunOptions, InheritedContext};
 use crate::agent::Agent;
 use crate::approval::OnApproval;
 use crate::child::Children;
@@ -81,7 +81,7 @@ pub(crate) struct RunOptions {
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) said_at: Option<Timestamp>,
     pub(crate) children: Option<Arc<dyn Children>>,
-    pub(crate) above: Option<Arc<Above>>,
+    pub(crate) inherited: Option<Arc<InheritedContext>>,
     /// What the model above calls it.
     pub(crate) label: Option<Arc<str>>,
     pub(crate) pot: Option<Arc<Pot>>,
@@ -96,31 +96,20 @@ pub(crate) struct Parent {
     pub(crate) agent: Arc<str>,
     pub(crate) depth: u32,
     pub(crate) depth_max: Option<u32>,
-    /// The name of a child and its path, put together once for many.
-    pub(crate) child: Option<(Arc<str>, Arc<str>)>,
 }
 
 impl Parent {
-    /// A child's name with the agents above it.
-    pub(crate) fn path(&self, name: &str) -> Arc<str> {
-        format!("{}/{name}", self.agent).into()
-    }
-
-    /// The same, shared with nobody else.
-    pub(crate) fn apart(&self) -> Self {
-        let child =
-            self.child.as_ref().map(|(name, path)| (Arc::from(&**name), Arc::from(&**path)));
-        Self { agent: Arc::from(&*self.agent), child, ..*self }
+    pub(crate) fn of_call(cx: &ToolCx) -> Self {
+        Self { agent: cx.agent().into(), depth: cx.depth(), depth_max: cx.depth_max() }
     }
 }
 
 impl RunOptions {
     /// The agent with the agents above it.
     pub(crate) fn path(&self, name: &Arc<str>) -> Arc<str> {
-        let Some(parent) = &self.parent else { return Arc::clone(name) };
-        match &parent.child {
-            Some((child, path)) if **child == **name => Arc::clone(path),
-            _ => parent.path(name),
+        match &self.parent {
+            Some(parent) => format!("{}/{name}", parent.agent).into(),
+            None => Arc::clone(name),
         }
     }
 }
@@ -260,12 +249,7 @@ impl<O: Send + 'static> RunBuilder<O> {
     /// counts it.
     pub fn within(mut self, cx: &ToolCx) -> Self {
         self.options.cancel = Some(cx.cancelled().clone());
-        self.options.parent = Some(Parent {
-            agent: cx.agent().into(),
-            depth: cx.depth(),
-            depth_max: cx.depth_max(),
-            child: None,
-        });
+        self.options.parent = Some(Parent::of_call(cx));
         self
     }
 
@@ -279,7 +263,7 @@ impl<O: Send + 'static> RunBuilder<O> {
     pub fn under(mut self, agent: impl Into<String>, depth: u32, depth_max: Option<u32>) -> Self {
         let depth = depth.saturating_sub(1);
         let agent = agent.into().into();
-        self.options.parent = Some(Parent { agent, depth, depth_max, child: None });
+        self.options.parent = Some(Parent { agent, depth, depth_max });
         self
     }
 
@@ -347,7 +331,7 @@ impl<O: Send + 'static> RunBuilder<O> {
             Begin::Restore(restored) => (restored.run.id(), 0),
             _ => (self.options.run_id.unwrap_or_else(|| env.id()), 0),
         };
-        let cancel = match (self.options.cancel.take(), &self.options.above) {
+        let cancel = match (self.options.cancel.take(), &self.options.inherited) {
             // Made for this run alone.
             (Some(cancel), Some(_)) => cancel,
             (Some(cancel), None) => cancel.child_token(),
@@ -355,7 +339,7 @@ impl<O: Send + 'static> RunBuilder<O> {
         };
         let control = Arc::new(Control::new(cancel));
         let path = self.options.path(&self.agent.core.name);
-        let queue = Arc::new(match (&self.options.above, reader) {
+        let queue = Arc::new(match (&self.options.inherited, reader) {
             // Nobody reads the run above, so nobody reads this one.
             (Some(above), _) if above.queue.is_unread() => {
                 EventQueue::new(run_id, path, env, next_seq).unread()

@@ -31,7 +31,6 @@ use provost_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub(crate) use below::add_used;
 use call::CallIds;
 pub use call::{Answer, CallState};
 pub use data::{BeginWith, Beginning, Fed, Feed, Piece};

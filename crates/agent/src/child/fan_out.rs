@@ -4,7 +4,6 @@ mod shown;
 
 use std::sync::Arc;
 
-use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::work::EffectClass;
 use provost_tool::{SpecError, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use schemars::JsonSchema;
@@ -12,7 +11,7 @@ use serde::Deserialize;
 
 use super::agent_ref::AgentRef;
 use super::delegate::CHILD_CALL_TIMEOUT;
-use super::{ChildAsk, ChildLife, ChildPlace, ChildReport, HooksFor, Hop, Until, host};
+use super::{ChildAsk, ChildLife, ChildPlace, HooksFor, Hop, Until, host};
 use crate::error::BuildError;
 
 /// Tasks of one call unless the agent says otherwise.
@@ -115,7 +114,7 @@ impl FanOut {
         let started = host.start(cx, asks, self.at_once).await?;
         let runs = started.iter().map(|child| child.run).collect();
         let ended = host.wait(cx, runs, Until::default()).await?;
-        Ok(ToolOutput::text(fitted(&tasks, &ended)?))
+        Ok(ToolOutput::text(shown::bounded(&tasks, &ended)?))
     }
 }
 
@@ -124,19 +123,4 @@ impl FanOut {
 struct Tasks {
     /// One entry for each task. Each agent sees only its own: say everything it needs to know.
     tasks: Vec<String>,
-}
-
-/// What the model is told, as JSON that is whole: a result that is too long for a tool is cut within its entries, never across.
-fn fitted(tasks: &[String], ended: &[ChildReport]) -> Result<String, ToolError> {
-    let mut told = shown::whole(tasks, ended)?;
-    // First without the tasks, which the model knows, then with ever less of each result.
-    let mut share = TOOL_OUTPUT_BYTES_MAX / ended.len().max(1);
-    while told.len() > TOOL_OUTPUT_BYTES_MAX {
-        told = shown::cut_to(share, ended)?;
-        if share == 0 {
-            break;
-        }
-        share /= 2;
-    }
-    Ok(told)
 }

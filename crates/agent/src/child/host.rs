@@ -67,9 +67,8 @@ impl ChildHost {
     }
 
     /// Takes what those that are over used out of their reports, for the run's own counts.
-    pub(crate) fn note(&self, reports: &mut [ChildReport]) {
+    fn note(&self, reports: &mut [ChildReport]) {
         let over = reports.iter_mut().filter(|report| report.status.is_over());
-        // Children of this process that were waited for by their call tell it in another way.
         let over = over.filter(|report| !report.used.is_empty());
         let used = over.map(|report| (report.run, std::mem::take(&mut report.used)));
         self.used.lock().unwrap_or_else(PoisonError::into_inner).extend(used);

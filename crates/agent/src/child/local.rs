@@ -1,196 +1,151 @@
-//! Children in this process: tasks of the runtime that live no longer than the run above them.
+//! Runs children as tokio tasks of this process.
+//!
+//! Every child has a task of its own, and a semaphore of the call limits how many of its children run at the same time. The
+//! table holds the state of every child; a watch channel wakes the callers that wait for a change.
 
-mod arrivals;
-mod ended;
-mod kept;
-mod known;
-mod lane;
-mod line;
-mod used;
+mod job;
+mod suspended;
+mod table;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_core::work::EffectKey;
+use parking_lot::{Mutex, MutexGuard};
 use provost_core::{AgentUsed, RunId};
 use provost_tool::{ToolCx, ToolError};
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
-use self::arrivals::Arrivals;
-use self::ended::Ended;
-use self::kept::Kept;
-use self::known::Known;
-use self::line::Line;
+use self::job::{ChildJob, ChildTemplate};
+use self::suspended::SuspendedChild;
+use self::table::{ChildKey, ChildRecord, ChildTable};
 use super::{ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStarted, Children, Until};
 use crate::approval::OnApproval;
 use crate::drive::Cx;
+use crate::outcome::Suspended;
 
-/// How long the end of a run waits for children that were told to stop.
-const CLOSE_WAIT: Duration = Duration::from_secs(10);
+/// Maximum time that the end of a run waits for cancelled children.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The children of one run.
-pub(crate) struct LocalChildren {
-    /// Weak: a child that outlives its run must not keep it alive. It changes when the conversation changes hands.
-    parent: Mutex<Weak<Cx>>,
-    known: Mutex<Known>,
-    arrivals: Arrivals,
+/// Starts the children of one run and waits for them. Clones share the children.
+#[derive(Clone)]
+pub(crate) struct LocalSpawner {
+    /// Weak, because a detached child may outlive the run. A handoff replaces it.
+    parent: Arc<Mutex<Weak<Cx>>>,
+    table: Arc<Mutex<ChildTable>>,
+    changed: watch::Sender<()>,
 }
 
-struct Child {
-    /// The call that asked for it and its place there.
-    key: (EffectKey, u32),
-    life: ChildLife,
-    /// Stops it; those that live no longer than their call stop together.
-    cancel: Arc<CancellationToken>,
-    started: ChildStarted,
-    /// What came of it so far.
-    ended: Ended,
-    /// The run keeps it and goes on with it later.
-    is_kept: bool,
-    /// Its end was told to the run above, which counts what it used.
-    is_told: bool,
+/// The call that starts children.
+struct SpawningCall<'a> {
+    cx: &'a ToolCx,
+    parent: Arc<Cx>,
+    /// One permit for each child that may run at the same time.
+    slots: Arc<Semaphore>,
 }
 
-impl Child {
-    fn new(
-        key: (EffectKey, u32),
-        life: ChildLife,
-        cancel: Arc<CancellationToken>,
-        started: ChildStarted,
-    ) -> Self {
-        let ended = Ended::not_yet();
-        Self { key, life, cancel, started, ended, is_kept: false, is_told: false }
-    }
-
-    /// One of which there is a report.
-    fn of_report(
-        key: (EffectKey, u32),
-        life: ChildLife,
-        cancel: Arc<CancellationToken>,
-        report: ChildReport,
-    ) -> Self {
-        let started = report.started();
-        Self { ended: Ended::of_report(report), ..Self::new(key, life, cancel, started) }
-    }
-
-    /// True if it ends with the run at the latest.
-    fn is_bound(&self) -> bool {
-        self.life != ChildLife::Detached
-    }
-
-    fn is_over(&self) -> bool {
-        self.ended.status.is_over()
-    }
-
-    /// True if nothing comes of it for now: it is over, or waits for a person.
-    fn is_settled(&self) -> bool {
-        self.is_over() || self.ended.is_suspended()
-    }
-
-    fn report(&self) -> ChildReport {
-        let ChildStarted { run, label, agent } = self.started.clone();
-        let Ended { status, text, used, .. } = &self.ended;
-        ChildReport {
-            run,
-            label,
-            agent,
-            status: *status,
-            text: text.clone(),
-            error: self.ended.error().cloned(),
-            limit: self.ended.limit().cloned(),
-            used: used.clone(),
-        }
-    }
-
-    /// The report for the run above. What was used is in the first one after the end: it is counted once.
-    fn tell(&mut self) -> ChildReport {
-        self.is_told = self.is_over();
-        let used = std::mem::take(&mut self.ended.used);
-        ChildReport { used, ..self.report() }
-    }
-}
-
-impl LocalChildren {
+impl LocalSpawner {
     pub(crate) fn new(parent: Weak<Cx>) -> Self {
-        Self { parent: Mutex::new(parent), known: Mutex::default(), arrivals: Arrivals::default() }
+        let parent = Arc::new(Mutex::new(parent));
+        Self { parent, table: Arc::default(), changed: watch::Sender::new(()) }
     }
 
-    /// Another agent of the same run has the conversation now.
-    pub(crate) fn move_to(&self, parent: Weak<Cx>) {
-        *self.parent.lock().unwrap_or_else(PoisonError::into_inner) = parent;
+    /// Sets the agent that has the conversation now.
+    pub(crate) fn set_parent(&self, parent: Weak<Cx>) {
+        *self.parent.lock() = parent;
     }
 
     fn parent(&self) -> Result<Arc<Cx>, ToolError> {
-        let parent = self.parent.lock().unwrap_or_else(PoisonError::into_inner);
-        parent.upgrade().ok_or_else(|| ToolError::failed("the run is over"))
+        self.parent.lock().upgrade().ok_or_else(|| ToolError::failed("the run is over"))
     }
 
-    /// Ends what lives no longer than the run, and gives what came of everything that was not told before.
-    pub(crate) async fn close(&self) -> Vec<ChildReport> {
-        self.stop_all();
-        let ended = self.until(|known| {
-            let mut bound = known.iter().filter(|child| child.is_bound());
-            bound.all(|child| child.is_kept || child.is_over()).then_some(())
-        });
-        if tokio::time::timeout(CLOSE_WAIT, ended).await.is_err() {
-            tracing::warn!("a child of a run did not end when it was told to");
-            // Waiting once is enough.
-            self.lock().iter_mut().for_each(|child| child.is_kept = true);
+    fn table(&self) -> MutexGuard<'_, ChildTable> {
+        self.table.lock()
+    }
+
+    /// Cancels the children that end with the run, and waits until they have ended.
+    pub(crate) async fn close(&self) {
+        self.table().cancel_bound();
+        let mut changed = self.changed.subscribe();
+        let ended = changed.wait_for(|()| self.table().bound_are_settled());
+        if tokio::time::timeout(CLOSE_TIMEOUT, ended).await.is_err() {
+            tracing::warn!("a child of a run did not end after it was cancelled");
+            self.table().abandon_bound();
         }
-        let mut known = self.lock();
-        known.iter_mut().filter(|child| !child.is_told).map(Child::tell).collect()
     }
 
-    /// Stops what lives no longer than the run.
-    fn stop_all(&self) {
-        self.arrivals.close();
-        let known = self.lock();
-        let at_work = known.iter().filter(|child| child.is_bound() && !child.is_settled());
-        at_work.for_each(|child| child.cancel.cancel());
+    /// Takes the usage of the children that ended since the last call.
+    pub(crate) fn take_used(&self) -> Vec<(RunId, Vec<AgentUsed>)> {
+        self.table().take_used()
     }
 
-    /// Starts those that were not started before, so many at once.
-    fn start_all(
-        self: &Arc<Self>,
-        cx: &ToolCx,
-        asks: Vec<ChildAsk>,
-        at_once: Option<usize>,
-        mut kept: HashMap<u32, Kept>,
+    /// Starts the children that this call has not started before.
+    fn spawn_all(
+        &self,
+        call: &SpawningCall<'_>,
+        requests: Vec<ChildAsk>,
+        mut suspended: HashMap<u32, SuspendedChild>,
     ) -> Result<Vec<ChildStarted>, ToolError> {
-        let mut line = Line::new(cx, Arc::clone(self), self.parent()?, at_once);
-        let mut known = self.lock();
-        let is_new = known.make_room(cx.effect_key(), asks.len());
-        // The first ones work while the others are put in line. Where one cannot be started those before it are known and may be
-        // waited for.
-        let add = |ask: ChildAsk| {
-            let again = if is_new { None } else { known.of_call(cx.effect_key(), ask.index) };
-            match again {
-                Some(child) => Ok(child.started.clone()),
-                None => known.add(&mut line, kept.remove(&ask.index), ask),
-            }
+        let spawn = |request: ChildAsk| {
+            let saved = suspended.remove(&request.index);
+            self.spawn(call, request, saved)
         };
-        asks.into_iter().map(add).collect()
+        requests.into_iter().map(spawn).collect()
     }
 
-    /// What children used that their calls waited for, under the name of one of them, since it was last asked.
-    pub(crate) fn take_used(&self) -> Option<(RunId, Vec<AgentUsed>)> {
-        self.arrivals.take_used()
-    }
-
-    /// Waits until what is known gives something.
-    async fn until<T>(&self, mut ready: impl FnMut(&Known) -> Option<T>) -> T {
-        loop {
-            // Listening starts before looking, so a change in between is not missed.
-            let changed = self.arrivals.changed().notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(value) = ready(&self.lock()) {
-                return value;
-            }
-            changed.await;
+    fn spawn(
+        &self,
+        call: &SpawningCall<'_>,
+        request: ChildAsk,
+        saved: Option<SuspendedChild>,
+    ) -> Result<ChildStarted, ToolError> {
+        let key = ChildKey { effect: call.cx.effect_key().clone(), index: request.index };
+        if let Some(known) = self.table().of_call(&key) {
+            return Ok(known.started());
         }
+        let suspended = match saved {
+            Some(SuspendedChild::Done(report)) => {
+                return Ok(self.table().insert(ChildRecord::finished(key, request.life, report)));
+            }
+            Some(SuspendedChild::Waits(suspended)) => Some(suspended),
+            None => None,
+        };
+        let template = ChildTemplate::resolve(&call.parent, call.cx, &request.place)?;
+        let cancel = match request.life {
+            ChildLife::Call => call.cx.cancelled().child_token(),
+            ChildLife::Run => call.parent.control.cancel.child_token(),
+            ChildLife::Detached => CancellationToken::new(),
+        };
+        let run = suspended.as_ref().map_or_else(|| call.parent.env.id(), Suspended::run_id);
+        let started = {
+            let mut table = self.table();
+            let is_member = request.member().is_some();
+            let label = table.next_label(request.life, is_member);
+            let agent = Arc::clone(&template.core.name);
+            let started = ChildStarted { run, label, agent };
+            table.insert(ChildRecord::running(key, request.life, cancel.clone(), started))
+        };
+        let parent = Arc::clone(&call.parent);
+        let label = started.label.clone();
+        let job = ChildJob { parent, template, request, suspended, run, label, cancel };
+        self.run_in_task(Arc::clone(&call.slots), job);
+        Ok(started)
+    }
+
+    fn run_in_task(&self, slots: Arc<Semaphore>, job: ChildJob) {
+        let spawner = self.clone();
+        let task = async move {
+            // The semaphore is never closed.
+            let _slot = slots.acquire().await.ok();
+            let run = job.run;
+            let outcome = job.outcome().await;
+            spawner.table().finish(run, outcome);
+            spawner.changed.send_replace(());
+        };
+        tokio::spawn(Box::pin(task.in_current_span()));
     }
 
     async fn wait_for(
@@ -199,60 +154,32 @@ impl LocalChildren {
         runs: &[RunId],
         until: Until,
     ) -> Result<Vec<ChildReport>, ToolError> {
-        let places = self.lock().places(runs)?;
-        let over = self.settled(&places, until.any);
+        self.table().check_known(runs)?;
+        let mut changed = self.changed.subscribe();
+        let settled = changed.wait_for(|()| self.table().are_settled(runs, until.any));
         match until.timeout {
-            // What has not ended by then goes on; that is no failure.
-            Some(timeout) => drop(tokio::time::timeout(timeout, over).await.is_ok()),
-            None => over.await,
+            // A child that has not ended by then keeps running.
+            Some(timeout) => drop(tokio::time::timeout(timeout, settled).await.is_ok()),
+            None => drop(settled.await.is_ok()),
         }
-        self.hand_up(cx, &places).await?;
-        let mut known = self.lock();
-        let mut reports = Vec::with_capacity(places.len());
-        for place in places {
-            reports.extend(known.at_mut(place).map(Child::tell));
-        }
-        Ok(reports)
-    }
-
-    /// Waits until all of these are settled; if one is enough, until one is over.
-    async fn settled(&self, places: &[usize], any: bool) {
-        loop {
-            let done = {
-                let known = self.lock();
-                let Some(open) = known.open(places, any) else { return };
-                self.arrivals.after(open)
-            };
-            // Others may have ended in place of these; then there is less to wait for the next time.
-            done.notified().await;
-        }
-    }
-
-    /// What is known, with everything that has arrived.
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for (place, ended) in self.arrivals.take() {
-            if let Some(child) = known.at_mut(place) {
-                child.ended = ended;
-            }
-        }
-        known
+        self.raise_approvals(cx, runs).await?;
+        Ok(self.table().reports(runs))
     }
 }
 
-/// The children of a run as its tools reach them.
-pub(crate) struct LocalHost(pub(crate) Arc<LocalChildren>);
-
-impl Children for LocalHost {
+impl Children for LocalSpawner {
     fn start<'a>(
         &'a self,
         cx: &'a ToolCx,
-        asks: Vec<ChildAsk>,
-        at_once: Option<usize>,
+        requests: Vec<ChildAsk>,
+        max_parallel: Option<usize>,
     ) -> ChildFuture<'a, Vec<ChildStarted>> {
         async move {
-            let kept = self.0.take_kept(cx, &asks).await?;
-            self.0.start_all(cx, asks, at_once, kept)
+            let suspended = self.take_suspended(cx, &requests).await?;
+            let permits = max_parallel.unwrap_or(Semaphore::MAX_PERMITS);
+            let slots = Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
+            let call = SpawningCall { cx, parent: self.parent()?, slots };
+            self.spawn_all(&call, requests, suspended)
         }
         .boxed()
     }
@@ -263,36 +190,34 @@ impl Children for LocalHost {
         runs: Vec<RunId>,
         until: Until,
     ) -> ChildFuture<'a, Vec<ChildReport>> {
-        async move { self.0.wait_for(cx, &runs, until).await }.boxed()
+        async move { self.wait_for(cx, &runs, until).await }.boxed()
     }
 
     fn labelled<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
-        let mut known = self.0.lock();
-        let labelled = known.iter_mut().filter(|child| child.started.label.is_some());
-        let labelled = labelled.map(Child::tell).collect();
+        let labelled = self.table().labelled().map(|child| child.report.clone()).collect();
         std::future::ready(Ok(labelled)).boxed()
     }
 
     fn stop<'a>(&'a self, cx: &'a ToolCx, run: RunId) -> ChildFuture<'a, ChildReport> {
         async move {
-            self.0.lock().stop(run);
-            let ended = self.0.wait_for(cx, &[run], Until::default()).await?;
+            self.table().cancel(run);
+            let ended = self.wait_for(cx, &[run], Until::default()).await?;
             ended.into_iter().next().ok_or_else(|| ToolError::failed("it is gone"))
         }
         .boxed()
     }
 }
 
-/// Who answers the questions of a child: its own agent's answer, else whoever answers those of the run above.
+/// Returns who answers the approvals of a child: the answer of its own agent, else that of the parent run.
 pub(crate) fn approval_below(
     own: Option<&OnApproval>,
     above: &OnApproval,
     may_suspend: bool,
 ) -> OnApproval {
     match (own.unwrap_or(above), above) {
-        // Nothing waits for it that could wait for a person.
+        // No call waits for this child, so no call can be suspended with it.
         (OnApproval::Suspend, _) if !may_suspend => OnApproval::Deny,
-        // It cannot be suspended without the run above, whose questions are answered while it runs.
+        // A child cannot be suspended without the parent run, whose approvals are answered while it runs.
         (OnApproval::Suspend, above) => above.clone(),
         (other, _) => other.clone(),
     }

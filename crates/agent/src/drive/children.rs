@@ -3,6 +3,8 @@
 use provost_core::{LimitReached, StopReason};
 
 use super::{Cx, Driver};
+use crate::child::ChildHost;
+use crate::child::local::LocalSpawner;
 use crate::error::Error;
 use crate::run::Feed;
 
@@ -29,9 +31,9 @@ impl Driver {
 
     /// Counts what runs below have used.
     pub(super) fn count_children(&mut self) -> Result<(), Error> {
-        let Some(host) = &self.cx.children else { return Ok(()) };
-        let of_calls = self.cx.local.as_ref().and_then(|local| local.take_used());
-        let all = host.take_used().into_iter().chain(of_calls);
+        let local = self.cx.local.as_ref().map(LocalSpawner::take_used);
+        let hosted = self.cx.children.as_ref().map(ChildHost::take_used);
+        let all = local.into_iter().chain(hosted).flatten();
         let mut new = all.filter(|(child, _)| !self.run.counts_child(*child)).collect::<Vec<_>>();
         while new.len() > 1 {
             let rest = new.split_off(new.len().min(USED_AT_ONCE));
@@ -45,9 +47,7 @@ impl Driver {
 
     /// Ends what the run has started and nobody asked for, and counts it.
     pub(super) async fn close_children(&mut self) -> Result<(), Error> {
-        if let (Some(local), Some(host)) = (&self.cx.local, &self.cx.children) {
-            host.note(&mut local.close().await);
-        }
+        self.cx.close_below().await;
         self.count_children()
     }
 
@@ -55,7 +55,7 @@ impl Driver {
     pub(super) async fn keep_children(&mut self) -> Result<(), Error> {
         self.close_children().await?;
         let no_json = |error| Error::Bug(format!("a child's report has no JSON form: {error}"));
-        let kept = self.cx.local.as_ref().map(|local| local.keep_labelled(&self.cx.state));
+        let kept = self.cx.local.as_ref().map(|local| local.save_labelled(&self.cx.state));
         kept.unwrap_or(Ok(())).map_err(no_json)
     }
 }

@@ -17,7 +17,7 @@ use super::{Prepared, hook_error};
 use crate::agent::AgentCore;
 use crate::approval::OnApproval;
 use crate::builder::check_tools;
-use crate::child::local::LocalChildren;
+use crate::child::local::LocalSpawner;
 use crate::child::{ChildHost, HooksFor, Hop};
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
@@ -63,7 +63,7 @@ pub(crate) struct Cx {
     /// The runs below, if the agent may have any.
     pub(crate) children: Option<ChildHost>,
     /// The same, where they are tasks of this process.
-    pub(crate) local: Option<Arc<LocalChildren>>,
+    pub(crate) local: Option<LocalSpawner>,
     hops: Vec<Hop>,
     /// The run's place in a team.
     pub(crate) seat: Option<Seat>,
@@ -108,12 +108,12 @@ pub(crate) fn input_text(begin: &Begin) -> String {
 impl Cx {
     /// Where the run comes from; a run below comes from where the one above does.
     pub(crate) fn origin(&self) -> &Origin {
-        self.options.above.as_ref().map_or(&self.options.origin, |above| &above.origin)
+        self.options.inherited.as_ref().map_or(&self.options.origin, |above| &above.origin)
     }
 
     /// Where decisions of whoever reads the events come in.
     pub(crate) fn asks(&self) -> &Arc<Control> {
-        self.options.above.as_ref().map_or(&self.control, |above| &above.asks)
+        self.options.inherited.as_ref().map_or(&self.control, |above| &above.asks)
     }
 
     /// The conversation of the run: its session's, else one of its own.

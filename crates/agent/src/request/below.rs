@@ -19,83 +19,76 @@ use crate::pot::Pot;
 use crate::stream::EventQueue;
 use crate::team::Seat;
 
-/// What a run takes over from the run above it; many runs of one call share it.
-pub(crate) struct Above {
-    /// They see it before its own do.
+/// The settings that a child run inherits from its parent run.
+pub(crate) struct InheritedContext {
+    /// They are called before the child's own hooks.
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
-    /// False leaves out the hooks of its own agent.
+    /// False leaves out the hooks of the child's agent.
     pub(crate) own_hooks: bool,
-    /// Where decisions of whoever reads the events come in.
+    /// Receives the decisions of the reader of the events.
     pub(crate) asks: Arc<Control>,
     pub(crate) queue: Arc<EventQueue>,
-    /// The call that started it.
+    /// The call that started the child.
     pub(crate) call_id: Arc<str>,
-    /// What governs the run above.
+    /// The guard of the parent run.
     pub(crate) guard: Guard,
-    /// Where the run above comes from.
+    /// The origin of the parent run.
     pub(crate) origin: Origin,
 }
 
-impl Above {
-    pub(crate) fn new(parent: &Cx, call_id: &Arc<str>, hooks: HooksFor) -> Self {
-        let from_above = match hooks {
+impl InheritedContext {
+    pub(crate) fn new(parent: &Cx, call_id: &str, hooks: HooksFor) -> Self {
+        let inherited = match hooks {
             HooksFor::Inherit => parent.hooks.all().to_vec(),
             HooksFor::Own | HooksFor::None => Vec::new(),
         };
         Self {
-            hooks: from_above,
+            hooks: inherited,
             own_hooks: hooks != HooksFor::None,
             asks: Arc::clone(parent.asks()),
             queue: Arc::clone(&parent.queue),
-            call_id: Arc::clone(call_id),
+            call_id: call_id.into(),
             guard: parent.shared_guard.clone(),
             origin: parent.origin().clone(),
         }
     }
-
-    /// The same, for runs that work one after the other: those that work at the same time and count their uses in one place
-    /// wait for each other there.
-    pub(crate) fn apart(&self) -> Self {
-        Self {
-            hooks: self.hooks.clone(),
-            own_hooks: self.own_hooks,
-            asks: Arc::clone(&self.asks),
-            queue: Arc::clone(&self.queue),
-            call_id: Arc::from(&*self.call_id),
-            guard: self.guard.clone(),
-            origin: self.origin.clone(),
-        }
-    }
 }
 
-/// What is said of one run below.
-pub(crate) struct Below {
-    pub(crate) above: Arc<Above>,
-    /// The agent of that call.
+/// The input of a child run.
+pub(crate) enum ChildInput {
+    Task(String),
+    /// The child waited for an approval and continues.
+    Suspended(Box<Suspended>),
+}
+
+/// The options of one child run.
+pub(crate) struct ChildRunOptions {
+    pub(crate) inherited: Arc<InheritedContext>,
+    /// The agent of the call that started the child.
     pub(crate) parent: Parent,
     pub(crate) run: RunId,
     pub(crate) cancel: CancellationToken,
     pub(crate) label: Option<String>,
     pub(crate) max_turns: Option<u32>,
-    /// True if the call that started it can wait for a person with it.
+    /// True if the call that started the child can be suspended with it.
     pub(crate) may_suspend: bool,
-    /// Its place in the team of the run above.
+    /// The child's place in the team of the parent run.
     pub(crate) seat: Option<Seat>,
 }
 
 impl RunBuilder {
-    /// A run below another one: a task to begin with, or one that waited for a person and may go on.
+    /// Prepares a child run.
     pub(crate) fn below(
-        parent: &Arc<Cx>,
+        parent: &Cx,
         core: Arc<AgentCore>,
-        (task, waiting): (String, Option<Suspended>),
-        below: Below,
+        input: ChildInput,
+        options: ChildRunOptions,
     ) -> Self {
-        let Below { above, run, cancel, label, max_turns, may_suspend, seat, .. } = below;
+        let ChildRunOptions { inherited, run, cancel, label, max_turns, may_suspend, .. } = options;
         let agent = Agent { core, decode: |text| Ok(text.to_owned()) };
-        let begin = match waiting {
-            Some(suspended) => Begin::Resume(Box::new(suspended.approve_all())),
-            None => Begin::Message(task.into()),
+        let begin = match input {
+            ChildInput::Suspended(suspended) => Begin::Resume(Box::new(suspended.approve_all())),
+            ChildInput::Task(task) => Begin::Message(task.into()),
         };
         let own = agent.core.on_approval.clone();
         let mut limits = agent.core.limits.clone();
@@ -106,11 +99,11 @@ impl RunBuilder {
             limits: Some(limits),
             on_approval: Some(approval_below(own.as_ref(), &parent.on_approval, may_suspend)),
             run_id: Some(run),
-            above: Some(above),
+            inherited: Some(inherited),
             label: label.map(Into::into),
-            seat,
+            seat: options.seat,
             shared: parent.shared_options().for_child(),
-            parent: Some(below.parent),
+            parent: Some(options.parent),
             cancel: Some(cancel),
             ..RunOptions::default()
         };

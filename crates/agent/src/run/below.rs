@@ -75,16 +75,6 @@ impl Run {
     }
 }
 
-/// Puts what one used to what others did: one entry for all of an agent that were paid in the same money.
-pub(crate) fn add_used(all: &mut Vec<AgentUsed>, used: AgentUsed) {
-    let currency = |used: &AgentUsed| used.cost.map(|cost| cost.currency);
-    let same = |sum: &&mut AgentUsed| sum.agent == used.agent && currency(sum) == currency(&used);
-    match all.iter_mut().find(same) {
-        Some(sum) => add(sum, &used),
-        None => all.push(used),
-    }
-}
-
 fn add(sum: &mut AgentUsed, used: &AgentUsed) {
     sum.turns += used.turns;
     sum.usage += used.usage;

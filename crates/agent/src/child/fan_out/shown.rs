@@ -1,120 +1,119 @@
-//! What came of many tasks, as the JSON that the model reads.
-//!
-//! It is written by hand: of a thousand entries most bytes are the same few words, and the run does nothing else meanwhile.
+//! The result of a fan-out as the JSON that the model reads.
 
-use std::borrow::Cow;
-use std::fmt::Write;
+use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
+use serde::Serialize;
 
 use crate::child::{ChildReport, ChildStatus};
 
-/// Bytes of an entry besides the texts in it, for the first guess.
-const ENTRY_BYTES: usize = 64;
-
-/// One entry for each task, in their order; a failure is the item's, never the call's.
-pub(super) fn whole(tasks: &[String], ended: &[ChildReport]) -> serde_json::Result<String> {
-    let tasks = tasks.iter().map(|task| Some(task.as_str()));
-    written(tasks.zip(ended), usize::MAX, None)
+#[derive(Serialize)]
+struct FanOutReport<'a> {
+    results: Vec<TaskReport<'a>>,
+    completed: usize,
+    /// Tasks whose run stopped at a limit.
+    #[serde(skip_serializing_if = "is_zero")]
+    partial: usize,
+    failed: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
-/// The same without the tasks and with at most so many bytes of each result.
-pub(super) fn cut_to(share: usize, ended: &[ChildReport]) -> serde_json::Result<String> {
+#[derive(Serialize)]
+struct TaskReport<'a> {
+    /// The number of the task, from 1.
+    item: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<&'a str>,
+    status: TaskStatus,
+    /// The answer, or a part of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum TaskStatus {
+    Completed,
+    /// The run stopped at a limit.
+    Partial,
+    Running,
+    Failed,
+    Cancelled,
+}
+
+/// Returns the whole result, or as much of each entry as a tool may return.
+///
+/// The JSON is always complete: the first cut leaves out the tasks, which the model knows, and further cuts shorten each entry.
+pub(super) fn bounded(tasks: &[String], ended: &[ChildReport]) -> serde_json::Result<String> {
+    let mut text = whole(tasks, ended)?;
+    let mut share = TOOL_OUTPUT_BYTES_MAX / ended.len().max(1);
+    while text.len() > TOOL_OUTPUT_BYTES_MAX {
+        text = cut_to(share, ended)?;
+        if share == 0 {
+            break;
+        }
+        share /= 2;
+    }
+    Ok(text)
+}
+
+/// Returns one entry for each task, in their order. A failed task does not fail the call.
+fn whole(tasks: &[String], ended: &[ChildReport]) -> serde_json::Result<String> {
+    let tasks = tasks.iter().map(|task| Some(task.as_str()));
+    let entry = |(index, (task, report))| TaskReport { task, ..TaskReport::of(index, report) };
+    let results = tasks.zip(ended).enumerate().map(entry).collect();
+    serde_json::to_string(&FanOutReport::of(results, None))
+}
+
+/// Returns the same without the tasks and with at most `share` bytes of each result.
+fn cut_to(share: usize, ended: &[ChildReport]) -> serde_json::Result<String> {
     let note = format!(
         "all results together were too long: each was cut to {share} bytes; give fewer tasks at once to see more"
     );
-    written(ended.iter().map(|report| (None, report)), share, Some(&note))
+    let entry = |(index, report)| TaskReport::of(index, report).cut_to(share);
+    let results = ended.iter().enumerate().map(entry).collect();
+    serde_json::to_string(&FanOutReport::of(results, Some(note)))
 }
 
-fn written<'a>(
-    each: impl Iterator<Item = (Option<&'a str>, &'a ChildReport)> + Clone,
-    share: usize,
-    note: Option<&str>,
-) -> serde_json::Result<String> {
-    let bytes = |(task, report): (Option<&str>, &ChildReport)| {
-        ENTRY_BYTES + task.map_or(0, str::len) + report.text.len().min(share)
-    };
-    let mut out = String::with_capacity(each.clone().map(bytes).sum());
-    // Those that gave their answer, those that stopped at a limit with a part of it, and all others.
-    let (mut completed, mut partial, mut failed) = (0, 0, 0);
-    out.push_str("{\"results\":[");
-    for (index, (task, report)) in each.enumerate() {
-        let came_to = CameTo::of(report);
-        *match came_to.status {
-            COMPLETED => &mut completed,
-            PARTIAL => &mut partial,
-            _ => &mut failed,
-        } += 1;
-        out.push_str(if index == 0 { "{\"item\":" } else { ",{\"item\":" });
-        number(&mut out, index + 1);
-        if let Some(task) = task {
-            out.push_str(",\"task\":");
-            string(&mut out, task)?;
-        }
-        out.push_str(",\"status\":\"");
-        out.push_str(came_to.status);
-        out.push_str(if came_to.is_answer { "\",\"result\":" } else { "\",\"error\":" });
-        string(&mut out, &came_to.text[..came_to.text.floor_char_boundary(share)])?;
-        out.push('}');
+impl<'a> FanOutReport<'a> {
+    fn of(results: Vec<TaskReport<'a>>, note: Option<String>) -> Self {
+        let count = |status| results.iter().filter(|result| result.status == status).count();
+        let (completed, partial) = (count(TaskStatus::Completed), count(TaskStatus::Partial));
+        Self { completed, partial, failed: results.len() - completed - partial, results, note }
     }
-    out.push_str("],\"completed\":");
-    number(&mut out, completed);
-    if partial > 0 {
-        out.push_str(",\"partial\":");
-        number(&mut out, partial);
-    }
-    out.push_str(",\"failed\":");
-    number(&mut out, failed);
-    if let Some(note) = note {
-        out.push_str(",\"note\":");
-        string(&mut out, note)?;
-    }
-    out.push('}');
-    Ok(out)
 }
 
-/// What came of one task.
-struct CameTo<'a> {
-    status: &'static str,
-    /// True for an answer, or a part of one; else the text says what went wrong.
-    is_answer: bool,
-    text: Cow<'a, str>,
-}
-
-const COMPLETED: &str = "completed";
-/// Its run stopped at a limit.
-const PARTIAL: &str = "partial";
-
-impl<'a> CameTo<'a> {
-    fn of(report: &'a ChildReport) -> Self {
-        let problem = |status| Self { status, is_answer: false, text: report.problem().into() };
-        match (report.status, &report.limit) {
-            (ChildStatus::Completed, None) => {
-                Self { status: COMPLETED, is_answer: true, text: (&*report.text).into() }
-            }
-            (ChildStatus::Completed, Some(_)) => {
-                Self { status: PARTIAL, is_answer: true, text: report.told().into() }
-            }
-            (ChildStatus::Running, _) => problem("running"),
-            (ChildStatus::Failed, _) => problem("failed"),
-            (ChildStatus::Cancelled, _) => problem("cancelled"),
+impl TaskReport<'_> {
+    fn of(index: usize, report: &ChildReport) -> Self {
+        let status = match (report.status, &report.limit) {
+            (ChildStatus::Completed, None) => TaskStatus::Completed,
+            (ChildStatus::Completed, Some(_)) => TaskStatus::Partial,
+            (ChildStatus::Running, _) => TaskStatus::Running,
+            (ChildStatus::Failed, _) => TaskStatus::Failed,
+            (ChildStatus::Cancelled, _) => TaskStatus::Cancelled,
+        };
+        let has_answer = report.status == ChildStatus::Completed;
+        Self {
+            item: index + 1,
+            task: None,
+            status,
+            result: has_answer.then(|| report.told()),
+            error: (!has_answer).then(|| report.problem()),
         }
     }
-}
 
-fn number(out: &mut String, number: usize) {
-    // Writing to a text cannot fail.
-    let _written = write!(out, "{number}");
-}
-
-fn string(out: &mut String, text: &str) -> serde_json::Result<()> {
-    let is_special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
-    if text.bytes().any(is_special) {
-        out.push_str(&serde_json::to_string(text)?);
-    } else {
-        out.push('"');
-        out.push_str(text);
-        out.push('"');
+    fn cut_to(mut self, share: usize) -> Self {
+        for text in [&mut self.result, &mut self.error].into_iter().flatten() {
+            text.truncate(text.floor_char_boundary(share));
+        }
+        self
     }
-    Ok(())
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]

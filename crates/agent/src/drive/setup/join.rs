@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use super::Cx;
 use crate::agent::AgentCore;
 use crate::approval::OnApproval;
-use crate::child::local::{LocalChildren, LocalHost};
+use crate::child::local::LocalSpawner;
 use crate::child::{ChildHost, HooksFor, Hop};
 use crate::drive::session::BoundSession;
 use crate::error::Error;
@@ -34,7 +34,7 @@ pub(super) struct Parts {
     pub(super) queue: Arc<EventQueue>,
     pub(super) control: Arc<Control>,
     pub(super) pot: Arc<Pot>,
-    pub(super) local: Option<Arc<LocalChildren>>,
+    pub(super) local: Option<LocalSpawner>,
     /// How the conversation came from the run's own agent to this one.
     pub(super) hops: Vec<Hop>,
     pub(super) seat: Option<Seat>,
@@ -53,7 +53,7 @@ impl Parts {
             self.seat = self.seat.map(|seat| seat.taken(self.run_id, Weak::clone(cx)));
             let parts = match (&self.local, &self.options.children) {
                 (None, None) if may_have_children => {
-                    let local = Some(Arc::new(LocalChildren::new(Weak::clone(cx))));
+                    let local = Some(LocalSpawner::new(Weak::clone(cx)));
                     Self { local, ..self }
                 }
                 _ => self,
@@ -63,8 +63,8 @@ impl Parts {
                     Some(ChildHost::new(Arc::clone(children)).after(parts.hops.clone()))
                 }
                 (None, Some(local)) => {
-                    local.move_to(Weak::clone(cx));
-                    Some(ChildHost::new(Arc::new(LocalHost(Arc::clone(local)))))
+                    local.set_parent(Weak::clone(cx));
+                    Some(ChildHost::new(Arc::new(local.clone())))
                 }
                 (None, None) => None,
             };
@@ -151,7 +151,7 @@ impl Parts {
         if !Arc::ptr_eq(&self.root, &self.core) {
             guard = guard.within(&self.root.guard);
         }
-        match &self.options.above {
+        match &self.options.inherited {
             Some(above) => guard.within(&above.guard),
             None => guard,
         }
@@ -159,7 +159,7 @@ impl Parts {
 
     /// The hooks of the run, in the order they are asked.
     fn hooks(&self) -> Vec<Arc<dyn Hook>> {
-        let above = self.options.above.as_ref();
+        let above = self.options.inherited.as_ref();
         let mut hooks: Vec<_> = above.map(|above| above.hooks.clone()).unwrap_or_default();
         let own = above.is_none_or(|above| above.own_hooks);
         let is_root = Arc::ptr_eq(&self.root, &self.core);

@@ -145,7 +145,7 @@ async fn reopen(
     run.resumed(cx.env.now());
     cx.pot.go_on(&run.used_in_all(), run.used_before());
     if let Some(local) = &cx.local {
-        local.take_labelled(&cx.state);
+        local.load_labelled(&cx.state);
     }
     let mut driver = driver(cx, run, system, session);
     driver.toolbox = Toolbox::gather(cx, &driver.run).await;
