@@ -1,30 +1,30 @@
-//! The one transport: any wire over HTTP, as a [`ChatModel`].
+//! HTTP to model vendors: any wire as a [`ChatModel`], and one question with one whole response for everything else.
 //!
-//! It moves bytes, keeps time and retries. It knows no vendor's JSON, and nothing it says or prints holds the key.
+//! It moves bytes, enforces time limits and retries. It knows no vendor's JSON, and no error or output holds the key.
 
-mod alarm;
-pub(crate) mod answer;
+pub(crate) mod api;
 mod build;
-mod call;
 mod client;
+mod error;
 mod header;
-mod plain;
-pub(crate) mod send;
+mod response;
+mod stream;
+mod url;
+mod vendor;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::{Env, Secret};
 use reqwest::Url;
-use reqwest::header::HeaderMap;
 use tokio::time::Instant;
 
-pub use build::{BuildError, HttpModelBuilder};
+pub use build::HttpModelBuilder;
+pub use error::BuildError;
 
-use self::plain::Plain;
+use self::vendor::VendorClient;
 use crate::wire::Wire;
-use crate::{ChatModel, ChatRequest, ModelInfo, ModelStream, RetryPolicy};
+use crate::{ChatModel, ChatRequest, ModelInfo, ModelStream};
 
 /// As good as never, and still a time that can be added to the present.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
@@ -57,27 +57,15 @@ impl Default for Timeouts {
 /// A model behind HTTP. Cheap to clone: clones share everything, connections included.
 #[derive(Clone)]
 pub struct HttpModel {
-    endpoint: Arc<Endpoint>,
+    inner: Arc<HttpModelInner>,
 }
 
-/// Everything a call needs, settled when the model was built.
-pub(crate) struct Endpoint {
+/// Everything that a call needs.
+struct HttpModelInner {
     wire: Box<dyn Wire>,
     info: ModelInfo,
     url: Url,
-    key: Option<Secret<String>>,
-    /// All headers of a request.
-    headers: HeaderMap,
-    transport: Transport,
-    pub(crate) timeouts: Timeouts,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) env: Env,
-}
-
-/// How requests go out.
-enum Transport {
-    Client(reqwest::Client),
-    Plain(Plain),
+    vendor: VendorClient,
 }
 
 impl HttpModel {
@@ -90,36 +78,36 @@ impl HttpModel {
         HttpModelBuilder::new(provider.into(), model.into(), wire)
     }
 
-    fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint: Arc::new(endpoint) }
+    fn new(inner: HttpModelInner) -> Self {
+        Self { inner: Arc::new(inner) }
     }
 
     /// The address that requests go to.
     pub fn url(&self) -> &str {
-        self.endpoint.url.as_str()
+        self.inner.url.as_str()
     }
 }
 
 impl ChatModel for HttpModel {
     fn info(&self) -> &ModelInfo {
-        &self.endpoint.info
+        &self.inner.info
     }
 
     fn stream(&self, request: ChatRequest) -> ModelStream {
-        Box::pin(call::Call::new(Arc::clone(&self.endpoint), request))
+        Box::pin(stream::call(Arc::clone(&self.inner), request))
     }
 }
 
 /// The moment this much later. A time too long for the clock never comes.
-pub(crate) fn later(from: Instant, wait: Duration) -> Instant {
+fn later(from: Instant, wait: Duration) -> Instant {
     from.checked_add(wait).unwrap_or_else(|| from + FOREVER)
 }
 
 impl fmt::Debug for HttpModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpModel")
-            .field("provider", &self.endpoint.info.provider)
-            .field("model", &self.endpoint.info.model)
+            .field("provider", &self.inner.info.provider)
+            .field("model", &self.inner.info.model)
             .field("url", &self.url())
             .finish_non_exhaustive()
     }

@@ -10,7 +10,6 @@ mod chat;
 mod chunk;
 mod embed;
 mod error;
-mod exchange;
 mod fold;
 pub mod gen_ai;
 mod http;

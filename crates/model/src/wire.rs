@@ -147,7 +147,6 @@ pub enum Progress {
 }
 
 /// An answer that is not the vendor's own protocol.
-#[cold]
 pub(crate) fn malformed(what: &str, cause: &serde_json::Error) -> ModelError {
     // The cause names a place, never the content: a provider's bytes may hold a prompt.
     let place = format!("line {} column {}", cause.line(), cause.column());
@@ -158,7 +157,6 @@ pub(crate) fn malformed(what: &str, cause: &serde_json::Error) -> ModelError {
 }
 
 /// A call of which nobody knows what it calls.
-#[cold]
 pub(crate) fn nameless() -> ModelError {
     ModelError::new(ModelErrorClass::Malformed, "the provider sent a tool call without a name")
 }

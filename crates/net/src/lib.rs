@@ -37,6 +37,7 @@ mod connect;
 mod decode;
 mod dial;
 mod error;
+pub mod headers;
 pub mod limits;
 mod lookup;
 mod policy;

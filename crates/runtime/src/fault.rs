@@ -88,17 +88,10 @@ fn is_token_refused(headers: &HeaderMap) -> bool {
         .any(|part| matches!(part.trim(), "error=\"invalid_token\"" | "error=invalid_token"))
 }
 
-/// How long the service asks to wait.
+/// Reads how long the service asks to wait, at most [`RETRY_AFTER_MAX`].
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    let wait = match text.parse::<u64>() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => httpdate::parse_http_date(text)
-            .ok()?
-            .duration_since(SystemTime::now())
-            .unwrap_or(Duration::ZERO),
-    };
-    Some(wait.min(RETRY_AFTER_MAX))
+    provost_net::headers::retry_after(headers, SystemTime::now())
+        .map(|wait| wait.min(RETRY_AFTER_MAX))
 }
 
 /// Text of a definition that is short enough for an error and stays on one line. What comes from a service may hold secrets and

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, StatusCode};
 use provost_net::NetResponse;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
@@ -78,17 +78,10 @@ pub(super) async fn refusal(
     }
 }
 
-/// How long the server asks to wait.
+/// Reads how long the server asks to wait, at most [`RETRY_AFTER_MAX`].
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let wait = match text.parse::<u64>() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => httpdate::parse_http_date(text)
-            .ok()?
-            .duration_since(SystemTime::now())
-            .unwrap_or(Duration::ZERO),
-    };
-    Some(wait.min(RETRY_AFTER_MAX))
+    provost_net::headers::retry_after(headers, SystemTime::now())
+        .map(|wait| wait.min(RETRY_AFTER_MAX))
 }
 
 /// The error of a server that refused us, if that is what the failure is.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::openai::without_stream;
 use super::{Answer, BatchPhase, BatchState};
 use crate::ModelError;
-use crate::exchange::wrong;
+use crate::http::api::malformed_error;
 
 /// One request of a batch.
 pub(super) fn request(id: &str, mut params: Value) -> Value {
@@ -16,7 +16,7 @@ pub(super) fn request(id: &str, mut params: Value) -> Value {
 /// How a batch stands.
 pub(super) fn state(batch: &Value) -> Result<BatchState, ModelError> {
     let status = batch["processing_status"].as_str();
-    let status = status.ok_or_else(|| wrong("the provider sent no batch"))?;
+    let status = status.ok_or_else(|| malformed_error("the provider sent no batch"))?;
     let count = |name: &str| batch["request_counts"][name].as_u64().unwrap_or_default();
     let done: u64 = ["succeeded", "errored", "canceled", "expired"].into_iter().map(count).sum();
     let phase = match status {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, BatchPhase, BatchState};
 use crate::ModelError;
-use crate::exchange::wrong;
+use crate::http::api::malformed_error;
 
 /// One request of a batch.
 pub(super) fn request(id: &str, body: Value) -> Value {
@@ -23,7 +23,8 @@ pub(super) fn state(operation: &Value) -> Result<BatchState, ModelError> {
         Value::Null => operation,
         metadata => metadata,
     };
-    let state = batch["state"].as_str().ok_or_else(|| wrong("the provider sent no batch"))?;
+    let state =
+        batch["state"].as_str().ok_or_else(|| malformed_error("the provider sent no batch"))?;
     // Both spellings are in use: JOB_STATE_… and BATCH_STATE_….
     let phase = match state.rsplit_once("STATE_").map_or(state, |(_, state)| state) {
         "SUCCEEDED" => BatchPhase::Ended,

@@ -15,7 +15,10 @@ use super::{
     Answer, BatchItem, BatchJob, BatchOutcome, BatchPhase, BatchRequest, BatchState, anthropic,
     check, gemini, openai, unanswered, whole,
 };
-use crate::exchange::{Ask, Auth, Exchange, ExchangeConfig, json as bytes_of, wrong};
+use crate::http::api::{
+    ApiBody, ApiClient, ApiClientConfig, ApiRequest, Auth, VendorEndpoint, json as bytes_of,
+    malformed_error,
+};
 use crate::wire::anthropic::AnthropicMessages;
 use crate::wire::gemini::GeminiContent;
 use crate::wire::openai_chat::OpenAiChat;
@@ -42,7 +45,7 @@ pub struct NativeBatch {
     vendor: Vendor,
     wire: Arc<dyn Wire>,
     info: ModelInfo,
-    exchange: Exchange,
+    api: ApiClient,
     look_every: Duration,
 }
 
@@ -52,21 +55,23 @@ pub struct NativeBatchBuilder {
     vendor: Vendor,
     wire: Arc<dyn Wire>,
     info: ModelInfo,
-    exchange: ExchangeConfig,
+    api: ApiClientConfig,
     look_every: Duration,
 }
 
 impl NativeBatch {
     /// OpenAI's. The key is usually in `OPENAI_API_KEY`.
     pub fn openai(model: impl Into<String>) -> NativeBatchBuilder {
-        let at = ("openai", "https://api.openai.com/v1", Auth::Bearer);
+        let base_url = "https://api.openai.com/v1";
+        let at = VendorEndpoint { provider: "openai", base_url, auth: Auth::Bearer };
         NativeBatchBuilder::new(Vendor::OpenAi, at, model.into(), OpenAiChat::default())
             .require_key("OPENAI_API_KEY")
     }
 
     /// Anthropic's. The key is usually in `ANTHROPIC_API_KEY`.
     pub fn anthropic(model: impl Into<String>) -> NativeBatchBuilder {
-        let at = ("anthropic", "https://api.anthropic.com", Auth::Header("x-api-key"));
+        let (base_url, auth) = ("https://api.anthropic.com", Auth::Header("x-api-key"));
+        let at = VendorEndpoint { provider: "anthropic", base_url, auth };
         let model = model.into();
         let traits = Catalog::builtin().anthropic_traits(&model);
         let (thinking, sampling) = (traits.thinking, traits.sampling);
@@ -76,8 +81,9 @@ impl NativeBatch {
 
     /// Gemini's. The key is usually in `GEMINI_API_KEY`.
     pub fn gemini(model: impl Into<String>) -> NativeBatchBuilder {
-        let url = "https://generativelanguage.googleapis.com/v1beta";
-        let at = ("gemini", url, Auth::Header("x-goog-api-key"));
+        let base_url = "https://generativelanguage.googleapis.com/v1beta";
+        let auth = Auth::Header("x-goog-api-key");
+        let at = VendorEndpoint { provider: "gemini", base_url, auth };
         let model = model.into();
         let wire = GeminiContent::for_model(&model);
         NativeBatchBuilder::new(Vendor::Gemini, at, model, wire).require_key("GEMINI_API_KEY")
@@ -113,14 +119,14 @@ impl NativeBatch {
                 let requests: Vec<Value> =
                     bodies.into_iter().map(|(id, body)| anthropic::request(id, body)).collect();
                 let body = bytes_of(&json!({ "requests": requests }))?;
-                id_of(&self.begin(Ask::post("/v1/messages/batches", body)).await?, "id")?
+                id_of(&self.begin(ApiRequest::post("/v1/messages/batches", body)).await?, "id")?
             }
             Vendor::Gemini => {
                 let requests =
                     bodies.into_iter().map(|(id, body)| gemini::request(id, body)).collect();
                 let body = bytes_of(&gemini::body("provost", requests))?;
                 let path = format!("/models/{}:batchGenerateContent", self.info.model);
-                id_of(&self.begin(Ask::post(path, body)).await?, "name")?
+                id_of(&self.begin(ApiRequest::post(path, body)).await?, "name")?
             }
         };
         let ids = requests.iter().map(|request| request.id.clone()).collect();
@@ -134,14 +140,14 @@ impl NativeBatch {
         for (id, body) in bodies {
             lines.extend(openai::line(id, body)?);
         }
-        let (kind, body) = openai::upload(&lines);
-        let body = Some((kind, Bytes::from(body)));
-        let upload = Ask { method: Method::POST, path: "/files".into(), body, headers: Vec::new() };
+        let (content_type, bytes) = openai::upload(&lines);
+        let body = Some(ApiBody { content_type, bytes: Bytes::from(bytes) });
+        let upload = ApiRequest { method: Method::POST, path: "/files".to_owned(), body };
         let file = id_of(&self.value(upload).await?, "id")?;
         let batch = json!({
             "input_file_id": file, "endpoint": openai::ENDPOINT, "completion_window": "24h",
         });
-        id_of(&self.begin(Ask::post("/batches", bytes_of(&batch)?)).await?, "id")
+        id_of(&self.begin(ApiRequest::post("/batches", bytes_of(&batch)?)).await?, "id")
     }
 
     /// How a batch stands.
@@ -156,7 +162,7 @@ impl NativeBatch {
             Vendor::Anthropic => format!("/v1/messages/batches/{}/cancel", job.id),
             Vendor::Gemini => format!("/{}:cancel", job.id),
         };
-        self.exchange.ask(Ask::post(path, b"{}".to_vec()), |_| Ok(())).await
+        self.api.send(ApiRequest::post(path, b"{}".to_vec()), |_| Ok(())).await
     }
 
     /// Waits until a batch is over and collects its answers, in the order of its requests. `told` hears how it stands.
@@ -183,7 +189,7 @@ impl NativeBatch {
             Vendor::Anthropic => format!("/v1/messages/batches/{}", job.id),
             Vendor::Gemini => format!("/{}", job.id),
         };
-        let batch = self.value(Ask::get(path)).await?;
+        let batch = self.value(ApiRequest::get(path)).await?;
         let mut state = match self.vendor {
             Vendor::OpenAi => openai::state(&batch)?.0,
             Vendor::Anthropic => anthropic::state(&batch)?,
@@ -201,13 +207,13 @@ impl NativeBatch {
                 let mut lines = Vec::new();
                 for file in openai::state(batch)?.1 {
                     let path = format!("/files/{file}/content");
-                    lines.extend(self.exchange.ask(Ask::get(path), read_lines).await?);
+                    lines.extend(self.api.send(ApiRequest::get(path), read_lines).await?);
                 }
                 lines
             }
             Vendor::Anthropic => {
                 let path = format!("/v1/messages/batches/{}/results", job.id);
-                self.exchange.ask(Ask::get(path), read_lines).await?
+                self.api.send(ApiRequest::get(path), read_lines).await?
             }
             Vendor::Gemini => gemini::answers(batch),
         };
@@ -240,13 +246,13 @@ impl NativeBatch {
         whole::fold(&*self.wire, &events)
     }
 
-    async fn value(&self, ask: Ask) -> Result<Value, ModelError> {
-        self.exchange.ask(ask, read_value).await
+    async fn value(&self, ask: ApiRequest) -> Result<Value, ModelError> {
+        self.api.send(ask, read_value).await
     }
 
     /// Begins a batch. Asking twice might make two, so whoever wants that asks again.
-    async fn begin(&self, ask: Ask) -> Result<Value, ModelError> {
-        self.exchange.ask_once(ask, read_value).await
+    async fn begin(&self, ask: ApiRequest) -> Result<Value, ModelError> {
+        self.api.send_once(ask, read_value).await
     }
 }
 
@@ -268,7 +274,8 @@ fn renamed(mut response: ModelResponse, names: Option<&BTreeMap<String, String>>
 
 fn id_of(value: &Value, name: &str) -> Result<String, ModelError> {
     let id = value[name].as_str().filter(|id| !id.is_empty() && !id.contains(['?', '#', ' ']));
-    id.map(str::to_owned).ok_or_else(|| wrong("the provider did not say what the batch is called"))
+    id.map(str::to_owned)
+        .ok_or_else(|| malformed_error("the provider did not say what the batch is called"))
 }
 
 fn read_lines(body: &[u8]) -> Result<Vec<Value>, ModelError> {
@@ -278,35 +285,30 @@ fn read_lines(body: &[u8]) -> Result<Vec<Value>, ModelError> {
 }
 
 impl NativeBatchBuilder {
-    fn new(
-        vendor: Vendor,
-        (provider, url, auth): (&str, &str, Auth),
-        model: String,
-        wire: impl Wire,
-    ) -> Self {
-        let mut exchange = ExchangeConfig::new(provider, url, auth);
+    fn new(vendor: Vendor, endpoint: VendorEndpoint<'_>, model: String, wire: impl Wire) -> Self {
+        let mut api = ApiClientConfig::new(endpoint);
         if vendor == Vendor::Anthropic {
             let (name, value) = ANTHROPIC_VERSION;
-            exchange.headers.push((name.to_owned(), value.to_owned().into()));
+            api.headers.push((name.to_owned(), value.to_owned().into()));
         }
-        let info = Catalog::builtin().info(provider, &model);
-        Self { vendor, wire: Arc::new(wire), info, exchange, look_every: LOOK_EVERY }
+        let info = Catalog::builtin().info(endpoint.provider, &model);
+        Self { vendor, wire: Arc::new(wire), info, api, look_every: LOOK_EVERY }
     }
 
     fn require_key(mut self, variable: &'static str) -> Self {
-        self.exchange.key_variable = Some(variable);
+        self.api.key_variable = Some(variable);
         self
     }
 
     /// The key.
     pub fn api_key(mut self, key: impl Into<Secret<String>>) -> Self {
-        self.exchange.key = Some(key.into());
+        self.api.key = Some(key.into());
         self
     }
 
     /// Another address.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.exchange.base_url = url.into();
+        self.api.base_url = url.into();
         self
     }
 
@@ -318,13 +320,13 @@ impl NativeBatchBuilder {
 
     /// Sets how long each stage of one question may take.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.exchange.timeouts = timeouts;
+        self.api.timeouts = timeouts;
         self
     }
 
     /// Sets how failed questions are tried again. A batch is begun only once: no vendor can tell that it was asked twice.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.exchange.retry = retry;
+        self.api.retry = retry;
         self
     }
 
@@ -333,8 +335,8 @@ impl NativeBatchBuilder {
         if self.info.model.trim().is_empty() {
             return Err(BuildError::Model);
         }
-        let Self { vendor, wire, info, exchange, look_every } = self;
-        Ok(NativeBatch { vendor, wire, info, exchange: exchange.build()?, look_every })
+        let Self { vendor, wire, info, api, look_every } = self;
+        Ok(NativeBatch { vendor, wire, info, api: api.build()?, look_every })
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, BatchPhase, BatchState};
 use crate::ModelError;
-use crate::exchange::{json as bytes, wrong};
+use crate::http::api::{json as bytes, malformed_error};
 
 /// Where a batch is asked for.
 pub(super) const ENDPOINT: &str = "/v1/chat/completions";
@@ -42,7 +42,8 @@ pub(super) fn upload(lines: &[u8]) -> (String, Vec<u8>) {
 
 /// How a batch stands, and the files of its answers and its failures.
 pub(super) fn state(batch: &Value) -> Result<(BatchState, Vec<String>), ModelError> {
-    let status = batch["status"].as_str().ok_or_else(|| wrong("the provider sent no batch"))?;
+    let status =
+        batch["status"].as_str().ok_or_else(|| malformed_error("the provider sent no batch"))?;
     let phase = match status {
         "completed" => BatchPhase::Ended,
         "failed" | "expired" | "cancelled" => BatchPhase::Broken,

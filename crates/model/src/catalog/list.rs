@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{CatalogEntry, ModelKind};
-use crate::exchange::{Ask, Auth, ExchangeConfig};
+use crate::http::api::{ApiClientConfig, ApiRequest, Auth, VendorEndpoint};
 use crate::wire::malformed;
 use crate::{BuildError, ModelError, ModelErrorClass};
 
@@ -16,7 +16,7 @@ const LISTED_MAX: usize = 10_000;
 #[must_use]
 pub struct ModelList {
     form: Form,
-    exchange: ExchangeConfig,
+    api: ApiClientConfig,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -29,43 +29,53 @@ enum Form {
 impl ModelList {
     /// The list at `<base>/models`, as OpenAI, Anthropic, OpenRouter and most others have it.
     pub fn openai(provider: impl Into<String>, base_url: impl Into<String>) -> Self {
-        Self::new(Form::OpenAi, &provider.into(), &base_url.into(), Auth::Bearer)
+        let (provider, base_url) = (&provider.into(), &base_url.into());
+        Self::new(Form::OpenAi, VendorEndpoint { provider, base_url, auth: Auth::Bearer })
     }
 
     /// The list of Anthropic, at `<base>/v1/models`.
     pub fn anthropic(base_url: impl Into<String>) -> Self {
         let base_url = format!("{}/v1", base_url.into().trim_end_matches('/'));
-        let mut list = Self::new(Form::OpenAi, "anthropic", &base_url, Auth::Header("x-api-key"));
+        let mut list = Self::new(
+            Form::OpenAi,
+            VendorEndpoint {
+                provider: "anthropic",
+                base_url: &base_url,
+                auth: Auth::Header("x-api-key"),
+            },
+        );
         let version = ("anthropic-version".to_owned(), "2023-06-01".to_owned().into());
-        list.exchange.headers.push(version);
+        list.api.headers.push(version);
         list
     }
 
     /// What an Ollama has pulled, at `<base>/api/tags`.
     pub fn ollama(base_url: impl Into<String>) -> Self {
-        Self::new(Form::Ollama, "ollama", &base_url.into(), Auth::Bearer)
+        let base_url = &base_url.into();
+        Self::new(Form::Ollama, VendorEndpoint { provider: "ollama", base_url, auth: Auth::Bearer })
     }
 
     /// The list of Gemini, with its limits, at `<base>/models`.
     pub fn gemini(base_url: impl Into<String>) -> Self {
-        Self::new(Form::Gemini, "gemini", &base_url.into(), Auth::Header("x-goog-api-key"))
+        let (base_url, auth) = (&base_url.into(), Auth::Header("x-goog-api-key"));
+        Self::new(Form::Gemini, VendorEndpoint { provider: "gemini", base_url, auth })
     }
 
-    fn new(form: Form, provider: &str, base_url: &str, auth: Auth) -> Self {
-        Self { form, exchange: ExchangeConfig::new(provider, base_url, auth) }
+    fn new(form: Form, endpoint: VendorEndpoint<'_>) -> Self {
+        Self { form, api: ApiClientConfig::new(endpoint) }
     }
 
     /// The key.
     pub fn api_key(mut self, key: impl Into<Secret<String>>) -> Self {
-        self.exchange.key = Some(key.into());
+        self.api.key = Some(key.into());
         self
     }
 
     /// Asks the provider.
     pub async fn fetch(self) -> Result<Vec<CatalogEntry>, ModelError> {
-        let Self { form, exchange } = self;
-        let provider = exchange.provider.clone();
-        let exchange = exchange.build().map_err(|error: BuildError| {
+        let Self { form, api } = self;
+        let provider = api.provider.clone();
+        let api = api.build().map_err(|error: BuildError| {
             ModelError::new(ModelErrorClass::InvalidRequest, error.to_string())
         })?;
         let path = match form {
@@ -73,7 +83,7 @@ impl ModelList {
             Form::Ollama => "/api/tags",
             Form::Gemini => "/models?pageSize=1000",
         };
-        exchange.ask(Ask::get(path), |body| form.read(&provider, body)).await
+        api.send(ApiRequest::get(path), |body| form.read(&provider, body)).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! Embeddings over the one exchange: batches, bounds, purposes.
+//! Embeddings over HTTP: batches, bounds, purposes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use super::wire::{Dialect, Question};
 use super::{EmbedFuture, Embedder, EmbedderInfo, Embeddings, Purpose, trace};
-use crate::exchange::{Ask, Exchange, ExchangeConfig};
+use crate::http::api::{ApiClient, ApiClientConfig, ApiRequest, VendorEndpoint};
 use crate::{BuildError, ModelError, ModelErrorClass, RetryPolicy, Timeouts};
 
 /// Bytes of the texts of one request; a longer text goes alone.
@@ -24,42 +24,72 @@ pub fn openai_embeddings(
     dimensions: usize,
 ) -> HttpEmbedderBuilder {
     let (provider, base_url) = (provider.into(), base_url.into());
-    builder(Dialect::OpenAi, (&provider, &base_url), model.into(), dimensions)
+    builder(
+        Dialect::OpenAi,
+        VendorEndpoint { provider: &provider, base_url: &base_url, auth: Dialect::OpenAi.auth() },
+        model,
+        dimensions,
+    )
 }
 
 /// Begins an embedder of Gemini. The key is usually in `GEMINI_API_KEY`.
 pub fn gemini_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
-    let at = ("gemini", "https://generativelanguage.googleapis.com/v1beta");
-    builder(Dialect::Gemini, at, model.into(), dimensions).require_key("GEMINI_API_KEY")
+    let base_url = "https://generativelanguage.googleapis.com/v1beta";
+    builder(
+        Dialect::Gemini,
+        VendorEndpoint { provider: "gemini", base_url, auth: Dialect::Gemini.auth() },
+        model,
+        dimensions,
+    )
+    .require_key("GEMINI_API_KEY")
 }
 
 /// Begins an embedder of an Ollama on this machine. It needs no key.
 pub fn ollama_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
-    builder(Dialect::Ollama, ("ollama", "http://127.0.0.1:11434"), model.into(), dimensions)
+    let base_url = "http://127.0.0.1:11434";
+    builder(
+        Dialect::Ollama,
+        VendorEndpoint { provider: "ollama", base_url, auth: Dialect::Ollama.auth() },
+        model,
+        dimensions,
+    )
 }
 
 /// Begins an embedder of Voyage. The key is usually in `VOYAGE_API_KEY`.
 pub fn voyage_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
-    let at = ("voyage", "https://api.voyageai.com/v1");
-    builder(Dialect::Voyage, at, model.into(), dimensions).require_key("VOYAGE_API_KEY")
+    let base_url = "https://api.voyageai.com/v1";
+    builder(
+        Dialect::Voyage,
+        VendorEndpoint { provider: "voyage", base_url, auth: Dialect::Voyage.auth() },
+        model,
+        dimensions,
+    )
+    .require_key("VOYAGE_API_KEY")
 }
 
 /// Begins an embedder of Cohere. The key is usually in `COHERE_API_KEY`.
 pub fn cohere_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
-    let at = ("cohere", "https://api.cohere.com");
-    builder(Dialect::Cohere, at, model.into(), dimensions).require_key("COHERE_API_KEY")
+    let base_url = "https://api.cohere.com";
+    builder(
+        Dialect::Cohere,
+        VendorEndpoint { provider: "cohere", base_url, auth: Dialect::Cohere.auth() },
+        model,
+        dimensions,
+    )
+    .require_key("COHERE_API_KEY")
 }
 
 fn builder(
     dialect: Dialect,
-    (provider, base_url): (&str, &str),
-    model: String,
+    endpoint: VendorEndpoint<'_>,
+    model: impl Into<String>,
     dimensions: usize,
 ) -> HttpEmbedderBuilder {
+    let (provider, model) = (endpoint.provider.to_owned(), model.into());
     HttpEmbedderBuilder {
         dialect,
-        exchange: ExchangeConfig::new(provider, base_url, dialect.auth()),
-        info: EmbedderInfo { provider: provider.to_owned(), model, dimensions },
+        api: ApiClientConfig::new(endpoint),
+        info: EmbedderInfo { provider, model, dimensions },
         ask_dimensions: false,
         batch_texts: dialect.texts_max(),
         document_prefix: String::new(),
@@ -71,7 +101,7 @@ fn builder(
 #[must_use]
 pub struct HttpEmbedderBuilder {
     dialect: Dialect,
-    exchange: ExchangeConfig,
+    api: ApiClientConfig,
     info: EmbedderInfo,
     ask_dimensions: bool,
     batch_texts: usize,
@@ -82,24 +112,24 @@ pub struct HttpEmbedderBuilder {
 impl HttpEmbedderBuilder {
     /// The key.
     pub fn api_key(mut self, key: impl Into<Secret<String>>) -> Self {
-        self.exchange.key = Some(key.into());
+        self.api.key = Some(key.into());
         self
     }
 
     fn require_key(mut self, variable: &'static str) -> Self {
-        self.exchange.key_variable = Some(variable);
+        self.api.key_variable = Some(variable);
         self
     }
 
     /// Another address.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.exchange.base_url = url.into();
+        self.api.base_url = url.into();
         self
     }
 
     /// Adds a header to every request; its value is kept as a secret.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
-        self.exchange.headers.push((name.into(), value.into()));
+        self.api.headers.push((name.into(), value.into()));
         self
     }
 
@@ -123,19 +153,19 @@ impl HttpEmbedderBuilder {
 
     /// Sets how long each stage may take.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.exchange.timeouts = timeouts;
+        self.api.timeouts = timeouts;
         self
     }
 
     /// Sets how failed calls are tried again.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.exchange.retry = retry;
+        self.api.retry = retry;
         self
     }
 
     /// Takes time and chance from here.
     pub fn env(mut self, env: Env) -> Self {
-        self.exchange.env = env;
+        self.api.env = env;
         self
     }
 
@@ -146,7 +176,7 @@ impl HttpEmbedderBuilder {
         }
         Ok(HttpEmbedder {
             dialect: self.dialect,
-            exchange: Arc::new(self.exchange.build()?),
+            api: Arc::new(self.api.build()?),
             info: self.info,
             ask_dimensions: self.ask_dimensions,
             batch_texts: self.batch_texts,
@@ -160,7 +190,7 @@ impl HttpEmbedderBuilder {
 #[derive(Clone)]
 pub struct HttpEmbedder {
     dialect: Dialect,
-    exchange: Arc<Exchange>,
+    api: Arc<ApiClient>,
     info: EmbedderInfo,
     ask_dimensions: bool,
     batch_texts: usize,
@@ -207,9 +237,9 @@ impl HttpEmbedder {
         let EmbedderInfo { model, dimensions, .. } = &self.info;
         let asked = self.ask_dimensions.then_some(*dimensions);
         let question = Question { model, texts, purpose, dimensions: asked };
-        let ask = Ask::post(self.dialect.path(model), self.dialect.encode(question)?);
+        let request = ApiRequest::post(self.dialect.path(model), self.dialect.encode(question)?);
         let read = |body: &[u8]| self.dialect.decode(body, texts.len(), *dimensions);
-        self.exchange.ask(ask, read).await
+        self.api.send(request, read).await
     }
 }
 

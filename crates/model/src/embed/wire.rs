@@ -10,7 +10,7 @@ use provost_core::Usage;
 
 use super::Purpose;
 use crate::ModelError;
-use crate::exchange::{Auth, wrong};
+use crate::http::api::{Auth, malformed_error};
 
 /// What is asked of a vendor.
 #[derive(Debug, Clone, Copy)]
@@ -101,22 +101,27 @@ fn ordered(
     dimensions: usize,
 ) -> Result<Vec<Vec<f32>>, ModelError> {
     if said.len() != texts {
-        return Err(wrong(format!("the provider sent {} vectors for {texts} texts", said.len())));
+        return Err(malformed_error(format!(
+            "the provider sent {} vectors for {texts} texts",
+            said.len()
+        )));
     }
     let mut vectors = vec![Vec::new(); texts];
     for (place, (index, vector)) in said.into_iter().enumerate() {
         let found = vector.len();
         if found != dimensions {
-            return Err(wrong(format!(
+            return Err(malformed_error(format!(
                 "the model gives vectors of {found} numbers, not {dimensions}: build the embedder with the model's own size"
             )));
         }
         if vector.iter().any(|x| !x.is_finite()) {
-            return Err(wrong("the provider sent a vector that is not of finite numbers"));
+            return Err(malformed_error(
+                "the provider sent a vector that is not of finite numbers",
+            ));
         }
         match vectors.get_mut(index.unwrap_or(place)) {
             Some(slot) if slot.is_empty() => *slot = vector,
-            _ => return Err(wrong("the provider numbered its vectors wrongly")),
+            _ => return Err(malformed_error("the provider numbered its vectors wrongly")),
         }
     }
     Ok(vectors)

@@ -1,4 +1,4 @@
-//! The HTTP client that models share.
+//! The HTTP client that all vendors share.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,9 +8,9 @@ use provost_net::{CERT_FILE_VARIABLE, TlsError};
 
 use super::{BuildError, Timeouts};
 
-/// The process-wide client for the usual timeout, so that all models share connections; else a client of one's own.
+/// The process-wide client for the default connect timeout, so that all models share connections; otherwise a new client.
 ///
-/// Plain addresses have a client apart: it never needs the certificates of a file, which take time to read.
+/// Addresses without TLS have their own client: it never needs the certificates of a file, which take time to read.
 pub(super) fn client(connect: Duration, secure: bool) -> Result<reqwest::Client, BuildError> {
     static SECURE: OnceLock<reqwest::Client> = OnceLock::new();
     static PLAIN: OnceLock<reqwest::Client> = OnceLock::new();

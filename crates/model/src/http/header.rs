@@ -1,46 +1,55 @@
-//! What the headers of an answer tell.
+//! The headers of requests to vendors, and what the headers of their responses say.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use provost_core::Timestamp;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use provost_core::Secret;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use serde_json::{Map, Value};
 
+use super::BuildError;
 use crate::ModelEvent;
 
 /// Where vendors put the id of a request.
-const REQUEST_ID_HEADERS: [&str; 5] =
-    ["x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "cf-ray"];
+const REQUEST_ID_HEADERS: [&str; 6] = [
+    "x-request-id",
+    "request-id",
+    "x-amzn-requestid",
+    "apim-request-id",
+    "x-debug-trace-id",
+    "cf-ray",
+];
 /// How the names of rate-limit headers begin.
 const RATE_LIMIT_PREFIXES: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
+
+/// Builds the headers that every request carries: our name and the caller's own headers, whose values are secrets.
+pub(super) fn request_headers(own: &[(String, Secret<String>)]) -> Result<HeaderMap, BuildError> {
+    let mut headers = HeaderMap::with_capacity(8);
+    let agent = concat!("provost/", env!("CARGO_PKG_VERSION"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+    for (name, value) in own {
+        let refused = || BuildError::Header(name.clone());
+        let header = HeaderName::try_from(name).ok().ok_or_else(refused)?;
+        let value = secret_value(value.expose()).ok_or_else(refused)?;
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+/// A header value that is never printed.
+pub(super) fn secret_value(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
 
 /// The provider's id of the request.
 pub(super) fn request_id(headers: &HeaderMap) -> Option<String> {
     REQUEST_ID_HEADERS.iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned)
 }
 
-/// How long the provider asks to wait.
-pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
-        return Duration::try_from_secs_f64(millis / 1000.0).ok();
-    }
-    let text = text(RETRY_AFTER.as_str())?;
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let at = httpdate::parse_http_date(text).ok()?;
-    Some(at.duration_since(system_time(now)).unwrap_or(Duration::ZERO))
-}
-
-fn system_time(now: Timestamp) -> SystemTime {
-    UNIX_EPOCH + now.since(Timestamp::from_millis(0))
-}
-
-/// The id and the rate limits of a successful answer as metadata events.
-pub(super) fn metadata(headers: &HeaderMap, request_id: Option<&str>, out: &mut Vec<ModelEvent>) {
+/// The id and the rate limits of a successful response as metadata events.
+pub(super) fn metadata(headers: &HeaderMap, request_id: Option<&str>) -> Vec<ModelEvent> {
+    let mut events = Vec::new();
     if let Some(id) = request_id {
-        out.push(ModelEvent::Metadata("request_id".to_owned(), id.into()));
+        events.push(ModelEvent::Metadata("request_id".to_owned(), id.into()));
     }
     let mut limits = Map::new();
     for (name, value) in headers {
@@ -51,8 +60,9 @@ pub(super) fn metadata(headers: &HeaderMap, request_id: Option<&str>, out: &mut 
         }
     }
     if !limits.is_empty() {
-        out.push(ModelEvent::Metadata("rate_limits".to_owned(), Value::Object(limits)));
+        events.push(ModelEvent::Metadata("rate_limits".to_owned(), Value::Object(limits)));
     }
+    events
 }
 
 #[cfg(test)]

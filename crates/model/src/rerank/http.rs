@@ -8,7 +8,9 @@ use tracing::{Instrument, field::Empty, info_span};
 
 use super::{Ranked, Ranking, RerankFuture, Reranker, RerankerInfo};
 use crate::embed::trace;
-use crate::exchange::{Ask, Auth, Exchange, ExchangeConfig, json, wrong};
+use crate::http::api::{
+    ApiClient, ApiClientConfig, ApiRequest, Auth, VendorEndpoint, json, malformed_error,
+};
 use crate::wire::malformed;
 use crate::{BuildError, ModelError, ModelErrorClass, RetryPolicy, Timeouts, gen_ai};
 
@@ -23,56 +25,60 @@ enum Vendor {
 
 /// Begins a reranker of Voyage. The key is usually in `VOYAGE_API_KEY`.
 pub fn voyage_reranker(model: impl Into<String>) -> HttpRerankerBuilder {
-    builder(Vendor::Voyage, ("voyage", "https://api.voyageai.com/v1"), "VOYAGE_API_KEY", model)
+    let base_url = "https://api.voyageai.com/v1";
+    let endpoint = VendorEndpoint { provider: "voyage", base_url, auth: Auth::Bearer };
+    builder(Vendor::Voyage, endpoint, "VOYAGE_API_KEY", model)
 }
 
 /// Begins a reranker of Cohere. The key is usually in `COHERE_API_KEY`.
 pub fn cohere_reranker(model: impl Into<String>) -> HttpRerankerBuilder {
-    builder(Vendor::Cohere, ("cohere", "https://api.cohere.com"), "COHERE_API_KEY", model)
+    let base_url = "https://api.cohere.com";
+    let endpoint = VendorEndpoint { provider: "cohere", base_url, auth: Auth::Bearer };
+    builder(Vendor::Cohere, endpoint, "COHERE_API_KEY", model)
 }
 
 fn builder(
     vendor: Vendor,
-    (provider, base_url): (&str, &str),
+    endpoint: VendorEndpoint<'_>,
     variable: &'static str,
     model: impl Into<String>,
 ) -> HttpRerankerBuilder {
-    let mut exchange = ExchangeConfig::new(provider, base_url, Auth::Bearer);
-    exchange.key_variable = Some(variable);
-    let info = RerankerInfo { provider: provider.to_owned(), model: model.into() };
-    HttpRerankerBuilder { vendor, exchange, info }
+    let mut api = ApiClientConfig::new(endpoint);
+    api.key_variable = Some(variable);
+    let info = RerankerInfo { provider: endpoint.provider.to_owned(), model: model.into() };
+    HttpRerankerBuilder { vendor, api, info }
 }
 
 /// Collects what a reranker needs.
 #[must_use]
 pub struct HttpRerankerBuilder {
     vendor: Vendor,
-    exchange: ExchangeConfig,
+    api: ApiClientConfig,
     info: RerankerInfo,
 }
 
 impl HttpRerankerBuilder {
     /// The key.
     pub fn api_key(mut self, key: impl Into<Secret<String>>) -> Self {
-        self.exchange.key = Some(key.into());
+        self.api.key = Some(key.into());
         self
     }
 
     /// Another address.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.exchange.base_url = url.into();
+        self.api.base_url = url.into();
         self
     }
 
     /// Sets how long each stage may take.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.exchange.timeouts = timeouts;
+        self.api.timeouts = timeouts;
         self
     }
 
     /// Sets how failed calls are tried again.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
-        self.exchange.retry = retry;
+        self.api.retry = retry;
         self
     }
 
@@ -81,15 +87,15 @@ impl HttpRerankerBuilder {
         if self.info.model.trim().is_empty() {
             return Err(BuildError::Model);
         }
-        let Self { vendor, exchange, info } = self;
-        Ok(HttpReranker { vendor, exchange: exchange.build()?, info })
+        let Self { vendor, api, info } = self;
+        Ok(HttpReranker { vendor, api: api.build()?, info })
     }
 }
 
 /// A reranker behind HTTP.
 pub struct HttpReranker {
     vendor: Vendor,
-    exchange: Exchange,
+    api: ApiClient,
     info: RerankerInfo,
 }
 
@@ -143,7 +149,7 @@ impl HttpReranker {
         };
         let body = Body { model: &self.info.model, query, documents, top_k, top_n };
         let read = |answer: &[u8]| decode(answer, documents.len());
-        self.exchange.ask(Ask::post(path, json(&body)?), read).await
+        self.api.send(ApiRequest::post(path, json(&body)?), read).await
     }
 }
 
@@ -155,7 +161,11 @@ fn decode(body: &[u8], documents: usize) -> Result<Ranking, ModelError> {
     for Item { index, relevance_score: score } in answer.results {
         match seen.get_mut(index) {
             Some(seen) if !*seen && score.is_finite() => *seen = true,
-            _ => return Err(wrong("the provider ranked a document that is none, or one twice")),
+            _ => {
+                return Err(malformed_error(
+                    "the provider ranked a document that is none, or one twice",
+                ));
+            }
         }
         ranked.push(Ranked { index, score });
     }

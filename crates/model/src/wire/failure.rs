@@ -29,13 +29,11 @@ struct ErrorBody {
 }
 
 /// Reads an error answer.
-#[cold]
 pub(crate) fn read(status: Option<u16>, body: &[u8]) -> ModelError {
     error(status, words(body))
 }
 
 /// Reads an error whose kind stands before it and not in it.
-#[cold]
 pub(crate) fn named(kind: &[u8], body: &[u8]) -> ModelError {
     let kind = String::from_utf8_lossy(kind).into_owned();
     error(None, Words { kind, ..words(body) })

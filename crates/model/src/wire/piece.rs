@@ -15,8 +15,6 @@ use crate::{ChatRequest, ModelError, ModelErrorClass, ModelInfo, NativeOutput, T
 pub(crate) const SUMMARY_HEADING: &str = "Summary of the conversation so far:";
 /// What a model reads in place of an image that it cannot see.
 pub(crate) const IMAGE_NOTE: &str = "[an image was here, but this model cannot see images]";
-/// Bytes a request body is expected to have at least.
-pub(crate) const BODY_BYTES_USUAL: usize = 4096;
 
 /// Text that stays borrowed from the event unless it holds escapes.
 #[derive(Debug, Deserialize)]
@@ -186,22 +184,12 @@ pub(crate) fn is_user_side(role: Role) -> bool {
     matches!(role, Role::User | Role::Tool | Role::Summary)
 }
 
-/// Reads JSON from bytes. Looking once whether all of it is text is faster than looking at each string in it.
-pub(crate) fn from_json<'a, T: Deserialize<'a>>(data: &'a [u8]) -> serde_json::Result<T> {
-    match std::str::from_utf8(data) {
-        Ok(text) => serde_json::from_str(text),
-        // What is not text may still be in a field that nobody reads, and if not, this says where it is.
-        Err(_) => serde_json::from_slice(data),
-    }
-}
-
 /// Writes a body and lets the caller's own fields win over ours; a null takes ours away.
 pub(crate) fn to_body(
     body: &impl Serialize,
     extra: &Map<String, Value>,
 ) -> Result<Vec<u8>, ModelError> {
-    let mut bytes = Vec::with_capacity(BODY_BYTES_USUAL);
-    serde_json::to_writer(&mut bytes, body).map_err(unwritable)?;
+    let bytes = serde_json::to_vec(body).map_err(unwritable)?;
     if extra.is_empty() {
         return Ok(bytes);
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use provost_core::Usage;
 use provost_model::{
-    Embedder, HttpEmbedder, HttpEmbedderBuilder, ModelErrorClass, Purpose, RetryPolicy, Timeouts,
-    openai_embeddings,
+    Embedder, HttpEmbedder, HttpEmbedderBuilder, ModelErrorClass, NativeBatch, Purpose,
+    RetryPolicy, Timeouts, cohere_reranker, openai_embeddings,
 };
 use serde_json::{Value, json};
 
@@ -197,4 +197,17 @@ fn what_cannot_work_is_refused_when_it_is_built() {
     assert!(bad("nonsense", "m") && bad("http://localhost/v1", " "));
     let embedder = openai_embeddings("p", "http://localhost/v1", "m", 2).build().unwrap();
     assert_eq!(embedder.info().space(), "p/m/2");
+}
+
+#[test]
+fn a_refused_base_url_is_shown_without_user_and_password() {
+    let url = "https://alice:hunter2@example.com/v1";
+    let embedder = openai_embeddings("acme", url, "m", 3).build().err().unwrap();
+    let reranker = cohere_reranker("m").api_key("key").base_url(url).build().err().unwrap();
+    let batch = NativeBatch::openai("m").api_key("key").base_url(url).build().err().unwrap();
+    for error in [embedder, reranker, batch] {
+        let said = format!("{error} {error:?}");
+        assert!(said.contains("https://***@example.com/v1"), "{said}");
+        assert!(!said.contains("hunter2") && !said.contains("alice"), "{said}");
+    }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Question, Said};
 use crate::ModelError;
 use crate::embed::Purpose;
-use crate::exchange::json;
+use crate::http::api::json;
 use crate::wire::malformed;
 
 #[derive(Serialize)]

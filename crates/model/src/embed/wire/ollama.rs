@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Question, Said};
 use crate::ModelError;
-use crate::exchange::json;
+use crate::http::api::json;
 use crate::wire::malformed;
 
 #[derive(Serialize)]

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Question, Said, openai};
 use crate::ModelError;
 use crate::embed::Purpose;
-use crate::exchange::json;
+use crate::http::api::json;
 
 #[derive(Serialize)]
 struct Body<'a> {

@@ -1,3 +1,5 @@
+use provost_core::ErrorKind;
+
 use super::*;
 
 fn build(url: &str) -> Result<HttpModel, BuildError> {

@@ -6,7 +6,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{PROVIDER, REDACTED, SIGNATURE};
-use crate::wire::piece::{Text, from_json};
+use crate::wire::piece::Text;
 use crate::wire::{Decoder, Progress, failure, incomplete, malformed};
 use crate::{ModelError, ModelErrorClass, ModelEvent, SseEvent};
 
@@ -255,7 +255,7 @@ impl Decoder for MessageDecoder {
     ) -> Result<Progress, ModelError> {
         let data = event.data;
         let event: StreamEvent<'_> =
-            from_json(data).map_err(|cause| malformed("an event", &cause))?;
+            serde_json::from_slice(data).map_err(|cause| malformed("an event", &cause))?;
         let index = event.index.unwrap_or(0);
         match event.kind.0.as_ref() {
             "content_block_delta" => {

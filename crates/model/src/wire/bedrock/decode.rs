@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{PROVIDER, REDACTED, SIGNATURE};
-use crate::wire::piece::{Text, from_json};
+use crate::wire::piece::Text;
 use crate::wire::{Decoder, Progress, failure, incomplete, malformed, nameless};
 use crate::{ModelError, ModelErrorClass, ModelEvent, SseEvent};
 
@@ -193,7 +193,7 @@ impl Decoder for FrameDecoder {
             return Err(failure::named(event.event, event.data));
         }
         let frame: Frame<'_> =
-            from_json(event.data).map_err(|cause| malformed("an event", &cause))?;
+            serde_json::from_slice(event.data).map_err(|cause| malformed("an event", &cause))?;
         let index = frame.content_block_index.unwrap_or(0);
         match event.event {
             b"contentBlockDelta" => {

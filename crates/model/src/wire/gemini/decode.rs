@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{PROVIDER, SIGNATURE};
-use crate::wire::piece::{Text, from_json};
+use crate::wire::piece::Text;
 use crate::wire::{Decoder, Progress, failure, incomplete, malformed, nameless};
 use crate::{ModelError, ModelErrorClass, ModelEvent, SseEvent};
 
@@ -204,7 +204,7 @@ impl Decoder for ContentDecoder {
             };
         }
         let chunk: Chunk<'_> =
-            from_json(event.data).map_err(|cause| malformed("a chunk", &cause))?;
+            serde_json::from_slice(event.data).map_err(|cause| malformed("a chunk", &cause))?;
         if chunk.error.is_some() {
             return Err(failure::read(None, event.data));
         }

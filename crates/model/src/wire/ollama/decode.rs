@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::wire::piece::{Text, from_json};
+use crate::wire::piece::Text;
 use crate::wire::{Decoder, Progress, failure, incomplete, malformed, nameless};
 use crate::{ModelError, ModelEvent, SseEvent};
 
@@ -99,7 +99,8 @@ impl Decoder for LineDecoder {
         event: &SseEvent<'_>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<Progress, ModelError> {
-        let line: Line<'_> = from_json(event.data).map_err(|cause| malformed("a line", &cause))?;
+        let line: Line<'_> =
+            serde_json::from_slice(event.data).map_err(|cause| malformed("a line", &cause))?;
         if line.error.is_some() {
             return Err(failure::read(None, event.data));
         }

@@ -39,8 +39,8 @@ impl ChatDecoder {
     }
 
     fn chunk(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let mut chunk = Chunk::default();
-        chunk.read(data).map_err(|cause| malformed("a chunk", &cause))?;
+        let chunk: Chunk<'_> =
+            serde_json::from_slice(data).map_err(|cause| malformed("a chunk", &cause))?;
         if chunk.error.is_some() {
             return Err(failure::read(None, data));
         }
@@ -51,7 +51,7 @@ impl ChatDecoder {
                 model: chunk.model.map(|model| model.0.into_owned()),
             });
         }
-        for choice in chunk.choices.iter_mut() {
+        for choice in chunk.choices {
             self.saw_choice = true;
             match choice.index {
                 0 => self.choice(choice, out)?,
@@ -67,12 +67,8 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn choice(
-        &mut self,
-        choice: &mut Choice<'_>,
-        out: &mut Vec<ModelEvent>,
-    ) -> Result<(), ModelError> {
-        self.delta(&mut choice.delta, out)?;
+    fn choice(&mut self, choice: Choice<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        self.delta(choice.delta, out)?;
         if let Some(logprobs) = choice.logprobs {
             self.logprobs
                 .extend(serde_json::from_str(logprobs.get()).ok().filter(|v: &Value| !v.is_null()));
@@ -84,26 +80,22 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn delta(
-        &mut self,
-        delta: &mut Delta<'_>,
-        out: &mut Vec<ModelEvent>,
-    ) -> Result<(), ModelError> {
-        let reasoning = match delta.reasoning_content.take() {
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let reasoning = match delta.reasoning_content {
             Some(text) => Some(text),
             None => delta.reasoning.or(delta.reasoning_details).and_then(reasoning_text),
         };
         if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
             out.push(ModelEvent::Reasoning(text));
         }
-        if let Some(text) = delta.content.take().filter(|text| !text.is_empty()) {
+        if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
             out.push(ModelEvent::Text(text));
         }
-        if let Some(text) = delta.refusal.take().filter(|text| !text.is_empty()) {
+        if let Some(text) = delta.refusal.filter(|text| !text.is_empty()) {
             self.refused = true;
             out.push(ModelEvent::Text(text));
         }
-        for call in delta.tool_calls.take().into_iter().flatten() {
+        for call in delta.tool_calls.into_iter().flatten() {
             self.calls.push(call, out)?;
         }
         Ok(())
@@ -160,14 +152,12 @@ impl ChatDecoder {
         Ok(())
     }
 
-    #[cold]
-    fn other_choice(&mut self, index: u32, choice: &Choice<'_>) {
-        if let Some(text) = &choice.delta.content {
-            self.other_choices.entry(index).or_default().push_str(text);
+    fn other_choice(&mut self, index: u32, choice: Choice<'_>) {
+        if let Some(text) = choice.delta.content {
+            self.other_choices.entry(index).or_default().push_str(&text);
         }
     }
 
-    #[cold]
     fn keep_fields(&self, data: &[u8], out: &mut Vec<ModelEvent>) {
         let Ok(Value::Object(mut chunk)) = serde_json::from_slice(data) else {
             return;
@@ -219,7 +209,6 @@ impl Decoder for ChatDecoder {
 }
 
 /// Reasoning as a string, as an object or as a list of pieces.
-#[inline(never)]
 fn reasoning_text(raw: &RawValue) -> Option<String> {
     match serde_json::from_str(raw.get()).ok()? {
         Value::String(text) => Some(text),

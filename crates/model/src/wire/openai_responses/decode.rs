@@ -6,7 +6,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::REASONING_ITEM;
-use crate::wire::piece::{Text, from_json};
+use crate::wire::piece::Text;
 use crate::wire::{Decoder, Progress, failure, incomplete, malformed, nameless};
 use crate::{ModelError, ModelEvent, SseEvent};
 
@@ -228,7 +228,7 @@ impl Decoder for ResponseDecoder {
         }
         let data = event.data;
         let event: StreamEvent<'_> =
-            from_json(data).map_err(|cause| malformed("an event", &cause))?;
+            serde_json::from_slice(data).map_err(|cause| malformed("an event", &cause))?;
         let index = event.output_index.unwrap_or(0);
         match (event.kind.0.as_ref(), event.item, event.response) {
             ("response.output_text.delta", ..) => {
