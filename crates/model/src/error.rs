@@ -105,6 +105,12 @@ impl ModelError {
         }
     }
 
+    /// The error of a stream that ended before its answer was complete.
+    pub fn incomplete() -> Self {
+        let problem = "the provider's stream ended before the answer was complete";
+        Self::new(ModelErrorClass::Incomplete, problem)
+    }
+
     /// Adds what lies beneath.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {

@@ -82,10 +82,7 @@ impl Fold {
     pub fn finish(self) -> Result<ModelResponse, ModelError> {
         match self.stop {
             Some(stop) => Ok(self.into_response(stop)),
-            None => Err(ModelError::new(
-                ModelErrorClass::Incomplete,
-                "the provider's stream ended before the answer was complete",
-            )),
+            None => Err(ModelError::incomplete()),
         }
     }
 

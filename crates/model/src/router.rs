@@ -2,8 +2,8 @@
 //!
 //! It asks the first endpoint that works, falls back to the next where the class of a failure allows it, tries again as the
 //! [`RetryPolicy`] says, spreads calls over several credentials, leaves endpoints alone that keep failing, stays within limits per
-//! minute and sets money aside before anything is sent. What is decided is decided by pure functions in `choose`, `react`, `trail`,
-//! `breaker` and `window`; `call` acts.
+//! minute and sets money aside before anything is sent. Pure functions decide, in
+//! `availability`, `failure`, `history`, `circuit_breaker` and `window`; `planner` and `stream` act.
 //!
 //! Invariant: no lock is held across an await, and none is shared by all endpoints. Nothing is asked again after a piece of an answer
 //! was given out.
@@ -24,38 +24,37 @@
 //! # });
 //! ```
 
-mod breaker;
+mod attempt;
+mod availability;
 mod budget;
 mod build;
-mod call;
-mod choose;
+mod circuit_breaker;
 mod endpoint;
-mod gate;
-mod plan;
-mod react;
-mod ticket;
-mod trail;
+mod failure;
+mod history;
+mod planner;
+mod rate_limiter;
+mod stream;
 mod window;
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::{Env, Money};
 use tokio::time::Instant;
 
-pub use breaker::{BreakerPolicy, BreakerState};
 pub use budget::{
     BudgetHold, BudgetLedger, BudgetRefusal, BudgetWish, CapState, HoldFuture, MemoryLedger,
     Unbounded,
 };
 pub use build::{RouteError, RoutedModelBuilder};
+pub use circuit_breaker::{BreakerPolicy, BreakerState};
 pub use endpoint::{Endpoint, EndpointState};
-pub use gate::Limits;
-pub use react::FallbackRules;
+pub use failure::FallbackRules;
+pub use rate_limiter::Limits;
 
-use self::endpoint::Place;
+use self::endpoint::LiveEndpoint;
 use crate::{ChatModel, ChatRequest, ModelInfo, ModelResponse, ModelStream, RetryPolicy};
 
 /// The metadata of an answer that tells which endpoint gave it, and who failed before.
@@ -74,12 +73,19 @@ pub enum Delivery {
 /// A model made of several endpoints. Cheap to clone: clones share everything.
 #[derive(Clone)]
 pub struct RoutedModel {
-    shared: Arc<Shared>,
+    inner: Arc<RouterInner>,
 }
 
-struct Shared {
+/// One credential of one endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RouteId {
+    endpoint: usize,
+    credential: usize,
+}
+
+struct RouterInner {
     info: ModelInfo,
-    places: Vec<Place>,
+    endpoints: Vec<Arc<LiveEndpoint>>,
     retry: RetryPolicy,
     fallback: FallbackRules,
     delivery: Delivery,
@@ -98,42 +104,34 @@ impl RoutedModel {
     /// How the endpoints are, in their order.
     pub fn endpoints(&self) -> Vec<EndpointState> {
         let now = Instant::now();
-        self.shared.places.iter().map(|place| place.state(now)).collect()
+        self.inner.endpoints.iter().map(|endpoint| endpoint.state(now)).collect()
     }
 }
 
 impl ChatModel for RoutedModel {
     /// What holds for all endpoints: the prices are the highest of each, and there are none if one endpoint has none.
     fn info(&self) -> &ModelInfo {
-        &self.shared.info
+        &self.inner.info
     }
 
     fn stream(&self, request: ChatRequest) -> ModelStream {
-        Box::pin(call::Call::new(Arc::clone(&self.shared), request))
+        Box::pin(stream::call(Arc::clone(&self.inner), request))
     }
 
     /// By the prices of the endpoint that answered.
     fn cost(&self, response: &ModelResponse) -> Option<Money> {
         let name = response.metadata.get(ROUTE).and_then(|route| route.get("endpoint"));
         let name = name.and_then(|name| name.as_str());
-        let place = self.shared.places.iter().find(|place| Some(&*place.name) == name);
-        let pricing = place.map_or(&self.shared.info, |place| &place.info).pricing?;
+        let endpoint = self.inner.endpoints.iter().find(|known| Some(&*known.name) == name);
+        let pricing = endpoint.map_or(&self.inner.info, |known| &known.info).pricing?;
         response.usage_known.then(|| pricing.cost(&response.usage))
-    }
-}
-
-impl Shared {
-    /// Where an endpoint's credentials are in a trail.
-    fn lanes(&self, endpoint: usize) -> Range<usize> {
-        let before = self.places.iter().take(endpoint).map(|place| place.lanes.len());
-        let first = before.sum::<usize>();
-        first..first + self.places.get(endpoint).map_or(0, |place| place.lanes.len())
     }
 }
 
 impl fmt::Debug for RoutedModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.shared.places.iter().map(|place| &*place.name).collect();
+        let names: Vec<&str> =
+            self.inner.endpoints.iter().map(|endpoint| &*endpoint.name).collect();
         f.debug_struct("RoutedModel").field("endpoints", &names).finish_non_exhaustive()
     }
 }

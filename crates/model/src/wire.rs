@@ -160,11 +160,3 @@ pub(crate) fn malformed(what: &str, cause: &serde_json::Error) -> ModelError {
 pub(crate) fn nameless() -> ModelError {
     ModelError::new(ModelErrorClass::Malformed, "the provider sent a tool call without a name")
 }
-
-/// A stream that ended too early.
-pub(crate) fn incomplete() -> ModelError {
-    ModelError::new(
-        ModelErrorClass::Incomplete,
-        "the provider's stream ended before the answer was complete",
-    )
-}

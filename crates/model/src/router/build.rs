@@ -6,9 +6,9 @@ use std::time::Duration;
 use provost_core::{Env, ErrorKind};
 
 use super::budget::{BudgetLedger, Unbounded};
-use super::endpoint::{Endpoint, Place};
-use super::react::FallbackRules;
-use super::{Delivery, RoutedModel, Shared};
+use super::endpoint::{Endpoint, LiveEndpoint};
+use super::failure::FallbackRules;
+use super::{Delivery, RoutedModel, RouterInner};
 use crate::{ModelInfo, NativeOutput, RetryPolicy};
 
 /// Endpoints of one route.
@@ -122,19 +122,20 @@ impl RoutedModelBuilder {
         if self.endpoints.len() > ENDPOINTS_MAX {
             return Err(RouteError::TooMany);
         }
-        let mut places: Vec<Place> = Vec::new();
+        let mut endpoints: Vec<Arc<LiveEndpoint>> = Vec::new();
         for endpoint in self.endpoints {
             let name = endpoint.name.to_string();
-            if places.iter().any(|place| *place.name == *name) {
+            if endpoints.iter().any(|known| *known.name == *name) {
                 return Err(RouteError::Twin(name));
             }
-            places.push(Place::new(endpoint).ok_or(RouteError::NoCredential(name))?);
+            let endpoint = LiveEndpoint::new(endpoint).ok_or(RouteError::NoCredential(name))?;
+            endpoints.push(Arc::new(endpoint));
         }
-        let info = common(&places).ok_or(RouteError::Empty)?;
+        let info = common(&endpoints).ok_or(RouteError::Empty)?;
         Ok(RoutedModel {
-            shared: Arc::new(Shared {
+            inner: Arc::new(RouterInner {
                 info,
-                places,
+                endpoints,
                 retry: self.retry,
                 fallback: self.fallback,
                 delivery: self.delivery,
@@ -148,10 +149,10 @@ impl RoutedModelBuilder {
 }
 
 /// What may be relied on whichever endpoint answers; names and context are those of the first.
-fn common(places: &[Place]) -> Option<ModelInfo> {
-    let (first, others) = places.split_first()?;
+fn common(endpoints: &[Arc<LiveEndpoint>]) -> Option<ModelInfo> {
+    let (first, others) = endpoints.split_first()?;
     let mut info = first.info.clone();
-    for other in others.iter().map(|place| &place.info) {
+    for other in others.iter().map(|endpoint| &endpoint.info) {
         info.stand_ins.extend(other.names().map(|(at, name)| (at.to_owned(), name.to_owned())));
         info.max_output = info.max_output.zip(other.max_output).map(|(one, two)| one.max(two));
         info.pricing = info.pricing.zip(other.pricing).and_then(|(one, two)| one.highest(&two));

@@ -7,12 +7,13 @@ use std::time::Duration;
 use provost_core::Secret;
 use tokio::time::Instant;
 
-use super::breaker::{Breaker, BreakerPolicy, BreakerState, Pass};
-use super::choose::{Standing, Why};
-use super::gate::{Busy, Gate, Limits};
-use super::trail::Trail;
+use super::RouteId;
+use super::availability::{Availability, UnavailableReason};
+use super::circuit_breaker::{BreakerPass, BreakerPolicy, BreakerState, CircuitBreaker};
+use super::history::AttemptHistory;
+use super::rate_limiter::{Limits, RateLimited, RateLimiter};
 use crate::tokens::{Calibration, Family};
-use crate::{BuildError, ChatModel, ModelErrorClass, ModelInfo};
+use crate::{ChatModel, ModelErrorClass, ModelInfo};
 
 /// A place where a model is served, as it is given to a route.
 ///
@@ -42,11 +43,11 @@ impl Endpoint {
 
     /// An endpoint with several credentials: `make` builds the model for each of them. They are used in turn, and one that the
     /// provider refuses rests while the others go on.
-    pub fn with_credentials<M: ChatModel>(
+    pub fn with_credentials<M: ChatModel, E>(
         name: impl Into<Arc<str>>,
         credentials: impl IntoIterator<Item = (String, Secret<String>)>,
-        make: impl Fn(Secret<String>) -> Result<M, BuildError>,
-    ) -> Result<Self, BuildError> {
+        make: impl Fn(Secret<String>) -> Result<M, E>,
+    ) -> Result<Self, E> {
         let mut models: Vec<(Arc<str>, Arc<dyn ChatModel>)> = Vec::new();
         for (label, key) in credentials {
             models.push((label.into(), Arc::new(make(key)?)));
@@ -98,136 +99,155 @@ pub struct EndpointState {
     pub resting: Vec<String>,
 }
 
-/// An endpoint at work.
-pub(super) struct Place {
+/// An endpoint with the state that all calls share.
+pub(super) struct LiveEndpoint {
     pub(super) name: Arc<str>,
     pub(super) info: ModelInfo,
     pub(super) family: Family,
     pub(super) first_token: Option<Duration>,
-    pub(super) lanes: Vec<Lane>,
-    /// True if some gate counts tokens.
+    pub(super) credentials: Vec<CredentialSlot>,
+    /// True if a rate limiter counts tokens.
     pub(super) counts_tokens: bool,
-    health: Mutex<Health>,
+    health: Mutex<EndpointHealth>,
 }
 
 /// A credential of an endpoint.
-pub(super) struct Lane {
+pub(super) struct CredentialSlot {
     pub(super) label: Arc<str>,
     pub(super) model: Arc<dyn ChatModel>,
-    pub(super) gate: Gate,
+    pub(super) limiter: RateLimiter,
 }
 
-struct Health {
-    breaker: Breaker,
-    /// Whose turn it is.
+struct EndpointHealth {
+    breaker: CircuitBreaker,
+    /// The credential whose turn is next.
     turn: usize,
-    /// Whether each credential rests.
-    cool: Vec<Option<Rest>>,
+    /// The cooldown of each credential.
+    cooldowns: Vec<Option<Cooldown>>,
     calibration: Calibration,
 }
 
-/// Until when a credential rests, and what it did.
+/// How long a credential is not used, and after which failure.
 #[derive(Debug, Clone, Copy)]
-struct Rest {
+struct Cooldown {
     until: Instant,
     after: ModelErrorClass,
 }
 
-impl Place {
-    /// Nothing, if the endpoint has no model.
+impl LiveEndpoint {
+    /// `None` if the endpoint has no model.
     pub(super) fn new(endpoint: Endpoint) -> Option<Self> {
         let Endpoint { name, models, limits, breaker, first_token } = endpoint;
         let info = models.first()?.1.info().clone();
         let now = Instant::now();
-        let lane = |(label, model)| Lane { label, model, gate: Gate::new(limits, now) };
-        let lanes: Vec<Lane> = models.into_iter().map(lane).collect();
-        let health = Health {
-            breaker: Breaker::new(breaker),
+        let slot = |(label, model)| {
+            let limiter = RateLimiter::new(limits, now);
+            CredentialSlot { label, model, limiter }
+        };
+        let credentials: Vec<CredentialSlot> = models.into_iter().map(slot).collect();
+        let health = EndpointHealth {
+            breaker: CircuitBreaker::new(breaker),
             turn: 0,
-            cool: vec![None; lanes.len()],
+            cooldowns: vec![None; credentials.len()],
             calibration: Calibration::default(),
         };
-        let counts_tokens = lanes.iter().any(|lane| lane.gate.counts_tokens());
+        let counts_tokens = credentials.iter().any(|slot| slot.limiter.counts_tokens());
         let (family, health) = (Family::of(&info.model), Mutex::new(health));
-        Some(Self { name, family, info, first_token, lanes, counts_tokens, health })
+        Some(Self { name, family, info, first_token, credentials, counts_tokens, health })
     }
 
-    /// How it stands for a call that takes so many tokens. `first` is the place of its first lane in the trail.
-    pub(super) fn standing(&self, trail: &Trail, first: usize, tokens: u64) -> Standing {
-        let now = trail.now;
-        let (closed_for, turn) = {
+    /// Whether a call that takes so many tokens can ask this endpoint, which is the one at `endpoint` in the history.
+    pub(super) fn availability(
+        &self,
+        history: &AttemptHistory,
+        endpoint: usize,
+        tokens: u64,
+    ) -> Availability {
+        let (retry_in, turn) = {
             let health = self.lock();
-            (health.breaker.closed_for(now), health.turn)
+            (health.breaker.retry_in(history.now), health.turn)
         };
-        let mut lanes = first..first + self.lanes.len();
-        if lanes.all(|lane| trail.wait(lane).is_none()) {
-            return Standing::Never(Why::Failed);
+        let route = |credential| RouteId { endpoint, credential };
+        let failed = Availability::Unavailable(UnavailableReason::Failed);
+        if (0..self.credentials.len()).all(|credential| history.wait(route(credential)).is_none()) {
+            return failed;
         }
-        if !closed_for.is_zero() {
-            return Standing::Later { wait: closed_for, queue: None, why: Why::Open };
+        if !retry_in.is_zero() {
+            let reason = UnavailableReason::Open;
+            return Availability::After { wait: retry_in, queue: None, reason };
         }
-        let mut best = Standing::Never(Why::Failed);
-        for step in 0..self.lanes.len() {
-            let lane = (turn + step) % self.lanes.len();
-            let standing = self.lane_standing(trail, (first, lane), tokens);
-            match (&best, &standing) {
-                (_, Standing::Ready { .. }) => return standing,
-                (Standing::Later { wait: known, .. }, Standing::Later { wait, .. })
+        let mut best = failed;
+        for step in 0..self.credentials.len() {
+            let credential = (turn + step) % self.credentials.len();
+            let availability = self.credential_availability(history, route(credential), tokens);
+            match (&best, &availability) {
+                (_, Availability::Ready { .. }) => return availability,
+                (Availability::After { wait: known, .. }, Availability::After { wait, .. })
                     if wait >= known => {}
-                (Standing::Later { .. }, Standing::Never(_)) => {}
-                _ => best = standing,
+                (Availability::After { .. }, Availability::Unavailable(_)) => {}
+                _ => best = availability,
             }
         }
         best
     }
 
-    fn lane_standing(&self, trail: &Trail, (first, lane): (usize, usize), tokens: u64) -> Standing {
-        let now = trail.now;
-        let later = |wait, why| Standing::Later { wait, queue: None, why };
-        let Some(again) = trail.wait(first + lane) else { return Standing::Never(Why::Failed) };
-        let cool = self.lock().cool.get(lane).copied().flatten();
-        // A credential that rests is not asked before that, however soon the call would try again.
-        if let Some(rest) = cool.filter(|rest| rest.until > now + again) {
-            return later(rest.until - now, Why::Cooling(rest.after));
+    fn credential_availability(
+        &self,
+        history: &AttemptHistory,
+        route: RouteId,
+        tokens: u64,
+    ) -> Availability {
+        let (now, credential) = (history.now, route.credential);
+        let after = |wait, reason| Availability::After { wait, queue: None, reason };
+        let Some(again) = history.wait(route) else {
+            return Availability::Unavailable(UnavailableReason::Failed);
+        };
+        let cooldown = self.lock().cooldowns.get(credential).copied().flatten();
+        // A credential in its cooldown is not asked, however soon the call would retry.
+        if let Some(cooldown) = cooldown.filter(|cooldown| cooldown.until > now + again) {
+            return after(cooldown.until - now, UnavailableReason::Cooling(cooldown.after));
         }
         if !again.is_zero() {
-            return later(again, Why::Retrying);
+            return after(again, UnavailableReason::Retrying);
         }
-        match self.lanes[lane].gate.standing(tokens, now) {
-            Ok(()) => Standing::Ready { lane },
-            Err(Busy::Never) => Standing::Never(Why::TooLarge),
-            Err(Busy::For(wait)) => Standing::Later { wait, queue: Some(lane), why: Why::Busy },
+        match self.credentials[credential].limiter.standing(tokens, now) {
+            Ok(()) => Availability::Ready { credential },
+            Err(RateLimited::Never) => Availability::Unavailable(UnavailableReason::TooLarge),
+            Err(RateLimited::For(wait)) => {
+                let (queue, reason) = (Some(credential), UnavailableReason::Busy);
+                Availability::After { wait, queue, reason }
+            }
         }
     }
 
-    /// Lets a call through, and gives the next turn to the next credential.
-    pub(super) fn admit(&self, lane: usize, now: Instant) -> Option<Pass> {
+    /// Asks the circuit breaker for one attempt, and gives the next turn to the next credential.
+    pub(super) fn admit(&self, credential: usize, now: Instant) -> Option<BreakerPass> {
         let mut health = self.lock();
         let pass = health.breaker.admit(now)?;
-        health.turn = (lane + 1) % self.lanes.len();
+        health.turn = (credential + 1) % self.credentials.len();
         Some(pass)
     }
 
-    pub(super) fn abandoned(&self, pass: Pass) {
+    pub(super) fn abandoned(&self, pass: BreakerPass) {
         self.lock().breaker.abandoned(pass);
     }
 
-    pub(super) fn succeeded(&self, pass: Pass) {
+    pub(super) fn succeeded(&self, pass: BreakerPass) {
         self.lock().breaker.succeeded(pass);
     }
 
-    pub(super) fn failed(&self, pass: Pass, now: Instant) {
+    pub(super) fn failed(&self, pass: BreakerPass, now: Instant) {
         if self.lock().breaker.failed(pass, now) {
             tracing::warn!(endpoint = &*self.name, "an endpoint keeps failing and is left alone");
         }
     }
 
-    /// Lets a credential rest.
-    pub(super) fn cool(&self, lane: usize, until: Instant, after: ModelErrorClass) {
-        if let Some(cool) = self.lock().cool.get_mut(lane)
-            && cool.is_none_or(|rest| rest.until < until)
+    /// Starts the cooldown of a credential, or makes it longer.
+    pub(super) fn start_cooldown(&self, credential: usize, until: Instant, after: ModelErrorClass) {
+        if let Some(cooldown) = self.lock().cooldowns.get_mut(credential)
+            && cooldown.is_none_or(|known| known.until < until)
         {
-            *cool = Some(Rest { until, after });
+            *cooldown = Some(Cooldown { until, after });
         }
     }
 
@@ -243,16 +263,17 @@ impl Place {
 
     pub(super) fn state(&self, now: Instant) -> EndpointState {
         let health = self.lock();
-        let rests = |(_, cool): &(&Lane, &Option<Rest>)| cool.is_some_and(|rest| rest.until > now);
-        let resting = self.lanes.iter().zip(&health.cool).filter(rests);
+        let is_cooling = |cooldown: &Option<Cooldown>| cooldown.is_some_and(|it| it.until > now);
+        let slots = self.credentials.iter().zip(&health.cooldowns);
+        let cooling = slots.filter(|(_, cooldown)| is_cooling(cooldown));
         EndpointState {
             name: self.name.to_string(),
             breaker: health.breaker.state(now),
-            resting: resting.map(|(lane, _)| lane.label.to_string()).collect(),
+            resting: cooling.map(|(slot, _)| slot.label.to_string()).collect(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Health> {
+    fn lock(&self) -> MutexGuard<'_, EndpointHealth> {
         // Nothing that can fail happens under this lock.
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }

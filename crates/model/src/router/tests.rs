@@ -1,3 +1,5 @@
+use std::convert::Infallible;
+
 use futures::StreamExt;
 use provost_core::{Currency, Pricing, Usage};
 use serde_json::json;
@@ -313,6 +315,6 @@ fn what_cannot_be_a_route_is_refused() {
     assert_eq!(empty, RouteError::Empty);
     let twins = route([Endpoint::new("a", hello()), Endpoint::new("a", hello())]);
     assert_eq!(twins.build().unwrap_err(), RouteError::Twin("a".to_owned()));
-    let nobody = Endpoint::with_credentials("none", [], |_| Ok(hello())).unwrap();
+    let nobody = Endpoint::with_credentials("none", [], |_| Ok::<_, Infallible>(hello())).unwrap();
     assert_eq!(route([nobody]).build().unwrap_err(), RouteError::NoCredential("none".to_owned()));
 }

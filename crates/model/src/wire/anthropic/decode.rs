@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{PROVIDER, REDACTED, SIGNATURE};
 use crate::wire::piece::Text;
-use crate::wire::{Decoder, Progress, failure, incomplete, malformed};
+use crate::wire::{Decoder, Progress, failure, malformed};
 use crate::{ModelError, ModelErrorClass, ModelEvent, SseEvent};
 
 /// Every event in one flat shape: a tagged enum would copy each event into a tree first.
@@ -283,7 +283,7 @@ impl Decoder for MessageDecoder {
             "message_stop" => {
                 return match self.stopped {
                     true => Ok(Progress::Done),
-                    false => Err(incomplete()),
+                    false => Err(ModelError::incomplete()),
                 };
             }
             "error" => return Err(failure::read(None, data)),
@@ -295,7 +295,7 @@ impl Decoder for MessageDecoder {
 
     fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         if !self.stopped {
-            return Err(incomplete());
+            return Err(ModelError::incomplete());
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{PROVIDER, REDACTED, SIGNATURE};
 use crate::wire::piece::Text;
-use crate::wire::{Decoder, Progress, failure, incomplete, malformed, nameless};
+use crate::wire::{Decoder, Progress, failure, malformed, nameless};
 use crate::{ModelError, ModelErrorClass, ModelEvent, SseEvent};
 
 /// Every event in one flat shape; which one it is stands before it.
@@ -228,7 +228,7 @@ impl Decoder for FrameDecoder {
     fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match self.stopped {
             true => Ok(()),
-            false => Err(incomplete()),
+            false => Err(ModelError::incomplete()),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{PROVIDER, SIGNATURE};
 use crate::wire::piece::Text;
-use crate::wire::{Decoder, Progress, failure, incomplete, malformed, nameless};
+use crate::wire::{Decoder, Progress, failure, malformed, nameless};
 use crate::{ModelError, ModelErrorClass, ModelEvent, SseEvent};
 
 #[derive(Deserialize)]
@@ -200,7 +200,7 @@ impl Decoder for ContentDecoder {
         if event.data == b"[DONE]" {
             return match self.stopped {
                 true => Ok(Progress::Done),
-                false => Err(incomplete()),
+                false => Err(ModelError::incomplete()),
             };
         }
         let chunk: Chunk<'_> =
@@ -239,7 +239,7 @@ impl Decoder for ContentDecoder {
     fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match self.stopped {
             true => Ok(()),
-            false => Err(incomplete()),
+            false => Err(ModelError::incomplete()),
         }
     }
 }

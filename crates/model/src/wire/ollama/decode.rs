@@ -6,7 +6,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::wire::piece::Text;
-use crate::wire::{Decoder, Progress, failure, incomplete, malformed, nameless};
+use crate::wire::{Decoder, Progress, failure, malformed, nameless};
 use crate::{ModelError, ModelEvent, SseEvent};
 
 #[derive(Deserialize)]
@@ -132,7 +132,7 @@ impl Decoder for LineDecoder {
     fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match self.stopped {
             true => Ok(()),
-            false => Err(incomplete()),
+            false => Err(ModelError::incomplete()),
         }
     }
 }

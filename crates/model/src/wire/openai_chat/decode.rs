@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::PROVIDER;
 use super::calls::OpenCalls;
 use super::chunk::{Choice, Chunk, Delta};
-use crate::wire::{Decoder, Progress, failure, incomplete, malformed};
+use crate::wire::{Decoder, Progress, failure, malformed};
 use crate::{ModelError, ModelErrorClass, ModelEvent, SseEvent};
 
 /// Decodes one streamed answer. Only the first choice becomes the message; the text of others is kept as metadata.
@@ -201,7 +201,7 @@ impl Decoder for ChatDecoder {
 
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         if self.stop.is_none() {
-            return Err(incomplete());
+            return Err(ModelError::incomplete());
         }
         self.close(out);
         Ok(())

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::REASONING_ITEM;
 use crate::wire::piece::Text;
-use crate::wire::{Decoder, Progress, failure, incomplete, malformed, nameless};
+use crate::wire::{Decoder, Progress, failure, malformed, nameless};
 use crate::{ModelError, ModelEvent, SseEvent};
 
 /// Every event in one flat shape: a tagged enum would copy each event into a tree first.
@@ -223,7 +223,7 @@ impl Decoder for ResponseDecoder {
         if event.data == b"[DONE]" {
             return match self.stopped {
                 true => Ok(Progress::Done),
-                false => Err(incomplete()),
+                false => Err(ModelError::incomplete()),
             };
         }
         let data = event.data;
@@ -271,7 +271,7 @@ impl Decoder for ResponseDecoder {
     fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match self.stopped {
             true => Ok(()),
-            false => Err(incomplete()),
+            false => Err(ModelError::incomplete()),
         }
     }
 }

@@ -26,14 +26,14 @@ const QUEUE_MAX: usize = 10_000;
 
 /// Why a caller does not go through now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Busy {
+pub(crate) enum RateLimited {
     /// After so long somebody may go through.
     For(Duration),
     /// A single request of this size is beyond the limit.
     Never,
 }
 
-pub(crate) struct Gate {
+pub(crate) struct RateLimiter {
     state: Mutex<State>,
 }
 
@@ -45,13 +45,13 @@ struct State {
 
 /// What a caller took; it says what it really used.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
+pub(crate) struct RateUsage {
     request: Option<Slot>,
     slot: Option<Slot>,
     tokens: u64,
 }
 
-impl Gate {
+impl RateLimiter {
     pub(crate) fn new(limits: Limits, now: Instant) -> Self {
         let window = |limit: Option<u64>| limit.map(|limit| Window::new(limit, now));
         let (requests, tokens) =
@@ -65,54 +65,54 @@ impl Gate {
     }
 
     /// How it stands, for a caller that would take so many tokens.
-    pub(crate) fn standing(&self, tokens: u64, now: Instant) -> Result<(), Busy> {
+    pub(crate) fn standing(&self, tokens: u64, now: Instant) -> Result<(), RateLimited> {
         let mut state = self.lock();
         match state.fits_in(tokens, now) {
             // Those who wait come first.
-            Ok(Duration::ZERO) if !state.queue.is_empty() => Err(Busy::For(Duration::ZERO)),
+            Ok(Duration::ZERO) if !state.queue.is_empty() => Err(RateLimited::For(Duration::ZERO)),
             Ok(Duration::ZERO) => Ok(()),
-            Ok(wait) => Err(Busy::For(wait)),
+            Ok(wait) => Err(RateLimited::For(wait)),
             Err(busy) => Err(busy),
         }
     }
 
     /// Goes through now, or not.
-    pub(crate) fn take(&self, tokens: u64, now: Instant) -> Result<Taken, Busy> {
+    pub(crate) fn take(&self, tokens: u64, now: Instant) -> Result<RateUsage, RateLimited> {
         let mut state = self.lock();
         match state.fits_in(tokens, now)? {
             Duration::ZERO if state.queue.is_empty() => Ok(state.take(tokens, now)),
-            wait => Err(Busy::For(wait)),
+            wait => Err(RateLimited::For(wait)),
         }
     }
 
     /// Goes through when it is its turn. Dropping it leaves the queue.
-    pub(crate) async fn wait(&self, tokens: u64) -> Result<Taken, Busy> {
-        let place = {
+    pub(crate) async fn wait(&self, tokens: u64) -> Result<RateUsage, RateLimited> {
+        let entry = {
             let mut state = self.lock();
             let wait = state.fits_in(tokens, Instant::now())?;
             if state.queue.len() >= QUEUE_MAX {
-                return Err(Busy::For(wait));
+                return Err(RateLimited::For(wait));
             }
             let me = Arc::new(Notify::new());
             state.queue.push_back(Arc::clone(&me));
-            Place { gate: self, me }
+            QueueEntry { limiter: self, me }
         };
         loop {
-            match place.look(tokens)? {
-                Look::Through(taken) => return Ok(taken),
-                Look::Wait(Some(time)) => {
+            match entry.look(tokens)? {
+                QueueTurn::Through(taken) => return Ok(taken),
+                QueueTurn::Wait(Some(time)) => {
                     tokio::select! {
                         () = sleep(time) => {}
-                        () = place.me.notified() => {}
+                        () = entry.me.notified() => {}
                     }
                 }
-                Look::Wait(None) => place.me.notified().await,
+                QueueTurn::Wait(None) => entry.me.notified().await,
             }
         }
     }
 
     /// Gives everything back: nothing was sent.
-    pub(crate) fn give_back(&self, taken: Taken) {
+    pub(crate) fn refund(&self, taken: RateUsage) {
         let mut state = self.lock();
         if let (Some(requests), Some(slot)) = (&mut state.requests, taken.request) {
             requests.correct(slot, 1, 0);
@@ -122,7 +122,7 @@ impl Gate {
     }
 
     /// Says how many tokens it really was.
-    pub(crate) fn correct(&self, taken: Taken, used: u64) {
+    pub(crate) fn correct(&self, taken: RateUsage, used: u64) {
         let mut state = self.lock();
         if let (Some(tokens), Some(slot)) = (&mut state.tokens, taken.slot) {
             tokens.correct(slot, taken.tokens, used);
@@ -136,53 +136,53 @@ impl Gate {
     }
 }
 
-enum Look {
-    Through(Taken),
+enum QueueTurn {
+    Through(RateUsage),
     /// Until a time if one is first, else until one is called.
     Wait(Option<Duration>),
 }
 
-/// A place in the queue; it is left when this goes.
-struct Place<'a> {
-    gate: &'a Gate,
+/// A entry in the queue; it is left when this goes.
+struct QueueEntry<'a> {
+    limiter: &'a RateLimiter,
     me: Arc<Notify>,
 }
 
-impl Place<'_> {
-    fn look(&self, tokens: u64) -> Result<Look, Busy> {
+impl QueueEntry<'_> {
+    fn look(&self, tokens: u64) -> Result<QueueTurn, RateLimited> {
         let now = Instant::now();
-        let mut state = self.gate.lock();
+        let mut state = self.limiter.lock();
         if !state.queue.front().is_some_and(|first| Arc::ptr_eq(first, &self.me)) {
-            return Ok(Look::Wait(None));
+            return Ok(QueueTurn::Wait(None));
         }
         Ok(match state.fits_in(tokens, now)? {
-            Duration::ZERO => Look::Through(state.take(tokens, now)),
-            wait => Look::Wait(Some(wait)),
+            Duration::ZERO => QueueTurn::Through(state.take(tokens, now)),
+            wait => QueueTurn::Wait(Some(wait)),
         })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
-        let mut state = self.gate.lock();
+        let mut state = self.limiter.lock();
         state.queue.retain(|other| !Arc::ptr_eq(other, &self.me));
         state.call_first();
     }
 }
 
 impl State {
-    fn fits_in(&mut self, tokens: u64, now: Instant) -> Result<Duration, Busy> {
+    fn fits_in(&mut self, tokens: u64, now: Instant) -> Result<Duration, RateLimited> {
         let fits = |window: &mut Option<Window>, amount| match window {
             None => Ok(Duration::ZERO),
-            Some(window) => window.fits_in(amount, now).ok_or(Busy::Never),
+            Some(window) => window.fits_in(amount, now).ok_or(RateLimited::Never),
         };
         Ok(fits(&mut self.requests, 1)?.max(fits(&mut self.tokens, tokens)?))
     }
 
-    fn take(&mut self, tokens: u64, now: Instant) -> Taken {
+    fn take(&mut self, tokens: u64, now: Instant) -> RateUsage {
         let request = self.requests.as_mut().map(|window| window.take(1, now));
         let slot = self.tokens.as_mut().map(|window| window.take(tokens, now));
-        Taken { request, slot, tokens }
+        RateUsage { request, slot, tokens }
     }
 
     fn call_first(&self) {

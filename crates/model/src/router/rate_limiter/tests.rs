@@ -4,22 +4,25 @@ use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn gate(requests: Option<u64>, tokens: Option<u64>) -> Gate {
-    Gate::new(Limits { requests_per_minute: requests, tokens_per_minute: tokens }, Instant::now())
+fn limiter(requests: Option<u64>, tokens: Option<u64>) -> RateLimiter {
+    RateLimiter::new(
+        Limits { requests_per_minute: requests, tokens_per_minute: tokens },
+        Instant::now(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_callers_at_once_stay_within_the_limits_and_all_get_through() {
-    let gate = gate(Some(200), Some(5_000));
+    let limiter = limiter(Some(200), Some(5_000));
     let start = Instant::now();
     let through = join_all((0..1_000u64).map(|n| {
-        let gate = &gate;
+        let limiter = &limiter;
         async move {
             let tokens = 10 + n % 30;
-            let taken = gate.wait(tokens).await.unwrap();
+            let taken = limiter.wait(tokens).await.unwrap();
             let at = Instant::now();
             // Half of what was thought.
-            gate.correct(taken, tokens / 2);
+            limiter.correct(taken, tokens / 2);
             (at, tokens / 2)
         }
     }))
@@ -36,47 +39,50 @@ async fn a_thousand_callers_at_once_stay_within_the_limits_and_all_get_through()
 
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_leaves_the_queue_to_the_others() {
-    let gate = gate(Some(1), None);
-    gate.take(0, Instant::now()).unwrap();
-    let mut first = Box::pin(gate.wait(0));
-    let mut second = Box::pin(gate.wait(0));
+    let limiter = limiter(Some(1), None);
+    limiter.take(0, Instant::now()).unwrap();
+    let mut first = Box::pin(limiter.wait(0));
+    let mut second = Box::pin(limiter.wait(0));
     assert!(futures::poll!(first.as_mut()).is_pending());
     assert!(futures::poll!(second.as_mut()).is_pending());
-    assert_eq!(gate.standing(0, Instant::now()), Err(Busy::For(MINUTE + Duration::from_secs(1))));
+    assert_eq!(
+        limiter.standing(0, Instant::now()),
+        Err(RateLimited::For(MINUTE + Duration::from_secs(1)))
+    );
     drop(first);
     second.await.unwrap();
-    assert_eq!(gate.lock().queue.len(), 0);
+    assert_eq!(limiter.lock().queue.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn tokens_that_were_not_used_are_given_to_who_waits() {
-    let gate = gate(None, Some(100));
-    let taken = gate.take(90, Instant::now()).unwrap();
-    let mut waiting = Box::pin(gate.wait(50));
+    let limiter = limiter(None, Some(100));
+    let taken = limiter.take(90, Instant::now()).unwrap();
+    let mut waiting = Box::pin(limiter.wait(50));
     assert!(futures::poll!(waiting.as_mut()).is_pending());
     let start = Instant::now();
-    gate.correct(taken, 20);
+    limiter.correct(taken, 20);
     waiting.await.unwrap();
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert_eq!(gate.take(101, Instant::now()).unwrap_err(), Busy::Never);
-    assert_eq!(gate.wait(101).await.unwrap_err(), Busy::Never);
+    assert_eq!(limiter.take(101, Instant::now()).unwrap_err(), RateLimited::Never);
+    assert_eq!(limiter.wait(101).await.unwrap_err(), RateLimited::Never);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_not_sent_is_given_back_whole() {
-    let gate = gate(Some(1), Some(10));
-    let taken = gate.take(10, Instant::now()).unwrap();
-    assert!(gate.take(1, Instant::now()).is_err());
-    gate.give_back(taken);
-    gate.take(10, Instant::now()).unwrap();
+    let limiter = limiter(Some(1), Some(10));
+    let taken = limiter.take(10, Instant::now()).unwrap();
+    assert!(limiter.take(1, Instant::now()).is_err());
+    limiter.refund(taken);
+    limiter.take(10, Instant::now()).unwrap();
 }
 
 #[test]
 fn without_limits_nobody_waits() {
-    let gate = gate(None, None);
-    assert!(!gate.counts_tokens());
+    let limiter = limiter(None, None);
+    assert!(!limiter.counts_tokens());
     for _ in 0..1_000 {
-        let taken = gate.take(u64::MAX, Instant::now()).unwrap();
-        gate.correct(taken, 1);
+        let taken = limiter.take(u64::MAX, Instant::now()).unwrap();
+        limiter.correct(taken, 1);
     }
 }

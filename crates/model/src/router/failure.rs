@@ -11,38 +11,38 @@ const RATE_COOL: Duration = Duration::from_secs(1);
 
 /// Whose fault a failure is: the rest of it is still good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum FailureScope {
     /// The credential's: the endpoint's other ones are still good.
     Credential {
         /// How long nobody uses it.
-        cool: Duration,
+        cooldown: Duration,
     },
     /// The endpoint's: it counts for its breaker.
     Endpoint,
     /// The endpoint does not have what is asked for; it works all the same.
-    Choice,
+    Model,
     /// The request is too long for this model: only one with a longer context helps.
-    Length,
+    ContextLength,
     /// The request's own: it would fail everywhere.
     Request,
 }
 
 /// Whose fault it is.
-pub(crate) fn fault(error: &ModelError) -> Fault {
+pub(crate) fn failure_scope(error: &ModelError) -> FailureScope {
     use ModelErrorClass as Class;
     match error.class {
-        Class::Auth | Class::QuotaExceeded => Fault::Credential { cool: BROKEN_COOL },
-        Class::RateLimited => {
-            Fault::Credential { cool: error.retry_after.unwrap_or_default().max(RATE_COOL) }
-        }
+        Class::Auth | Class::QuotaExceeded => FailureScope::Credential { cooldown: BROKEN_COOL },
+        Class::RateLimited => FailureScope::Credential {
+            cooldown: error.retry_after.unwrap_or_default().max(RATE_COOL),
+        },
         Class::Overloaded
         | Class::Transport
         | Class::Timeout
         | Class::Malformed
-        | Class::Incomplete => Fault::Endpoint,
-        Class::UnknownModel => Fault::Choice,
-        Class::ContextLength => Fault::Length,
-        Class::ContentFilter | Class::InvalidRequest => Fault::Request,
+        | Class::Incomplete => FailureScope::Endpoint,
+        Class::UnknownModel => FailureScope::Model,
+        Class::ContextLength => FailureScope::ContextLength,
+        Class::ContentFilter | Class::InvalidRequest => FailureScope::Request,
     }
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn fault(error: &ModelError) -> Fault {
 ///
 /// A connection that broke before the first word counts too, as it does in the engine's ledger; one that broke later, a timeout and
 /// what cannot be read may have cost everything.
-pub(crate) fn was_refused(error: &ModelError, anything_came: bool) -> bool {
+pub(crate) fn was_not_billed(error: &ModelError, anything_came: bool) -> bool {
     use ModelErrorClass as Class;
     match error.class {
         Class::Auth
@@ -90,7 +90,10 @@ impl FallbackRules {
     /// True if another endpoint is asked after such a failure.
     pub fn falls_back(&self, error: &ModelError) -> bool {
         let changed = self.changed.iter().find(|(class, _)| *class == error.class);
-        changed.map_or_else(|| fault(error) != Fault::Request, |(_, falls_back)| *falls_back)
+        changed.map_or_else(
+            || failure_scope(error) != FailureScope::Request,
+            |(_, falls_back)| *falls_back,
+        )
     }
 }
 
@@ -101,27 +104,27 @@ mod tests {
 
     #[test]
     fn the_table_of_failures() {
-        let broken = Fault::Credential { cool: BROKEN_COOL };
-        let slow = Fault::Credential { cool: RATE_COOL };
+        let broken = FailureScope::Credential { cooldown: BROKEN_COOL };
+        let slow = FailureScope::Credential { cooldown: RATE_COOL };
         for (class, is, falls_back, refused, refused_later) in [
             (Class::Auth, broken, true, true, true),
             (Class::RateLimited, slow, true, true, true),
             (Class::QuotaExceeded, broken, true, true, true),
-            (Class::Overloaded, Fault::Endpoint, true, true, false),
-            (Class::ContextLength, Fault::Length, true, true, true),
-            (Class::ContentFilter, Fault::Request, false, true, false),
-            (Class::UnknownModel, Fault::Choice, true, true, true),
-            (Class::InvalidRequest, Fault::Request, false, true, true),
-            (Class::Transport, Fault::Endpoint, true, true, false),
-            (Class::Timeout, Fault::Endpoint, true, false, false),
-            (Class::Malformed, Fault::Endpoint, true, false, false),
-            (Class::Incomplete, Fault::Endpoint, true, false, false),
+            (Class::Overloaded, FailureScope::Endpoint, true, true, false),
+            (Class::ContextLength, FailureScope::ContextLength, true, true, true),
+            (Class::ContentFilter, FailureScope::Request, false, true, false),
+            (Class::UnknownModel, FailureScope::Model, true, true, true),
+            (Class::InvalidRequest, FailureScope::Request, false, true, true),
+            (Class::Transport, FailureScope::Endpoint, true, true, false),
+            (Class::Timeout, FailureScope::Endpoint, true, false, false),
+            (Class::Malformed, FailureScope::Endpoint, true, false, false),
+            (Class::Incomplete, FailureScope::Endpoint, true, false, false),
         ] {
             let error = ModelError::new(class, "x");
-            assert_eq!(fault(&error), is, "{class:?}");
+            assert_eq!(failure_scope(&error), is, "{class:?}");
             assert_eq!(FallbackRules::default().falls_back(&error), falls_back, "{class:?}");
-            assert_eq!(was_refused(&error, false), refused, "{class:?}");
-            assert_eq!(was_refused(&error, true), refused_later, "{class:?}");
+            assert_eq!(was_not_billed(&error, false), refused, "{class:?}");
+            assert_eq!(was_not_billed(&error, true), refused_later, "{class:?}");
         }
     }
 
@@ -129,7 +132,10 @@ mod tests {
     fn what_the_provider_asks_for_is_how_long_a_credential_rests() {
         let mut error = ModelError::new(Class::RateLimited, "x");
         error.retry_after = Some(Duration::from_secs(40));
-        assert_eq!(fault(&error), Fault::Credential { cool: Duration::from_secs(40) });
+        assert_eq!(
+            failure_scope(&error),
+            FailureScope::Credential { cooldown: Duration::from_secs(40) }
+        );
     }
 
     #[test]

@@ -37,27 +37,27 @@ pub enum BreakerState {
 
 /// What a call that was let through brings back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pass {
+pub(crate) struct BreakerPass {
     /// The count of openings when it began: what a call of an older time says does not count.
-    era: u32,
+    generation: u32,
     probe: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Breaker {
+pub(crate) struct CircuitBreaker {
     policy: BreakerPolicy,
     failures: u32,
     /// Openings since the last success.
     openings: u32,
-    era: u32,
+    generation: u32,
     open_until: Option<Instant>,
     probing: bool,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     pub(crate) fn new(policy: BreakerPolicy) -> Self {
-        let (failures, openings, era) = (0, 0, 0);
-        Self { policy, failures, openings, era, open_until: None, probing: false }
+        let (failures, openings, generation) = (0, 0, 0);
+        Self { policy, failures, openings, generation, open_until: None, probing: false }
     }
 
     pub(crate) fn state(&self, now: Instant) -> BreakerState {
@@ -69,7 +69,7 @@ impl Breaker {
     }
 
     /// How long until a call may go through; nothing if one may now.
-    pub(crate) fn closed_for(&self, now: Instant) -> Duration {
+    pub(crate) fn retry_in(&self, now: Instant) -> Duration {
         match (self.open_until, self.probing) {
             (None, _) => Duration::ZERO,
             (Some(until), _) if now < until => until - now,
@@ -80,17 +80,17 @@ impl Breaker {
     }
 
     /// Lets a call through, if one may go through.
-    pub(crate) fn admit(&mut self, now: Instant) -> Option<Pass> {
-        if !self.closed_for(now).is_zero() {
+    pub(crate) fn admit(&mut self, now: Instant) -> Option<BreakerPass> {
+        if !self.retry_in(now).is_zero() {
             return None;
         }
         let probe = self.open_until.is_some();
         self.probing |= probe;
-        Some(Pass { era: self.era, probe })
+        Some(BreakerPass { generation: self.generation, probe })
     }
 
-    pub(crate) fn succeeded(&mut self, pass: Pass) {
-        if pass.era != self.era {
+    pub(crate) fn succeeded(&mut self, pass: BreakerPass) {
+        if pass.generation != self.generation {
             return;
         }
         (self.failures, self.openings) = (0, 0);
@@ -98,8 +98,8 @@ impl Breaker {
     }
 
     /// True if this failure has opened it.
-    pub(crate) fn failed(&mut self, pass: Pass, now: Instant) -> bool {
-        if pass.era != self.era {
+    pub(crate) fn failed(&mut self, pass: BreakerPass, now: Instant) -> bool {
+        if pass.generation != self.generation {
             return false;
         }
         self.failures = self.failures.saturating_add(1);
@@ -108,14 +108,14 @@ impl Breaker {
         }
         self.open_until = Some(now + self.opening());
         self.openings = self.openings.saturating_add(1);
-        self.era = self.era.wrapping_add(1);
+        self.generation = self.generation.wrapping_add(1);
         (self.failures, self.probing) = (0, false);
         true
     }
 
     /// The call ended without saying whether the endpoint works.
-    pub(crate) fn abandoned(&mut self, pass: Pass) {
-        if pass.era == self.era && pass.probe {
+    pub(crate) fn abandoned(&mut self, pass: BreakerPass) {
+        if pass.generation == self.generation && pass.probe {
             self.probing = false;
         }
     }
@@ -132,12 +132,12 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn breaker() -> (Breaker, Instant) {
+    fn breaker() -> (CircuitBreaker, Instant) {
         let policy = BreakerPolicy { failures: 3, open_for: 10 * SECOND, open_max: 30 * SECOND };
-        (Breaker::new(policy), Instant::now())
+        (CircuitBreaker::new(policy), Instant::now())
     }
 
-    fn fail(breaker: &mut Breaker, now: Instant) -> bool {
+    fn fail(breaker: &mut CircuitBreaker, now: Instant) -> bool {
         let pass = breaker.admit(now).unwrap();
         breaker.failed(pass, now)
     }
@@ -151,7 +151,7 @@ mod tests {
         assert!(!fail(&mut breaker, now) && !fail(&mut breaker, now));
         assert!(fail(&mut breaker, now), "the third in a row");
         assert_eq!(breaker.state(now), BreakerState::Open);
-        assert_eq!((breaker.admit(now), breaker.closed_for(now)), (None, 10 * SECOND));
+        assert_eq!((breaker.admit(now), breaker.retry_in(now)), (None, 10 * SECOND));
     }
 
     #[test]
@@ -163,11 +163,11 @@ mod tests {
         let probe = breaker.admit(later).unwrap();
         assert_eq!(breaker.admit(later), None, "only one");
         assert!(breaker.failed(probe, later), "one failure is enough now");
-        assert_eq!(breaker.closed_for(later), 20 * SECOND, "twice as long");
+        assert_eq!(breaker.retry_in(later), 20 * SECOND, "twice as long");
         let later = later + 20 * SECOND;
         let probe = breaker.admit(later).unwrap();
         breaker.failed(probe, later);
-        assert_eq!(breaker.closed_for(later), 30 * SECOND, "but not for ever longer");
+        assert_eq!(breaker.retry_in(later), 30 * SECOND, "but not for ever longer");
         let later = later + 30 * SECOND;
         let probe = breaker.admit(later).unwrap();
         breaker.abandoned(probe);
@@ -185,6 +185,6 @@ mod tests {
         breaker.succeeded(old);
         assert_eq!(breaker.state(now), BreakerState::Open);
         assert!(!breaker.failed(old, now));
-        assert_eq!(breaker.closed_for(now), 10 * SECOND);
+        assert_eq!(breaker.retry_in(now), 10 * SECOND);
     }
 }
