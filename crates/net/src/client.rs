@@ -10,15 +10,13 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::connect::Connector;
-use crate::dial::Dialer;
 use crate::error::{NetError, too_many};
 use crate::limits::{
-    CONNECT_TIMEOUT, CONNECTIONS_MAX, HEAD_BYTES_MAX, IDLE_PER_HOST_MAX, IDLE_TIMEOUT,
-    PING_INTERVAL, PING_TIMEOUT, REDIRECTS_MAX,
+    CONNECT_TIMEOUT, HEAD_BYTES_MAX, IDLE_PER_HOST_MAX, IDLE_TIMEOUT, PING_INTERVAL, PING_TIMEOUT,
+    REDIRECTS_MAX,
 };
 use crate::lookup::{Lookup, SystemLookup};
 use crate::policy::NetPolicy;
@@ -53,7 +51,7 @@ impl NetOptions {
 pub struct NetClient {
     client: Client<Connector, Full<Bytes>>,
     policy: NetPolicy,
-    room: Arc<Semaphore>,
+    connector: Connector,
 }
 
 impl NetClient {
@@ -69,11 +67,8 @@ impl NetClient {
 
     /// A client with all options.
     pub fn open(options: NetOptions) -> Self {
-        let NetOptions { policy, lookup, tls, connect_timeout } = options;
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let dialer = Dialer::new(policy, lookup);
-        let connector =
-            Connector { dialer, tls, room: Arc::clone(&room), timeout: connect_timeout };
+        let policy = options.policy;
+        let connector = Connector::new(options);
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -83,8 +78,8 @@ impl NetClient {
             .http2_max_header_list_size(HEAD_BYTES_MAX as u32)
             .http2_keep_alive_interval(PING_INTERVAL)
             .http2_keep_alive_timeout(PING_TIMEOUT)
-            .build(connector);
-        Self { client, policy, room }
+            .build(connector.clone());
+        Self { client, policy, connector }
     }
 
     /// What it may reach.
@@ -94,7 +89,7 @@ impl NetClient {
 
     /// How many connections it holds, idle ones and those that are being made included.
     pub fn connections(&self) -> usize {
-        CONNECTIONS_MAX - self.room.available_permits()
+        self.connector.connections()
     }
 
     /// Makes a request and waits for the head of its answer, whatever status it has. Each address on the way is checked.

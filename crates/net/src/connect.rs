@@ -1,5 +1,6 @@
-//! The connections of a client's pool: each dialled under the client's own policy, each counted.
+//! Connections for an HTTP client: each address is checked when it is dialled, each connection is counted.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,33 +20,59 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::client::NetOptions;
 use crate::dial::Dialer;
 use crate::error::NetError;
+use crate::limits::CONNECTIONS_MAX;
 use crate::tls::tls_config;
 
-/// Makes connections for the pool.
+/// The name of HTTP/2 in ALPN.
+const HTTP2: &[u8] = b"h2";
+
+/// Connects an HTTP client to a URI: a `tower` service that checks scheme, port and every address under its policy.
+///
+/// [`NetClient`](crate::NetClient) uses one. Other HTTP clients, such as a gRPC channel, can use their own.
 #[derive(Clone)]
-pub(crate) struct Connector {
-    pub(crate) dialer: Dialer,
+pub struct Connector {
+    dialer: Dialer,
     /// `None` is the set-up of the process, which is read when it is first needed: many clients never speak TLS.
-    pub(crate) tls: Option<Arc<ClientConfig>>,
-    pub(crate) room: Arc<Semaphore>,
-    pub(crate) timeout: Duration,
+    tls: Option<Arc<ClientConfig>>,
+    room: Arc<Semaphore>,
+    timeout: Duration,
+    http2_only: bool,
 }
 
 impl Connector {
-    async fn connect(self, uri: Uri) -> Result<TokioIo<Line>, NetError> {
+    /// Creates a connector for clients that speak HTTP/2 and HTTP/1.1.
+    pub(crate) fn new(options: NetOptions) -> Self {
+        let NetOptions { policy, lookup, tls, connect_timeout } = options;
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let dialer = Dialer::new(policy, lookup);
+        Self { dialer, tls, room, timeout: connect_timeout, http2_only: false }
+    }
+
+    /// Creates a connector for clients that speak only HTTP/2: a TLS server that does not negotiate it is an error.
+    pub fn http2_only(options: NetOptions) -> Self {
+        Self { http2_only: true, ..Self::new(options) }
+    }
+
+    /// Number of open connections, including those that are being made.
+    pub(crate) fn connections(&self) -> usize {
+        CONNECTIONS_MAX - self.room.available_permits()
+    }
+
+    async fn connect(self, uri: Uri) -> Result<TokioIo<PooledConnection>, NetError> {
         let room = Arc::clone(&self.room).acquire_owned().await;
         let Ok(room) = room else {
             return Err(NetError::url("the client is closed"));
         };
-        match timeout(self.timeout, self.line(&uri)).await {
-            Ok(line) => Ok(TokioIo::new(Line { stream: line?, _room: room })),
+        match timeout(self.timeout, self.stream(&uri)).await {
+            Ok(stream) => Ok(TokioIo::new(PooledConnection { stream: stream?, _room: room })),
             Err(_) => Err(NetError::Timeout { sent: false }),
         }
     }
 
-    async fn line(&self, uri: &Uri) -> Result<Stream, NetError> {
+    async fn stream(&self, uri: &Uri) -> Result<Stream, NetError> {
         let host = uri.host().unwrap_or_default();
         let scheme = uri.scheme_str().unwrap_or_default();
         self.dialer.policy().check_scheme(scheme, host)?;
@@ -55,17 +82,23 @@ impl Connector {
         if !secure {
             return Ok(Stream::Plain(stream));
         }
-        let config = match &self.tls {
+        let mut config = match &self.tls {
             Some(config) => Arc::clone(config),
             None => tls_config().await?,
         };
+        if self.http2_only {
+            Arc::make_mut(&mut config).alpn_protocols = vec![HTTP2.to_vec()];
+        }
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(bare.to_owned());
         let name = name.map_err(|error| NetError::url(format!("its host is no name: {error}")))?;
         let stream = TlsConnector::from(config).connect(name, stream).await;
-        stream
-            .map(|stream| Stream::Secure(Box::new(stream)))
-            .map_err(|error| handshake(host, error))
+        let stream = stream.map_err(|error| handshake(host, error))?;
+        if self.http2_only && stream.get_ref().1.alpn_protocol() != Some(HTTP2) {
+            let source = Arc::new(io::Error::other("the server does not speak HTTP/2"));
+            return Err(NetError::Tls { host: host.to_owned(), source, sent: false });
+        }
+        Ok(Stream::Secure(Box::new(stream)))
     }
 }
 
@@ -78,10 +111,22 @@ fn handshake(host: &str, source: io::Error) -> NetError {
     }
 }
 
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("dialer", &self.dialer).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PooledConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PooledConnection").finish_non_exhaustive()
+    }
+}
+
 impl tower_service::Service<Uri> for Connector {
-    type Response = TokioIo<Line>;
+    type Response = TokioIo<PooledConnection>;
     type Error = NetError;
-    type Future = BoxFuture<'static, Result<TokioIo<Line>, NetError>>;
+    type Future = BoxFuture<'static, Result<TokioIo<PooledConnection>, NetError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), NetError>> {
         Poll::Ready(Ok(()))
@@ -92,8 +137,8 @@ impl tower_service::Service<Uri> for Connector {
     }
 }
 
-/// One connection. While it lives it takes room of its client.
-pub(crate) struct Line {
+/// One connection. While it is open it counts against the limit of its [`Connector`].
+pub struct PooledConnection {
     stream: Stream,
     _room: OwnedSemaphorePermit,
 }
@@ -103,10 +148,10 @@ enum Stream {
     Secure(Box<TlsStream<TcpStream>>),
 }
 
-impl Connection for Line {
+impl Connection for PooledConnection {
     fn connected(&self) -> Connected {
         match &self.stream {
-            Stream::Secure(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+            Stream::Secure(stream) if stream.get_ref().1.alpn_protocol() == Some(HTTP2) => {
                 Connected::new().negotiated_h2()
             }
             _ => Connected::new(),
@@ -130,7 +175,7 @@ macro_rules! on_stream {
     };
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for PooledConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -140,7 +185,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for PooledConnection {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

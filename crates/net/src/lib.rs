@@ -49,6 +49,7 @@ mod tls;
 pub use url::Url;
 
 pub use self::client::{NetClient, NetOptions};
+pub use self::connect::{Connector, PooledConnection};
 pub use self::dial::Dialer;
 pub use self::error::{NetError, Why};
 pub use self::lookup::{Lookup, SystemLookup, TableLookup};

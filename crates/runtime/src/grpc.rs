@@ -11,17 +11,20 @@ mod status;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use provost_core::contract::{CONTRACT_VERSION, ToolCode, ToolFault, ToolRequest, ToolResponse};
 use provost_core::resource::{GrpcEncoding, ToolResource, ToolType};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
-use rustls::ClientConfig;
-use tonic::client::Grpc;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::client::{Grpc, GrpcService};
 use tonic::codec::Codec;
 use tonic::metadata::MetadataMap;
+use tower::ServiceExt as _;
 use url::Url;
 
 pub use codec::{JsonCodec, ProtobufCodec};
@@ -33,7 +36,7 @@ use crate::external::said;
 use crate::fault;
 use crate::limits::{ANSWER_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::outbound::{ATTEMPT_HEADER, Call, Outbound, REQUEST_ID_HEADER, traceparent};
-use channel::{Channel, Channels, Origin, Place, Way};
+use channel::{Channels, EndpointKey};
 
 /// The method that is called unless the endpoint names another service.
 pub const EXECUTE_PATH: &str = "/provost.tool.v1.ToolService/Execute";
@@ -49,6 +52,8 @@ const HEADERS: usize = 16;
 /// A scheme without a port of its own, so that every port that is written stays.
 const STAND_IN: &str = "grpc";
 
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Tools of type `grpc`.
 ///
 /// An endpoint is `host:port`, with or without `grpcs://` before it. A path names another service of the same shape, such as
@@ -59,14 +64,13 @@ pub struct GrpcRuntime(Arc<Inner>);
 struct Inner {
     outbound: Outbound,
     channels: Channels,
-    tls: Option<Arc<ClientConfig>>,
 }
 
 impl GrpcRuntime {
     /// Over these addresses; whom it trusts is what the clients trust.
     pub fn new(outbound: Outbound) -> Self {
-        let tls = outbound.tls();
-        Self(Arc::new(Inner { outbound, channels: Channels::default(), tls }))
+        let channels = Channels::new(&outbound);
+        Self(Arc::new(Inner { outbound, channels }))
     }
 }
 
@@ -84,7 +88,7 @@ impl ToolRuntime for GrpcRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
-        self.0.place(tool).map(drop)
+        self.0.target(tool).map(drop)
     }
 
     fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
@@ -95,11 +99,11 @@ impl ToolRuntime for GrpcRuntime {
 }
 
 impl Inner {
-    /// The place and the method of a tool, if the operator lets it be reached like that.
-    fn place(&self, tool: &ToolResource) -> Result<(Place, PathAndQuery), ToolFault> {
+    /// The endpoint and the method of a tool, if the operator lets it be reached like that.
+    fn target(&self, tool: &ToolResource) -> Result<Target, ToolFault> {
         self.outbound.admit(tool)?;
-        let (place, path) = target(tool)?;
-        if place.plaintext && !self.outbound.plain_http() {
+        let target = target(tool)?;
+        if target.endpoint.plaintext && !self.outbound.options(false).policy.plain_http {
             let message = format!(
                 "tool `{}` has `grpc.plaintext`, and nothing may go out without TLS here (`plain_http` of the network \
                  policy opens it)",
@@ -108,54 +112,74 @@ impl Inner {
             return Err(ToolFault::new(ToolCode::PermissionDenied, message)
                 .detail("field", "grpc.plaintext"));
         }
-        Ok((place, path))
+        Ok(target)
     }
 
     async fn exchange(&self, call: &Call) -> Result<ToolOutput, ToolFault> {
-        self.outbound.admit(&call.tool)?;
-        let Way { channel, path, .. } = self.channels.get(&call.tool, || {
-            let (place, path) = self.place(&call.tool)?;
-            let dialer = self.outbound.dialer(&call.tool)?;
-            Ok((Origin { place, dialer, tls: self.tls.clone() }, path))
-        })?;
+        let Target { endpoint, path } = self.target(&call.tool)?;
+        let (channel, origin) = (self.channels.get(&endpoint)?, endpoint.uri()?);
         let mut envelope = ToolRequest::clone(&call.request);
         ToolType::Grpc.as_str().clone_into(&mut envelope.runtime.mode);
+        let method = Method { origin, path };
         let encoding = call.tool.grpc.as_ref().map(|grpc| grpc.encoding).unwrap_or_default();
         let response = match encoding {
             GrpcEncoding::Protobuf => {
                 let codec = ProtobufCodec::<ExecuteRequest, ExecuteResponse>::default();
-                let answer = unary(call, channel, path, (codec, envelope.into())).await?;
+                let answer = unary(call, channel, method, codec, envelope.into()).await?;
                 ToolResponse::try_from(answer)?
             }
             GrpcEncoding::Json => {
                 let codec = JsonCodec::<ToolRequest, ToolResponse>::default();
-                let channel = channel.sending(HeaderValue::from_static("application/grpc+json"));
-                unary(call, channel, path, (codec, envelope)).await?
+                let channel = channel.map_request(|mut request: http::Request<Body>| {
+                    let json = HeaderValue::from_static("application/grpc+json");
+                    request.headers_mut().insert(header::CONTENT_TYPE, json);
+                    request
+                });
+                unary(call, channel, method, codec, envelope).await?
             }
         };
         said(call, response)
     }
 }
 
-/// One call.
-async fn unary<C>(
-    call: &Call,
-    channel: Channel,
+/// Where a tool is.
+#[derive(Debug)]
+struct Target {
+    endpoint: EndpointKey,
     path: PathAndQuery,
-    (codec, message): (C, C::Encode),
+}
+
+/// The full name of a method.
+struct Method {
+    origin: Uri,
+    path: PathAndQuery,
+}
+
+/// Makes one call.
+async fn unary<S, C>(
+    call: &Call,
+    channel: S,
+    method: Method,
+    codec: C,
+    message: C::Encode,
 ) -> Result<C::Decode, ToolFault>
 where
+    S: GrpcService<Body, Error: Into<BoxError>>,
+    S::ResponseBody: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     C: Codec,
     C::Encode: Send + Sync + 'static,
     C::Decode: Send + Sync + 'static,
 {
-    let origin = channel.uri();
-    let mut client = Grpc::with_origin(channel, origin)
+    let mut client = Grpc::with_origin(channel, method.origin)
         .max_decoding_message_size(ANSWER_BYTES_MAX)
         .max_encoding_message_size(REQUEST_BYTES_MAX);
     let mut request = tonic::Request::new(message);
     *request.metadata_mut() = metadata(call)?;
-    match client.unary(request, path, codec).await {
+    let answered = async {
+        client.ready().await.map_err(|error| Status::from_error(error.into()))?;
+        client.unary(request, method.path, codec).await
+    };
+    match answered.await {
         Ok(answer) => Ok(answer.into_inner()),
         Err(status) => Err(status::of(call, &status)),
     }
@@ -187,8 +211,8 @@ fn timeout(deadline: Instant) -> String {
     format!("{}m", u32::try_from(left).unwrap_or(u32::MAX))
 }
 
-/// The place and the method of a tool.
-fn target(tool: &ToolResource) -> Result<(Place, PathAndQuery), ToolFault> {
+/// Reads the endpoint and the method of a tool.
+fn target(tool: &ToolResource) -> Result<Target, ToolFault> {
     let refused = |problem: &str| {
         let message = format!("the endpoint of tool `{}` {problem}", tool.name);
         fault::definition(message).detail("field", "endpoint")
@@ -215,7 +239,7 @@ fn target(tool: &ToolResource) -> Result<(Place, PathAndQuery), ToolFault> {
     }
     let default = if plaintext { PORT_PLAINTEXT_DEFAULT } else { PORT_DEFAULT };
     let port = url.port().unwrap_or(default);
-    let place = Place {
+    let endpoint = EndpointKey {
         host: url.host_str().unwrap_or_default().to_owned(),
         port,
         plaintext,
@@ -227,7 +251,7 @@ fn target(tool: &ToolResource) -> Result<(Place, PathAndQuery), ToolFault> {
         service => format!("/{service}/{METHOD}"),
     };
     let path = path.parse().map_err(|error| refused(&format!("names no method: {error}")))?;
-    Ok((place, path))
+    Ok(Target { endpoint, path })
 }
 
 #[cfg(test)]

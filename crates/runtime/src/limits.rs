@@ -57,6 +57,3 @@ pub(crate) const PARTS_MAX: usize = 256;
 /// Connections to gRPC servers that are kept.
 #[cfg(feature = "grpc")]
 pub(crate) const CHANNELS_MAX: usize = 256;
-/// How long making one connection may take.
-#[cfg(feature = "grpc")]
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -74,26 +74,13 @@ impl Outbound {
         Err(ToolFault::new(ToolCode::PermissionDenied, message).detail("field", "allow_private"))
     }
 
-    /// Makes connections for tools that do not speak HTTP/1.
+    /// Options of the clients, with the private network open if `allow_private` or the operator's policy says so.
     #[cfg(feature = "grpc")]
-    pub(crate) fn dialer(&self, tool: &ToolResource) -> Result<provost_net::Dialer, ToolFault> {
-        self.admit(tool)?;
+    pub(crate) fn options(&self, allow_private: bool) -> NetOptions {
         let options = &self.0.options;
-        let allow_private = tool.allow_private || options.policy.allow_private;
+        let allow_private = allow_private || options.policy.allow_private;
         let policy = NetPolicy { allow_private, ..options.policy };
-        Ok(provost_net::Dialer::new(policy, Arc::clone(&options.lookup)))
-    }
-
-    /// Whether anything may go out without TLS.
-    #[cfg(feature = "grpc")]
-    pub(crate) fn plain_http(&self) -> bool {
-        self.0.options.policy.plain_http
-    }
-
-    /// Whom the clients trust, if it is not what the whole process trusts.
-    #[cfg(feature = "grpc")]
-    pub(crate) fn tls(&self) -> Option<Arc<rustls::ClientConfig>> {
-        self.0.options.tls.clone()
+        NetOptions { policy, ..options.clone() }
     }
 
     fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolFault> {

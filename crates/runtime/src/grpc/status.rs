@@ -1,6 +1,7 @@
 //! What a gRPC status means in the words of the contract.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_core::contract::{ToolCode, ToolFault};
@@ -18,8 +19,8 @@ const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// What a status that is no success means. What could not be sent says so itself.
 pub(crate) fn of(call: &Call, status: &Status) -> ToolFault {
-    if let Some(error) = wire(status) {
-        return call.lost(error);
+    if let Some(error) = network_error(call, status) {
+        return call.lost(&error);
     }
     let message =
         format!("the service answered {:?}: {}", status.code(), call.clip.text(status.message()));
@@ -63,12 +64,21 @@ fn may_have_begun(code: Code) -> bool {
     )
 }
 
-/// The failure of the wire behind a status, if there is one: what was refused when it was dialled is no service's fault.
-fn wire(status: &Status) -> Option<&NetError> {
+/// The network error that caused a status, if any: a refused address is not the service's fault.
+fn network_error(call: &Call, status: &Status) -> Option<NetError> {
     let mut cause = status.source();
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<NetError>() {
-            return Some(error);
+            return Some(error.clone());
+        }
+        // The connection closed before this call was sent on it.
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
+            let source = Arc::new(std::io::Error::other(error.to_string()));
+            return Some(NetError::Connect {
+                host: call.tool.endpoint.clone(),
+                source,
+                sent: false,
+            });
         }
         cause = error.source();
     }

@@ -24,7 +24,7 @@ fn tool(endpoint: &str, plaintext: bool) -> ToolResource {
 fn endpoints_say_where_and_which_service() {
     let of = |endpoint: &str, plaintext| {
         target(&tool(endpoint, plaintext))
-            .map(|(place, path)| (place.host, place.port, path.to_string()))
+            .map(|Target { endpoint, path }| (endpoint.host, endpoint.port, path.to_string()))
             .map_err(|fault| fault.code)
     };
     let found = |host: &str, port, path: &str| Ok((host.to_owned(), port, path.to_owned()));
