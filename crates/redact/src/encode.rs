@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
+use data_encoding::{HEXLOWER, HEXUPPER};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode_byte, utf8_percent_encode};
 use zeroize::Zeroize;
 
 /// Bytes of one piece. A longer form is looked for piece by piece, which bounds how far a stream must look ahead.
@@ -45,6 +47,25 @@ pub(crate) fn forms(value: &str) -> Vec<Form> {
     found.into_iter().collect()
 }
 
+/// What libraries percent-encode: each leaves other characters as they are.
+const ENCODED: [&AsciiSet; 5] = [
+    &all_but(b"-_.~"),
+    &all_but(b"-_.!~*'()"),
+    &all_but(b"-_.*"),
+    &all_but(b"-_.~;/?:@&=+$,#!'()*"),
+    NON_ALPHANUMERIC,
+];
+
+const fn all_but(kept: &[u8]) -> AsciiSet {
+    let mut set = NON_ALPHANUMERIC.remove(kept[0]);
+    let mut at = 1;
+    while at < kept.len() {
+        set = set.remove(kept[at]);
+        at += 1;
+    }
+    set
+}
+
 /// The forms that hold the value whole, wherever it starts.
 fn texts(value: &str) -> Vec<String> {
     let escaped = json(value, false);
@@ -56,17 +77,16 @@ fn texts(value: &str) -> Vec<String> {
         escaped,
         json(&ascii, false),
         ascii,
-        hex(value, "0123456789abcdef"),
-        hex(value, "0123456789ABCDEF"),
+        HEXLOWER.encode(value.as_bytes()),
+        HEXUPPER.encode(value.as_bytes()),
     ];
-    // What is left as it is differs from one library to the next.
-    for kept in [&b"-_.~"[..], b"-_.!~*'()", b"-_.*", b"-_.~;/?:@&=+$,#!'()*", b""] {
-        let upper = percent(value, |byte| byte.is_ascii_alphanumeric() || kept.contains(&byte));
+    for encoded in ENCODED {
+        let upper = utf8_percent_encode(value, encoded).to_string();
         all.push(lower_escapes(&upper));
         all.push(upper.replace("%20", "+"));
         all.push(upper);
     }
-    let every = percent(value, |_| false);
+    let every: String = value.bytes().map(percent_encode_byte).collect();
     all.push(lower_escapes(&every));
     all.push(every);
     all
@@ -96,24 +116,6 @@ fn json(value: &str, is_ascii: bool) -> String {
     plain
 }
 
-fn hex(value: &str, digits: &str) -> String {
-    let digits = digits.as_bytes();
-    let pair = |byte: u8| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]];
-    value.bytes().flat_map(pair).map(char::from).collect()
-}
-
-fn percent(value: &str, is_kept: impl Fn(u8) -> bool) -> String {
-    let mut text = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if is_kept(byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
-}
-
 /// `%2F` as `%2f`.
 fn lower_escapes(text: &str) -> String {
     let mut left = 0u8;
@@ -136,7 +138,7 @@ fn base64(value: &[u8], found: &mut BTreeSet<Form>) {
         if last < first + enough {
             continue;
         }
-        let edges = (u8::from(shift > 0), u8::from(bytes.len() * 8 % 6 > 0));
+        let edges = Edges { before: u8::from(shift > 0), after: u8::from(bytes.len() * 8 % 6 > 0) };
         for mut text in [BASE64_STANDARD.encode(&bytes), BASE64_URL_SAFE.encode(&bytes)] {
             pieces(&text.as_bytes()[first..last], edges, found);
             text.zeroize();
@@ -161,14 +163,21 @@ fn split(text: &str, found: &mut BTreeSet<Form>) {
     found.insert(Form { bytes: rest.into(), before: 0, after: 0 });
 }
 
-fn pieces(text: &[u8], (before, after): (u8, u8), found: &mut BTreeSet<Form>) {
+/// Characters of base64 beside a text which hold some of its bits.
+#[derive(Clone, Copy)]
+struct Edges {
+    before: u8,
+    after: u8,
+}
+
+fn pieces(text: &[u8], edges: Edges, found: &mut BTreeSet<Form>) {
     let count = text.len().div_ceil(PIECE_BYTES_MAX).max(1);
     let size = text.len().div_ceil(count);
     for (place, piece) in text.chunks(size.max(1)).enumerate() {
         found.insert(Form {
             bytes: piece.to_vec(),
-            before: if place == 0 { before } else { 0 },
-            after: if place + 1 == count { after } else { 0 },
+            before: if place == 0 { edges.before } else { 0 },
+            after: if place + 1 == count { edges.after } else { 0 },
         });
     }
 }

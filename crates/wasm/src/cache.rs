@@ -12,6 +12,7 @@ use std::hash::{Hash as _, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use provost_core::Env;
 use ring::{digest, hmac};
 use wasmtime::Engine;
@@ -253,18 +254,10 @@ fn array(bytes: &[u8]) -> Sha256 {
 
 /// A hash in hexadecimal digits.
 pub(crate) fn hex(hash: &Sha256) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(hash)
 }
 
 /// A hash that was written in hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Option<Sha256> {
-    let text = text.trim();
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let mut hash = [0; 32];
-    for (byte, at) in hash.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(hash)
+    HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?.try_into().ok()
 }

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use provost_core::contract::{ToolCode, ToolFault, ToolResponse};
 use ring::hmac;
 use tokio::sync::oneshot;
@@ -86,7 +87,8 @@ impl CallbackDesk {
             desk: self.clone(),
             request_id: request_id.to_owned(),
             nonce,
-            token: hex(&nonce) + &hex(self.sign(request_id, &nonce).as_ref()),
+            token: HEXLOWER.encode(&nonce)
+                + &HEXLOWER.encode(self.sign(request_id, &nonce).as_ref()),
             url,
             answer: receiver,
         })
@@ -102,7 +104,8 @@ impl CallbackDesk {
     ) -> Result<(), CallbackError> {
         let mut waiting = self.waiting();
         let seat = waiting.get(request_id).ok_or(CallbackError::Unknown)?;
-        let presented = unhex(token).ok_or(CallbackError::Token)?;
+        let presented =
+            HEXLOWER_PERMISSIVE.decode(token.as_bytes()).ok().ok_or(CallbackError::Token)?;
         let (nonce, signature) =
             presented.split_at_checked(NONCE_BYTES).ok_or(CallbackError::Token)?;
         let message = message(request_id, nonce);
@@ -186,19 +189,6 @@ fn random(bytes: &mut [u8]) -> Result<(), ToolFault> {
     getrandom::fill(bytes).map_err(|error| {
         ToolFault::new(ToolCode::ExecutionFailed, format!("there are no random bytes: {error}"))
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    const TOKEN_CHARS_MAX: usize = 256;
-    if !text.len().is_multiple_of(2) || text.len() > TOKEN_CHARS_MAX || !text.is_ascii() {
-        return None;
-    }
-    let pairs = text.as_bytes().chunks_exact(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 #[cfg(test)]
