@@ -47,19 +47,20 @@ impl Declared {
     /// What is different in a newer set, kind by kind in the order of names.
     pub fn changes_to(&self, newer: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
-        compare("Agent", (&self.agents, &newer.agents), &mut changes);
-        compare("Tool", (&self.tools, &newer.tools), &mut changes);
-        compare("McpServer", (&self.servers, &newer.servers), &mut changes);
-        compare("AgentRole", (&self.roles, &newer.roles), &mut changes);
-        compare("ToolPermission", (&self.permissions, &newer.permissions), &mut changes);
-        compare("AgentPolicy", (&self.policies, &newer.policies), &mut changes);
+        compare("Agent", &self.agents, &newer.agents, &mut changes);
+        compare("Tool", &self.tools, &newer.tools, &mut changes);
+        compare("McpServer", &self.servers, &newer.servers, &mut changes);
+        compare("AgentRole", &self.roles, &newer.roles, &mut changes);
+        compare("ToolPermission", &self.permissions, &newer.permissions, &mut changes);
+        compare("AgentPolicy", &self.policies, &newer.policies, &mut changes);
         changes
     }
 }
 
 fn compare<T: Serialize>(
     kind: &'static str,
-    (older, newer): (&Kind<T>, &Kind<T>),
+    older: &Kind<T>,
+    newer: &Kind<T>,
     changes: &mut Vec<Change>,
 ) {
     let mut push = |became, (namespace, name): &(String, String)| {

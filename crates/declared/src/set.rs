@@ -96,20 +96,20 @@ impl Declared {
     fn check(&self) -> Result<(), DeclareError> {
         for ((namespace, _), At { place, what }) in &self.tools {
             if let (ToolType::Mcp, Some(reference)) = (what.kind, &what.mcp) {
-                let named = (&self.servers, "MCP server", reference.server.as_str());
-                found(named, namespace, place, || format!("tool `{}`", what.name))?;
+                let by = || format!("tool `{}`", what.name);
+                found(&self.servers, "MCP server", &reference.server, namespace, place, by)?;
             }
         }
         for ((namespace, _), At { place, what }) in &self.agents {
             let agent = || format!("agent `{}`", what.name);
             for tool in what.tools.iter().filter(|tool| *tool != EVERY_TOOL) {
-                found((&self.tools, "tool", tool), namespace, place, agent)?;
+                found(&self.tools, "tool", tool, namespace, place, agent)?;
             }
             for server in &what.mcp_servers {
-                found((&self.servers, "MCP server", server), namespace, place, agent)?;
+                found(&self.servers, "MCP server", server, namespace, place, agent)?;
             }
             for role in &what.roles {
-                found((&self.roles, "role", role), namespace, place, agent)?;
+                found(&self.roles, "role", role, namespace, place, agent)?;
             }
         }
         for namespace in self.namespaces() {
@@ -236,7 +236,9 @@ fn of_namespace<'a, T>(kind: &'a Kind<T>, namespace: &str) -> impl Iterator<Item
 }
 
 fn found<T>(
-    (kind, word, name): (&Kind<T>, &'static str, &str),
+    kind: &Kind<T>,
+    word: &'static str,
+    name: &str,
     namespace: &str,
     place: &Place,
     what: impl Fn() -> String,

@@ -97,7 +97,7 @@ impl Workshop {
         let setting =
             Setting { secrets: &secrets, sandboxes: &sandboxes, network, allow_private_tools };
         for ((namespace, _), At { place, what }) in &declared.servers {
-            setting.add(&mut mcp, (namespace, what), place).await?;
+            setting.add(&mut mcp, namespace, what, place).await?;
         }
         let outbound = Outbound::new(network).allow_private_tools(allow_private_tools);
         let unusable =
@@ -230,13 +230,14 @@ impl Setting<'_> {
             IsolationMode::Sandboxed => self.sandboxes.usual(),
             other => other,
         };
-        self.sandboxes.sandbox(mode).starter((namespace, &server.name), demanded).map(Some)
+        self.sandboxes.sandbox(mode).starter(namespace, &server.name, demanded).map(Some)
     }
 
     async fn add(
         &self,
         mcp: &mut McpRuntime,
-        (namespace, server): (&str, &McpServerResource),
+        namespace: &str,
+        server: &McpServerResource,
         place: &Place,
     ) -> Result<(), DeclareError> {
         let what = || format!("MCP server `{}`", server.name);

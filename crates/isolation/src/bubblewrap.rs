@@ -230,8 +230,7 @@ impl Wrapper {
             }
             None => {
                 let told = dir.path().join(VARIABLES_FILE);
-                let mut command =
-                    shell::command(&self.shell, (&wrap, &told), &cgroup.doors(), &line);
+                let mut command = shell::command(&self.shell, &wrap, &told, &cgroup.doors(), &line);
                 command.env_clear().current_dir("/");
                 pipes(&mut command, &job.input);
                 match fs::write(&told, variables(&env)) {

@@ -97,7 +97,7 @@ impl EgressRule {
                 "`{host}` is no host: write `example.com` or `*.example.com`"
             ))
         };
-        let (host, _) = understood(&format!("{bare}:80")).ok_or_else(wrong)?;
+        let HostPort { host, .. } = understood(&format!("{bare}:80")).ok_or_else(wrong)?;
         if bare.contains(['*', '/', '@', ':']) && !bare.starts_with('[') {
             return Err(wrong());
         }
@@ -149,7 +149,7 @@ impl Egress {
         policy: NetPolicy,
         log: EgressLog,
     ) -> Result<Self, IsolationError> {
-        Self::with_lookup(tool, rules, policy, (Arc::new(SystemLookup), log))
+        Self::with_lookup(tool, rules, policy, Arc::new(SystemLookup), log)
     }
 
     /// The same, with names as somebody else knows them.
@@ -157,7 +157,8 @@ impl Egress {
         tool: impl Into<String>,
         rules: Vec<EgressRule>,
         policy: NetPolicy,
-        (lookup, log): (Arc<dyn Lookup>, EgressLog),
+        lookup: Arc<dyn Lookup>,
+        log: EgressLog,
     ) -> Result<Self, IsolationError> {
         if rules.len() > RULES_MAX {
             return Err(IsolationError::Job(format!(
@@ -214,15 +215,22 @@ impl Entrance {
     }
 }
 
+/// What a program asks to be connected to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct HostPort {
+    host: String,
+    port: u16,
+}
+
 /// `host:port` as the standard for addresses reads it: `0x7f.1` is `127.0.0.1`, names are in lower case, without a dot at the end.
-fn understood(authority: &str) -> Option<(String, u16)> {
+fn understood(authority: &str) -> Option<HostPort> {
     if authority.contains(['/', '@', '?', '#', '\\']) {
         return None;
     }
     let url = Url::parse(&format!("http://{authority}/")).ok()?;
     let host = url.host_str()?.trim_end_matches('.').to_owned();
     let port = url.port_or_known_default()?;
-    (!host.is_empty()).then_some((host, port))
+    (!host.is_empty()).then_some(HostPort { host, port })
 }
 
 /// Carries bytes between the network of a sandbox and the entrance, until the program that it stands beside ends.
@@ -296,7 +304,7 @@ mod tests {
             (":80", None),
         ] {
             let read = understood(text);
-            let read = read.as_ref().map(|(host, port)| (host.as_str(), *port));
+            let read = read.as_ref().map(|read| (read.host.as_str(), read.port));
             assert_eq!(read, expected, "{text}");
         }
     }

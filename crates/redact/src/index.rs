@@ -43,8 +43,13 @@ pub(crate) enum Anchor {
 struct Entry {
     anchor: Anchor,
     next: u32,
-    /// The four bytes behind the key, as far as `mask` says that they are known.
-    tail: u32,
+    tail: Tail,
+}
+
+/// The four bytes behind a key, as far as `mask` says that they are known.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tail {
+    bytes: u32,
     mask: u32,
 }
 
@@ -101,7 +106,10 @@ impl Index {
         let Some((offset, window)) = best else { return };
         let key = fold(*window);
         let tail = form.bytes[usize::from(offset) + 4..].first_chunk::<4>();
-        let tail = tail.map_or((0, 0), |tail| (u32::from_le_bytes(*tail), u32::MAX));
+        let tail = tail.map_or_else(Tail::default, |tail| Tail {
+            bytes: u32::from_le_bytes(*tail),
+            mask: u32::MAX,
+        });
         self.forms.push(form);
         self.add(key, Anchor::Learned { form: number, offset }, tail);
     }
@@ -168,7 +176,7 @@ impl Index {
             loop {
                 let entry = self.entries.get(next as usize)?;
                 next = entry.next;
-                if tail.is_none_or(|tail| (tail ^ entry.tail) & entry.mask == 0) {
+                if tail.is_none_or(|tail| (tail ^ entry.tail.bytes) & entry.tail.mask == 0) {
                     return Some(entry.anchor);
                 }
             }
@@ -198,7 +206,7 @@ impl Index {
             for (place, byte) in rest.iter().take(4).enumerate() {
                 (tail[place], mask[place]) = (*byte, bits);
             }
-            let tail = (u32::from_le_bytes(tail), u32::from_le_bytes(mask));
+            let tail = Tail { bytes: u32::from_le_bytes(tail), mask: u32::from_le_bytes(mask) };
             return self.add(fold(*window), anchor, tail);
         }
         if let [one, two, three] = *prefix {
@@ -207,12 +215,12 @@ impl Index {
             keys.sort_unstable();
             keys.dedup();
             for key in keys {
-                self.add(key, anchor, (0, 0));
+                self.add(key, anchor, Tail::default());
             }
         }
     }
 
-    fn add(&mut self, key: u32, anchor: Anchor, (tail, mask): (u32, u32)) {
+    fn add(&mut self, key: u32, anchor: Anchor, tail: Tail) {
         if self.keys * 2 >= self.slots.len() {
             self.resize(self.slots.len() * 2);
         }
@@ -222,7 +230,7 @@ impl Index {
         if slot.first == NONE {
             self.keys += 1;
         }
-        self.entries.push(Entry { anchor, next: slot.first, tail, mask });
+        self.entries.push(Entry { anchor, next: slot.first, tail });
         *slot = Slot { key, first: number, count: slot.count + 1 };
         let bit = hash(key) >> self.filter_shift;
         self.filter[(bit >> 6) as usize] |= 1 << (bit & 63);

@@ -187,7 +187,7 @@ impl Label {
         match self.strength {
             Authorization => header::authorization(peek, value),
             Cookie => header::cookie(peek, value),
-            strength => behind::find(peek, value, (strength, sign, site)),
+            strength => behind::find(peek, value, strength, sign, site),
         }
     }
 

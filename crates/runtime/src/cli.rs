@@ -171,7 +171,7 @@ impl CliRuntime {
             seat.leave(mark).await.map_err(|error| error.fault())?;
         }
         let ended = ended.map_err(|error| error.fault())?;
-        judged(spec, call, &ended, (answer, words))
+        judged(spec, call, &ended, &answer, &words)
     }
 }
 
@@ -216,7 +216,8 @@ fn judged(
     spec: &CliSpec,
     call: &Call,
     ended: &Ended,
-    (answer, words): (Vec<u8>, Vec<u8>),
+    answer: &[u8],
+    words: &[u8],
 ) -> Result<ToolOutput, ToolFault> {
     match ended.cause {
         Cause::Exited => {}
@@ -228,7 +229,7 @@ fn judged(
         }
     }
     if spec.envelope && ended.code == 0 {
-        let response: ToolResponse = serde_json::from_slice(&answer).map_err(|error| {
+        let response: ToolResponse = serde_json::from_slice(answer).map_err(|error| {
             ToolFault::final_failure(format!(
                 "the answer is no response envelope of the contract: {}",
                 call.clip.text(&error.to_string())
@@ -237,9 +238,9 @@ fn judged(
         return said(call, response);
     }
     if ended.code == 0 {
-        return Ok(ToolOutput::text(String::from_utf8_lossy(&answer)));
+        return Ok(ToolOutput::text(String::from_utf8_lossy(answer)));
     }
-    let words = call.clip.part(&words, /*is_cut*/ false);
+    let words = call.clip.part(words, /*is_cut*/ false);
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     let message = format!("the program ended with code {}{words}", ended.code);
     let failed = ToolFault::new(ToolCode::ExecutionFailed, message);

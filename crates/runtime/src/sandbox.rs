@@ -100,7 +100,8 @@ impl Sandbox {
     /// and nothing runs.
     pub fn starter(
         &self,
-        (namespace, name): (&str, &str),
+        namespace: &str,
+        name: &str,
         demanded: &McpIsolation,
     ) -> Result<Arc<dyn Starter>, ToolFault> {
         let wanted = Wanted {

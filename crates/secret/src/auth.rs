@@ -98,7 +98,7 @@ impl AuthInjector {
     ) -> Result<Client, SecretError> {
         let id = self.secrets.get(namespace, &reference.with_key("client_id")).await?;
         let secret = self.secrets.get(namespace, &reference.with_key("client_secret")).await?;
-        Client::new(reference.clone(), auth, (id, secret))
+        Client::new(reference.clone(), auth, id, secret)
     }
 }
 

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use provost_core::{Secret, Timestamp};
 use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, Zeroizing};
@@ -119,7 +120,8 @@ impl Keyring {
         &self,
         namespace: &str,
         reference: &SecretRef,
-        (revision, updated): (u64, Timestamp),
+        revision: u64,
+        updated: Timestamp,
         value: &Secret<String>,
     ) -> Result<SealedRow, SecretError> {
         let (id, key) = &self.keys[0];
@@ -192,15 +194,13 @@ fn cipher(key: &[u8; KEY_BYTES]) -> XChaCha20Poly1305 {
 
 fn id_of(key: &[u8; KEY_BYTES]) -> KeyId {
     let hash = Sha256::new().chain_update(b"provost key id 1").chain_update(key).finalize();
-    KeyId(hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    KeyId(HEXLOWER.encode(&hash[..8]))
 }
 
 fn key_of(word: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
-    if word.len() == 2 * KEY_BYTES && word.is_ascii() {
-        for (place, byte) in key.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(word.get(2 * place..2 * place + 2)?, 16).ok()?;
-        }
+    if word.len() == 2 * KEY_BYTES {
+        HEXLOWER_PERMISSIVE.decode_mut(word.as_bytes(), &mut *key).ok()?;
         return Some(key);
     }
     let bytes = Zeroizing::new(BASE64_STANDARD.decode(word).ok()?);

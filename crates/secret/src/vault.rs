@@ -79,7 +79,7 @@ impl Vault {
             let found = self.store.get(namespace, &reference.name, &reference.key).await?;
             let replaces = found.map(|row| row.revision);
             let revision = replaces.unwrap_or(0) + 1;
-            let row = self.keys.seal(namespace, reference, (revision, self.env.now()), value)?;
+            let row = self.keys.seal(namespace, reference, revision, self.env.now(), value)?;
             if self.store.put(row, replaces).await? {
                 return Ok(revision);
             }
@@ -143,8 +143,8 @@ impl Vault {
             let value = self.keys.open(&row)?;
             let reference =
                 SecretRef { namespace: None, name: row.name.clone(), key: row.key.clone() };
-            let next = (row.revision + 1, row.updated);
-            let sealed = self.keys.seal(&row.namespace, &reference, next, &value)?;
+            let next = row.revision + 1;
+            let sealed = self.keys.seal(&row.namespace, &reference, next, row.updated, &value)?;
             if self.store.put(sealed, Some(row.revision)).await? {
                 return Ok(true);
             }

@@ -158,19 +158,19 @@ fn given(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "args_sizes_get",
         |mut caller: Caller<'_, Guest>, count: i32, size: i32| {
             let texts = arguments(caller.data());
-            sizes(&mut caller, &texts, (count, size))
+            sizes(&mut caller, &texts, count, size)
         },
     )?;
     linker.func_wrap(NAME, "args_get", |mut caller: Caller<'_, Guest>, list: i32, text: i32| {
         let texts = arguments(caller.data());
-        listed(&mut caller, &texts, (list, text))
+        listed(&mut caller, &texts, list, text)
     })?;
     linker.func_wrap(
         NAME,
         "environ_sizes_get",
         |mut caller: Caller<'_, Guest>, count: i32, size: i32| {
             let texts = variables(caller.data());
-            sizes(&mut caller, &texts, (count, size))
+            sizes(&mut caller, &texts, count, size)
         },
     )?;
     linker.func_wrap(
@@ -178,7 +178,7 @@ fn given(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         "environ_get",
         |mut caller: Caller<'_, Guest>, list: i32, text: i32| {
             let texts = variables(caller.data());
-            listed(&mut caller, &texts, (list, text))
+            listed(&mut caller, &texts, list, text)
         },
     )?;
     linker.func_wrap(NAME, "proc_exit", |code: i32| -> wasmtime::Result<()> {
@@ -308,7 +308,7 @@ fn variables(guest: &Guest) -> Vec<String> {
     guest.given.env.iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-fn sizes(caller: &mut Caller<'_, Guest>, texts: &[String], (count, size): (i32, i32)) -> Code {
+fn sizes(caller: &mut Caller<'_, Guest>, texts: &[String], count: i32, size: i32) -> Code {
     let bytes: usize = texts.iter().map(|text| text.len() + 1).sum();
     let (mut memory, _) = Memory::of(caller)?;
     memory.write(count, &u32::try_from(texts.len()).unwrap_or(u32::MAX).to_le_bytes())?;
@@ -317,7 +317,7 @@ fn sizes(caller: &mut Caller<'_, Guest>, texts: &[String], (count, size): (i32, 
 }
 
 /// Texts one after the other, each with a zero at its end, and a list of where each begins.
-fn listed(caller: &mut Caller<'_, Guest>, texts: &[String], (list, text): (i32, i32)) -> Code {
+fn listed(caller: &mut Caller<'_, Guest>, texts: &[String], list: i32, text: i32) -> Code {
     let (mut memory, _) = Memory::of(caller)?;
     let (mut list, mut at) = (list.cast_unsigned(), text.cast_unsigned());
     for text in texts {

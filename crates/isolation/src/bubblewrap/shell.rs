@@ -21,7 +21,8 @@ exec \"$bwrap\" --json-status-fd 7 --add-seccomp-fd 8 --args 9 \"$@\" 7>\"$statu
 /// The command that starts `bwrap` with its arguments, and with the file in which the variables of the program are.
 pub(super) fn command(
     shell: &Path,
-    (wrap, variables): (&Wrap, &Path),
+    wrap: &Wrap,
+    variables: &Path,
     doors: &[PathBuf],
     line: &[OsString],
 ) -> Command {

@@ -18,7 +18,7 @@ use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Egress, EgressEvent, EgressRule, Verdict, understood};
+use super::{Egress, EgressEvent, EgressRule, HostPort, Verdict, understood};
 
 /// Connections to one entrance at the same time.
 const CONNECTIONS_MAX: usize = 64;
@@ -95,31 +95,31 @@ async fn answer(egress: &Egress, request: Request<Incoming>, closed: Cancellatio
         }
         false => None,
     };
-    let Some((host, port)) = target else {
+    let Some(target) = target else {
         let why = "the request names no host: use http:// with the proxy, or CONNECT";
-        return egress.refuse(&request, (String::new(), 0), why);
+        return egress.refuse(&request, HostPort::default(), why);
     };
-    let Some(rule) = egress.rule(&host, port) else {
-        return egress.refuse(&request, (host, port), "the host is not on the list of the tool");
+    let Some(rule) = egress.rule(&target.host, target.port) else {
+        return egress.refuse(&request, target, "the host is not on the list of the tool");
     };
     match request.method() == Method::CONNECT {
-        true => tunnel(egress, request, (host, port), closed).await,
-        false => plain(egress, rule, request, (host, port)).await,
+        true => tunnel(egress, request, target, closed).await,
+        false => plain(egress, rule, request, target).await,
     }
 }
 
 async fn tunnel(
     egress: &Egress,
     request: Request<Incoming>,
-    (host, port): (String, u16),
+    target: HostPort,
     closed: CancellationToken,
 ) -> Answer {
     let deadline = Instant::now() + REQUEST_TIMEOUT;
-    let outside = match egress.dialer.connect(&host, port, deadline).await {
+    let outside = match egress.dialer.connect(&target.host, target.port, deadline).await {
         Ok(outside) => outside,
-        Err(error) => return egress.lost(request.method(), (host, port), &error),
+        Err(error) => return egress.lost(request.method(), target, &error),
     };
-    egress.tell(request.method(), (host, port), Verdict::Allowed, String::new());
+    egress.tell(request.method(), target, Verdict::Allowed, String::new());
     tokio::spawn(async move {
         tokio::select! {
             biased;
@@ -143,32 +143,32 @@ async fn plain(
     egress: &Egress,
     rule: &EgressRule,
     request: Request<Incoming>,
-    (host, port): (String, u16),
+    target: HostPort,
 ) -> Answer {
     let method = request.method().clone();
     let sending = match sending(rule, request).await {
         Ok(sending) => sending,
         Err(why) => {
-            egress.tell(&method, (host, port), Verdict::Refused, why.to_owned());
+            egress.tell(&method, target, Verdict::Refused, why.to_owned());
             return said(StatusCode::BAD_REQUEST, why);
         }
     };
     let answer = match egress.client.send(sending).await {
         Ok(answer) => answer,
-        Err(error) => return egress.lost(&method, (host, port), &error),
+        Err(error) => return egress.lost(&method, target, &error),
     };
     match rule.headers.is_empty() {
         true => {
-            egress.tell(&method, (host, port), Verdict::Allowed, String::new());
+            egress.tell(&method, target, Verdict::Allowed, String::new());
             passed(answer)
         }
         false => match looked_through(rule, answer).await {
             Ok(answer) => {
-                egress.tell(&method, (host, port), Verdict::Allowed, String::new());
+                egress.tell(&method, target, Verdict::Allowed, String::new());
                 answer
             }
             Err(why) => {
-                egress.tell(&method, (host, port), Verdict::Failed, why.clone());
+                egress.tell(&method, target, Verdict::Failed, why.clone());
                 said(StatusCode::BAD_GATEWAY, &why)
             }
         },
@@ -257,18 +257,18 @@ fn said(status: StatusCode, why: &str) -> Answer {
 }
 
 impl Egress {
-    fn tell(&self, method: &Method, (host, port): (String, u16), verdict: Verdict, why: String) {
+    fn tell(&self, method: &Method, target: HostPort, verdict: Verdict, why: String) {
         let (tool, method) = (self.tool.clone(), method.to_string());
-        let labels = self.labels.clone();
+        let (HostPort { host, port }, labels) = (target, self.labels.clone());
         (self.log)(EgressEvent { tool, method, host, port, verdict, why, labels });
     }
 
-    fn refuse(&self, request: &Request<Incoming>, target: (String, u16), why: &str) -> Answer {
+    fn refuse(&self, request: &Request<Incoming>, target: HostPort, why: &str) -> Answer {
         self.tell(request.method(), target, Verdict::Refused, why.to_owned());
         said(StatusCode::FORBIDDEN, why)
     }
 
-    fn lost(&self, method: &Method, target: (String, u16), error: &NetError) -> Answer {
+    fn lost(&self, method: &Method, target: HostPort, error: &NetError) -> Answer {
         let why = error.to_string();
         let (verdict, status) = match error {
             NetError::Refused { .. } | NetError::Url { .. } => {

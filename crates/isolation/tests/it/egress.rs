@@ -90,8 +90,8 @@ async fn only_what_is_on_the_list_is_reached_and_every_attempt_is_told() {
                 .header(HeaderName::from_static("authorization"), key),
             EgressRule::new("inward.test").unwrap(),
         ];
-        let way = (Arc::new(lookup) as Arc<dyn provost_net::Lookup>, log);
-        let egress = Egress::with_lookup("weather", rules, NetPolicy::open(), way).unwrap();
+        let policy = NetPolicy::open();
+        let egress = Egress::with_lookup("weather", rules, policy, Arc::new(lookup), log).unwrap();
         let profile = profile().network(Network::Allow(Arc::new(egress)));
 
         let plain = |host: &str, path: &str| {

@@ -92,14 +92,14 @@ async fn after_random_kills_no_process_directory_mount_or_group_is_left() {
     let only = std::env::var("SANDBOX_ONLY").ok();
     let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     for stage in everything(&engines).await.into_iter().filter(|stage| is_wanted(stage.0)) {
-        let jobs = share(stage.0);
-        kill_at_random(&engines, stage, jobs).await;
+        let (name, backends) = stage;
+        kill_at_random(&engines, name, backends, share(name)).await;
     }
     // Only now: what waits is there as long as its backend.
     let warm = engines.with_machine(/*warm*/ 2).await.into_iter();
     for opened in warm.filter(|opened| is_wanted(opened.name)) {
         let jobs = share(opened.name);
-        kill_at_random(&engines, (opened.name, opened.backends), jobs).await;
+        kill_at_random(&engines, opened.name, opened.backends, jobs).await;
     }
     if std::env::var_os("SANDBOX_JOBS").is_some() {
         // No other test runs then: nobody has a backend any more, and nobody waits for a job.
@@ -109,7 +109,7 @@ async fn after_random_kills_no_process_directory_mount_or_group_is_left() {
     }
 }
 
-async fn kill_at_random(engines: &Engines, (name, backends): (&str, Backends), jobs: usize) {
+async fn kill_at_random(engines: &Engines, name: &str, backends: Backends, jobs: usize) {
     let began = std::time::Instant::now();
     let mounts = || fs::read_to_string("/proc/self/mounts").unwrap().lines().count();
     let before = mounts();

@@ -86,7 +86,7 @@ pub(super) fn request(cases: &[Case], settings: &Settings) -> ChatRequest {
         "required": ["decisions"],
         "additionalProperties": false,
     });
-    ask(INSTRUCTIONS, lines, ("decisions", schema), settings)
+    ask(INSTRUCTIONS, lines, "decisions", schema, settings)
 }
 
 #[derive(Deserialize)]

@@ -94,14 +94,15 @@ pub(super) fn request(
         "required": ["facts"],
         "additionalProperties": false,
     });
-    ask(instructions.unwrap_or(INSTRUCTIONS), lines, ("facts", schema), settings)
+    ask(instructions.unwrap_or(INSTRUCTIONS), lines, "facts", schema, settings)
 }
 
 /// A question whose answer follows a schema; the schema is also in the words, for models that cannot be held to one.
 pub(super) fn ask(
     instructions: &str,
     data: String,
-    (name, schema): (&str, Value),
+    name: &str,
+    schema: Value,
     settings: &Settings,
 ) -> ChatRequest {
     let system = format!("{instructions}\nAnswer only with JSON of this schema:\n{schema}");

@@ -120,11 +120,9 @@ pub(super) fn finish(db: &Connection, owner: &Owner, key: JobKey) -> Result<(), 
                    AND owner = (SELECT no FROM owner WHERE name = ?)
                RETURNING owner, session, end_at, end_digest";
     let number = i64::try_from(key.job).unwrap_or(i64::MAX);
-    let end: Option<(i64, String, i64, String)> = db
+    let end = db
         .prepare_cached(sql)?
-        .query_row(params![number, key.attempt, owner.as_str()], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-        })
+        .query_row(params![number, key.attempt, owner.as_str()], Cursor::read)
         .optional()?;
     let Some(end) = end else {
         return Err(MemoryError::JobGone(key.job));
@@ -132,9 +130,24 @@ pub(super) fn finish(db: &Connection, owner: &Owner, key: JobKey) -> Result<(), 
     put_cursor(db, &end)
 }
 
-fn put_cursor(db: &Connection, end: &(i64, String, i64, String)) -> Result<(), MemoryError> {
+/// How far a session was read.
+struct Cursor {
+    owner: i64,
+    session: String,
+    end_at: i64,
+    digest: String,
+}
+
+impl Cursor {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let (owner, session) = (row.get(0)?, row.get(1)?);
+        Ok(Self { owner, session, end_at: row.get(2)?, digest: row.get(3)? })
+    }
+}
+
+fn put_cursor(db: &Connection, end: &Cursor) -> Result<(), MemoryError> {
     let sql = "INSERT OR REPLACE INTO cursor (owner, session, end_at, digest) VALUES (?, ?, ?, ?)";
-    db.prepare_cached(sql)?.execute(params![end.0, end.1, end.2, end.3])?;
+    db.prepare_cached(sql)?.execute(params![end.owner, end.session, end.end_at, end.digest])?;
     Ok(())
 }
 
@@ -152,10 +165,7 @@ pub(super) fn postpone(
     let number = i64::try_from(key.job).unwrap_or(i64::MAX);
     let due = postponed.until.unwrap_or_default().as_millis();
     let cells = params![due, postponed.until.is_none(), problem, number, key.attempt];
-    let end = db
-        .prepare_cached(sql)?
-        .query_row(cells, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-        .optional()?;
+    let end = db.prepare_cached(sql)?.query_row(cells, Cursor::read).optional()?;
     // Later messages must not wait for a job that was given up, and it must not come back with them.
     if let Some(end) = end.as_ref().filter(|_| postponed.until.is_none()) {
         put_cursor(db, end)?;

@@ -19,7 +19,8 @@ struct Verdicts(Vec<String>);
 impl Verdicts {
     async fn refused(
         &mut self,
-        (attack, asked): (&str, &str),
+        attack: &str,
+        asked: &str,
         client: &NetClient,
         request: NetRequest,
     ) {
@@ -97,7 +98,7 @@ async fn literals(verdicts: &mut Verdicts, policy: NetPolicy, port: u16) {
     ];
     for (attack, host) in spelt {
         let url = Url::parse(&format!("http://{host}:{port}/")).unwrap();
-        verdicts.refused((attack, host), &client, get(url)).await;
+        verdicts.refused(attack, host, &client, get(url)).await;
     }
     for (attack, url) in [
         ("another scheme", "file:///etc/passwd"),
@@ -107,11 +108,11 @@ async fn literals(verdicts: &mut Verdicts, policy: NetPolicy, port: u16) {
         ("port of SSH", "https://example.com:22/"),
         ("port of mail", "https://example.com:25/"),
     ] {
-        verdicts.refused((attack, url), &client, get(Url::parse(url).unwrap())).await;
+        verdicts.refused(attack, url, &client, get(Url::parse(url).unwrap())).await;
     }
     let plain = NetClient::new(NetPolicy::default());
     let url = "http://example.com/";
-    verdicts.refused(("no TLS", url), &plain, get(Url::parse(url).unwrap())).await;
+    verdicts.refused("no TLS", url, &plain, get(Url::parse(url).unwrap())).await;
 }
 
 async fn names(verdicts: &mut Verdicts, policy: NetPolicy, port: u16) {
@@ -135,7 +136,7 @@ async fn names(verdicts: &mut Verdicts, policy: NetPolicy, port: u16) {
         ("name with other letters", "bücher.test"),
     ] {
         let url = Url::parse(&format!("http://{name}:{port}/")).unwrap();
-        verdicts.refused((attack, name), &client, get(url)).await;
+        verdicts.refused(attack, name, &client, get(url)).await;
     }
     assert_eq!(table.asked("mixed.test"), 1);
 
@@ -155,7 +156,7 @@ async fn names(verdicts: &mut Verdicts, policy: NetPolicy, port: u16) {
         let url = Url::parse("http://rebind.test/").unwrap();
         client.send(get(url.clone())).await.unwrap().bytes(10).await.unwrap();
         assert_eq!(table.asked("rebind.test"), 1, "what was checked is what was dialled");
-        verdicts.refused((attack, then), &client, get(url)).await;
+        verdicts.refused(attack, then, &client, get(url)).await;
         assert_eq!(table.asked("rebind.test"), 2);
     }
 }
@@ -181,7 +182,7 @@ async fn redirects(verdicts: &mut Verdicts) {
         let request = NetRequest { redirects_max: 5, ..get(server.url("/")) };
         let answer = client.send(request.clone()).await.unwrap_err();
         assert!(answer.sent(), "the first request arrived");
-        verdicts.refused((attack, to), &client, request).await;
+        verdicts.refused(attack, to, &client, request).await;
     }
 }
 

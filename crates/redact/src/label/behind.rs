@@ -13,7 +13,9 @@ const VALUE_BYTES_MAX: usize = 256;
 pub(super) fn find(
     peek: &Peek<'_>,
     at: usize,
-    (strength, sign, site): (Strength, Sign, Site),
+    strength: Strength,
+    sign: Sign,
+    site: Site,
 ) -> Result<Option<Found>, Short> {
     if let Some((start, kind)) = opening(peek, at)? {
         let value = take(peek, start, kind)?;

@@ -109,8 +109,11 @@ async fn an_mcp_server_runs_inside_a_profile() {
             _ => PathBuf::from("/workspace/server.py"),
         };
         let backend = backends.clone();
-        let starter = sandbox(mode, backends)
-            .starter(("default", "server"), &demanded(mode, dir.to_str().unwrap()));
+        let starter = sandbox(mode, backends).starter(
+            "default",
+            "server",
+            &demanded(mode, dir.to_str().unwrap()),
+        );
         let mark = format!("inside-{}-{}", std::process::id(), name.len());
         let program = mcp::python_at(inside.to_str().unwrap(), &mark, starter.unwrap());
         let (runtime, pool) = mcp::runtime_with(program);
@@ -138,9 +141,8 @@ fn processes(mark: &str) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_mcp_server_that_cannot_be_isolated_does_not_run() {
     let nothing = sandbox(IsolationMode::Container, Backends::default());
-    let starter = nothing
-        .starter(("default", "server"), &demanded(IsolationMode::Container, "/tmp"))
-        .unwrap();
+    let starter =
+        nothing.starter("default", "server", &demanded(IsolationMode::Container, "/tmp")).unwrap();
     let program = mcp::python_at("/nowhere.py", "none", starter);
     let (runtime, _pool) = mcp::runtime_with(program);
     // It is refused each time, and never taken for a server that rests.
@@ -150,6 +152,6 @@ async fn an_mcp_server_that_cannot_be_isolated_does_not_run() {
     }
     let mut wrong = demanded(IsolationMode::Process, "/tmp");
     wrong.hosts = vec!["no host/".to_owned()];
-    let refused = nothing.starter(("default", "server"), &wrong).err().unwrap();
+    let refused = nothing.starter("default", "server", &wrong).err().unwrap();
     assert_eq!(refused.code, ToolCode::RuntimePolicyInvalid, "{}", json!(refused.details));
 }

@@ -59,7 +59,8 @@ impl Client {
     pub(super) fn new(
         reference: SecretRef,
         auth: &ToolAuth,
-        (id, secret): (Secret<String>, Secret<String>),
+        id: Secret<String>,
+        secret: Secret<String>,
     ) -> Result<Self, SecretError> {
         let unusable =
             |problem| SecretError::Unusable { reference: reference.to_string(), problem };

@@ -57,7 +57,7 @@ fn keys(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 let Some(key) = text(&mut caller, key, key_size)? else { return Ok(BAD_KEY) };
                 match caller.data().host.get(&key).await {
                     Ok(None) => Ok(NOTHING),
-                    Ok(Some(value)) => given(&mut caller, &value, (at, size)),
+                    Ok(Some(value)) => given(&mut caller, &value, at, size),
                     Err(error) => Ok(code(&error)),
                 }
             })
@@ -111,7 +111,7 @@ fn requests(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     )?;
     linker.func_wrap(NAME, "http_read", |mut caller: Caller<'_, Guest>, at: i32, size: i32| {
         let answer = std::mem::take(&mut caller.data_mut().host.used.answer);
-        let came = given(&mut caller, &answer, (at, size));
+        let came = given(&mut caller, &answer, at, size);
         caller.data_mut().host.used.answer = answer;
         came
     })?;
@@ -122,7 +122,8 @@ fn requests(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 fn given(
     caller: &mut Caller<'_, Guest>,
     bytes: &[u8],
-    (at, size): (i32, i32),
+    at: i32,
+    size: i32,
 ) -> wasmtime::Result<i32> {
     if bytes.len() <= size.cast_unsigned() as usize {
         Memory::of(caller)?.0.write(at, bytes)?;
