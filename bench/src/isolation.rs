@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use provost_core::resource::IsolationMode;
-use provost_isolation::{
+use provost_sandbox::{
     Backend, Backends, Bubblewrap, Channel, Container, ContainerOptions, Ended, IsolationError,
     Job, Landlocked, Launcher, Profile, Source,
 };

@@ -106,7 +106,7 @@ const SECTIONS: [Section; 20] = [
 
 fn main() -> ExitCode {
     // A sandbox of ours starts this program again as its launcher.
-    if let Some(code) = provost_isolation::launcher::run_if_asked() {
+    if let Some(code) = provost_sandbox::launcher::run_if_asked() {
         return code;
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -9,8 +9,8 @@ use provost_core::Env;
 use provost_core::resource::{ToolResource, ToolType};
 use provost_core::work::EffectClass;
 use provost_net::{NetClient, NetOptions, NetPolicy, NetRequest, Url};
-use provost_runtime::{HttpRuntime, Outbound};
 use provost_tool::{GovernedTool, Guard, NoCredentials, Runtimes, Tool, ToolHost};
+use provost_tool_runtime::{HttpRuntime, Outbound};
 
 use super::call;
 use crate::measure::Pairs;

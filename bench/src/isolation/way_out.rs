@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
 use provost_core::resource::IsolationMode;
-use provost_isolation::egress::NetPolicy;
-use provost_isolation::{Backends, Egress, EgressRule, Job, Network, Profile, egress};
+use provost_sandbox::egress::NetPolicy;
+use provost_sandbox::{Backends, Egress, EgressRule, Job, Network, Profile, egress};
 use tokio::process::Command;
 
 use super::run;

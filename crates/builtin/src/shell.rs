@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{IsolationMode, OperationClass, RiskLevel};
-use provost_isolation::{Backends, Cause, Channel, Ended, Job, Profile, Workspaces};
+use provost_sandbox::{Backends, Cause, Channel, Ended, Job, Profile, Workspaces};
 use provost_tool::{
     Approval, EffectClass, Facts, FnTool, OutputCollector, Permit, SpecError, Spill, Tool, ToolCx,
     ToolError, ToolFuture, ToolOutput, ToolSpec, tool_fn,

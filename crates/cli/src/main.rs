@@ -40,7 +40,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // A sandbox starts this program again, to give up rights before it becomes another one.
-    if let Some(code) = provost_isolation::launcher::run_if_asked() {
+    if let Some(code) = provost_sandbox::launcher::run_if_asked() {
         return code;
     }
     let cli = Cli::parse();

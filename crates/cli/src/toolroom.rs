@@ -13,9 +13,9 @@ use provost_builtin::{Access, Workspace, read_output};
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
 use provost_declared::Records;
-use provost_isolation::Workspaces;
 use provost_net::{NetPolicy, Url};
 use provost_redact::Redactor;
+use provost_sandbox::Workspaces;
 use provost_secret::{
     ChainResolver, EnvResolver, FileResolver, KeySource, SecretError, Secrets, StoreResolver, Vault,
 };

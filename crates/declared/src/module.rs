@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use provost_core::Env;
-use provost_isolation::Trial;
 use provost_net::NetPolicy;
+use provost_sandbox::Trial;
 use provost_tool::{AuditSink, Runtimes};
 
 use crate::{DeclareError, Declared};

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_core::resource::{IsolationMode, ToolType};
-use provost_isolation::egress::{EgressLog, NetPolicy};
-use provost_isolation::{
+use provost_sandbox::egress::{EgressLog, NetPolicy};
+use provost_sandbox::{
     Backends, Container, ContainerOptions, EgressEvent, Launcher, Limits, Profile, Verdict,
     Workspaces,
 };
-use provost_runtime::{CliOptions, CliRuntime, CommandAllowList, Sandbox};
 use provost_tool::{AuditEvent, AuditOutcome, AuditSink, RegistryError, Runtimes};
+use provost_tool_runtime::{CliOptions, CliRuntime, CommandAllowList, Sandbox};
 
 use crate::Declared;
 
@@ -161,8 +161,8 @@ mod tests {
 
     use provost_core::contract::ToolCode;
     use provost_core::resource::Bounds;
-    use provost_isolation::Source;
-    use provost_runtime::Wanted;
+    use provost_sandbox::Source;
+    use provost_tool_runtime::Wanted;
 
     use super::*;
     use crate::Records;

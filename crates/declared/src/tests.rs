@@ -6,13 +6,13 @@ use provost_core::resource::OperationClass;
 use provost_core::{Env, ToolCall};
 use provost_net::NetPolicy;
 use provost_redact::Redactor;
-use provost_runtime::CommandAllowList;
 use provost_secret::{ChainResolver, EnvResolver, Secrets};
 use provost_store::{Store, StoreOptions};
 use provost_tool::{
     AuditEvent, AuditOutcome, FnTool, Governor as _, Guard, Origin, Oversight, Sink as _, Tool,
     ToolOutput, ToolSpec, Verdict,
 };
+use provost_tool_runtime::CommandAllowList;
 use serde_json::json;
 
 use super::*;

@@ -9,19 +9,19 @@ use provost_core::resource::{
     AgentResource, AuthProfile, EVERY_TOOL, IsolationMode, McpServerResource, McpTransport,
     ToolResource,
 };
-use provost_isolation::{ContainerOptions, Launcher, Workspaces};
 use provost_mcp::start::Starter;
 use provost_mcp::{McpPool, McpTools};
 use provost_net::{NetClient, NetPolicy};
 use provost_redact::Redactor;
-use provost_runtime::{
-    A2aRuntime, CallbackDesk, CommandAllowList, ExternalRuntime, HttpRuntime, McpRuntime, Outbound,
-    Program, WebhookOptions, WebhookRuntime,
-};
+use provost_sandbox::{ContainerOptions, Launcher, Workspaces};
 use provost_secret::{AuthInjector, SecretRef, Secrets};
 use provost_tool::{
     AuditSink, Authenticator, GovernedTool, RegistryError, Runtimes, Tool, ToolHost, ToolRuntime,
     Toolset,
+};
+use provost_tool_runtime::{
+    A2aRuntime, CallbackDesk, CommandAllowList, ExternalRuntime, HttpRuntime, McpRuntime, Outbound,
+    Program, WebhookOptions, WebhookRuntime,
 };
 
 use crate::module::{ModulePlaces, Modules};
@@ -205,7 +205,7 @@ fn runtimes(
         runtimes.add(runtime)?;
     }
     #[cfg(feature = "grpc")]
-    runtimes.add(Arc::new(provost_runtime::GrpcRuntime::new(outbound.clone())))?;
+    runtimes.add(Arc::new(provost_tool_runtime::GrpcRuntime::new(outbound.clone())))?;
     Ok(runtimes)
 }
 

@@ -10,10 +10,10 @@ use provost_declared::{
 };
 use provost_net::NetPolicy;
 use provost_redact::Redactor;
-use provost_runtime::CommandAllowList;
 use provost_secret::{EnvResolver, Secrets};
 use provost_store::Store;
 use provost_tool::{Oversight, Tool};
+use provost_tool_runtime::CommandAllowList;
 
 /// The effect classes that a declared HTTP tool can have.
 const CLASSES: [&str; 5] = ["pure", "idempotent", "keyed", "provable", "opaque"];

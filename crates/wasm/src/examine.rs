@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use provost_core::contract::{RequestTool, ToolCode, ToolFault, ToolRequest};
 use provost_core::resource::{Span, ToolResource, ToolType, WasmSpec};
-use provost_isolation::{Proof, Scratch, Trial};
+use provost_sandbox::{Proof, Scratch, Trial};
 use provost_tool::{Attempt, Credentials, ToolRuntime as _};
 use tokio_util::sync::CancellationToken;
 

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use provost_core::resource::ToolResource;
-use provost_isolation::EgressRule;
-use provost_isolation::egress::EgressLog;
 use provost_net::NetClient;
+use provost_sandbox::EgressRule;
+use provost_sandbox::egress::EgressLog;
 use provost_tool::Credentials;
 use tokio::runtime::Handle;
 

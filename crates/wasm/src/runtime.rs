@@ -11,9 +11,9 @@ use provost_core::Env;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{IsolationMode, ToolResource, ToolType, WasmSpec};
 use provost_core::work::EffectClass;
-use provost_isolation::EgressRule;
-use provost_isolation::egress::EgressLog;
 use provost_net::{NetClient, NetPolicy};
+use provost_sandbox::EgressRule;
+use provost_sandbox::egress::EgressLog;
 use provost_tool::{Attempt, OUTCOME_DETAIL, OUTCOME_UNKNOWN, ToolOutput, ToolRuntime};
 use tokio::runtime::Handle;
 

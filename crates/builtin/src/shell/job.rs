@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use provost_isolation::{Cause, Ended, Input, Running};
+use provost_sandbox::{Cause, Ended, Input, Running};
 use provost_tool::{ToolCx, ToolError, ToolOutput};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};

@@ -1,8 +1,8 @@
 //! Where a command works: the workspace of its conversation, or the one that its profile names.
 
 use provost_core::ResultPart;
-use provost_isolation::Workspace;
-use provost_isolation::workspaces::{Mark, Seat, Tenant, WorkspaceError, Workspaces};
+use provost_sandbox::Workspace;
+use provost_sandbox::workspaces::{Mark, Seat, Tenant, WorkspaceError, Workspaces};
 use provost_tool::{ToolCx, ToolError, ToolOutput};
 
 /// Where a command works.

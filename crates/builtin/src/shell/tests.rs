@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_core::contract::ToolCode;
 use provost_core::resource::IsolationMode;
-use provost_isolation::Workspace as Files;
+use provost_sandbox::Workspace as Files;
 use provost_tool::Tool;
 use serde_json::json;
 

@@ -11,8 +11,8 @@ use provost_builtin::{
 };
 use provost_core::resource::IsolationMode;
 use provost_core::{Event, EventKind};
-use provost_isolation::{Backends, Profile, Workspaces, WorkspacesOptions};
 use provost_model::{ScriptedModel, call, calls, text};
+use provost_sandbox::{Backends, Profile, Workspaces, WorkspacesOptions};
 use provost_tool::Origin;
 use serde_json::json;
 

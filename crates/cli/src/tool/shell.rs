@@ -6,7 +6,7 @@ use provost_builtin::shell::{Ask, Rule, Security};
 use provost_builtin::{ExecPolicy, ShellOptions, shell_tools};
 use provost_core::ErrorKind;
 use provost_core::resource::IsolationMode;
-use provost_isolation::{Backends, Launcher, Profile, Workspace, Workspaces};
+use provost_sandbox::{Backends, Launcher, Profile, Workspace, Workspaces};
 use provost_tool::{Spill, Tool};
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use provost_isolation::{ContainerOptions, Limits, Pull, Source};
+use provost_sandbox::{ContainerOptions, Limits, Pull, Source};
 
 use crate::problem::Problem;
 

@@ -8,9 +8,9 @@ use provost_core::resource::AgentResource;
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
 use provost_declared::Declared;
-use provost_runtime::CallbackError;
 use provost_server::{App, LocalTransport, ToolHouse, Undelivered};
 use provost_tool::{CapabilitySnapshot, GovernedTool};
+use provost_tool_runtime::CallbackError;
 use serde_json::{Map, Value, json};
 
 use super::Toolroom;

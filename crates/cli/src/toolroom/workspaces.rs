@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::ErrorKind;
 use provost_engine::{Engine, Lease, Workspaces as Survivors};
-use provost_isolation::{Workspaces, WorkspacesOptions};
+use provost_sandbox::{Workspaces, WorkspacesOptions};
 
 use super::Toolroom;
 use crate::problem::Problem;

@@ -122,7 +122,7 @@ pub(super) fn finish(db: &Connection, owner: &Owner, key: JobKey) -> Result<(), 
     let number = i64::try_from(key.job).unwrap_or(i64::MAX);
     let end = db
         .prepare_cached(sql)?
-        .query_row(params![number, key.attempt, owner.as_str()], Cursor::read)
+        .query_row(params![number, key.attempt, owner.as_str()], SessionEnd::read)
         .optional()?;
     let Some(end) = end else {
         return Err(MemoryError::JobGone(key.job));
@@ -131,21 +131,21 @@ pub(super) fn finish(db: &Connection, owner: &Owner, key: JobKey) -> Result<(), 
 }
 
 /// How far a session was read.
-struct Cursor {
+struct SessionEnd {
     owner: i64,
     session: String,
     end_at: i64,
     digest: String,
 }
 
-impl Cursor {
+impl SessionEnd {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let (owner, session) = (row.get(0)?, row.get(1)?);
         Ok(Self { owner, session, end_at: row.get(2)?, digest: row.get(3)? })
     }
 }
 
-fn put_cursor(db: &Connection, end: &Cursor) -> Result<(), MemoryError> {
+fn put_cursor(db: &Connection, end: &SessionEnd) -> Result<(), MemoryError> {
     let sql = "INSERT OR REPLACE INTO cursor (owner, session, end_at, digest) VALUES (?, ?, ?, ?)";
     db.prepare_cached(sql)?.execute(params![end.owner, end.session, end.end_at, end.digest])?;
     Ok(())
@@ -165,7 +165,7 @@ pub(super) fn postpone(
     let number = i64::try_from(key.job).unwrap_or(i64::MAX);
     let due = postponed.until.unwrap_or_default().as_millis();
     let cells = params![due, postponed.until.is_none(), problem, number, key.attempt];
-    let end = db.prepare_cached(sql)?.query_row(cells, Cursor::read).optional()?;
+    let end = db.prepare_cached(sql)?.query_row(cells, SessionEnd::read).optional()?;
     // Later messages must not wait for a job that was given up, and it must not come back with them.
     if let Some(end) = end.as_ref().filter(|_| postponed.until.is_none()) {
         put_cursor(db, end)?;

@@ -10,8 +10,8 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use provost_isolation::{EgressEvent, Verdict};
 use provost_net::{NetRequest, Url};
+use provost_sandbox::{EgressEvent, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::Host;
@@ -82,7 +82,7 @@ async fn exchange(host: &mut Host, request: &[u8]) -> Result<Answered, Why> {
         .map_err(|error| Why::invalid(format!("the request is none: {error}")))?;
     let request = request_of(host, asked)?;
     let told = Told::of(&request);
-    let covers = |rule: &provost_isolation::EgressRule| rule.covers(&told.host, told.port);
+    let covers = |rule: &provost_sandbox::EgressRule| rule.covers(&told.host, told.port);
     if !host.rules.iter().any(covers) {
         let why = format!("`{}:{}` is not on the list of this tool", told.host, told.port);
         told.say(host, Verdict::Refused, &why);

@@ -7,8 +7,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::contract::ToolCode;
 use provost_core::resource::{ToolResource, WasmSpec};
-use provost_runtime::conformance::{Group, Report, Scene, Seen, Stage, conform, matrix};
 use provost_tool::ToolRuntime;
+use provost_tool_runtime::conformance::{Group, Report, Scene, Seen, Stage, conform, matrix};
 use provost_wasm::{KeyValues, KvError, KvScope, ModuleRequest};
 
 use crate::stage::{Room, assembled, built, tool};
