@@ -1,6 +1,6 @@
 //! Many runs for little: one real run, stored again and again under other ids.
 
-use provost_core::{ApprovalId, Env, InputId, RunId, SessionId, TaskId, Timestamp, TypedId};
+use provost_core::{ApprovalId, Env, RunId, SessionId, TaskId, Timestamp};
 use provost_store::row::approval::{self, ApprovalRow};
 use provost_store::row::attempt::{self, AttemptRow};
 use provost_store::row::input::{self, InputRow};
@@ -86,8 +86,8 @@ impl Original {
     /// Stores it under new ids, behind those that were copied before.
     fn copy(&self, tx: &mut Tx<'_>, env: &Env, place: usize) -> Result<(), StoreError> {
         let task_id: TaskId = env.id();
-        let (run_id, first): (RunId, InputId) = (task_id.kin(), task_id.kin());
-        let session_id = task_id.kin::<SessionId>().to_string();
+        let run_id: RunId = env.id();
+        let session_id = env.id::<SessionId>().to_string();
         let holder_run_id = self.session.holder_run_id.map(|_| run_id);
         let id = session_id.clone();
         SessionRow { id, key: None, holder_run_id, ..self.session.clone() }.insert(tx)?;
@@ -96,21 +96,19 @@ impl Original {
         task.current_run_id = Some(run_id);
         task.insert(tx)?;
         let rank = self.run.rank.saturating_add(i64::try_from(place).unwrap_or(i64::MAX));
-        let no = run_event::last_pos(tx)? + 1;
-        RunRow { id: run_id, no, task_id, session_id, rank, ..self.run.clone() }.insert(tx)?;
+        RunRow { id: run_id, task_id, session_id, rank, ..self.run.clone() }.insert(tx)?;
         for row in &self.inputs {
             let run_id = row.run_id.map(|_| run_id);
-            let id = if row.seq == 1 { first } else { env.id() };
-            InputRow { id, task_id, run_id, ..row.clone() }.insert(tx)?;
+            InputRow { id: env.id(), task_id, run_id, ..row.clone() }.insert(tx)?;
         }
         for row in &self.attempts {
             AttemptRow { run_id, ..row.clone() }.insert(tx)?;
         }
         for row in &self.steps {
-            RunStepRow { run_no: no, ..row.clone() }.insert(tx)?;
+            RunStepRow { run_id, ..row.clone() }.insert(tx)?;
         }
         for row in &self.events {
-            RunEventRow { pos: Pos::NEXT, run_id, run_no: no, ..row.clone() }.insert(tx)?;
+            RunEventRow { pos: Pos::NEXT, run_id, ..row.clone() }.insert(tx)?;
         }
         for (row, expires) in &self.approvals {
             let id: ApprovalId = env.id();

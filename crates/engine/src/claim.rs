@@ -155,7 +155,7 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
     if run.started.is_none() && run.queue_deadline.is_some() {
         timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
     }
-    let (revision, next_entry) = hold_session(tx, &run)?;
+    let revision = hold_session(tx, &run)?;
     if run.forked_from.is_none() && run.next_step == 1 {
         run.base_revision = Some(revision);
     }
@@ -163,7 +163,7 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Claimed, 
         Some(task) => claimer.above(tx, task)?,
         None => Vec::new(),
     };
-    let lease = lease_out(tx, claimer, &mut run, strategy, (next_entry, above))?;
+    let lease = lease_out(tx, claimer, &mut run, strategy, above)?;
     run.update(tx)?;
     if let Some(task) = &mut task {
         move_task(tx, task, TaskEvent::Dispatched)?;
@@ -207,9 +207,9 @@ pub(crate) fn at_birth(
     task: &mut TaskRow,
 ) -> Result<Lease, EngineError> {
     set_deadline(tx, run, Some(task))?;
-    let (revision, next_entry) = hold_session(tx, run)?;
+    let revision = hold_session(tx, run)?;
     run.base_revision = Some(revision);
-    let lease = lease_out(tx, claimer, run, Strategy::Primary, (next_entry, Vec::new()))?;
+    let lease = lease_out(tx, claimer, run, Strategy::Primary, Vec::new())?;
     if let Ok(running) = word::<TaskState>(&task.state)?.next(TaskEvent::Dispatched) {
         task.state = running.as_str().to_owned();
         task.version += 1;
@@ -223,7 +223,7 @@ fn lease_out(
     claimer: &Claimer,
     run: &mut RunRow,
     strategy: Strategy,
-    (next_entry, above): (u64, Above),
+    above: Above,
 ) -> Result<Lease, EngineError> {
     let now = tx.now();
     move_run(run, RunEvent::Claimed)?;
@@ -238,7 +238,6 @@ fn lease_out(
     run.started.get_or_insert(now);
     let lease = Lease {
         run: run.id,
-        run_no: run.no,
         task: run.task_id,
         namespace: run.namespace.clone(),
         session: run.session_id.clone(),
@@ -248,10 +247,6 @@ fn lease_out(
         execution: claimer.env.id(),
         budgets: budget::scopes(tx, run)?,
         above,
-        next_entry,
-        next_step: run.next_step,
-        restricted: run.restricted,
-        crashed: run.crash_count > 0,
         base_revision: run.base_revision,
     };
     let attempt = attempt::AttemptRow {
@@ -319,9 +314,14 @@ fn strategy(tx: &mut Tx<'_>, run: &RunRow) -> Result<Strategy, EngineError> {
     })
 }
 
-/// Takes the session for a run; says at which revision it is and which entry comes next.
-fn hold_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(u64, u64), EngineError> {
-    let missing = || EngineError::Unreadable(format!("session {} is missing", run.session_id));
+/// Takes the session for a run, and returns the revision of the session.
+fn hold_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, EngineError> {
+    let missing = || {
+        EngineError::Unreadable(format!(
+            "session {} is missing or held by another run",
+            run.session_id
+        ))
+    };
     session::hold(tx, &run.namespace, &run.session_id, run.id)?.ok_or_else(missing)
 }
 

@@ -1,14 +1,14 @@
 //! Appending lifecycle events to a run whose row is at hand.
 
 use provost_core::MessageId;
-use provost_store::row::run::RunRow;
-use provost_store::row::{journal, run_event};
+use provost_store::row::journal;
+use provost_store::row::run::{self, RunRow};
 use provost_store::{Body, Hint, Tx};
 use serde_json::Value;
 
 use crate::error::EngineError;
 
-/// Appends an event and moves the row's counter; the caller stores the row in the same transaction.
+/// Appends an event to a run that is stored, and raises the counter of events in the database and in the given row.
 pub(crate) fn push(
     tx: &mut Tx<'_>,
     run: &mut RunRow,
@@ -62,18 +62,12 @@ fn append(
     run: &mut RunRow,
     events: &[journal::NewEvent<'_>],
 ) -> Result<(), EngineError> {
-    if run.no == 0 {
-        run.no = run_event::next_run_no(tx)?;
-    }
-    let place = journal::EventPlace {
-        run: run.id,
-        run_no: run.no,
-        epoch: run.epoch,
-        attempt: run.attempt_no,
-        seq: run.next_seq,
-    };
+    let count = events.len() as u64;
+    let seq = run::take_event_numbers(tx, run.id, count)?
+        .ok_or_else(|| EngineError::bug(format!("{} is not stored", run.id)))?;
+    let place = journal::EventPlace { run: run.id, epoch: run.epoch, attempt: run.attempt_no, seq };
     journal::append_events(tx, place, events)?;
-    run.next_seq += events.len() as u64;
+    run.next_seq = seq + count;
     tx.hint(Hint::Events(run.id));
     Ok(())
 }

@@ -62,7 +62,6 @@ impl RunJournal {
         on_unknown: OnUnknown,
         budgeted: bool,
     ) -> Self {
-        let outgoing = Mutex::new(Outgoing::new(&lease));
         Self {
             transactional: Arc::new(Transactional::new(store.clone())),
             last_step: AtomicU64::new(0),
@@ -72,7 +71,7 @@ impl RunJournal {
             on_unknown,
             budgeted,
             state: Mutex::new(state),
-            outgoing,
+            outgoing: Mutex::default(),
             may_have_inputs: Arc::new(AtomicBool::new(true)),
             closed: AtomicBool::new(false),
             has_told_of_loss: AtomicBool::new(false),

@@ -7,8 +7,6 @@ use provost_core::{ExecutionId, RunId, TaskId, WorkerId};
 pub struct Lease {
     /// The run.
     pub run: RunId,
-    /// Its number in steps and events.
-    pub(crate) run_no: u64,
     /// Its task.
     pub task: TaskId,
     /// The tenancy boundary.
@@ -27,14 +25,6 @@ pub struct Lease {
     pub budgets: Vec<String>,
     /// The tasks above its own with their sessions, nearest first.
     pub above: Vec<(TaskId, String)>,
-    /// The place of the message that came next in the session when it was claimed.
-    pub(crate) next_entry: u64,
-    /// The number of the step that came next then.
-    pub(crate) next_step: u64,
-    /// Whether only tools without effects might run then.
-    pub(crate) restricted: bool,
-    /// Whether an attempt before it had crashed.
-    pub(crate) crashed: bool,
     /// The revision of its session that the run starts from, as far as its row knows.
     pub(crate) base_revision: Option<u64>,
 }

@@ -64,7 +64,7 @@ pub(crate) fn settle(
     heir: Option<&Heir>,
 ) -> Result<Settled, EngineError> {
     let mut row = held(tx, lease)?;
-    if terms.after != 0 && !journal::is_committed(tx, lease.run_no, terms.after)? {
+    if terms.after != 0 && !journal::is_committed(tx, lease.run, terms.after)? {
         return Ok(Settled::Lost);
     }
     row.open_from = row.open_from.max(terms.open_from);

@@ -42,7 +42,7 @@ impl Snapshot {
     /// Stores it in place of the older ones, unless the run was taken away or the feed was lost.
     pub(crate) fn put(&self, tx: &mut Tx<'_>, lease: &Lease) -> Result<(), EngineError> {
         let held = run::get(tx, lease.run)?.is_some_and(|row| row.epoch == lease.epoch);
-        if !held || !journal::is_committed(tx, lease.run_no, self.step)? {
+        if !held || !journal::is_committed(tx, lease.run, self.step)? {
             return Ok(());
         }
         let (body, blob) = self.body.store(tx)?;

@@ -63,7 +63,7 @@ pub(crate) fn set_task_state(
 
 /// The policy a run was started with.
 pub(crate) fn policy(run: &RunRow) -> Result<ExecPolicy, EngineError> {
-    Ok(serde_json::from_str(run.policy.as_str())?)
+    Ok(serde_json::from_str(&run.policy)?)
 }
 
 /// How a run ended, if a code says so.

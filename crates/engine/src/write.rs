@@ -1,7 +1,7 @@
 //! What an attempt writes, as values, and the one transaction that writes them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use provost_core::work::{EffectClass, Epoch, StepKind, WorkError};
 use provost_core::{Currency, InputId, MessageId};
@@ -14,10 +14,6 @@ use crate::budget::{self, Reservation};
 use crate::error::EngineError;
 use crate::lease::Lease;
 use crate::transactional::Works;
-
-/// Steps after which the row of a run hears how far it is, whatever else it hears: so many are looked through for open ones
-/// after a crash.
-const STEPS_UNHEARD_MAX: u64 = 64;
 
 /// The body of a step that says that the session has everything.
 pub(crate) const SAVED: &str = r#"{"feed":"saved"}"#;
@@ -111,8 +107,6 @@ pub(crate) struct StepWrite {
     pub(crate) shared: Works,
     /// The step that must be on disk before this, or 0.
     pub(crate) after: u64,
-    /// True if the row of the run hears of it.
-    pub(crate) heard: bool,
 }
 
 impl StepWrite {
@@ -147,7 +141,6 @@ impl StepWrite {
             works: Works::default(),
             shared: Works::default(),
             after: 0,
-            heard: false,
         }
     }
 
@@ -186,80 +179,31 @@ impl StepWrite {
     }
 }
 
-/// The entry of the session that comes next, as an attempt believes: only it writes, as a rule, so it rarely has to look it up.
-/// It may be wrong, and every statement that uses it checks it.
-#[derive(Debug)]
-pub(crate) struct Guess {
-    entry: AtomicU64,
-}
-
-impl Guess {
-    pub(crate) fn new(lease: &Lease) -> Self {
-        Self { entry: AtomicU64::new(lease.next_entry) }
-    }
-}
-
-/// What the row of a run has heard of it. Most writes change nothing there, and a row is much to write.
-#[derive(Debug)]
-pub(crate) struct Heard {
-    next_step: u64,
-    restricted: bool,
-    crashed: bool,
-}
-
-impl Heard {
-    pub(crate) fn new(lease: &Lease) -> Self {
-        let Lease { next_step, restricted, crashed, .. } = *lease;
-        Self { next_step, restricted, crashed }
-    }
-
-    /// True if the row must hear of a write, which it then does.
-    pub(crate) fn must_hear(&mut self, write: &StepWrite) -> bool {
-        let must = write.base_revision.is_some()
-            || write.cost_micros != 0
-            || write.restricted != self.restricted
-            || (self.crashed && write.is_progress())
-            // What a call does in the transaction may tell of itself behind the events of the step.
-            || !write.works.0.is_empty()
-            || write.next_step >= self.next_step + STEPS_UNHEARD_MAX;
-        if must {
-            self.next_step = write.next_step;
-            self.restricted = write.restricted;
-            self.crashed &= !write.is_progress();
-        }
-        must
-    }
-}
-
 /// Begins and commits steps, T1 and T2, all of them or none, fenced.
 pub(crate) fn steps(
     tx: &mut Tx<'_>,
     lease: &Lease,
-    guess: &Guess,
     writes: &[StepWrite],
 ) -> Result<(), EngineError> {
     let (Some(first), Some(last)) = (writes.first(), writes.last()) else { return Ok(()) };
     failpoint!("step.before");
     let events: usize = writes.iter().map(|write| write.events.len()).sum();
-    let found = journal::fence(tx, (lease.run, lease.run_no), lease.epoch, first.after)?;
-    let Some((seq, is_whole)) = found else { return Err(fenced(tx, lease)?) };
-    if !is_whole {
+    let advance = journal::Advance {
+        run: lease.run,
+        epoch: lease.epoch,
+        events: events as u64,
+        next_step: writes.iter().map(|write| write.next_step).max().unwrap_or_default(),
+        // One of them may be what closes the steps.
+        open_from: writes.iter().map(|write| write.open_from).min().unwrap_or_default(),
+        progress: writes.iter().any(StepWrite::is_progress),
+        restricted: last.restricted,
+        cost_micros: writes.iter().map(|write| write.cost_micros).sum(),
+        base_revision: writes.iter().find_map(|write| write.base_revision),
+    };
+    let Some(seq) = journal::advance(tx, &advance)? else { return Err(fenced(tx, lease)?) };
+    if first.after != 0 && !journal::is_committed(tx, lease.run, first.after)? {
         // The attempt hears the error of that write first.
         return Err(EngineError::bug("a write before this one was lost"));
-    }
-    if writes.iter().any(|write| write.heard) {
-        let advance = journal::Advance {
-            run: lease.run,
-            next_seq: seq + events as u64,
-            next_step: last.next_step,
-            // One of them may be what closes the steps.
-            open_from: writes.iter().map(|write| write.open_from).min().unwrap_or_default(),
-            progress: writes.iter().any(StepWrite::is_progress),
-            restricted: last.restricted,
-            cost_micros: writes.iter().map(|write| write.cost_micros).sum(),
-            base_revision: writes.iter().find_map(|write| write.base_revision),
-        };
-        journal::advance(tx, &advance)?;
     }
     for (place, write) in writes.iter().enumerate() {
         if place > 0 {
@@ -272,7 +216,7 @@ pub(crate) fn steps(
                 failpoint!("step.after");
                 failpoint!("step.before");
             }
-            commit_session(tx, lease, guess, change)?;
+            commit_session(tx, lease, change)?;
         }
         failpoint!("step.after");
     }
@@ -300,7 +244,7 @@ fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineE
         None => begin(tx, lease, write)?,
         Some(fed) => {
             let commit = journal::StepCommit {
-                run_no: lease.run_no,
+                run: lease.run,
                 step: write.step,
                 kind: write.kind.as_str(),
                 epoch: lease.epoch,
@@ -338,7 +282,7 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
         budget::reserve(tx, lease, Reservation { micros: write.reserved_micros, currency })?;
     }
     let begin = journal::StepBegin {
-        run_no: lease.run_no,
+        run: lease.run,
         step: write.step,
         kind: write.kind.as_str(),
         epoch: lease.epoch,
@@ -357,13 +301,11 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
 fn commit_session(
     tx: &mut Tx<'_>,
     lease: &Lease,
-    guess: &Guess,
     change: &SessionWrite,
 ) -> Result<(), EngineError> {
     let place = (lease.namespace.as_str(), lease.session.as_str());
     let added = change.entries.len() as u64;
-    let first = guess.entry.load(Ordering::Relaxed);
-    let Some(first) = session::advance(tx, place, change.base, added, first)? else {
+    let Some(first) = session::advance(tx, place, change.base, added)? else {
         let (id, base) = (&lease.session, change.base);
         return Err(EngineError::bug(format!("session {id} is not at revision {base}")));
     };
@@ -383,7 +325,6 @@ fn commit_session(
     }
     let new = session_entry::NewEntries { first, messages: &messages, revision };
     session_entry::add(tx, place, lease.run, new)?;
-    guess.entry.store(first + added, Ordering::Relaxed);
     Ok(())
 }
 
@@ -395,8 +336,8 @@ fn append(
     writes: &[StepWrite],
 ) -> Result<(), EngineError> {
     let events: Vec<journal::NewEvent<'_>> = writes.iter().flat_map(StepWrite::rows).collect();
-    let Lease { run, run_no, epoch, attempt, .. } = *lease;
-    let place = journal::EventPlace { run, run_no, epoch, attempt, seq };
+    let Lease { run, epoch, attempt, .. } = *lease;
+    let place = journal::EventPlace { run, epoch, attempt, seq };
     Ok(journal::append_events(tx, place, &events)?)
 }
 

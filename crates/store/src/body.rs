@@ -46,14 +46,6 @@ impl Body {
     }
 }
 
-/// Makes the text ready and stores it; returns the columns `body` and `blob` of the row.
-pub fn store_body(
-    tx: &mut Tx<'_>,
-    text: &str,
-) -> Result<(Option<String>, Option<String>), StoreError> {
-    Body::new(text)?.store(tx)
-}
-
 /// The text that the columns `body` and `blob` of a row stand for; nothing if both are empty.
 pub fn load_body(
     tx: &mut Tx<'_>,

@@ -24,7 +24,7 @@ mod store;
 mod value;
 mod writer;
 
-pub use body::{Body, INLINE_BYTES_MAX, load_body, store_body};
+pub use body::{Body, INLINE_BYTES_MAX, load_body};
 pub use counters::Stats;
 pub use error::{Rule, StoreError};
 pub use hint::{Hint, HintWatch};

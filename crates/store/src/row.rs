@@ -12,22 +12,12 @@ macro_rules! column {
     };
 }
 
-/// How a column is read: as it is stored, unless something else is said.
-macro_rules! read_column {
-    ($field:ident [$($column:literal)?] []) => {
-        column!($field $($column)?)
-    };
-    ($field:ident [$($column:literal)?] [$read:literal]) => {
-        $read
-    };
-}
-
 /// Defines a table's struct: its columns in order, reading and inserting.
 macro_rules! table {
     (
         $(#[$doc:meta])*
         $name:ident in $table:literal {
-            $( $(#[$field_doc:meta])* $field:ident $(as $column:literal)? $(read $read:literal)?: $type:ty, )+
+            $( $(#[$field_doc:meta])* $field:ident $(as $column:literal)?: $type:ty, )+
         }
     ) => {
         $(#[$doc])*
@@ -41,18 +31,10 @@ macro_rules! table {
             pub(crate) const COLUMNS: &'static [&'static str] =
                 &[$( column!($field $($column)?) ),+];
 
-            /// The columns as SQL that reads them.
-            pub(crate) fn columns() -> &'static str {
-                static COLUMNS: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
-                    [$( read_column!($field [$($column)?] [$($read)?]) ),+].join(", ")
-                });
-                &COLUMNS
-            }
-
             /// A query for whole rows; `rest` is everything after the table's name.
             #[allow(dead_code, reason = "some tables are only read through statements that change them")]
             pub(crate) fn select(rest: &str) -> String {
-                format!("SELECT {} FROM {} {rest}", Self::columns(), $table)
+                format!("SELECT {} FROM {} {rest}", Self::COLUMNS.join(", "), $table)
             }
 
             /// The values in the order of the fields.
@@ -96,7 +78,7 @@ macro_rules! table {
             }
 
             fn select_all() -> String {
-                Self::select("/* looks through all */")
+                Self::select("")
             }
 
             fn insert_into(&self, tx: &mut $crate::Tx<'_>) -> Result<(), $crate::StoreError> {
@@ -133,7 +115,6 @@ pub mod outbox;
 pub mod retention;
 pub mod run;
 pub mod run_event;
-pub mod run_policy;
 pub mod run_snapshot;
 pub mod run_step;
 pub mod schedule;

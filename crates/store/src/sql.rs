@@ -29,8 +29,6 @@ pub trait Sql {
 pub(crate) struct Afterwards {
     pub(crate) hints: Vec<Hint>,
     pub(crate) calls: Vec<Box<dyn FnOnce() + Send>>,
-    /// The position of the last event, if one of its jobs has asked for it: nobody else writes meanwhile.
-    pub(crate) log_end: Option<u64>,
 }
 
 /// Which job of which transaction: what a job has found holds for those that [follow](Turn::follows) it and change nothing of it.
@@ -94,11 +92,6 @@ impl<'a> Tx<'a> {
     /// whoever enqueued it may not be there any more to take. It must neither block nor use the store.
     pub fn after_commit(&mut self, call: impl FnOnce() + Send + 'static) {
         self.afterwards.calls.push(Box::new(call));
-    }
-
-    /// The position of the last event, if it is known; whoever appends events keeps it right.
-    pub(crate) fn log_end(&mut self) -> &mut Option<u64> {
-        &mut self.afterwards.log_end
     }
 
     /// Runs a statement and returns how many rows it changed.

@@ -83,7 +83,6 @@ impl Group {
     fn forget(&mut self, place: Place) {
         self.afterwards.hints.truncate(place.hints);
         self.afterwards.calls.truncate(place.calls);
-        self.afterwards.log_end = None;
     }
 
     /// Takes out the jobs whose changes are gone; they run again, each behind a savepoint.

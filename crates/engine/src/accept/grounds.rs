@@ -7,7 +7,6 @@ use std::time::Duration;
 use provost_core::work::{ClassKey, ExecPolicy, Namespace, WorkError};
 use provost_store::row::agent::{self, AgentRow};
 use provost_store::row::exec_class::{self, ExecClassRow};
-use provost_store::row::run_policy::RunPolicy;
 use provost_store::row::task::TaskRow;
 use provost_store::{Turn, Tx};
 
@@ -27,7 +26,7 @@ pub(crate) struct Grounds {
     /// The workers that serve it.
     pub(super) pool: String,
     /// What they may do.
-    pub(super) policy: RunPolicy,
+    pub(super) policy: String,
     /// How long one may wait for a worker, if its command does not say.
     pub(super) patience: Option<Duration>,
 }
@@ -66,7 +65,6 @@ impl Grounds {
         policy: &ExecPolicy,
         patience: Option<Duration>,
     ) -> Result<Self, EngineError> {
-        let policy_text = serde_json::to_string(policy)?;
         let class = ExecClassRow {
             key: ClassKey::new(namespace, Some(agent), lane, policy).as_str().to_owned(),
             namespace: namespace.to_string(),
@@ -80,13 +78,9 @@ impl Grounds {
             probe_at: None,
             turn: 0,
             updated: tx.now(),
-            policy: policy_text.clone(),
         };
         let class = exec_class::ensure(tx, &class)?;
-        let policy = match class.policy == policy_text {
-            true => RunPolicy::of_class(policy_text),
-            false => RunPolicy::own(policy_text),
-        };
+        let policy = serde_json::to_string(policy)?;
         Ok(Self { class: class.key, pool: class.pool, policy, patience })
     }
 }

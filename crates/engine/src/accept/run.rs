@@ -57,10 +57,6 @@ pub(crate) fn create_run(
     task.run_count += 1;
     let mut run = accepted(tx, task, new)?;
     enqueue(tx, task, &mut run, new)?;
-    let taken = Taken::body(task, &run, inputs)?;
-    event::push_text(tx, &mut run, "accepted", taken)?;
-    let claim = |claimer| claim::at_birth(tx, claimer, &mut run, task);
-    let lease = new.claimer.map(claim).transpose()?;
     for input in inputs.iter().filter(|input| input.run_id != Some(run.id)) {
         input::assign(tx, input, run.id)?;
     }
@@ -72,6 +68,14 @@ pub(crate) fn create_run(
         task.update(tx)?
     }
     run.insert(tx)?;
+    let taken = Taken::body(task, &run, inputs)?;
+    event::push_text(tx, &mut run, "accepted", taken)?;
+    let claim = |claimer| claim::at_birth(tx, claimer, &mut run, task);
+    let lease = new.claimer.map(claim).transpose()?;
+    if lease.is_some() {
+        run.update(tx)?;
+        task.update(tx)?;
+    }
     if run.deadline.is_some() {
         tx.hint(Hint::Timer);
     }
@@ -193,8 +197,6 @@ fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, Eng
         created: now,
         started: None,
         ended: None,
-        // It gets one with its first event.
-        no: 0,
     })
 }
 

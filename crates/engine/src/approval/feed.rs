@@ -2,7 +2,7 @@
 
 use provost_agent::run::Feed;
 use provost_store::row::journal;
-use provost_store::row::run::RunRow;
+use provost_store::row::run::{self, RunRow};
 use provost_store::{Body, Tx};
 use serde_json::json;
 
@@ -25,10 +25,13 @@ pub(crate) fn feed_parked(
         Some(result) => journal::open_step_of(tx, run.id, &result.call_id)?,
         None => None,
     };
-    let step = open.unwrap_or(run.next_step);
+    let step = match open {
+        Some(step) => step,
+        None => take_step(tx, run)?,
+    };
     let body = Body::new(record.body)?;
     let commit = journal::StepCommit {
-        run_no: run.no,
+        run: run.id,
         step,
         kind: record.kind.as_str(),
         epoch: run.epoch,
@@ -41,12 +44,17 @@ pub(crate) fn feed_parked(
         saved: false,
     };
     journal::commit_step(tx, &commit)?;
-    if open.is_none() {
-        run.next_step += 1;
-    }
     if let Some(result) = result {
         let body = json!({"step": step, "call_id": result.call_id});
         event::push(tx, run, "tool_finished", body)?;
     }
     Ok(())
+}
+
+/// The number of a new step of a run.
+fn take_step(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<u64, EngineError> {
+    let step =
+        run::take_step_number(tx, row.id)?.ok_or_else(|| EngineError::not_found("run", row.id))?;
+    row.next_step = step + 1;
+    Ok(step)
 }

@@ -11,7 +11,7 @@ use provost_store::{Pending, Store, Tx};
 
 use crate::error::EngineError;
 use crate::lease::Lease;
-use crate::write::{self, Guess, Heard, SessionWrite, StepWrite};
+use crate::write::{self, SessionWrite, StepWrite};
 
 /// Does anybody wait for a write?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +88,7 @@ pub(super) struct Sent {
 }
 
 /// The jobs of one attempt, in order.
+#[derive(Default)]
 pub(super) struct Outgoing {
     /// The last job, if more may join it.
     open: Option<Arc<Batch>>,
@@ -95,20 +96,12 @@ pub(super) struct Outgoing {
     note: Option<StepWrite>,
     sent: Vec<Sent>,
     count: u64,
-    guess: Arc<Guess>,
-    heard: Heard,
 }
 
 impl Outgoing {
-    pub(super) fn new(lease: &Lease) -> Self {
-        let (guess, heard) = (Arc::new(Guess::new(lease)), Heard::new(lease));
-        Self { open: None, note: None, sent: Vec::new(), count: 0, guess, heard }
-    }
-
     /// Keeps a note for the write that follows it.
-    pub(super) fn hold(&mut self, store: &Store, lease: &Arc<Lease>, mut note: StepWrite) {
+    pub(super) fn hold(&mut self, store: &Store, lease: &Arc<Lease>, note: StepWrite) {
         self.send_note(store, lease);
-        note.heard = self.heard.must_hear(&note);
         self.note = Some(note);
     }
 
@@ -124,10 +117,9 @@ impl Outgoing {
         &mut self,
         store: &Store,
         lease: &Arc<Lease>,
-        mut write: StepWrite,
+        write: StepWrite,
         haste: Haste,
     ) {
-        write.heard = self.heard.must_hear(&write);
         let alone = write.is_refusable(lease);
         let note = self.note.take();
         let rest = match &self.open {
@@ -136,9 +128,8 @@ impl Outgoing {
         };
         let Some((note, write)) = rest else { return };
         let batch = Arc::new(Batch::of(note, write));
-        let (lease, writes, guess) =
-            (Arc::clone(lease), Arc::clone(&batch), Arc::clone(&self.guess));
-        let job = move |tx: &mut Tx<'_>| write::steps(tx, &lease, &guess, &writes.take());
+        let (lease, writes) = (Arc::clone(lease), Arc::clone(&batch));
+        let job = move |tx: &mut Tx<'_>| write::steps(tx, &lease, &writes.take());
         let written = match haste {
             Haste::Along | Haste::WithNext => store.write_along(job),
             Haste::Now => store.write(job),

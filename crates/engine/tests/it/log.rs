@@ -43,10 +43,9 @@ fn append(
 ) -> Result<(), provost_store::StoreError> {
     // No worker has had any of them.
     let epoch = 0;
-    let seq = run::take_seq(tx, id, epoch, 1)?.unwrap();
-    let run_no = run::get(tx, id)?.unwrap().no;
+    let seq = run::take_event_numbers(tx, id, 1)?.unwrap();
     let event = NewEvent { kind: "noted", body: &Body::new(body)?, message_id: None };
-    journal::append_events(tx, EventPlace { run: id, run_no, epoch, attempt: 0, seq }, &[event])
+    journal::append_events(tx, EventPlace { run: id, epoch, attempt: 0, seq }, &[event])
 }
 
 /// Everything, read once.

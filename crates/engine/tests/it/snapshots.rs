@@ -219,7 +219,7 @@ async fn g21_a_step_with_a_large_output_is_there_whole_or_not_at_all() {
         let (engine, _worker, run, _dir) = dies_and_goes_on("large", place).await;
         let read = engine.store().read(move |tx| {
             let sql = "SELECT b.size FROM run_step s JOIN blob b ON b.hash = s.blob \
-                       WHERE s.run_no = (SELECT no FROM run WHERE id = ?1) AND s.kind = 'tool_call'";
+                       WHERE s.run_id = ?1 AND s.kind = 'tool_call'";
             Ok::<_, StoreError>((
                 tx.all::<u64>(sql, params![run])?,
                 tx.one::<u64>("SELECT count(*) FROM blob WHERE size > 4000000", params![])?,

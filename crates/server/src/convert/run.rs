@@ -37,7 +37,7 @@ pub(crate) fn run(row: RunRow) -> Result<Run, Problem> {
         answer: answered.and_then(|answered| answered.text),
         parked_for: row.parked_for,
         class: row.class_key,
-        policy: stored(row.policy.as_str())?,
+        policy: stored(&row.policy)?,
         attempt: row.attempt_no,
         epoch: row.epoch,
         worker: row.lease_owner,

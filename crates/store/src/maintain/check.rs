@@ -39,37 +39,36 @@ struct Invariant {
     sql: &'static str,
 }
 
-/// Retention removes the oldest events of ended runs, so a log may start late there, but never has a hole. The counters of a
-/// run that somebody works on lag behind.
+/// Retention removes the oldest events of ended runs, so a log may start late there, but never has a hole.
 const INVARIANTS: &[Invariant] = &[
     Invariant {
         code: "event_gap",
         sql: "SELECT e.run_id || ' has ' || e.n || ' events numbered ' || e.lo || ' to ' || e.hi
-                FROM (SELECT run_id, min(seq) AS lo, max(seq) AS hi, count(*) AS n FROM run_event GROUP BY run_no) e
+                FROM (SELECT run_id, min(seq) AS lo, max(seq) AS hi, count(*) AS n FROM run_event GROUP BY run_id) e
                WHERE e.hi - e.lo + 1 <> e.n LIMIT ?1",
     },
     Invariant {
         code: "event_counter",
         sql: "SELECT r.id || ' has its last event at ' || e.hi || ' and expects ' || r.next_seq || ' next'
-                FROM run r JOIN (SELECT run_no, max(seq) AS hi FROM run_event GROUP BY run_no) e ON e.run_no = r.no
-               WHERE e.hi < r.next_seq - 1 OR (e.hi > r.next_seq - 1 AND r.phase <> 'leased') LIMIT ?1",
+                FROM run r JOIN (SELECT run_id, max(seq) AS hi FROM run_event GROUP BY run_id) e ON e.run_id = r.id
+               WHERE e.hi <> r.next_seq - 1 LIMIT ?1",
     },
     Invariant {
         code: "event_missing",
         sql: "SELECT r.id || ' has not ended and its events do not start at 1' FROM run r
                WHERE r.ended IS NULL AND r.next_seq > 1
-                 AND NOT EXISTS (SELECT 1 FROM run_event e WHERE e.run_no = r.no AND e.seq = 1) LIMIT ?1",
+                 AND NOT EXISTS (SELECT 1 FROM run_event e WHERE e.run_id = r.id AND e.seq = 1) LIMIT ?1",
     },
     Invariant {
         code: "event_orphan",
         sql: "SELECT DISTINCT e.run_id || ' has events and does not exist' FROM run_event e
-               WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r.id = e.run_id AND r.no = e.run_no) LIMIT ?1",
+               WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r.id = e.run_id) LIMIT ?1",
     },
     Invariant {
         code: "step_counter",
         sql: "SELECT r.id || ' has step ' || s.hi || ' and expects ' || r.next_step || ' next'
-                FROM run r JOIN (SELECT run_no, max(step) AS hi FROM run_step GROUP BY run_no) s ON s.run_no = r.no
-               WHERE s.hi >= r.next_step AND r.phase <> 'leased' LIMIT ?1",
+                FROM run r JOIN (SELECT run_id, max(step) AS hi FROM run_step GROUP BY run_id) s ON s.run_id = r.id
+               WHERE s.hi >= r.next_step LIMIT ?1",
     },
     Invariant {
         code: "input_counter",
@@ -102,7 +101,7 @@ const INVARIANTS: &[Invariant] = &[
         sql: "SELECT u.place || ' names ' || u.message_id || ', which does not exist' FROM (
                   SELECT namespace || '/' || session_id AS place, message_id FROM session_entry
                   UNION ALL SELECT id, message_id FROM input
-                  UNION ALL SELECT 'run ' || run_no, message_id FROM run_step WHERE message_id IS NOT NULL
+                  UNION ALL SELECT run_id, message_id FROM run_step WHERE message_id IS NOT NULL
                   UNION ALL SELECT run_id, message_id FROM run_event WHERE message_id IS NOT NULL) u
                WHERE NOT EXISTS (SELECT 1 FROM message m WHERE m.id = u.message_id) LIMIT ?1",
     },
@@ -110,7 +109,7 @@ const INVARIANTS: &[Invariant] = &[
         code: "blob_missing",
         sql: "SELECT u.place || ' names blob ' || u.blob || ', which does not exist' FROM (
                   SELECT id AS place, blob FROM message WHERE blob IS NOT NULL
-                  UNION ALL SELECT 'run ' || run_no, blob FROM run_step WHERE blob IS NOT NULL
+                  UNION ALL SELECT run_id, blob FROM run_step WHERE blob IS NOT NULL
                   UNION ALL SELECT run_id, blob FROM run_snapshot WHERE blob IS NOT NULL
                   UNION ALL SELECT run_id, blob FROM run_event WHERE blob IS NOT NULL) u
                WHERE NOT EXISTS (SELECT 1 FROM blob b WHERE b.hash = u.blob) LIMIT ?1",

@@ -59,7 +59,7 @@ pub fn is_current(
                 WHERE a.namespace = ?1 AND a.name = ?2 AND a.revision = ?3 AND a.hash = ?4 AND a.deleted IS NULL
                   AND NOT EXISTS (SELECT 1 FROM agent n
                         WHERE n.namespace = ?1 AND n.name = ?2 AND n.revision > ?3)
-                  AND EXISTS (SELECT 1 FROM exec_class c WHERE c.key = ?5 AND c.policy <> '')";
+                  AND EXISTS (SELECT 1 FROM exec_class c WHERE c.key = ?5)";
     tx.exists(sql, params![namespace, name, revision, hash, class_key])
 }
 

@@ -132,7 +132,7 @@ pub fn claim_waits(tx: &mut Tx<'_>, after: u64, to: u64) -> Result<Vec<u64>, Sto
     let sql = "SELECT max(0, taken.at - max(before.at, \
                       CASE WHEN run.not_before <= taken.at THEN run.not_before ELSE 0 END)) \
                FROM run_event taken JOIN run ON run.id = taken.run_id \
-               JOIN run_event before ON before.run_no = taken.run_no AND before.seq = taken.seq - 1 \
+               JOIN run_event before ON before.run_id = taken.run_id AND before.seq = taken.seq - 1 \
                WHERE taken.pos > ?1 AND taken.pos <= ?2 AND taken.kind = 'attempt_started'";
     tx.all(sql, params![after, to])
 }

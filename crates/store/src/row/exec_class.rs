@@ -31,8 +31,6 @@ table! {
         turn: u64,
         /// When it last changed.
         updated: Timestamp,
-        /// What its runs may do if they do not say it themselves, as JSON; set once. Nothing if all of them say it.
-        policy: String,
     }
 }
 
@@ -41,19 +39,10 @@ pub fn get(tx: &mut Tx<'_>, key: &str) -> Result<Option<ExecClassRow>, StoreErro
     tx.optional(&ExecClassRow::select("WHERE key = ?1"), params![key])
 }
 
-/// The class as it is stored; the given one if there was none.
+/// Inserts the class unless there is one with its key, and returns the stored one.
 pub fn ensure(tx: &mut Tx<'_>, class: &ExecClassRow) -> Result<ExecClassRow, StoreError> {
-    if let Some(mut stored) = get(tx, &class.key)? {
-        if stored.policy.is_empty() {
-            // All its runs so far have said it themselves.
-            stored.policy.clone_from(&class.policy);
-            let sql = "UPDATE exec_class SET policy = ?2 WHERE key = ?1 AND policy = ''";
-            tx.execute(sql, params![class.key, class.policy])?;
-        }
-        return Ok(stored);
-    }
-    class.insert(tx)?;
-    Ok(class.clone())
+    class.insert_new(tx)?;
+    tx.one(&ExecClassRow::select("WHERE key = ?1"), params![class.key])
 }
 
 /// Takes a place in a class that has one and has not failed lately; false if it is not as simple as that.

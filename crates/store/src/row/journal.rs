@@ -1,5 +1,5 @@
-//! The hot path: what a worker writes while a run is under way. Each write passes the [`fence`] first, which finds nothing if
-//! another attempt has taken the run.
+//! What a worker writes while a run is under way. Each write begins with [`advance`], which changes nothing if another attempt
+//! has taken the run.
 
 use std::sync::LazyLock;
 
@@ -9,33 +9,15 @@ use crate::body::Body;
 use crate::value::number;
 use crate::{StoreError, ToColumn, Tx, Value, params};
 
-/// The number of the next event of a run that an attempt holds, which has this number itself; nothing if the run was taken away.
-/// With it goes whether the step `after` is committed, which is asked for with a number above zero only.
-///
-/// The row of the run is looked at and not changed. SQLite has one writer at a time, so what is found here holds at the commit;
-/// where transactions commit beside each other, the row must be locked here.
-pub fn fence(
-    tx: &mut Tx<'_>,
-    (run, run_no): (RunId, u64),
-    epoch: u64,
-    after: u64,
-) -> Result<Option<(u64, bool)>, StoreError> {
-    let sql = "SELECT COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e WHERE e.run_no = ?3 \
-               AND e.seq >= run.next_seq), next_seq), \
-               CASE WHEN ?4 = 0 OR EXISTS (SELECT 1 FROM run_step s WHERE s.run_no = ?3 AND s.step = ?4 \
-               AND s.state = 'committed') THEN 1 ELSE 0 END \
-               FROM run WHERE id = ?1 AND epoch = ?2 AND phase = 'leased'";
-    tx.optional(sql, params![run, epoch, run_no, after])
-}
-
-/// What the row of a run learns of the writes of a worker. The numbers of events and steps are found with the run as long as
-/// somebody holds it, so they may lag behind here; the rest must not.
+/// What a write of a worker changes in the row of its run.
 #[derive(Debug, Clone, Copy)]
 pub struct Advance {
     /// The run.
     pub run: RunId,
-    /// The first event number that is free afterwards.
-    pub next_seq: u64,
+    /// The epoch of the attempt that writes.
+    pub epoch: u64,
+    /// How many events the write appends.
+    pub events: u64,
     /// The first step number that is free afterwards.
     pub next_step: u64,
     /// No step before this one is without an outcome afterwards.
@@ -50,16 +32,20 @@ pub struct Advance {
     pub base_revision: Option<u64>,
 }
 
-/// Tells the row of a run how far it is. The caller has passed the [`fence`].
-pub fn advance(tx: &mut Tx<'_>, advance: &Advance) -> Result<(), StoreError> {
-    let Advance { run, next_seq, next_step, open_from, .. } = *advance;
+/// Fences a write: locks the row of the run, takes the numbers of the events and moves the row on. Returns the number of the
+/// first event; nothing if another attempt has taken the run.
+pub fn advance(tx: &mut Tx<'_>, advance: &Advance) -> Result<Option<u64>, StoreError> {
+    let Advance { run, epoch, events, next_step, open_from, .. } = *advance;
     let Advance { progress, restricted, cost_micros, base_revision, .. } = *advance;
-    let sql = "UPDATE run SET next_seq = ?2, next_step = ?3, open_from = ?4, restricted = ?6, \
-               cost_micros = cost_micros + ?7, base_revision = COALESCE(?8, base_revision), \
-               crash_count = CASE WHEN ?5 = 1 THEN 0 ELSE crash_count END WHERE id = ?1";
+    let sql = "UPDATE run SET next_seq = next_seq + ?3, \
+               next_step = CASE WHEN ?4 > next_step THEN ?4 ELSE next_step END, open_from = ?5, restricted = ?7, \
+               cost_micros = cost_micros + ?8, base_revision = COALESCE(?9, base_revision), \
+               crash_count = CASE WHEN ?6 = 1 THEN 0 ELSE crash_count END \
+               WHERE id = ?1 AND epoch = ?2 AND phase = 'leased' RETURNING next_seq - ?3";
     let values = params![
         run,
-        next_seq,
+        epoch,
+        events,
         next_step,
         open_from,
         progress,
@@ -67,14 +53,14 @@ pub fn advance(tx: &mut Tx<'_>, advance: &Advance) -> Result<(), StoreError> {
         cost_micros,
         base_revision
     ];
-    tx.execute(sql, values).map(drop)
+    tx.optional(sql, values)
 }
 
 /// A step that begins: T1 of an effect.
 #[derive(Debug, Clone, Copy)]
 pub struct StepBegin<'a> {
-    /// The number of the run.
-    pub run_no: u64,
+    /// The run.
+    pub run: RunId,
     /// Its number.
     pub step: u64,
     /// Its kind.
@@ -99,22 +85,22 @@ pub struct StepBegin<'a> {
 
 /// Writes down that an effect is about to happen; once more if it was begun before.
 pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreError> {
-    const FIRST: &str = "INSERT INTO run_step (run_no, step, kind, state, effect_key, effect_class, input_hash, \
+    const FIRST: &str = "INSERT INTO run_step (run_id, step, kind, state, effect_key, effect_class, input_hash, \
         call_id, name, epoch, reserved_micros, started) \
         VALUES (?1, ?2, ?3, 'started', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    const AGAIN: &str = "INSERT INTO run_step (run_no, step, kind, state, effect_key, effect_class, input_hash, \
+    const AGAIN: &str = "INSERT INTO run_step (run_id, step, kind, state, effect_key, effect_class, input_hash, \
         call_id, name, epoch, reserved_micros, started) \
         VALUES (?1, ?2, ?3, 'started', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
-        ON CONFLICT (run_no, step) DO UPDATE SET state = 'started', epoch = excluded.epoch, \
+        ON CONFLICT (run_id, step) DO UPDATE SET state = 'started', epoch = excluded.epoch, \
         tries = run_step.tries + 1, reserved_micros = excluded.reserved_micros, started = excluded.started";
     let sql = if begin.again { AGAIN } else { FIRST };
     let now = tx.now();
-    let StepBegin { run_no, step, kind, epoch, effect_key, effect_class, .. } = *begin;
+    let StepBegin { run, step, kind, epoch, effect_key, effect_class, .. } = *begin;
     let StepBegin { input_hash, call_id, name, reserved_micros, .. } = *begin;
     tx.execute(
         sql,
         params![
-            run_no,
+            run,
             step,
             kind,
             effect_key,
@@ -133,8 +119,8 @@ pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreErr
 /// A step that is over: T2 of an effect, or something that was only noted.
 #[derive(Debug, Clone, Copy)]
 pub struct StepCommit<'a> {
-    /// The number of the run.
-    pub run_no: u64,
+    /// The run.
+    pub run: RunId,
     /// Its number.
     pub step: u64,
     /// Its kind.
@@ -160,25 +146,25 @@ pub struct StepCommit<'a> {
 /// Writes down what came of a step.
 pub fn commit_step(tx: &mut Tx<'_>, commit: &StepCommit<'_>) -> Result<(), StoreError> {
     let now = tx.now();
-    let StepCommit { run_no, step, kind, epoch, fed, begun, .. } = *commit;
+    let StepCommit { run, step, kind, epoch, fed, begun, .. } = *commit;
     let StepCommit { call_id, name, message_id, body, saved, .. } = *commit;
     let (body, blob) = body.columns(tx)?;
     if begun {
         let sql = "UPDATE run_step SET state = 'committed', epoch = ?3, fed = ?4, message_id = ?5, body = ?6, blob = ?7, \
-                   reserved_micros = 0, ended = ?8, saved = ?9 WHERE run_no = ?1 AND step = ?2";
-        let values = params![run_no, step, epoch, fed, message_id, body, blob, now, saved];
+                   reserved_micros = 0, ended = ?8, saved = ?9 WHERE run_id = ?1 AND step = ?2";
+        let values = params![run, step, epoch, fed, message_id, body, blob, now, saved];
         if tx.execute(sql, values)? == 1 {
             return Ok(());
         }
     }
-    let sql = "INSERT INTO run_step (run_no, step, kind, state, epoch, fed, call_id, name, message_id, body, blob, \
+    let sql = "INSERT INTO run_step (run_id, step, kind, state, epoch, fed, call_id, name, message_id, body, blob, \
                started, ended, saved) VALUES (?1, ?2, ?3, 'committed', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12) \
-               ON CONFLICT (run_no, step) DO UPDATE SET state = 'committed', epoch = excluded.epoch, fed = excluded.fed, \
+               ON CONFLICT (run_id, step) DO UPDATE SET state = 'committed', epoch = excluded.epoch, fed = excluded.fed, \
                message_id = excluded.message_id, body = excluded.body, blob = excluded.blob, \
                reserved_micros = 0, ended = excluded.ended, saved = excluded.saved";
     tx.execute(
         sql,
-        params![run_no, step, kind, epoch, fed, call_id, name, message_id, body, blob, now, saved],
+        params![run, step, kind, epoch, fed, call_id, name, message_id, body, blob, now, saved],
     )?;
     Ok(())
 }
@@ -199,8 +185,6 @@ pub struct NewEvent<'a> {
 pub struct EventPlace {
     /// The run.
     pub run: RunId,
-    /// Its number.
-    pub run_no: u64,
     /// Its epoch.
     pub epoch: u64,
     /// Its attempt.
@@ -217,12 +201,12 @@ static APPEND_EVENTS: LazyLock<[String; EVENTS_AT_ONCE]> = LazyLock::new(|| {
     std::array::from_fn(|more| {
         let row = |place: usize| {
             let [seq, kind, message, body, blob] =
-                std::array::from_fn(|column| 6 + 5 * place + column);
-            format!("(?1, ?2, ?{seq}, ?3, ?4, ?{kind}, ?5, ?{message}, ?{body}, ?{blob})")
+                std::array::from_fn(|column| 5 + 5 * place + column);
+            format!("(?1, ?{seq}, ?2, ?3, ?{kind}, ?4, ?{message}, ?{body}, ?{blob})")
         };
         let rows: Vec<String> = (0..=more).map(row).collect();
         format!(
-            "INSERT OR FAIL INTO run_event (run_id, run_no, seq, epoch, attempt_no, kind, at, message_id, body, blob) VALUES {}",
+            "INSERT INTO run_event (run_id, seq, epoch, attempt_no, kind, at, message_id, body, blob) VALUES {}",
             rows.join(", ")
         )
     })
@@ -235,11 +219,11 @@ pub fn append_events(
     events: &[NewEvent<'_>],
 ) -> Result<(), StoreError> {
     let now = tx.now();
-    let EventPlace { run, run_no, epoch, attempt, seq } = place;
+    let EventPlace { run, epoch, attempt, seq } = place;
     let mut seq = seq;
     for events in events.chunks(EVENTS_AT_ONCE) {
-        let mut values = Vec::with_capacity(5 + 5 * events.len());
-        values.extend([run.to_value(), number(run_no), number(epoch), number(attempt)]);
+        let mut values = Vec::with_capacity(4 + 5 * events.len());
+        values.extend([run.to_value(), number(epoch), number(attempt)]);
         values.push(now.to_value());
         for event in events {
             let (body, blob) = event.body.columns(tx)?;
@@ -248,10 +232,7 @@ pub fn append_events(
             values.extend([event.message_id.to_value(), body, blob]);
             seq += 1;
         }
-        let added = tx.execute(&APPEND_EVENTS[events.len() - 1], &values)?;
-        if let Some(end) = tx.log_end() {
-            *end += added;
-        }
+        tx.execute(&APPEND_EVENTS[events.len() - 1], &values)?;
     }
     Ok(())
 }
@@ -284,20 +265,20 @@ pub fn current_epoch(tx: &mut Tx<'_>, run: RunId) -> Result<Option<u64>, StoreEr
 
 /// The next place in a run's order of feeding.
 pub fn next_fed(tx: &mut Tx<'_>, run: RunId) -> Result<u64, StoreError> {
-    tx.one("SELECT COALESCE(MAX(fed + saved), 0) + 1 FROM run_step WHERE run_no = (SELECT no FROM run WHERE id = ?1)", params![run])
+    tx.one("SELECT COALESCE(MAX(fed + saved), 0) + 1 FROM run_step WHERE run_id = ?1", params![run])
 }
 
 /// Steps without an outcome get none any more: their run has ended. None of them is before `open_from`.
 pub fn fail_open_steps(tx: &mut Tx<'_>, run: RunId, open_from: u64) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'failed', ended = ?3 \
-               WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
+               WHERE run_id = ?1 AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
     let now = tx.now();
     tx.execute(sql, params![run, open_from, now]).map(drop)
 }
 
 /// Nobody knows what came of the steps that a lost worker had started.
 pub fn lose_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
-    let sql = "UPDATE run_step SET state = 'unknown' WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND state = 'started' \
+    let sql = "UPDATE run_step SET state = 'unknown' WHERE run_id = ?1 AND state = 'started' \
                AND step >= (SELECT open_from FROM run WHERE id = ?1)";
     tx.execute(sql, params![run]).map(drop)
 }
@@ -305,14 +286,14 @@ pub fn lose_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
 /// A call that asked a person before it did anything is not begun any more: it is begun again after the answer.
 pub fn replan_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'planned' \
-               WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND call_id = ?2 AND state = 'started' \
+               WHERE run_id = ?1 AND call_id = ?2 AND state = 'started' \
                AND step >= (SELECT open_from FROM run WHERE id = ?1)";
     tx.execute(sql, params![run, call_id]).map(drop)
 }
 
 /// The step of a call that has no outcome yet.
 pub fn open_step_of(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<Option<u64>, StoreError> {
-    let sql = "SELECT step FROM run_step WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND call_id = ?2 \
+    let sql = "SELECT step FROM run_step WHERE run_id = ?1 AND call_id = ?2 \
                AND step >= (SELECT open_from FROM run WHERE id = ?1) AND state IN ('planned', 'started', 'unknown') ORDER BY step LIMIT 1";
     tx.optional(sql, params![run, call_id])
 }
@@ -324,15 +305,15 @@ pub fn reserved_of_open_steps(
     open_from: u64,
 ) -> Result<i64, StoreError> {
     let sql = "SELECT COALESCE(SUM(reserved_micros), 0) FROM run_step \
-               WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
+               WHERE run_id = ?1 AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
     tx.one(sql, params![run, open_from])
 }
 
-/// True if a step of the run with the number is committed.
-pub fn is_committed(tx: &mut Tx<'_>, run_no: u64, step: u64) -> Result<bool, StoreError> {
+/// True if a step of a run is committed.
+pub fn is_committed(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<bool, StoreError> {
     tx.exists(
-        "SELECT 1 FROM run_step WHERE run_no = ?1 AND step = ?2 AND state = 'committed'",
-        params![run_no, step],
+        "SELECT 1 FROM run_step WHERE run_id = ?1 AND step = ?2 AND state = 'committed'",
+        params![run, step],
     )
 }
 

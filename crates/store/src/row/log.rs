@@ -14,12 +14,12 @@ const TABLES: &str = "run_event e LEFT JOIN message m ON m.id = e.message_id";
 
 /// What is known of a run that may have events to read: see [`LoggedRun`].
 const RUN_COLUMNS: &str = "r.id,
-    (SELECT e.seq FROM run_event e WHERE e.run_no = r.no ORDER BY e.seq LIMIT 1),
-    (SELECT e.pos FROM run_event e WHERE e.run_no = r.no ORDER BY e.seq LIMIT 1),
-    (SELECT e.seq FROM run_event e WHERE e.run_no = r.no ORDER BY e.seq DESC LIMIT 1)";
+    (SELECT e.seq FROM run_event e WHERE e.run_id = r.id ORDER BY e.seq LIMIT 1),
+    (SELECT e.pos FROM run_event e WHERE e.run_id = r.id ORDER BY e.seq LIMIT 1),
+    (SELECT e.seq FROM run_event e WHERE e.run_id = r.id ORDER BY e.seq DESC LIMIT 1)";
 /// The run has events after a position.
 const RUN_GOES_ON: &str =
-    "(SELECT e.pos FROM run_event e WHERE e.run_no = r.no ORDER BY e.seq DESC LIMIT 1) >";
+    "(SELECT e.pos FROM run_event e WHERE e.run_id = r.id ORDER BY e.seq DESC LIMIT 1) >";
 
 /// The tasks that begin with those of a first query, and all tasks below them.
 fn and_below(first: &str) -> String {
@@ -124,7 +124,7 @@ pub fn of_run(
     amount: Amount,
 ) -> Result<Vec<LogRow>, StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM {TABLES} WHERE e.run_no = (SELECT no FROM run WHERE id = ?1) AND e.seq > ?2 AND e.seq <= ?3 ORDER BY e.seq LIMIT ?4"
+        "SELECT {COLUMNS} FROM {TABLES} WHERE e.run_id = ?1 AND e.seq > ?2 AND e.seq <= ?3 ORDER BY e.seq LIMIT ?4"
     );
     let enough = enough(amount.bytes);
     tx.until(&sql, params![run_id, after, last, amount.events], enough)
@@ -184,7 +184,7 @@ pub fn first_after(tx: &mut Tx<'_>, run: &LoggedRun, after: u64) -> Result<u64, 
     let (mut first, mut last) = (run.first_seq, run.last_seq);
     while first < last {
         let middle = first + (last - first) / 2;
-        let sql = "SELECT pos FROM run_event WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND seq = ?2";
+        let sql = "SELECT pos FROM run_event WHERE run_id = ?1 AND seq = ?2";
         let pos: u64 = tx.one(sql, params![run.id, middle])?;
         if pos > after { last = middle } else { first = middle + 1 }
     }
@@ -199,14 +199,14 @@ pub fn positions(
     limit: u64,
 ) -> Result<Vec<(u64, u64)>, StoreError> {
     tx.all(
-        "SELECT pos, seq FROM run_event WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND seq >= ?2 ORDER BY seq LIMIT ?3",
+        "SELECT pos, seq FROM run_event WHERE run_id = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3",
         params![run_id, from, limit],
     )
 }
 
 /// What a step holds, wherever it is stored.
 pub fn step_body(tx: &mut Tx<'_>, run_id: RunId, step: u64) -> Result<Option<String>, StoreError> {
-    let sql = "SELECT body, blob FROM run_step WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND step = ?2";
+    let sql = "SELECT body, blob FROM run_step WHERE run_id = ?1 AND step = ?2";
     let found: Option<(Option<String>, Option<String>)> =
         tx.optional(sql, params![run_id, step])?;
     match found {

@@ -41,7 +41,7 @@ pub fn claim(tx: &mut Tx<'_>, until: Timestamp, limit: u64) -> Result<Vec<Outbox
               AND (claimed_until IS NULL OR claimed_until <= ?1)
             ORDER BY available, id LIMIT ?3)
          RETURNING {}",
-        OutboxRow::columns()
+        OutboxRow::COLUMNS.join(", ")
     );
     let mut rows: Vec<OutboxRow> = tx.all(&sql, params![tx.now(), until, limit])?;
     rows.sort_by(|a, b| (a.available, &a.id).cmp(&(b.available, &b.id)));

@@ -71,17 +71,13 @@ pub fn rewrite_message(tx: &mut Tx<'_>, id: MessageId, body: &Body) -> Result<()
 
 /// Removes a run with everything that belongs to it alone.
 pub fn remove_run(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
-    let last: Option<u64> = tx.one(
-        "SELECT max(pos) FROM run_event WHERE run_no = (SELECT no FROM run WHERE id = ?1)",
-        params![id],
-    )?;
+    let last: Option<u64> =
+        tx.one("SELECT max(pos) FROM run_event WHERE run_id = ?1", params![id])?;
     meta::raise_log_floor(tx, last.unwrap_or(0))?;
-    for table in ["attempt", "run_snapshot", "approval", "delivery", "team"] {
+    for table in
+        ["attempt", "run_snapshot", "run_step", "run_event", "approval", "delivery", "team"]
+    {
         tx.execute(&format!("DELETE FROM {table} WHERE run_id = ?1"), params![id])?;
-    }
-    for table in ["run_step", "run_event"] {
-        let sql = format!("DELETE FROM {table} WHERE run_no = (SELECT no FROM run WHERE id = ?1)");
-        tx.execute(&sql, params![id])?;
     }
     tx.execute("DELETE FROM timer WHERE ref = ?1", params![id])?;
     let sql = "DELETE FROM idem WHERE namespace = (SELECT namespace FROM run WHERE id = ?1) \
@@ -120,7 +116,7 @@ pub fn runs_with_events(
 ) -> Result<Vec<RunId>, StoreError> {
     tx.all(
         "SELECT id FROM run WHERE ended < ?1 AND phase = 'done'
-            AND EXISTS (SELECT 1 FROM run_event e WHERE e.run_no = run.no AND e.seq < run.next_seq - 1)
+            AND EXISTS (SELECT 1 FROM run_event e WHERE e.run_id = run.id AND e.seq < run.next_seq - 1)
           LIMIT ?2",
         params![before, limit],
     )
@@ -128,7 +124,7 @@ pub fn runs_with_events(
 
 /// Removes the events of a run that has ended, but not the last one, which tells how.
 pub fn remove_events(tx: &mut Tx<'_>, id: RunId) -> Result<u64, StoreError> {
-    const OLD: &str = "run_event WHERE run_no = (SELECT no FROM run WHERE id = ?1)
+    const OLD: &str = "run_event WHERE run_id = ?1
         AND seq < (SELECT next_seq - 1 FROM run WHERE id = ?1 AND phase = 'done')";
     let last: Option<u64> = tx.one(&format!("SELECT max(pos) FROM {OLD}"), params![id])?;
     meta::raise_log_floor(tx, last.unwrap_or(0))?;

@@ -3,7 +3,6 @@
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
 use super::filter::Filter;
-use super::run_policy::RunPolicy;
 use crate::{FromRow, Row, StoreError, ToColumn, Tx, params};
 
 table! {
@@ -28,7 +27,7 @@ table! {
         /// The agent's revision, for the whole life of the run.
         agent_revision: u64,
         /// The execution policy.
-        policy read "CASE WHEN policy = '' THEN (SELECT c.policy FROM exec_class c WHERE c.key = run.class_key) ELSE policy END": RunPolicy,
+        policy: String,
         /// How it stands for people.
         status: String,
         /// How it stands for the scheduler.
@@ -77,12 +76,10 @@ table! {
         interrupt_requested: Option<Timestamp>,
         /// When an operator, or running out of tries, paused it.
         paused: Option<Timestamp>,
-        /// The number of the next event. While somebody works on the run, the stored one lags behind.
-        next_seq read "CASE WHEN phase = 'leased' THEN COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e
-            WHERE e.run_no = run.no AND e.seq >= run.next_seq), next_seq) ELSE next_seq END": u64,
-        /// The number of the next step. While somebody works on the run, the stored one lags behind.
-        next_step read "CASE WHEN phase = 'leased' THEN COALESCE((SELECT MAX(s.step) + 1 FROM run_step s
-            WHERE s.run_no = run.no AND s.step >= run.next_step), next_step) ELSE next_step END": u64,
+        /// The number of the next event; [`take_event_numbers`] and [`advance`](super::journal::advance) raise it.
+        next_seq: u64,
+        /// The number of the next step; [`take_step_number`] and [`advance`](super::journal::advance) raise it.
+        next_step: u64,
         /// No step before this one is without an outcome; it may be far before the first that is.
         open_from: u64,
         /// Only tools without an effect may run until an unknown effect is cleared up.
@@ -115,8 +112,6 @@ table! {
         started: Option<Timestamp>,
         /// When it ended.
         ended: Option<Timestamp>,
-        /// Its number, by which steps and events name it: the position of its first event. Zero before it has one.
-        no: u64,
     }
 }
 
@@ -401,14 +396,6 @@ pub fn any_ready_or_ceiling(tx: &mut Tx<'_>) -> Result<(bool, bool), StoreError>
     )
 }
 
-/// True if a run of a session waits for its turn.
-pub fn any_waiting(tx: &mut Tx<'_>, namespace: &str, session_id: &str) -> Result<bool, StoreError> {
-    tx.exists(
-        "SELECT 1 FROM run WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' LIMIT 1",
-        params![namespace, session_id],
-    )
-}
-
 /// The run to claim next in a pool, and its class, but none of `except`. Of the namespaces that wait the least recently
 /// served is next, in it the least recently served class that has room, and in that the first by rank.
 pub fn next_ready(
@@ -522,17 +509,18 @@ pub fn next_of_session(
     )
 }
 
-/// Takes `count` event numbers and returns the first; nothing if the epoch is stale.
-pub fn take_seq(
+/// Takes the next `count` event numbers of a run and returns the first; nothing if there is no such run.
+pub fn take_event_numbers(
     tx: &mut Tx<'_>,
     id: RunId,
-    epoch: u64,
     count: u64,
 ) -> Result<Option<u64>, StoreError> {
-    tx.optional(
-        "UPDATE run SET next_seq = ?3 + COALESCE((SELECT MAX(e.seq) + 1 FROM run_event e
-            WHERE e.run_no = run.no AND e.seq >= run.next_seq), next_seq)
-          WHERE id = ?1 AND epoch = ?2 RETURNING next_seq - ?3",
-        params![id, epoch, count],
-    )
+    let sql = "UPDATE run SET next_seq = next_seq + ?2 WHERE id = ?1 RETURNING next_seq - ?2";
+    tx.optional(sql, params![id, count])
+}
+
+/// Takes the next step number of a run; nothing if there is no such run.
+pub fn take_step_number(tx: &mut Tx<'_>, id: RunId) -> Result<Option<u64>, StoreError> {
+    let sql = "UPDATE run SET next_step = next_step + 1 WHERE id = ?1 RETURNING next_step - 1";
+    tx.optional(sql, params![id])
 }

@@ -45,8 +45,6 @@ table! {
         /// The run.
         run_id: RunId,
         /// Its number.
-        run_no: u64,
-        /// Its number.
         seq: u64,
         /// The epoch that wrote it.
         epoch: u64,
@@ -67,10 +65,7 @@ table! {
 
 /// The event of a run with the number.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId, seq: u64) -> Result<Option<RunEventRow>, StoreError> {
-    tx.optional(
-        &RunEventRow::select("WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND seq = ?2"),
-        params![run_id, seq],
-    )
+    tx.optional(&RunEventRow::select("WHERE run_id = ?1 AND seq = ?2"), params![run_id, seq])
 }
 
 /// The events of a run after the number `after`, in order.
@@ -80,41 +75,24 @@ pub fn after(
     after: u64,
     limit: u64,
 ) -> Result<Vec<RunEventRow>, StoreError> {
-    let sql = RunEventRow::select(
-        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND seq > ?2 ORDER BY seq LIMIT ?3",
-    );
+    let sql = RunEventRow::select("WHERE run_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3");
     tx.all(&sql, params![run_id, after, limit])
 }
 
 /// The last event of a run.
 pub fn last(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunEventRow>, StoreError> {
-    let sql = RunEventRow::select(
-        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) ORDER BY seq DESC LIMIT 1",
-    );
+    let sql = RunEventRow::select("WHERE run_id = ?1 ORDER BY seq DESC LIMIT 1");
     tx.optional(&sql, params![run_id])
 }
 
 /// The number of the oldest event that is still kept.
 pub fn first_kept(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<u64>, StoreError> {
-    tx.one(
-        "SELECT min(seq) FROM run_event WHERE run_no = (SELECT no FROM run WHERE id = ?1)",
-        params![run_id],
-    )
+    tx.one("SELECT min(seq) FROM run_event WHERE run_id = ?1", params![run_id])
 }
 
 /// The position of the last event of all; zero if there is none.
 pub fn last_pos(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     tx.one("SELECT coalesce(max(pos), 0) FROM run_event", params![])
-}
-
-/// The number of a run whose first event is appended next: the position of that event.
-pub fn next_run_no(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
-    let end = match *tx.log_end() {
-        Some(end) => end,
-        None => last_pos(tx)?,
-    };
-    *tx.log_end() = Some(end);
-    Ok(end + 1)
 }
 
 /// The position of the oldest event that is still kept; zero if there is none.
@@ -132,7 +110,7 @@ pub fn after_of(
 ) -> Result<Vec<RunEventRow>, StoreError> {
     let places: Vec<String> = (4..kinds.len() + 4).map(|place| format!("?{place}")).collect();
     let sql = RunEventRow::select(&format!(
-        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND seq > ?2 AND kind IN ({}) ORDER BY seq LIMIT ?3",
+        "WHERE run_id = ?1 AND seq > ?2 AND kind IN ({}) ORDER BY seq LIMIT ?3",
         places.join(", ")
     ));
     let mut values = params![run_id, after, limit].to_vec();
@@ -149,7 +127,7 @@ pub fn last_of(
 ) -> Result<Vec<RunEventRow>, StoreError> {
     let places: Vec<String> = (3..kinds.len() + 3).map(|place| format!("?{place}")).collect();
     let sql = RunEventRow::select(&format!(
-        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND kind IN ({}) ORDER BY seq DESC LIMIT ?2",
+        "WHERE run_id = ?1 AND kind IN ({}) ORDER BY seq DESC LIMIT ?2",
         places.join(", ")
     ));
     let mut values = params![run_id, limit].to_vec();

@@ -7,8 +7,8 @@ use crate::{StoreError, Tx, params};
 table! {
     /// One step.
     RunStepRow in "run_step" {
-        /// The number of the run.
-        run_no: u64,
+        /// The run.
+        run_id: RunId,
         /// Its number.
         step: u64,
         /// What it does.
@@ -59,10 +59,7 @@ impl RunStepRow {
 
 /// The step of a run with the number.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId, step: u64) -> Result<Option<RunStepRow>, StoreError> {
-    tx.optional(
-        &RunStepRow::select("WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND step = ?2"),
-        params![run_id, step],
-    )
+    tx.optional(&RunStepRow::select("WHERE run_id = ?1 AND step = ?2"), params![run_id, step])
 }
 
 /// The steps of a run that were fed after the feeding `fed`, in the order of feeding.
@@ -72,24 +69,20 @@ pub fn fed_after(
     fed: u64,
     limit: u64,
 ) -> Result<Vec<RunStepRow>, StoreError> {
-    let sql = RunStepRow::select(
-        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND fed > ?2 ORDER BY fed LIMIT ?3",
-    );
+    let sql = RunStepRow::select("WHERE run_id = ?1 AND fed > ?2 ORDER BY fed LIMIT ?3");
     tx.all(&sql, params![run_id, fed, limit])
 }
 
 /// The step of a run that was fed last.
 pub fn last_fed(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunStepRow>, StoreError> {
-    let sql = RunStepRow::select(
-        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND fed IS NOT NULL ORDER BY fed DESC LIMIT 1",
-    );
+    let sql = RunStepRow::select("WHERE run_id = ?1 AND fed IS NOT NULL ORDER BY fed DESC LIMIT 1");
     tx.optional(&sql, params![run_id])
 }
 
 /// The steps of a run whose outcome is not known, in order.
 pub fn open(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<RunStepRow>, StoreError> {
     let sql = RunStepRow::select(
-        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND step >= (SELECT open_from FROM run WHERE id = ?1)
+        "WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1)
             AND state IN ('planned', 'started', 'unknown') ORDER BY step",
     );
     tx.all(&sql, params![run_id])
@@ -102,9 +95,7 @@ pub fn after(
     after: u64,
     limit: u64,
 ) -> Result<Vec<RunStepRow>, StoreError> {
-    let sql = RunStepRow::select(
-        "WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND step > ?2 ORDER BY step LIMIT ?3",
-    );
+    let sql = RunStepRow::select("WHERE run_id = ?1 AND step > ?2 ORDER BY step LIMIT ?3");
     tx.all(&sql, params![run_id, after, limit])
 }
 
@@ -112,7 +103,7 @@ pub fn after(
 pub fn last_answer(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<MessageId>, StoreError> {
     tx.optional(
         "SELECT message_id FROM run_step
-          WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND kind = 'model_call' AND state = 'committed' AND message_id IS NOT NULL
+          WHERE run_id = ?1 AND kind = 'model_call' AND state = 'committed' AND message_id IS NOT NULL
           ORDER BY step DESC LIMIT 1",
         params![run_id],
     )
@@ -122,7 +113,7 @@ pub fn last_answer(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<MessageId>, 
 pub fn unreserve(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE run_step SET reserved_micros = 0
-          WHERE run_no = (SELECT no FROM run WHERE id = ?1) AND step >= (SELECT open_from FROM run WHERE id = ?1)
+          WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1)
             AND reserved_micros <> 0 AND state IN ('planned', 'started', 'unknown')",
         params![run_id],
     )

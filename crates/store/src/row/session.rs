@@ -58,15 +58,6 @@ pub fn by_key(
     tx.optional(&SessionRow::select("WHERE namespace = ?1 AND key = ?2"), params![namespace, key])
 }
 
-/// The session as it is stored; the given one if there was none.
-pub fn ensure(tx: &mut Tx<'_>, session: &SessionRow) -> Result<SessionRow, StoreError> {
-    if let Some(stored) = get(tx, &session.namespace, &session.id)? {
-        return Ok(stored);
-    }
-    session.insert(tx)?;
-    Ok(session.clone())
-}
-
 /// The sessions of a namespace, by id, after the id `after`.
 pub fn list(
     tx: &mut Tx<'_>,
@@ -93,21 +84,17 @@ pub fn find(
         .rows(tx, SessionRow::select, "id DESC", limit)
 }
 
-/// Gives a session to a run under a new fence, and says at which revision it is and which entry comes next; nothing if there
-/// is no such session.
+/// Gives a session to a run under a new fence, and returns the revision of the session; nothing if there is no such session, or
+/// if another run holds it.
 pub fn hold(
     tx: &mut Tx<'_>,
     namespace: &str,
     id: &str,
     run_id: RunId,
-) -> Result<Option<(u64, u64)>, StoreError> {
-    // Looked up apart: for a statement that changes a row and gives it back, SQLite keeps a copy of each page that it changes.
-    let look = "SELECT revision, next_entry FROM session WHERE namespace = ?1 AND id = ?2";
-    let found = tx.optional(look, params![namespace, id])?;
-    let sql =
-        "UPDATE session SET fence = fence + 1, holder_run_id = ?3 WHERE namespace = ?1 AND id = ?2";
-    tx.execute(sql, params![namespace, id, run_id])?;
-    Ok(found)
+) -> Result<Option<u64>, StoreError> {
+    let sql = "UPDATE session SET fence = fence + 1, holder_run_id = ?3
+                WHERE namespace = ?1 AND id = ?2 AND (holder_run_id IS NULL OR holder_run_id = ?3) RETURNING revision";
+    tx.optional(sql, params![namespace, id, run_id])
 }
 
 /// Takes a session from a run, if that run has it.
@@ -118,24 +105,14 @@ pub fn free(tx: &mut Tx<'_>, namespace: &str, id: &str, run_id: RunId) -> Result
 }
 
 /// Moves a session on from the revision `base` and makes room for `entries` more. Returns the number of the first of them;
-/// nothing if the session is not at that revision. `guess` is what that number probably is, which saves looking it up.
+/// nothing if the session is not at that revision.
 pub fn advance(
     tx: &mut Tx<'_>,
     (namespace, id): (&str, &str),
     base: u64,
     entries: u64,
-    guess: u64,
 ) -> Result<Option<u64>, StoreError> {
-    let sql = "UPDATE session SET revision = revision + 1, next_entry = next_entry + ?5, updated = ?6 \
-               WHERE namespace = ?1 AND id = ?2 AND revision = ?3 AND next_entry = ?4";
-    let now = tx.now();
-    if tx.execute(sql, params![namespace, id, base, guess, entries, now])? == 1 {
-        return Ok(Some(guess));
-    }
-    let look = "SELECT next_entry FROM session WHERE namespace = ?1 AND id = ?2 AND revision = ?3";
-    let Some(first) = tx.optional::<u64>(look, params![namespace, id, base])? else {
-        return Ok(None);
-    };
-    tx.execute(sql, params![namespace, id, base, first, entries, now])?;
-    Ok(Some(first))
+    let sql = "UPDATE session SET revision = revision + 1, next_entry = next_entry + ?4, updated = ?5 \
+               WHERE namespace = ?1 AND id = ?2 AND revision = ?3 RETURNING next_entry - ?4";
+    tx.optional(sql, params![namespace, id, base, entries, tx.now()])
 }

@@ -62,7 +62,7 @@ static ADD: LazyLock<[String; ENTRIES_AT_ONCE]> = LazyLock::new(|| {
             |place: usize| format!("(?1, ?2, ?{}, ?{}, ?3, ?4)", 5 + 2 * place, 6 + 2 * place);
         let rows: Vec<String> = (0..=more).map(row).collect();
         format!(
-            "INSERT OR FAIL INTO session_entry (namespace, session_id, entry, message_id, run_id, added) VALUES {}",
+            "INSERT INTO session_entry (namespace, session_id, entry, message_id, run_id, added) VALUES {}",
             rows.join(", ")
         )
     })
@@ -151,20 +151,6 @@ pub fn messages_at(
         Ok(SessionMessage { entry, id, text })
     };
     rows.into_iter().map(load).collect()
-}
-
-/// Ends the entries from `first` to `last` with the revision `gone`: from it on they are not there any more.
-pub fn retire(
-    tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
-    (first, last): (u64, u64),
-    gone: u64,
-) -> Result<u64, StoreError> {
-    tx.execute(
-        "UPDATE session_entry SET gone = ?5
-          WHERE namespace = ?1 AND session_id = ?2 AND entry BETWEEN ?3 AND ?4 AND gone IS NULL",
-        params![namespace, session_id, first, last, gone],
-    )
 }
 
 /// The revisions in which a run has added to a session, in order.

@@ -109,14 +109,6 @@ pub fn list(
         .rows(tx, TaskRow::select, "id DESC", limit)
 }
 
-/// Takes the next input number; nothing if there is no such task.
-pub fn take_input_seq(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<u64>, StoreError> {
-    tx.optional(
-        "UPDATE task SET next_input = next_input + 1 WHERE id = ?1 RETURNING next_input - 1",
-        params![id],
-    )
-}
-
 /// The newest task of a session.
 pub fn newest_of_session(
     tx: &mut Tx<'_>,

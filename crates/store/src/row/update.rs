@@ -63,11 +63,11 @@ macro_rules! updatable {
 updatable! {
     ApprovalRow in "approval" by ["id"] but ["namespace", "run_id"];
     DeliveryRow in "delivery" by ["id"] but ["namespace", "run_id"];
-    ExecClassRow in "exec_class" by ["key"] but ["namespace", "pool", "policy"];
+    ExecClassRow in "exec_class" by ["key"] but ["namespace", "pool"];
     InputRow in "input" by ["id"] but ["namespace", "task_id", "seq", "idem_key", "created"];
     RunRow in "run" by ["id"] but [
         "namespace", "task_id", "ordinal", "session_id", "class_key", "pool", "agent", "agent_revision", "policy",
-        "parent_run_id", "parent_step", "depth", "created", "no"
+        "parent_run_id", "parent_step", "depth", "created", "next_seq", "next_step"
     ];
     ScheduleRow in "schedule" by ["namespace", "id"] but [];
     SessionRow in "session" by ["namespace", "id"] but [];

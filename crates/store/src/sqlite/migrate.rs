@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0017_in_order.sql"),
     include_str!("../../migrations/sqlite/0018_kin.sql"),
     include_str!("../../migrations/sqlite/0019_full_indexes.sql"),
+    include_str!("../../migrations/sqlite/0020_plain_run.sql"),
 ];
 
 /// The newest schema version this program knows.
@@ -141,7 +142,7 @@ mod tests {
         tables.iter().for_each(|table| fill(&old, table));
         let query = |table: &&str| {
             let mut names = columns(&old, table);
-            names.retain(|name| name != "kin");
+            names.retain(|name| name != "kin" && name != "no");
             format!("SELECT {} FROM {table} ORDER BY id", names.join(", "))
         };
         let queries = tables.iter().map(query).collect::<Vec<_>>();
@@ -162,5 +163,34 @@ mod tests {
         assert_eq!(db.number("SELECT count(*) FROM run").unwrap(), 2);
         // Each of them names a task and a class.
         assert_eq!(lines(db.connection(), "PRAGMA foreign_key_check").len(), 4);
+    }
+
+    #[test]
+    fn a_leased_run_of_version_18_gets_its_policy_and_its_numbers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.db");
+        let old = old_database(&path, WITH_KIN);
+        old.execute_batch(
+            "INSERT INTO exec_class (key, namespace, desired, updated, policy) VALUES ('c', 'n', 8, 1, 'of the class');
+             INSERT INTO task (id, namespace, agent, agent_revision, session_id, state, queue_mode, command, created, updated)
+               VALUES ('t', 'n', 'a', 1, 's', 'running', 'followup', '{}', 1, 1);
+             INSERT INTO run (id, namespace, task_id, ordinal, session_id, class_key, agent, agent_revision, policy, status,
+                 phase, rank, not_before, next_seq, next_step, created, no)
+               VALUES ('x', 'n', 't', 1, 's', 'c', 'a', 1, '', 'running', 'leased', 1, 1, 2, 1, 1, 7),
+                      ('y', 'n', 't', 2, 's', 'c', 'a', 1, 'own', 'accepted', 'queued', 1, 1, 2, 1, 1, 9);
+             INSERT INTO run_event (pos, run_id, run_no, seq, epoch, attempt_no, kind, at)
+               VALUES (7, 'x', 7, 1, 0, 0, 'e', 1), (8, 'x', 7, 2, 0, 0, 'e', 1), (9, 'y', 9, 1, 0, 0, 'e', 1);
+             INSERT INTO run_step (run_no, step, kind, state, epoch, started, fed)
+               VALUES (7, 1, 'k', 'committed', 0, 1, 1), (7, 2, 'k', 'started', 0, 1, NULL);",
+        )
+        .unwrap();
+        let db = migrated(old, path);
+        let runs = "SELECT group_concat(id || ' ' || policy || ' ' || next_seq || ' ' || next_step, ', ') FROM run";
+        assert_eq!(db.text(runs).unwrap(), "x of the class 3 3, y own 2 1");
+        let events = "SELECT group_concat(pos || run_id || seq, ' ') FROM run_event";
+        assert_eq!(db.text(events).unwrap(), "7x1 8x2 9y1");
+        let steps =
+            "SELECT group_concat(run_id || step || state || ifnull(fed, '-'), ' ') FROM run_step";
+        assert_eq!(db.text(steps).unwrap(), "x1committed1 x2started-");
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::mpsc;
 
-use provost_core::{Env, RunId, TaskId, Timestamp, TypedId};
+use provost_core::{Env, RunId, TaskId, Timestamp};
 use provost_store::row::boot::BootRow;
 use provost_store::row::exec_class::ExecClassRow;
+use provost_store::row::journal::Advance;
 use provost_store::row::run::RunRow;
 use provost_store::row::run_event::{Pos, RunEventRow};
-use provost_store::row::run_policy::RunPolicy;
 use provost_store::row::session::SessionRow;
 use provost_store::row::task::TaskRow;
 use provost_store::{Durability, Pending, Store, StoreError, StoreOptions, Tx, params};
@@ -101,7 +101,6 @@ pub(crate) fn class() -> ExecClassRow {
         probe_at: None,
         turn: 0,
         updated: at(0),
-        policy: String::new(),
     }
 }
 
@@ -162,7 +161,7 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         pool: "default".into(),
         agent: task.agent.clone(),
         agent_revision: 1,
-        policy: RunPolicy::own("{}"),
+        policy: "{}".into(),
         status: "accepted".into(),
         phase: "queued".into(),
         outcome_code: None,
@@ -205,8 +204,6 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         created: at(0),
         started: None,
         ended: None,
-        // Several processes make runs, and not each of them has an event.
-        no: id.uuid().as_u64_pair().1 >> 2,
     }
 }
 
@@ -225,12 +222,26 @@ pub(crate) async fn put_run(store: &Store, env: &Env) -> RunRow {
     stored
 }
 
+/// A write of an attempt that appends events.
+pub(crate) fn advance(run: RunId, epoch: u64, events: u64) -> Advance {
+    Advance {
+        run,
+        epoch,
+        events,
+        next_step: 1,
+        open_from: 1,
+        progress: false,
+        restricted: false,
+        cost_micros: 0,
+        base_revision: None,
+    }
+}
+
 /// The event of a run with the number.
 pub(crate) fn event(run: &RunRow, seq: u64) -> RunEventRow {
     RunEventRow {
         pos: Pos::NEXT,
         run_id: run.id,
-        run_no: run.no,
         seq,
         epoch: run.epoch,
         attempt_no: 1,

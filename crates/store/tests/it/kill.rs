@@ -34,7 +34,7 @@ fn append_events(dir: &Path, times: u64) {
         for _ in 0..times {
             let run = run.clone();
             let appended = store.write(move |tx| {
-                let first = run::take_seq(tx, run.id, run.epoch, EVENTS)?.unwrap();
+                let first = run::take_event_numbers(tx, run.id, EVENTS)?.unwrap();
                 for seq in first..first + EVENTS {
                     event(&run, seq).insert(tx)?;
                 }

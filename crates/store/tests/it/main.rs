@@ -40,7 +40,6 @@ conformance! {
         runs_of_a_namespace_are_listed_page_by_page,
         one_run_of_a_session_is_made_ready_and_no_other,
         a_message_that_another_run_gets_is_found_with_that_one,
-        the_numbers_of_runs_are_those_of_their_first_events,
     }
     rows {
         g21_bodies_of_any_size_come_back_whole,
@@ -48,7 +47,6 @@ conformance! {
         a_session_is_what_it_was_at_each_revision,
         event_numbers_are_fenced_and_without_a_gap,
         positions_rise_and_what_is_removed_frees_none,
-        what_runs_may_do_is_stored_once_for_their_class,
         tasks_are_listed_newest_first_page_by_page,
         the_outbox_is_claimed_once_at_a_time,
         timers_fire_in_order_and_are_moved_not_doubled,

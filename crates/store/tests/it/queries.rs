@@ -7,8 +7,8 @@ use provost_core::{Env, RunId, SessionId, TaskId};
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::{self, RunFilter, RunRow};
 use provost_store::row::task::{self, TaskFilter, TaskRow};
-use provost_store::row::{left, log, run_event};
-use provost_store::{Body, StoreError, Tx, params};
+use provost_store::row::{left, log};
+use provost_store::{StoreError, Tx, params};
 
 use crate::fixture::{self, Fixture, at, event};
 
@@ -191,7 +191,6 @@ pub(crate) async fn tasks_and_runs_of_a_session_are_found(fixture: Fixture) {
             assert_eq!(run::next_of_session(tx, namespace, session, oldest)?, next);
 
             let waiting = those(&runs, |row| row.phase == "queued", |row| (row.rank, row.id));
-            assert_eq!(run::any_waiting(tx, namespace, session)?, !waiting.is_empty());
             assert_eq!(run::first_waiting(tx, namespace, session)?, waiting.first().cloned());
             let due = waiting.iter().find(|row| row.not_before <= tx.now()).cloned();
             assert_eq!(run::first_due(tx, namespace, session)?, due);
@@ -276,34 +275,4 @@ pub(crate) async fn a_message_that_another_run_gets_is_found_with_that_one(fixtu
         Ok::<_, StoreError>(())
     });
     moved.await.unwrap();
-}
-
-pub(crate) async fn the_numbers_of_runs_are_those_of_their_first_events(fixture: Fixture) {
-    use provost_store::row::journal::{EventPlace, NewEvent, append_events};
-
-    let store = fixture.open();
-    let append = |tx: &mut Tx<'_>, run: RunId, count: usize| {
-        let run_no = run_event::next_run_no(tx)?;
-        let body = Body::new("{}".to_owned())?;
-        let events = vec![NewEvent { kind: "noted", body: &body, message_id: None }; count];
-        append_events(tx, EventPlace { run, run_no, epoch: 0, attempt: 0, seq: 1 }, &events)?;
-        let first: u64 =
-            tx.one("SELECT min(pos) FROM run_event WHERE run_no = ?1", params![run_no])?;
-        assert_eq!(first, run_no);
-        Ok::<_, StoreError>(run_no)
-    };
-    let mut written = Vec::new();
-    for count in 1..=12 {
-        let run: RunId = fixture.env.id();
-        // Every third is taken back, and what comes after it must not count on it.
-        written.push(store.write(move |tx| {
-            let number = append(tx, run, count)?;
-            if count % 3 == 0 { Err(StoreError::Closed) } else { Ok(number) }
-        }));
-    }
-    let mut numbers = Vec::new();
-    for pending in written {
-        numbers.extend(pending.await.ok());
-    }
-    assert_eq!(numbers, [1, 2, 4, 8, 13, 20, 28, 38]);
 }

@@ -6,18 +6,15 @@ use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
 use provost_store::row::agent::{self, AgentRow};
 use provost_store::row::boot::BootRow;
 use provost_store::row::budget::{self, BudgetRow};
-use provost_store::row::exec_class::{self, ExecClassRow};
 use provost_store::row::idem::{self, IdemRow};
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::log::{self, LoggedRun};
 use provost_store::row::outbox::{self, OutboxRow};
-use provost_store::row::run::RunRow;
-use provost_store::row::run_policy::RunPolicy;
 use provost_store::row::schedule::{self, ScheduleRow};
 use provost_store::row::session_entry::{self, SessionEntryRow};
 use provost_store::row::task::TaskFilter;
-use provost_store::row::{blob, ceiling, message, run, run_event, task, timer};
-use provost_store::{Body, INLINE_BYTES_MAX, StoreError, Tx, load_body, params, store_body};
+use provost_store::row::{blob, ceiling, journal, message, run_event, task, timer};
+use provost_store::{Body, INLINE_BYTES_MAX, StoreError, Tx, load_body, params};
 
 use crate::fixture::{self, Fixture, Outcome, at, event, put_run};
 
@@ -39,7 +36,7 @@ pub(crate) async fn g21_bodies_of_any_size_come_back_whole(fixture: Fixture) {
         (noise, false),
     ] {
         let stored = text.clone();
-        let columns = store.write(move |tx| store_body(tx, &stored)).await.unwrap();
+        let columns = store.write(move |tx| Body::new(stored.as_str())?.store(tx)).await.unwrap();
         assert_eq!((columns.0.is_some(), columns.1.is_some()), (inline, !inline));
         let (body, blob) = columns;
         let loaded = store.read(move |tx| load_body(tx, body, blob.as_deref())).await.unwrap();
@@ -97,7 +94,7 @@ pub(crate) async fn a_session_is_what_it_was_at_each_revision(fixture: Fixture) 
             }
             .insert(tx)?;
         }
-        session_entry::retire(tx, ("default", "s"), (1, 3), 3)
+        tx.execute("UPDATE session_entry SET gone = 3 WHERE session_id = 's' AND namespace = 'default' AND entry <= 3", params![])
     });
     assert_eq!(written.await.unwrap(), 3);
     for (revision, expected) in
@@ -122,10 +119,14 @@ pub(crate) async fn a_session_is_what_it_was_at_each_revision(fixture: Fixture) 
 pub(crate) async fn event_numbers_are_fenced_and_without_a_gap(fixture: Fixture) {
     let store = fixture.open();
     let run = put_run(&store, &fixture.env).await;
+    let id = run.id;
+    let leased = store
+        .write(move |tx| tx.execute("UPDATE run SET phase = 'leased' WHERE id = ?1", params![id]));
+    leased.await.unwrap();
     let append = |epoch: u64, count: u64| {
         let run = run.clone();
         store.write(move |tx| {
-            let first = run::take_seq(tx, run.id, epoch, count)?;
+            let first = journal::advance(tx, &fixture::advance(run.id, epoch, count))?;
             for seq in first.into_iter().flat_map(|first| first..first + count) {
                 event(&run, seq).insert(tx)?;
             }
@@ -135,7 +136,6 @@ pub(crate) async fn event_numbers_are_fenced_and_without_a_gap(fixture: Fixture)
     assert_eq!(append(0, 3).await.unwrap(), Some(1));
     assert_eq!(append(7, 1).await.unwrap(), None, "a stale epoch writes nothing");
     assert_eq!(append(0, 2).await.unwrap(), Some(4));
-    let id = run.id;
     let (page, last) = store
         .read(move |tx| {
             Ok::<_, StoreError>((run_event::after(tx, id, 2, 2)?, run_event::last(tx, id)?))
@@ -170,36 +170,6 @@ pub(crate) async fn positions_rise_and_what_is_removed_frees_none(fixture: Fixtu
     assert_eq!(seen, [(3, 2), (5, 3), (6, 3)]);
     assert_eq!(found.map(Result::unwrap), [1, 2, 2, 3, 4, 4]);
     assert_eq!(short, 1, "one event is read however small the page");
-}
-
-pub(crate) async fn what_runs_may_do_is_stored_once_for_their_class(fixture: Fixture) {
-    let store = fixture.open();
-    let (id, other): (RunId, RunId) = (fixture.env.id(), fixture.env.id());
-    let task = fixture::task(fixture.env.id(), "default");
-    let written = store.write(move |tx| {
-        // A class from before has none; whoever comes first says it for all.
-        let class = fixture::class();
-        class.insert(tx)?;
-        let said =
-            exec_class::ensure(tx, &ExecClassRow { policy: "same".into(), ..class.clone() })?;
-        let again = exec_class::ensure(tx, &ExecClassRow { policy: "late".into(), ..class })?;
-        task.insert(tx)?;
-        let same = RunRow { policy: RunPolicy::of_class("same"), ..fixture::run(id, &task) };
-        same.insert(tx)?;
-        let own = RunPolicy::own("own");
-        RunRow { policy: own, ordinal: 2, ..fixture::run(other, &task) }.insert(tx)?;
-        let stored: Vec<String> = tx.all("SELECT policy FROM run ORDER BY ordinal", params![])?;
-        // An update changes nothing of it.
-        let mut read = run::get(tx, id)?;
-        read.take().into_iter().try_for_each(|row| row.update(tx))?;
-        let live = run::live_of_task(tx, task.id)?;
-        Ok::<_, StoreError>(([said.policy, again.policy], stored, live))
-    });
-    let (class, stored, live) = written.await.unwrap();
-    assert_eq!(class, ["same", "same"]);
-    assert_eq!(stored, ["", "own"]);
-    let live: Vec<_> = live.iter().map(|row| (row.id, row.policy.as_str())).collect();
-    assert_eq!(live, [(id, "same"), (other, "own")]);
 }
 
 pub(crate) async fn tasks_are_listed_newest_first_page_by_page(fixture: Fixture) {

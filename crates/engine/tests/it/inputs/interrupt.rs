@@ -4,7 +4,7 @@ use provost_core::work::QueueMode;
 use provost_core::{Env, Message};
 use provost_store::Body;
 use provost_store::row::session_entry::SessionEntryRow;
-use provost_store::row::{attempt, message, session, session_entry};
+use provost_store::row::{attempt, journal, message, session};
 
 use crate::talk::{Talk, text};
 
@@ -169,7 +169,7 @@ async fn a_rollback_brings_back_what_the_turn_had_summed_up() {
     let squeezed = talk.engine.store().write(move |tx| {
         let mut row = session::get(tx, "default", "chat")?.unwrap();
         row.revision += 1;
-        session_entry::retire(tx, ("default", "chat"), (1, row.next_entry), row.revision)?;
+        journal::pop_entries(tx, ("default", "chat"), row.revision, row.next_entry)?;
         let message = serde_json::to_string(&Message::summary("they met")).unwrap();
         message::put(tx, "default", summary, &Body::new(message)?)?;
         let entry = SessionEntryRow {

@@ -60,7 +60,7 @@ pub(crate) async fn rows(engine: &Engine) -> Vec<String> {
         ),
         (
             "a step is open after the end",
-            "SELECT count(*) FROM run_step s JOIN run r ON r.no = s.run_no WHERE r.phase = 'done' AND s.state IN ('planned', 'started', 'unknown')",
+            "SELECT count(*) FROM run_step s JOIN run r ON r.id = s.run_id WHERE r.phase = 'done' AND s.state IN ('planned', 'started', 'unknown')",
         ),
         (
             "an approval is open after the end",
@@ -69,7 +69,7 @@ pub(crate) async fn rows(engine: &Engine) -> Vec<String> {
         ("an attempt did not end", "SELECT count(*) FROM attempt WHERE ended IS NULL"),
         (
             "a counter is not one above the last number",
-            "SELECT count(*) FROM run WHERE next_seq <> 1 + (SELECT count(*) FROM run_event e WHERE e.run_no = run.no)",
+            "SELECT count(*) FROM run WHERE next_seq <> 1 + (SELECT count(*) FROM run_event e WHERE e.run_id = run.id)",
         ),
         ("money stays set aside", "SELECT count(*) FROM budget WHERE reserved_micros <> 0"),
         (
