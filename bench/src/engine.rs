@@ -5,7 +5,8 @@ use std::path::Path;
 use provost_agent::Agent;
 use provost_core::work::{AgentCommand, ClassKey, Namespace};
 use provost_engine::{
-    AgentConfig, AgentProfile, Agents, DEFAULT_AGENT, Engine, EngineError, EngineOptions, Lease,
+    AgentConfig, AgentProfile, Agents, DEFAULT_AGENT, Engine, EngineDeps, EngineError,
+    EngineOptions, Lease,
 };
 use provost_store::row::run::RunRow;
 use provost_store::{Store, StoreOptions};
@@ -21,7 +22,7 @@ pub(crate) async fn open(dir: &Path, capacity: usize, agents: impl Agents) -> Re
     let store = Store::open(StoreOptions::in_dir(dir))?;
     let env = provost_core::Env::system();
     let options = EngineOptions { capacity, ..EngineOptions::default() };
-    let engine = Engine::new(store, agents, options, env);
+    let engine = Engine::new(EngineDeps::new(store, agents, env), options);
     // Somebody could be asked: a run may wait for an approval.
     let policy = serde_json::from_value(json!({ "interactive": true }))?;
     let config = AgentConfig { policy, ..AgentConfig::default() };

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use provost_agent::session::SESSION_ID_BYTES_MAX;
 use provost_core::Env;
-use provost_engine::{AgentProfile, Engine, EngineOptions, Focus, Lease, Worker};
+use provost_engine::{AgentProfile, Engine, EngineDeps, EngineOptions, Focus, Lease, Worker};
 use provost_model::wire::Wire;
 use provost_model::{
     Anthropic, BuildError, ChatModel, Endpoint, HttpModel, HttpModelBuilder, OpenAi, Providers,
     RetryPolicy, RoutedModel, openai_compatible,
 };
 use provost_redact::Redactor;
+use provost_store::Store;
 
 use crate::command::AgentArgs;
 use crate::data::{self, engine_problem};
@@ -98,19 +99,20 @@ impl Plan {
             capacity: CAPACITY,
             ..EngineOptions::default()
         };
-        let engine = engine(&dir, &kitchen, options)?;
+        let store = data::open(&dir)?;
         let redactor = Redactor::new();
         let site = Site {
             dir: &dir,
-            store: engine.store(),
+            store: &store,
             redactor: &redactor,
             callbacks: None,
             roles,
             shell: recipe.shell(),
         };
         let room = Arc::new(Toolroom::open(&toolroom, site).await?);
-        room.tell_of_workspaces(&engine);
         kitchen.equip(Arc::clone(&room));
+        let deps = EngineDeps { workspaces: room.workspaces(), ..deps(store, &kitchen) };
+        let engine = Engine::new(deps, options);
         let mut talk = Talk::open(&engine, &kitchen, &focus, name.as_deref()).await?;
         let described = recipe.tools(Some(&room))?.into_iter().map(|tool| {
             let def = tool.spec().def();
@@ -135,17 +137,12 @@ impl Works {
     }
 }
 
-/// An engine on the database of a directory.
-pub(crate) fn engine(
-    dir: &Path,
-    kitchen: &Arc<Kitchen>,
-    options: EngineOptions,
-) -> Result<Engine, Problem> {
-    let store = data::open(dir)?;
+/// The dependencies of an engine whose agents this kitchen makes.
+pub(crate) fn deps(store: Store, kitchen: &Arc<Kitchen>) -> EngineDeps {
     let kitchen = Arc::clone(kitchen);
     let build =
         move |profile: &AgentProfile, lease: &Lease| kitchen.build(profile, &lease.namespace);
-    Ok(Engine::new(store, build, options, Env::system()))
+    EngineDeps::new(store, build, Env::system())
 }
 
 /// The name of a session, if it can be one.

@@ -8,8 +8,8 @@ use provost_api::{
 };
 use provost_core::ErrorKind;
 use provost_core::work::{Namespace, PolicyPatch};
-use provost_engine::{DEFAULT_AGENT, Engine, EngineOptions, Focus, Worker};
-use provost_server::{App, AppOptions, LocalTransport};
+use provost_engine::{DEFAULT_AGENT, Engine, EngineDeps, EngineOptions, Focus, Worker};
+use provost_server::{App, AppOptions, LiveEvents, LocalTransport};
 
 use crate::boot;
 use crate::command::LEAVE_PATIENCE;
@@ -170,8 +170,10 @@ fn here(data: Option<&Path>, missing: Missing, namespace: Namespace) -> Result<R
     let (wanted, notes_dir) = (Wanted::default(), dir.join("notes"));
     let kitchen =
         Arc::new(Kitchen::of_house(House { wanted, notes_dir, files: None, shell: None }));
-    let engine = boot::engine(&dir, &kitchen, options)?;
-    let transport = LocalTransport::new(App::new(engine.clone(), AppOptions::default()));
+    let live = LiveEvents::new();
+    let deps = boot::deps(data::open(&dir)?, &kitchen);
+    let engine = Engine::new(EngineDeps { live: Some(live.sink()), ..deps }, options);
+    let transport = LocalTransport::new(App::new(engine.clone(), live, AppOptions::default()));
     let client = Client::new(transport, namespace);
     Ok(Reach { client, local: Some(Local { engine, focus, worker: None }) })
 }

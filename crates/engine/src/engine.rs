@@ -1,6 +1,6 @@
 //! The engine as its users see it: accept, say, answer, cancel, wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use provost_failpoint::failpoint;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::run_event::{self, RunEventRow};
 use provost_store::{Hint, Store};
+use tokio::sync::Notify;
 
 use crate::accept::{self, Accepted, Aids, Draft, Intake, KnownAgents};
 use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
@@ -20,14 +21,18 @@ use crate::approval::{self, Answered};
 use crate::attempt::Live;
 use crate::cancel::{self, Cancelled};
 use crate::child::ChildLimits;
+use crate::delivery::DeliveryAdapter;
+use crate::deps::EngineDeps;
 use crate::error::EngineError;
 use crate::focus::Focus;
 use crate::keeper::BootGuard;
 use crate::lease::Lease;
-use crate::outside::Outside;
+use crate::live::Tap;
+use crate::outbox::Publisher;
 use crate::retention::Retention;
 use crate::state::word;
 use crate::waiters::Waiters;
+use crate::workspace::Workspaces;
 
 /// How long after the hint of its end a run is handed over to those who wait for it, and a little more.
 const HANDED_OVER_WITHIN: Duration = Duration::from_millis(5);
@@ -117,8 +122,14 @@ pub(crate) struct Shared {
     pub(crate) agents: Arc<dyn Agents>,
     pub(crate) options: EngineOptions,
     pub(crate) env: Env,
-    /// What the program around it gave.
-    pub(crate) outside: Outside,
+    /// The channels that answers are sent over, by name.
+    pub(crate) channels: HashMap<String, Arc<dyn DeliveryAdapter>>,
+    pub(crate) publisher: Option<Arc<dyn Publisher>>,
+    pub(crate) workspaces: Option<Arc<dyn Workspaces>>,
+    /// Where live events go.
+    pub(crate) tap: Arc<Tap>,
+    /// Notified when a schedule of this process was created or changed.
+    pub(crate) schedules_changed: Notify,
     /// The agents of its runs.
     pub(crate) profiles: Profiles,
     /// The agents of its commands.
@@ -133,6 +144,11 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn live(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<Live>>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names of the channels that this engine sends over.
+    pub(crate) fn channel_names(&self) -> Vec<String> {
+        self.channels.keys().cloned().collect()
     }
 
     pub(crate) fn intakes(&self) -> MutexGuard<'_, Vec<Arc<Intake>>> {
@@ -151,14 +167,19 @@ impl Shared {
 }
 
 impl Engine {
-    /// An engine on a database. It takes work in at once; [`start`](Self::start) makes it work.
-    pub fn new(store: Store, agents: impl Agents, options: EngineOptions, env: Env) -> Self {
+    /// Builds an engine on a database. It accepts work at once; [`start`](Self::start) starts a worker.
+    pub fn new(deps: EngineDeps, options: EngineOptions) -> Self {
+        let EngineDeps { store, agents, env, channels, publisher, workspaces, live } = deps;
         let shared = Shared {
             store,
-            agents: Arc::new(agents),
+            agents,
             options,
             env,
-            outside: Outside::default(),
+            channels,
+            publisher,
+            workspaces,
+            tap: Arc::new(Tap::new(live)),
+            schedules_changed: Notify::new(),
             profiles: Profiles::default(),
             known_agents: Arc::default(),
             waiters: Waiters::default(),

@@ -3,7 +3,7 @@
 //! It is a view and not the truth. What is missed here is in the durable log as soon as it counts.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use provost_core::work::Namespace;
 use provost_core::{Event, EventKind, RunId, TaskId};
@@ -83,28 +83,25 @@ impl Draft {
 }
 
 /// Where live events go, if anybody was given.
-#[derive(Default)]
 pub(crate) struct Tap {
-    sink: RwLock<Option<Arc<dyn LiveSink>>>,
+    sink: Option<Arc<dyn LiveSink>>,
     /// What attempts count on their way.
     pub(crate) pulse: Pulse,
 }
 
 impl Tap {
+    /// A tap into a sink.
+    pub(crate) fn new(sink: Option<Arc<dyn LiveSink>>) -> Self {
+        Self { sink, pulse: Pulse::default() }
+    }
+
     /// Somebody who wants the live events of a run.
     pub(crate) fn wanted(&self, run: RunId) -> Option<Arc<dyn LiveSink>> {
-        let sink = self.sink.read().unwrap_or_else(PoisonError::into_inner);
-        sink.as_ref().filter(|sink| sink.wants(run)).map(Arc::clone)
+        self.sink.as_ref().filter(|sink| sink.wants(run)).map(Arc::clone)
     }
 }
 
 impl Engine {
-    /// Gives the engine somebody who passes live events on, in place of an earlier one.
-    pub fn set_live(&self, sink: impl LiveSink) {
-        let tap = &self.shared.outside.tap.sink;
-        *tap.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(sink));
-    }
-
     /// What somebody who begins to watch a run now has missed; nothing if no attempt of it is under way in this process.
     ///
     /// Whoever takes live events first and then asks for the draft gets each event once by leaving out those of the same epoch

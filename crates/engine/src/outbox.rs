@@ -88,15 +88,12 @@ pub(crate) fn run_ended(
     push(tx, &run.namespace, RUN_ENDED, format!("{RUN_ENDED}:{}", run.id), &body)
 }
 
-/// Publishes until the process ends; only where somebody publishes.
+/// Publishes until the process ends, if the engine has a publisher.
 pub(crate) async fn run(shared: Arc<Shared>) {
-    // Whoever listens to hints is woken by all of them, so nobody does who has nothing to do.
-    while shared.outside.publisher().is_none() {
-        tokio::time::sleep(shared.options.poll).await;
-    }
+    let Some(publisher) = &shared.publisher else { return };
     let mut hints = shared.store.calls();
     loop {
-        match publish_due(&shared).await {
+        match publish_due(&shared, publisher.as_ref()).await {
             Ok(0) => {}
             Ok(_) => continue,
             Err(error) => tracing::warn!(%error, "the outbox has to wait"),
@@ -119,8 +116,7 @@ async fn hinted(hints: &mut broadcast::Receiver<Hint>) {
 }
 
 /// Publishes what is due; returns how much that was.
-async fn publish_due(shared: &Shared) -> Result<usize, EngineError> {
-    let Some(publisher) = shared.outside.publisher() else { return Ok(0) };
+async fn publish_due(shared: &Shared, publisher: &dyn Publisher) -> Result<usize, EngineError> {
     let claimed = shared.store.write(|tx| {
         let until = tx.now().after(CLAIM);
         Ok::<_, EngineError>(outbox::claim(tx, until, BATCH)?)

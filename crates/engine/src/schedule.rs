@@ -115,7 +115,7 @@ impl Engine {
     ) -> Result<ScheduleState, EngineError> {
         let namespace = namespace.clone();
         let put = self.shared.store.write(move |tx| put(tx, &namespace, &schedule)).await;
-        self.shared.outside.schedules_changed.notify_one();
+        self.shared.schedules_changed.notify_one();
         put
     }
 
@@ -153,7 +153,7 @@ impl Engine {
     ) -> Result<ScheduleState, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
         let changed = self.shared.store.write(move |tx| pause(tx, &namespace, &id, paused)).await;
-        self.shared.outside.schedules_changed.notify_one();
+        self.shared.schedules_changed.notify_one();
         changed
     }
 

@@ -73,7 +73,7 @@ fn place(took: Duration) -> usize {
 impl Engine {
     /// What the work of this process is like.
     pub fn vitals(&self) -> Vitals {
-        self.shared.outside.tap.pulse.read()
+        self.shared.tap.pulse.read()
     }
 }
 

@@ -18,7 +18,7 @@ use crate::attempt::{Live, Signal};
 use crate::claim::BUILD;
 use crate::engine::{Engine, EngineOptions, Shared};
 use crate::error::EngineError;
-use crate::{keeper, outside};
+use crate::{housekeeping, keeper};
 
 /// A running worker. Dropping it abandons what it works on; [`stop`](Self::stop) lets that come to a good place first.
 pub struct Worker {
@@ -57,7 +57,7 @@ impl Engine {
         }
         tasks.spawn(beat::heed_hints(Arc::clone(&shared), id));
         tasks.spawn(keeper::run(Arc::clone(&shared)));
-        outside::start(&shared, &mut tasks);
+        housekeeping::start(&shared, &mut tasks);
         let is_guarded = guarded_until.is_some();
         Ok(Worker { id, shared, stopping, open, claiming, tasks, is_guarded, _lock: lock })
     }

@@ -32,7 +32,7 @@ pub(crate) async fn check(
     lease: &Arc<Lease>,
     journal: &RunJournal,
 ) -> Result<(), EngineError> {
-    let Some(workspaces) = shared.outside.workspaces() else { return Ok(()) };
+    let Some(workspaces) = &shared.workspaces else { return Ok(()) };
     if workspaces.survived(lease).await {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use provost_core::ApprovalDecision;
 use provost_core::work::{AgentCommand, Namespace};
-use provost_engine::Engine;
+use provost_engine::{Engine, EngineDeps};
 use provost_store::Store;
 use serde_json::json;
 
@@ -23,7 +23,8 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
         false => None,
     };
     let agents = agent::agents(&options.model_url, &options.ledger_url, governed);
-    let engine = Engine::new(store.clone(), agents, options.engine(), options.env());
+    let engine =
+        Engine::new(EngineDeps::new(store.clone(), agents, options.env()), options.engine());
     let namespace = Namespace::default();
     match options.command {
         Command::Work { patience_ms } => work::work(&engine, patience_ms).await?,

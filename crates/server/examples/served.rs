@@ -10,9 +10,9 @@ use provost_agent::Agent;
 use provost_api::{Client, NewTask, NewToken, Scope, TokenCreated};
 use provost_core::Env;
 use provost_core::work::Namespace;
-use provost_engine::{AgentConfig, AgentProfile, Engine, EngineOptions, Lease};
+use provost_engine::{AgentConfig, AgentProfile, Engine, EngineDeps, EngineOptions, Lease};
 use provost_model::ScriptedModel;
-use provost_server::{App, AppOptions, Limits, LocalTransport, MasterKey, serve};
+use provost_server::{App, AppOptions, Limits, LiveEvents, LocalTransport, MasterKey, serve};
 use provost_store::{Store, StoreOptions};
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,10 @@ async fn main() {
         let model = ScriptedModel::new().turn(provost_model::text("done"));
         Ok(Agent::builder("default", model).build().expect("an agent"))
     };
-    let engine = Engine::new(store, agents, EngineOptions::default(), Env::system());
+    let live = LiveEvents::new();
+    let deps = EngineDeps::new(store, agents, Env::system());
+    let deps = EngineDeps { live: Some(live.sink()), ..deps };
+    let engine = Engine::new(deps, EngineOptions::default());
     let namespace = Namespace::default();
     let config = AgentConfig::default_for("default");
     engine.put_agent(&namespace, "default", None, config).await.expect("an agent");
@@ -36,6 +39,7 @@ async fn main() {
     let limits = Limits { rate_per_second: 0, stream_timeout, ..Limits::default() };
     let app = App::new(
         engine.clone(),
+        live,
         AppOptions { limits, master_key: Some(MasterKey::new([1; 32])), ..AppOptions::default() },
     );
     let client = Client::new(LocalTransport::new(app.clone()), namespace.clone());

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::{self, KnownTokens};
 use crate::config::Limits;
 use crate::controllers;
-use crate::live::Hub;
+use crate::live::{Hub, LiveEvents};
 use crate::metrics::Metrics;
 use crate::middleware::{BodyBudget, Rates};
 use crate::tool_catalog::ToolHouse;
@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) rates: Rates,
     pub(crate) bodies: BodyBudget,
     pub(crate) metrics: Metrics,
-    pub(crate) hub: Hub,
+    pub(crate) hub: Arc<Hub>,
     /// Cancelled once the server stops: streams end, waits are answered, nothing new is begun.
     pub(crate) draining: CancellationToken,
     /// The same for whoever only looks: asking the token takes a lock that all connections share.
@@ -71,15 +71,15 @@ pub(crate) struct Shared {
 }
 
 impl App {
-    /// A server over an engine.
-    pub fn new(engine: Engine, options: AppOptions) -> Self {
+    /// Builds a server over an engine. `live` is what the engine was built with the sink of.
+    pub fn new(engine: Engine, live: LiveEvents, options: AppOptions) -> Self {
         let limits = &options.limits;
         let shared = Shared {
             tokens: KnownTokens::default(),
             rates: Rates::new(limits.rate_per_second, limits.rate_burst),
             bodies: BodyBudget::new(limits.bodies_bytes_max),
             metrics: Metrics::new(&controllers::table()),
-            hub: Hub::new(&engine),
+            hub: live.0,
             draining: CancellationToken::new(),
             stopping: AtomicBool::new(false),
             engine,

@@ -30,6 +30,7 @@ mod webhook;
 
 pub use app::{App, AppOptions};
 pub use config::Limits;
+pub use live::LiveEvents;
 pub use local::LocalTransport;
 pub use router::router;
 pub use serve::serve;

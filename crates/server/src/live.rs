@@ -18,7 +18,7 @@ mod topic;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use provost_engine::Engine;
+use provost_engine::{Engine, LiveSink};
 use tokio::task::AbortHandle;
 
 use self::delta::Sink;
@@ -28,6 +28,30 @@ pub(crate) use self::registry::Seated;
 pub(crate) use self::subscriber::{Frame, Taken, Wants, What};
 pub(crate) use self::topic::Topic;
 
+/// The live events of an engine, on their way to the streams of a server. Clones share them.
+///
+/// It exists before both: the engine is built with its [sink](Self::sink), the server with the other half.
+#[derive(Clone)]
+pub struct LiveEvents(pub(crate) Arc<Hub>);
+
+impl LiveEvents {
+    /// Live events that nobody sends and nobody watches yet.
+    pub fn new() -> Self {
+        Self(Arc::new(Hub { board: Arc::new(Board::new()), tail: Mutex::new(None) }))
+    }
+
+    /// The half that an engine writes to.
+    pub fn sink(&self) -> Arc<dyn LiveSink> {
+        Arc::new(Sink::new(&self.0.board))
+    }
+}
+
+impl Default for LiveEvents {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Where viewers take their seats.
 pub(crate) struct Hub {
     board: Arc<Board>,
@@ -36,13 +60,6 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// A hub for an engine, which gives it its live events from now on.
-    pub(crate) fn new(engine: &Engine) -> Self {
-        let board = Arc::new(Board::new());
-        engine.set_live(Sink::new(&board));
-        Self { board, tail: Mutex::new(None) }
-    }
-
     /// Takes a seat. When this returns, every event that is committed from now on reaches it: whoever reads the database
     /// afterwards to its end and goes on with the seat misses nothing.
     pub(crate) async fn join(&self, engine: &Engine, topic: Topic, wants: Wants) -> Seated {

@@ -9,10 +9,10 @@ use std::time::Duration;
 use provost_api::Client;
 use provost_core::ErrorKind;
 use provost_core::work::Namespace;
-use provost_engine::{BootGuard, Engine, EngineOptions, Worker};
+use provost_engine::{BootGuard, Engine, EngineDeps, EngineOptions, Worker};
 use provost_net::Url;
 use provost_redact::Redactor;
-use provost_server::{App, AppOptions, LocalTransport, MasterKey};
+use provost_server::{App, AppOptions, LiveEvents, LocalTransport, MasterKey};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -145,7 +145,7 @@ async fn serve(
 ) -> Result<u8, Problem> {
     let (mut signals, reloads) = listen_to_signals(args.toolroom.resources.is_some())?;
     let listener = bind(args.listen).await?;
-    let options = EngineOptions {
+    let engine_options = EngineOptions {
         capacity: args.capacity as usize,
         boot_guard: Some(BootGuard::default()),
         ..EngineOptions::default()
@@ -154,13 +154,16 @@ async fn serve(
     let shell = Shell::new(&args.shell)?;
     let house = House { wanted, notes_dir: dir.join("notes"), files, shell: shell.clone() };
     let kitchen = Arc::new(Kitchen::of_house(house));
-    let engine = boot::engine(dir, &kitchen, options)?;
+    let store = data::open(dir)?;
     let callbacks = callback_url(args, &listener)?;
-    let (store, roles, shell) = (engine.store(), Vec::new(), shell.as_ref());
-    let site = Site { dir, store, redactor, callbacks, roles, shell };
+    let (roles, shell) = (Vec::new(), shell.as_ref());
+    let site = Site { dir, store: &store, redactor, callbacks, roles, shell };
     let room = Arc::new(Toolroom::open(&args.toolroom, site).await?);
-    room.tell_of_workspaces(&engine);
     kitchen.equip(Arc::clone(&room));
+    let live = LiveEvents::new();
+    let deps = boot::deps(store, &kitchen);
+    let deps = EngineDeps { workspaces: room.workspaces(), live: Some(live.sink()), ..deps };
+    let engine = Engine::new(deps, engine_options);
     let key = MasterKey::open(&dir.join(KEY_FILE))
         .map_err(|error| Problem::io("the key of webhooks", &error))?;
     let options = AppOptions {
@@ -169,7 +172,7 @@ async fn serve(
         tools: Some(Arc::clone(&room) as _),
         ..AppOptions::default()
     };
-    let app = App::new(engine.clone(), options);
+    let app = App::new(engine.clone(), live, options);
     let client = Client::new(LocalTransport::new(app.clone()), Namespace::default());
     ensure_agent(&client).await?;
     room.ensure_agents(&app).await?;

@@ -2,11 +2,12 @@
 //! told if they are gone.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::ErrorKind;
-use provost_engine::{Engine, Lease, Workspaces as Survivors};
+use provost_engine::{Lease, Workspaces as Survivors};
 use provost_sandbox::{Workspaces, WorkspacesOptions};
 
 use super::Toolroom;
@@ -23,11 +24,9 @@ pub(super) async fn open(dir: &Path) -> Result<Workspaces, Problem> {
 }
 
 impl Toolroom {
-    /// Lets the engine ask whether the files of a run that goes on are what it left.
-    pub(crate) fn tell_of_workspaces(&self, engine: &Engine) {
-        if let Some(workspaces) = &self.workspaces {
-            engine.set_workspaces(Asked(workspaces.clone()));
-        }
+    /// Tells an engine whether the files of a resumed run are intact, if any are kept.
+    pub(crate) fn workspaces(&self) -> Option<Arc<dyn Survivors>> {
+        self.workspaces.clone().map(|workspaces| Arc::new(Asked(workspaces)) as _)
     }
 }
 

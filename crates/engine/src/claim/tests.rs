@@ -7,6 +7,7 @@ use provost_store::{Store, StoreOptions, Threads, params};
 
 use super::*;
 use crate::agent::{AgentConfig, AgentProfile};
+use crate::deps::EngineDeps;
 use crate::engine::{Engine, EngineOptions};
 
 fn agents(_: &AgentProfile, _: &Lease) -> Result<Agent, EngineError> {
@@ -24,8 +25,10 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer
         threads: Threads::Caller,
         ..StoreOptions::in_dir(dir.path())
     };
-    let engine =
-        Engine::new(Store::open(options).unwrap(), agents, EngineOptions::default(), env.clone());
+    let engine = Engine::new(
+        EngineDeps::new(Store::open(options).unwrap(), agents, env.clone()),
+        EngineOptions::default(),
+    );
     let namespace = Namespace::default();
     engine.put_agent(&namespace, "default", None, AgentConfig::default()).await.unwrap();
     let mut ids = Vec::new();

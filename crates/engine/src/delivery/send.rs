@@ -62,25 +62,14 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             Ok(_) => continue,
             Err(error) => tracing::warn!(%error, "deliveries have to wait"),
         }
-        if shared.outside.channels().is_empty() {
-            without_channels(&shared).await;
+        if shared.channels.is_empty() {
+            tokio::time::sleep(shared.options.poll * IDLE_POLLS).await;
             continue;
         }
         let hints = hints.get_or_insert_with(|| shared.store.calls());
         tokio::select! {
             () = hinted(hints) => {}
             () = tokio::time::sleep(shared.options.poll) => {}
-        }
-    }
-}
-
-/// Waits until a channel is given, or for so long that somebody should look whether anybody sends at all. Whoever listens to
-/// hints is woken by all of them, so nobody does who has nothing to do.
-async fn without_channels(shared: &Shared) {
-    for _ in 0..IDLE_POLLS {
-        tokio::time::sleep(shared.options.poll).await;
-        if !shared.outside.channels().is_empty() {
-            return;
         }
     }
 }
@@ -102,7 +91,7 @@ async fn send_due(shared: &Arc<Shared>) -> Result<usize, EngineError> {
     if next.is_none_or(|next| next > now) {
         return Ok(0);
     }
-    let (claimer, channels) = (Arc::clone(shared), shared.outside.channels());
+    let (claimer, channels) = (Arc::clone(shared), shared.channel_names());
     let jobs = shared.store.write(move |tx| claim(tx, &claimer, &channels)).await?;
     let count = jobs.len();
     let sending = jobs.into_iter().map(|job| carry(shared, job));
@@ -128,7 +117,7 @@ fn claim(
     }
     let mut jobs = Vec::new();
     for mut row in delivery::due(tx, channels, BATCH)? {
-        let Some(adapter) = shared.outside.channel(&row.channel) else { continue };
+        let Some(adapter) = shared.channels.get(&row.channel).cloned() else { continue };
         let mut look_up = false;
         if word::<DeliveryState>(&row.state)? == DeliveryState::Sending {
             match adapter.abilities().after_loss() {

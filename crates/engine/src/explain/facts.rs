@@ -162,7 +162,7 @@ impl Here {
         Self {
             now: Timestamp::default(),
             grace: shared.options.grace,
-            channels: shared.outside.channels(),
+            channels: shared.channel_names(),
             nodes: Vec::new(),
         }
     }

@@ -50,7 +50,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 async fn rest(shared: &Shared, next: Option<Timestamp>) {
     for _ in 0..POLLS_MAX {
         tokio::select! {
-            () = shared.outside.schedules_changed.notified() => return,
+            () = shared.schedules_changed.notified() => return,
             () = tokio::time::sleep(shared.options.poll) => {}
         }
         if next.is_some_and(|next| next <= shared.env.now()) {

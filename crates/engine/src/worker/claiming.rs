@@ -139,7 +139,7 @@ impl Desk {
 impl Bench {
     fn begin(self: &Arc<Self>, claimed: Claimed, place: OwnedSemaphorePermit) {
         let Claimed { lease, fresh } = claimed;
-        let live = Arc::new(Live::new(lease, &self.shared.outside.tap, Place::new(place)));
+        let live = Arc::new(Live::new(lease, &self.shared.tap, Place::new(place)));
         self.shared.live().insert(live.lease.run, Arc::clone(&live));
         let under_way = UnderWay { bench: Arc::clone(self), live };
         // A task of its own: it unwinds in order even if the worker is dropped.

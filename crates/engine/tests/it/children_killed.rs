@@ -9,7 +9,7 @@ use futures::FutureExt;
 use provost_agent::Agent;
 use provost_core::Env;
 use provost_core::work::{EffectClass, WorkError, child_run_id, child_task_id};
-use provost_engine::{Engine, Lease, Transactional, Worker, child_tools};
+use provost_engine::{Engine, EngineDeps, Lease, Transactional, Worker, child_tools};
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::row::run::{self, RunRow};
 use provost_store::{Store, StoreError, StoreOptions, params};
@@ -44,7 +44,7 @@ async fn open(dir: &Path) -> (Engine, Worker) {
         let tools = child_tools()?.into_iter().chain([note_tool()]);
         Ok(Agent::builder("default", model).tools(tools).build().unwrap())
     };
-    let engine = Engine::new(store, agents, options(), Env::system());
+    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

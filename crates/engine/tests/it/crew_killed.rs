@@ -7,7 +7,7 @@ use std::time::Duration;
 use provost_agent::{Agent, Delegate, HandOffTo};
 use provost_core::Env;
 use provost_core::work::Namespace;
-use provost_engine::{Engine, EngineError, Lease, Worker};
+use provost_engine::{Engine, EngineDeps, EngineError, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, call, text as says};
 use provost_store::row::run::{self, RunRow};
 use provost_store::{Store, StoreOptions, params};
@@ -50,7 +50,7 @@ async fn open(dir: &Path) -> (Engine, Worker) {
         Ok::<_, EngineError>(agent.unwrap())
     };
     let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
-    let engine = Engine::new(store, agents, options(), Env::system());
+    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use provost_agent::{Agent, FanOut};
 use provost_core::Env;
 use provost_core::work::Namespace;
-use provost_engine::{Engine, Lease, Worker};
+use provost_engine::{Engine, EngineDeps, Lease, Worker};
 use provost_model::{ScriptedModel, call, text as says};
 use provost_store::row::run::{self, RunRow};
 use provost_store::{Store, StoreOptions, params};
@@ -39,7 +39,7 @@ async fn open(dir: &Path, children: usize) -> (Engine, Worker) {
         let each = FanOut::new("each", "Does many things").max_items(children).concurrency(AT_ONCE);
         Ok(Agent::builder("default", lead).fan_out(&child, each).build().unwrap())
     };
-    let engine = Engine::new(store, agents, options(), Env::system());
+    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

@@ -10,15 +10,15 @@ use futures::future::BoxFuture;
 use provost_core::work::{Abilities, AgentCommand, DeliveryState, RoutingContext, WorkError};
 use provost_core::{DeliveryId, Env, Message, RunId};
 use provost_engine::{
-    DELIVERY_SETTLED, DeliveryAdapter, Engine, EngineError, EngineOptions, Notice, Publisher,
-    RUN_ENDED, Receipt, SendError, Target,
+    DELIVERY_SETTLED, DeliveryAdapter, Engine, EngineDeps, EngineError, EngineOptions, Notice,
+    Publisher, RUN_ENDED, Receipt, SendError, Target,
 };
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::row::delivery::DeliveryRow;
 use provost_store::{Store, StoreOptions, params};
 
 use crate::deaths;
-use crate::stage::{Stage, command, options};
+use crate::stage::{Stage, command, options, with_channel};
 
 /// A channel that writes what it is sent to a file, one line each: what has happened stays when the sender dies.
 struct FileChannel {
@@ -134,22 +134,21 @@ fn echo() -> impl Fn(&provost_model::ChatRequest, usize) -> provost_model::Turn 
     |request, _| scripted::text(request.messages.last().unwrap().text())
 }
 
-async fn simulated(seed: u64) -> Stage {
+async fn simulated(seed: u64, complete: impl FnOnce(EngineDeps) -> EngineDeps) -> Stage {
     let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
         Ok(provost_agent::Agent::builder("default", ScriptedModel::answering(echo()))
             .build()
             .unwrap())
     };
-    Stage::of(options(), Env::simulated(seed), agents).await
+    Stage::of_deps(options(), Env::simulated(seed), agents, complete).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_sent_where_it_came_from() {
-    let stage = Stage::new(echo()).await;
-    let path = stage.dir.path().join("sent");
-    stage
-        .engine
-        .add_channel("mail", FileChannel { path: path.clone(), abilities: Abilities::default() });
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sent");
+    let channel = FileChannel { path: path.clone(), abilities: Abilities::default() };
+    let stage = Stage::with_deps(options(), echo(), with_channel("mail", channel)).await;
     let _worker = stage.worker().await;
     let run = accept(&stage, "hello").await;
     stage.wait(run).await;
@@ -176,9 +175,8 @@ async fn an_answer_that_can_go_nowhere_is_refused_before_it_is_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g50_a_run_stays_ok_whatever_becomes_of_its_delivery() {
-    let stage = simulated(1).await;
     let channel = Fickle::default();
-    stage.engine.add_channel("mail", channel.clone());
+    let stage = simulated(1, with_channel("mail", channel.clone())).await;
     let _worker = stage.worker().await;
     let run = accept(&stage, "hello").await;
     stage.wait(run).await;
@@ -206,10 +204,9 @@ async fn g50_a_run_stays_ok_whatever_becomes_of_its_delivery() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g50_a_channel_that_refuses_is_not_asked_again() {
-    let stage = simulated(2).await;
     let channel = Fickle::default();
+    let stage = simulated(2, with_channel("mail", channel.clone())).await;
     channel.answers.lock().unwrap().push(Err(SendError::Refused("no such address".to_owned())));
-    stage.engine.add_channel("mail", channel.clone());
     let _worker = stage.worker().await;
     let run = accept(&stage, "hello").await;
     stage.wait(run).await;
@@ -224,10 +221,9 @@ async fn g50_a_channel_that_refuses_is_not_asked_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g49_an_answer_nobody_knows_about_is_not_sent_again_by_itself() {
-    let stage = simulated(3).await;
     let channel = Fickle::default();
+    let stage = simulated(3, with_channel("mail", channel.clone())).await;
     channel.answers.lock().unwrap().push(Err(SendError::Unsure("the connection ended".to_owned())));
-    stage.engine.add_channel("mail", channel.clone());
     let _worker = stage.worker().await;
     let run = accept(&stage, "hello").await;
     stage.wait(run).await;
@@ -264,12 +260,12 @@ async fn open(dir: &Path, lease: Duration) -> (Engine, provost_engine::Worker) {
             .unwrap())
     };
     let options = EngineOptions { lease, ..options() };
-    let engine = Engine::new(store, agents, options, Env::system());
-    engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let word = std::fs::read_to_string(dir.join("abilities")).unwrap();
     let abilities =
         Abilities { accepts_key: word == "accepts_key", can_lookup: word == "can_lookup" };
-    engine.add_channel("mail", FileChannel { path: dir.join("sent"), abilities });
+    let mail = with_channel("mail", FileChannel { path: dir.join("sent"), abilities });
+    let engine = Engine::new(mail(EngineDeps::new(store, agents, Env::system())), options);
+    engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)
 }
@@ -347,12 +343,14 @@ impl Publisher for Press {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_ended_is_published_at_least_once_with_a_key() {
-    let stage = simulated(4).await;
-    let press = Press::default();
-    stage.engine.set_publisher(press.clone());
-    let channel = Fickle::default();
+    let (press, channel) = (Press::default(), Fickle::default());
     channel.answers.lock().unwrap().push(Ok(Receipt("1".to_owned())));
-    stage.engine.add_channel("mail", channel);
+    let publisher: Arc<dyn Publisher> = Arc::new(press.clone());
+    let stage = simulated(4, |deps| EngineDeps {
+        publisher: Some(publisher),
+        ..with_channel("mail", channel)(deps)
+    })
+    .await;
     let _worker = stage.worker().await;
     let run = accept(&stage, "hello").await;
     stage.wait(run).await;

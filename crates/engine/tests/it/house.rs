@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use provost_core::work::{AgentCommand, Namespace};
 use provost_core::{Env, Role, RunId, Usage};
-use provost_engine::{Accepted, AgentConfig, Engine, EngineOptions};
+use provost_engine::{Accepted, AgentConfig, DeliveryAdapter, Engine, EngineDeps, EngineOptions};
 use provost_model::{ChatRequest, Turn};
 use provost_store::row::approval::ApprovalRow;
 use provost_store::row::attempt::{self, AttemptRow};
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
 use self::tools::agents;
-use crate::stage::{command, patch};
+use crate::stage::{command, patch, with_channel};
 
 /// How long a test waits for something that must happen.
 const LONG: Duration = Duration::from_secs(30);
@@ -196,7 +196,7 @@ impl House {
         let store = open(&dir, &clock, &rooms);
         let answer: Arc<Answer> = Arc::new(answer);
         let agents = agents(Arc::clone(&rooms), Arc::clone(&answer));
-        let engine = Engine::new(store.clone(), agents, quick(), Env::system());
+        let engine = Engine::new(EngineDeps::new(store.clone(), agents, Env::system()), quick());
         let namespace = Namespace::default();
         let house = Self { dir, clock, store, rooms, answer, engine, namespace };
         house.agent("default", json!({"policy": {"interactive": true}})).await;
@@ -209,8 +209,17 @@ impl House {
     }
 
     pub(crate) fn node_on(&self, store: &Store, options: EngineOptions, env: Env) -> Engine {
+        Engine::new(self.deps(store, env), options)
+    }
+
+    /// Another node, which sends over a channel.
+    pub(crate) fn node_with_channel(&self, name: &str, adapter: impl DeliveryAdapter) -> Engine {
+        Engine::new(with_channel(name, adapter)(self.deps(&self.store, Env::system())), quick())
+    }
+
+    fn deps(&self, store: &Store, env: Env) -> EngineDeps {
         let agents = agents(Arc::clone(&self.rooms), Arc::clone(&self.answer));
-        Engine::new(store.clone(), agents, options, env)
+        EngineDeps::new(store.clone(), agents, env)
     }
 
     /// Closes the database and opens it again, as a new process would.

@@ -35,9 +35,8 @@ fn names(events: &[Event]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_joins_in_the_middle_of_a_turn_gets_every_event_once() {
-    let talk = Talk::new().await;
     let watcher = Watcher::default();
-    talk.engine.set_live(watcher.clone());
+    let talk = Talk::watched(Arc::new(watcher.clone())).await;
     let _worker = talk.worker().await;
     // The first turn calls a tool; while the tool is held, the turn is over and its call is not.
     let accepted = talk.accept("chat", "hold it").await;

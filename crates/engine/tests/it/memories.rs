@@ -8,7 +8,7 @@ use std::time::Duration;
 use provost_agent::Agent;
 use provost_core::Env;
 use provost_core::work::Namespace;
-use provost_engine::{Engine, EngineError, Lease, Worker};
+use provost_engine::{Engine, EngineDeps, EngineError, Lease, Worker};
 use provost_memory::{
     KeeperOptions, Memories, MemoryHook, MemoryKeeper, Owner, Page, SqliteMemoryStore,
 };
@@ -53,7 +53,7 @@ async fn open(dir: &Path) -> Node {
         Ok::<_, EngineError>(Agent::builder("default", model).hook(hook.clone()).build().unwrap())
     };
     let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
-    let engine = Engine::new(store, agents, options(), Env::system());
+    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     Node { engine, keeper, memories, _worker: worker }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_core::work::AgentCommand;
-use provost_engine::{CatchUp, Engine, EngineOptions, Overlap, Schedule, ScheduleState, Timing};
+use provost_engine::{
+    CatchUp, Engine, EngineDeps, EngineOptions, Overlap, Schedule, ScheduleState, Timing,
+};
 use provost_model as scripted;
 use provost_model::ScriptedModel;
 use provost_store::{Store, StoreOptions, params};
@@ -121,7 +123,10 @@ async fn g53_two_schedulers_and_one_tick_make_one_task() {
     // A second process, as far as the database can tell: it has its own writer and its own readers.
     let opened = StoreOptions { env: stage.env.clone(), ..StoreOptions::in_dir(stage.dir.path()) };
     let options = EngineOptions { poll: Duration::from_millis(1), ..options() };
-    let twin = Engine::new(Store::open(opened).unwrap(), agents, options, stage.env.clone());
+    let twin = Engine::new(
+        EngineDeps::new(Store::open(opened).unwrap(), agents, stage.env.clone()),
+        options,
+    );
     let _workers = (stage.worker().await, twin.start().await.unwrap());
     for n in 1..=20 {
         stage.env.advance(Duration::from_secs(60));

@@ -6,7 +6,7 @@ use std::path::Path;
 use provost_agent::{Agent, Delegate};
 use provost_core::work::{AgentCommand, EffectClass, Namespace};
 use provost_core::{Env, StateScope};
-use provost_engine::{AgentProfile, Engine, EngineError, Lease, Worker};
+use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease, Worker};
 use provost_model::{ScriptedModel, Turn, call, text as says};
 use provost_store::{Store, StoreOptions};
 use provost_tool::{FnTool, ToolError, tool_fn};
@@ -121,7 +121,7 @@ async fn the_log_tells_what_changed_and_what_has_no_owner_is_refused() {
 /// Everything of one process.
 async fn open(dir: &Path) -> (Engine, Worker) {
     let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
-    let engine = Engine::new(store, agents, options(), Env::system());
+    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

@@ -11,7 +11,7 @@ use provost_agent::Agent;
 use provost_agent::context::Summarize;
 use provost_core::work::{AgentCommand, EffectClass};
 use provost_core::{Env, Image, Limits, Role, RunId, Source};
-use provost_engine::{AgentProfile, Engine, EngineError, Lease, Workspaces};
+use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease, Workspaces};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
 use provost_store::{FaultPoint, Faults, Store, StoreError, StoreOptions, params};
 use provost_tool::{FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
@@ -169,7 +169,7 @@ async fn open(dir: &Path) -> (Engine, provost_engine::Worker) {
         let agent = agent.context(Summarize::new(Arc::new(summarizer)).keep_recent(1));
         Ok(agent.context_tokens(3_000).context_reserve(0).build().unwrap())
     };
-    let engine = Engine::new(store, agents, options(), Env::system());
+    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)
@@ -264,15 +264,18 @@ impl Workspaces for Nothing {
 async fn g22_a_run_whose_workspace_is_gone_says_so_when_it_goes_on() {
     let began = Arc::new((AtomicBool::new(false), tokio::sync::Semaphore::new(0)));
     let inside = Arc::clone(&began);
-    let stage = Stage::new(move |_, _| match inside.0.swap(true, Ordering::SeqCst) {
+    let answer = move |_: &_, _| match inside.0.swap(true, Ordering::SeqCst) {
         false => {
             inside.1.add_permits(1);
             scripted::text("never").delay(Duration::from_secs(3600))
         }
         true => scripted::text("done"),
-    })
-    .await;
-    stage.engine.set_workspaces(Nothing);
+    };
+    let stage = Stage::with_deps(options(), answer, |deps| EngineDeps {
+        workspaces: Some(Arc::new(Nothing)),
+        ..deps
+    });
+    let stage = stage.await;
     let worker = stage.worker().await;
     let accepted = stage.say("chat", "go").await;
     began.1.acquire().await.unwrap().forget();
@@ -311,7 +314,8 @@ async fn run_with_a_lost_commit(lost: usize) -> (Engine, RunId) {
         });
         Ok(Agent::builder("default", model).tool(sized()).build().unwrap())
     };
-    let engine = Engine::new(Store::open(store).unwrap(), agents, options(), env.clone());
+    let engine =
+        Engine::new(EngineDeps::new(Store::open(store).unwrap(), agents, env.clone()), options());
     let namespace = Default::default();
     // What is refused is asked for again, as every caller would.
     while engine.put_agent(&namespace, "default", None, Default::default()).await.is_err() {}

@@ -9,7 +9,8 @@ use provost_agent::Agent;
 use provost_core::Env;
 use provost_core::work::{AgentCommand, EffectClass, Namespace, SessionName};
 use provost_engine::{
-    AgentConfig, AgentProfile, Agents, Engine, EngineError, EngineOptions, Lease, Worker,
+    AgentConfig, AgentProfile, Agents, DeliveryAdapter, Engine, EngineDeps, EngineError,
+    EngineOptions, Lease, Worker,
 };
 use provost_model::{ChatRequest, ScriptedModel, Turn};
 use provost_store::row::run::RunRow;
@@ -64,18 +65,37 @@ impl Stage {
         options: EngineOptions,
         answer: impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + 'static,
     ) -> Self {
+        Self::with_deps(options, answer, |deps| deps).await
+    }
+
+    /// The same with further dependencies of its engine.
+    pub(crate) async fn with_deps(
+        options: EngineOptions,
+        answer: impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + 'static,
+        complete: impl FnOnce(EngineDeps) -> EngineDeps,
+    ) -> Self {
         let effects = Arc::<Effects>::default();
         let agents = agents(Arc::clone(&effects), Arc::new(answer));
-        let stage = Self::of(options, Env::system(), agents).await;
+        let stage = Self::of_deps(options, Env::system(), agents, complete).await;
         Self { effects, ..stage }
     }
 
     /// A stage with agents of its own, on a clock of its own.
     pub(crate) async fn of(options: EngineOptions, env: Env, agents: impl Agents) -> Self {
+        Self::of_deps(options, env, agents, |deps| deps).await
+    }
+
+    /// The same with further dependencies of its engine.
+    pub(crate) async fn of_deps(
+        options: EngineOptions,
+        env: Env,
+        agents: impl Agents,
+        complete: impl FnOnce(EngineDeps) -> EngineDeps,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let opened = StoreOptions { env: env.clone(), ..StoreOptions::in_dir(dir.path()) };
         let store = Store::open(opened).unwrap();
-        let engine = Engine::new(store, agents, options, env.clone());
+        let engine = Engine::new(complete(EngineDeps::new(store, agents, env.clone())), options);
         let effects = Arc::default();
         let namespace = Namespace::default();
         let config =
@@ -105,6 +125,15 @@ impl Stage {
     pub(crate) async fn kinds(&self, run: provost_core::RunId) -> Vec<String> {
         self.events(run).await.into_iter().map(|event| event.kind).collect()
     }
+}
+
+/// The dependencies with one channel.
+pub(crate) fn with_channel(
+    name: &str,
+    adapter: impl DeliveryAdapter,
+) -> impl FnOnce(EngineDeps) -> EngineDeps {
+    let channel: (String, Arc<dyn DeliveryAdapter>) = (name.to_owned(), Arc::new(adapter));
+    move |deps| EngineDeps { channels: [channel].into(), ..deps }
 }
 
 pub(crate) fn patch(value: Value) -> provost_core::work::PolicyPatch {

@@ -9,8 +9,8 @@ use provost_agent::Agent;
 use provost_core::work::{AgentCommand, EffectClass, Namespace, QueueMode};
 use provost_core::{Env, Message, ResultPart, Role, RunId, TaskId};
 use provost_engine::{
-    Accepted, AgentConfig, AgentProfile, Engine, EngineError, EngineOptions, InputReceipt,
-    InputRequest, Lease, Worker, ask_user,
+    Accepted, AgentConfig, AgentProfile, Engine, EngineDeps, EngineError, EngineOptions,
+    InputReceipt, InputRequest, Lease, LiveSink, Worker, ask_user,
 };
 use provost_model::{
     self as scripted, ChatModel, ChatRequest, ModelErrorClass, ModelInfo, ModelStream,
@@ -214,24 +214,32 @@ pub(crate) struct Talk {
 impl Talk {
     pub(crate) async fn new() -> Self {
         // Nobody should have to wait long for the lease of a worker that is gone.
-        Self::with(Env::system(), Duration::from_secs(3), None).await
+        Self::with(Setup::new(Env::system(), Duration::from_secs(3))).await
+    }
+
+    /// With somebody who watches its runs.
+    pub(crate) async fn watched(live: Arc<dyn LiveSink>) -> Self {
+        let setup = Setup::new(Env::system(), Duration::from_secs(3));
+        Self::with(Setup { live: Some(live), ..setup }).await
     }
 
     /// On a clock that only the test moves.
     pub(crate) async fn simulated() -> Self {
         // A step of the clock must not take the lease away.
-        Self::with(Env::simulated(7), Duration::from_secs(30), None).await
+        Self::with(Setup::new(Env::simulated(7), Duration::from_secs(30))).await
     }
 
     /// With a store that fails where it is told to.
     pub(crate) async fn failing(faults: Faults) -> Self {
-        Self::with(Env::system(), Duration::from_secs(3), Some(faults)).await
+        let setup = Setup::new(Env::system(), Duration::from_secs(3));
+        Self::with(Setup { faults: Some(faults), ..setup }).await
     }
 
-    async fn with(env: Env, lease: Duration, faults: Option<Faults>) -> Self {
+    async fn with(setup: Setup) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mind = Arc::<Mind>::default();
-        let engine = engine(&dir, (&env, lease), faults, &mind);
+        let (env, lease) = (setup.env.clone(), setup.lease);
+        let engine = engine(&dir, setup, &mind);
         let namespace = Namespace::default();
         let config =
             AgentConfig { policy: patch(json!({"interactive": true})), ..AgentConfig::default() };
@@ -241,7 +249,7 @@ impl Talk {
 
     /// Another engine on the same file, as another process would have it: no hint goes from one to the other.
     pub(crate) fn another(&self) -> Engine {
-        engine(&self.dir, (&self.env, self.lease), None, &self.mind)
+        engine(&self.dir, Setup::new(self.env.clone(), self.lease), &self.mind)
     }
 
     pub(crate) async fn worker(&self) -> Worker {
@@ -360,16 +368,27 @@ impl Talk {
     }
 }
 
-fn engine(
-    dir: &TempDir,
-    (env, lease): (&Env, Duration),
+/// What an engine differs in.
+struct Setup {
+    env: Env,
+    lease: Duration,
     faults: Option<Faults>,
-    mind: &Arc<Mind>,
-) -> Engine {
+    live: Option<Arc<dyn LiveSink>>,
+}
+
+impl Setup {
+    fn new(env: Env, lease: Duration) -> Self {
+        Self { env, lease, faults: None, live: None }
+    }
+}
+
+fn engine(dir: &TempDir, setup: Setup, mind: &Arc<Mind>) -> Engine {
+    let Setup { env, lease, faults, live } = setup;
     let store = StoreOptions { env: env.clone(), faults, ..StoreOptions::in_dir(dir.path()) };
     let store = Store::open(store).unwrap();
     let options = EngineOptions { heartbeat: Duration::from_millis(100), lease, ..options() };
-    Engine::new(store, agents(Arc::clone(mind)), options, env.clone())
+    let deps = EngineDeps::new(store, agents(Arc::clone(mind)), env);
+    Engine::new(EngineDeps { live, ..deps }, options)
 }
 
 /// The text a run ended with.

@@ -6,7 +6,7 @@ use provost_agent::Agent;
 use provost_agent::team::Team;
 use provost_core::Env;
 use provost_core::work::{Namespace, QueueMode};
-use provost_engine::{Engine, EngineError, InputRequest, Lease};
+use provost_engine::{Engine, EngineDeps, EngineError, InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
 use provost_store::row::run::{self, RunRow};
 use provost_store::{Store, StoreOptions};
@@ -44,7 +44,7 @@ async fn open(dir: &std::path::Path) -> Engine {
         Ok::<_, EngineError>(agent.unwrap())
     };
     let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
-    let engine = Engine::new(store, agents, options(), Env::system());
+    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     let config = serde_json::from_value(json!({"policy": {"interactive": true}})).unwrap();
     engine.put_agent(&Namespace::default(), "default", None, config).await.unwrap();
     engine

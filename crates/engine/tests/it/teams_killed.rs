@@ -7,7 +7,7 @@ use provost_agent::Agent;
 use provost_agent::team::Team;
 use provost_core::Env;
 use provost_core::work::Namespace;
-use provost_engine::{Engine, Lease, Worker};
+use provost_engine::{Engine, EngineDeps, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, call, calls, text as says};
 use provost_store::row::run::{self, RunRow};
 use provost_store::{Store, StoreOptions, params};
@@ -57,7 +57,7 @@ async fn open(dir: &Path) -> (Engine, Worker) {
         let team = Team::new("crew").member(&worker, "Does a part").max_size(MEMBERS);
         Ok(Agent::builder("default", lead).team(team).build().unwrap())
     };
-    let engine = Engine::new(store, agents, options(), Env::system());
+    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)

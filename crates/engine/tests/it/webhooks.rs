@@ -7,8 +7,8 @@ use std::time::Duration;
 use provost_core::Env;
 use provost_core::work::Namespace;
 use provost_engine::{
-    AgentConfig, Claim, ClaimedPost, Engine, EngineOptions, LogEntry, NewWebhook, PostOutcome,
-    RunPlace, Webhook,
+    AgentConfig, Claim, ClaimedPost, Engine, EngineDeps, EngineOptions, LogEntry, NewWebhook,
+    PostOutcome, RunPlace, Webhook,
 };
 use provost_model::ScriptedModel;
 use provost_model::{self as scripted};
@@ -206,7 +206,8 @@ async fn open(dir: &Path) -> Engine {
         let model = ScriptedModel::answering(|_, _| scripted::text("hi"));
         Ok(provost_agent::Agent::builder("default", model).build().unwrap())
     };
-    let engine = Engine::new(store, agents, EngineOptions::default(), Env::system());
+    let engine =
+        Engine::new(EngineDeps::new(store, agents, Env::system()), EngineOptions::default());
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     engine
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use provost_core::work::{AgentCommand, Namespace, PolicyPatch, SessionName};
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{
-    Accepted, AgentConfig, AgentProfile, Engine, EngineError, EngineOptions, Lease,
+    Accepted, AgentConfig, AgentProfile, Engine, EngineDeps, EngineError, EngineOptions, Lease,
 };
 use provost_store::row::approval;
 use provost_store::row::attempt::{self, AttemptRow};
@@ -50,7 +50,7 @@ impl Stage {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
         let options = EngineOptions { poll: Duration::from_millis(20), ..EngineOptions::default() };
-        let engine = Engine::new(store, no_agents, options, Env::system());
+        let engine = Engine::new(EngineDeps::new(store, no_agents, Env::system()), options);
         let stage = Self {
             dir,
             provider,

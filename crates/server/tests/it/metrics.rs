@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use provost_api::NewTask;
-use provost_engine::Engine;
 use provost_server::{App, AppOptions};
 use serde_json::json;
 
@@ -23,7 +22,7 @@ async fn numbers_tell_of_requests_and_of_what_waits() {
     served.stage.client.submit(&NewTask::text("hi")).await.unwrap();
     assert_eq!(served.bare("GET /v1/whoami", "").await.status, 401);
     // What was seen is told again for a second; a new server has not seen anything.
-    let text = numbers(served.stage.engine.clone()).await;
+    let text = numbers(&served.stage).await;
     assert_eq!(value(&text, "provost_log_position"), Some(1.0));
     let queued =
         text.lines().find(|line| line.starts_with("provost_queue_runs{namespace=\"default\""));
@@ -54,10 +53,10 @@ async fn numbers_tell_how_long_runs_wait_and_how_soon_models_answer() {
     assert_eq!(value(&text, "provost_first_token_seconds_count"), Some(1.0), "{text}");
 }
 
-async fn numbers(engine: Engine) -> String {
+async fn numbers(stage: &Stage) -> String {
     use tower::ServiceExt;
     let options = AppOptions { open_metrics: true, ..AppOptions::default() };
-    let app = App::new(engine, options);
+    let app = App::new(stage.engine.clone(), stage.live.clone(), options);
     let request = http::Request::get("/metrics").body(axum::body::Body::empty()).unwrap();
     let response = provost_server::router(app).oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200, "with open metrics nobody needs a token");

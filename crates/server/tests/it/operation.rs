@@ -1,17 +1,20 @@
 //! What operators set and mend, over the API.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use provost_agent::Agent;
 use provost_api::{
     BudgetChange, BudgetKey, DeliveryList, NewTask, Overlap, Paging, Period, ScheduleChange, Time,
     Timing,
 };
 use provost_core::work::{Abilities, DeliveryState, RoutingContext};
 use provost_core::{Message, Money, Timestamp};
-use provost_engine::{DeliveryAdapter, Receipt, SendError, Target};
-use provost_model as scripted;
+use provost_engine::{DeliveryAdapter, EngineDeps, Receipt, SendError, Target};
+use provost_model::{self as scripted, ScriptedModel};
 use serde_json::json;
 
 use crate::stage::Stage;
@@ -149,8 +152,12 @@ impl DeliveryAdapter for Stubborn {
 
 #[tokio::test]
 async fn an_answer_that_did_not_arrive_is_sent_again_or_put_away() {
-    let stage = Stage::saying(vec![scripted::text("hello")]).await;
-    stage.engine.add_channel("mail", Stubborn);
+    let model = ScriptedModel::new().turn(scripted::text("hello"));
+    let agent = move || Agent::builder("default", model.clone());
+    let channels: HashMap<String, Arc<dyn DeliveryAdapter>> =
+        [("mail".to_owned(), Arc::new(Stubborn) as _)].into();
+    let mut stage = Stage::with(agent, |deps| EngineDeps { channels, ..deps }).await;
+    stage.worker = Some(stage.engine.start().await.unwrap());
     let routing = RoutingContext {
         channel: Some("mail".to_owned()),
         to: Some("me".to_owned()),

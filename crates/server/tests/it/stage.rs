@@ -6,9 +6,9 @@ use provost_agent::{Agent, AgentBuilder};
 use provost_api::{Accepted, Client, NewTask};
 use provost_core::work::Namespace;
 use provost_core::{Env, RunId};
-use provost_engine::{AgentConfig, AgentProfile, Engine, EngineOptions, Lease, Worker};
+use provost_engine::{AgentConfig, AgentProfile, Engine, EngineDeps, EngineOptions, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, Turn};
-use provost_server::{App, AppOptions, LocalTransport};
+use provost_server::{App, AppOptions, LiveEvents, LocalTransport};
 use provost_store::row::run::RunRow;
 use provost_store::{Store, StoreOptions};
 use provost_tool::{Approval, FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
@@ -19,6 +19,7 @@ use tempfile::TempDir;
 pub(crate) struct Stage {
     pub(crate) engine: Engine,
     pub(crate) app: App,
+    pub(crate) live: LiveEvents,
     pub(crate) client: Client,
     pub(crate) worker: Option<Worker>,
     _dir: TempDir,
@@ -54,20 +55,31 @@ impl Stage {
 
     /// A server without a worker whose agent is made like this.
     pub(crate) async fn of(agent: impl Fn() -> AgentBuilder + Send + Sync + 'static) -> Self {
+        Self::with(agent, |deps| deps).await
+    }
+
+    /// The same with further dependencies of its engine.
+    pub(crate) async fn with(
+        agent: impl Fn() -> AgentBuilder + Send + Sync + 'static,
+        complete: impl FnOnce(EngineDeps) -> EngineDeps,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(StoreOptions::new(dir.path().join("provost.db"))).unwrap();
         let agents = move |_: &AgentProfile, _: &Lease| Ok(agent().build().unwrap());
         let options = EngineOptions { poll: Duration::from_millis(50), ..EngineOptions::default() };
-        let engine = Engine::new(store, agents, options, Env::system());
+        let live = LiveEvents::new();
+        let deps = EngineDeps::new(store, agents, Env::system());
+        let deps = complete(EngineDeps { live: Some(live.sink()), ..deps });
+        let engine = Engine::new(deps, options);
         let config = AgentConfig {
             policy: serde_json::from_value(json!({"interactive": true})).unwrap(),
             ..AgentConfig::default_for("default")
         };
         let default = engine.put_agent(&Namespace::default(), "default", None, config).await;
         default.unwrap();
-        let app = App::new(engine.clone(), AppOptions::default());
+        let app = App::new(engine.clone(), live.clone(), AppOptions::default());
         let client = Client::new(LocalTransport::new(app.clone()), Namespace::default());
-        Self { engine, app, client, worker: None, _dir: dir }
+        Self { engine, app, live, client, worker: None, _dir: dir }
     }
 
     /// Hands in a text for a session.

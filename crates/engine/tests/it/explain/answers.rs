@@ -68,7 +68,7 @@ async fn house() -> House {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_has_no_channel_here_or_nobody_sends_it() {
-    let house = house().await;
+    let mut house = house().await;
     let worker = house.engine.start().await.unwrap();
     let (run, id) = answered(&house, "chat").await;
     let names: [&dyn std::fmt::Display; 3] = [&id, &"`mail`", &"it has none"];
@@ -77,7 +77,7 @@ async fn an_answer_has_no_channel_here_or_nobody_sends_it() {
     let told = named(&house, run, "ended_ok", &[&run]).await;
     assert!(told.related.contains(&id.to_string()), "its answer is still here: {told:#?}");
     worker.stop(Duration::ZERO).await;
-    house.engine.add_channel("mail", Mail::default());
+    house.engine = house.node_with_channel("mail", Mail::default());
     named(&house, id, "delivery_no_worker", &[&id, &"`mail`", &"no worker is alive"]).await;
     house.clock.advance(Duration::from_secs(30 * 24 * 3600));
     named(&house, id, "delivery_overdue", &[&id, &"given up"]).await;
@@ -92,8 +92,7 @@ async fn an_answer_is_due_then_sent_then_its_sender_is_lost() {
     // One engine knows the channel and does not work; the other works and does not know it.
     let (mail, asked) = (Mail::default(), Arc::new(Semaphore::new(0)));
     *mail.asked.lock().unwrap() = Some(Arc::clone(&asked));
-    let knows = house.node(quick());
-    knows.add_channel("mail", mail);
+    let knows = house.node_with_channel("mail", mail);
     let _worker = house.engine.start().await.unwrap();
     named_by(&knows, id, "delivery_due", &[&id, &"`mail`", &"next moment"]).await;
     let _sender = knows.start().await.unwrap();
@@ -105,9 +104,9 @@ async fn an_answer_is_due_then_sent_then_its_sender_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_tried_again_refused_or_delivered() {
-    let house = house().await;
+    let mut house = house().await;
     let mail = Mail::default();
-    house.engine.add_channel("mail", mail.clone());
+    house.engine = house.node_with_channel("mail", mail.clone());
     let _worker = house.engine.start().await.unwrap();
     mail.answers.lock().unwrap().push(not_now());
     let (_, id) = answered(&house, "waits").await;
@@ -134,9 +133,9 @@ async fn an_answer_is_tried_again_refused_or_delivered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_was_given_up() {
-    let house = house().await;
+    let mut house = house().await;
     let mail = Mail::default();
-    house.engine.add_channel("mail", mail.clone());
+    house.engine = house.node_with_channel("mail", mail.clone());
     let _worker = house.engine.start().await.unwrap();
     mail.answers.lock().unwrap().push(not_now());
     let (_, id) = answered(&house, "chat").await;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use provost_agent::{Agent, Delegate};
 use provost_core::Env;
 use provost_core::work::{AgentCommand, Namespace};
-use provost_engine::{AgentProfile, Engine, EngineError, Lease};
+use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
 use provost_store::row::run;
 use provost_store::{Store, StoreOptions};
@@ -46,7 +46,7 @@ async fn open(dir: &std::path::Path, policy: Policy) -> Engine {
         Ok::<_, EngineError>(agent.unwrap())
     };
     let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
-    let engine = Engine::new(store, agents, options(), Env::system());
+    let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     let config = serde_json::from_value(json!({"policy": {"interactive": true}})).unwrap();
     engine.put_agent(&Namespace::default(), "default", None, config).await.unwrap();
     engine

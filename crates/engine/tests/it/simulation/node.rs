@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_core::work::OnUnknown;
-use provost_engine::{Agents, Engine, EngineOptions, Worker};
+use provost_engine::{Agents, Engine, EngineDeps, EngineOptions, Worker};
 use provost_store::{Durability, FaultPoint, Faults, Store, StoreError, StoreOptions, Threads};
 
 /// A process that may be running.
@@ -44,7 +44,11 @@ impl Node {
             on_unknown: OnUnknown::ALL[(env.random() % 3) as usize],
             ..EngineOptions::default()
         };
-        Self { engine: Engine::new(store, agents, options, env.clone()), worker: None, cut_off }
+        Self {
+            engine: Engine::new(EngineDeps::new(store, agents, env.clone()), options),
+            worker: None,
+            cut_off,
+        }
     }
 
     /// Starts the worker if it does not run; a disk error may prevent it.

@@ -1,20 +1,16 @@
-//! What the program around the engine gives it: channels, a publisher, places to work in.
+//! Housekeeping of a worker: everything it does besides runs and leases.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_store::row::{blob, outbox, webhook_post};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::delivery::{self, DeliveryAdapter};
+use crate::delivery;
 use crate::engine::{Engine, Shared};
 use crate::error::EngineError;
-use crate::live::Tap;
-use crate::outbox::{self as publishing, Publisher};
+use crate::outbox as publishing;
 use crate::schedule;
-use crate::workspace::Workspaces;
 
 /// How often what nobody needs any more is looked for.
 const TIDY: Duration = Duration::from_secs(3600);
@@ -27,61 +23,7 @@ const UNTOLD: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How old a blob must be before it is removed because nothing refers to it.
 const ORPHAN: Duration = Duration::from_secs(24 * 3600);
 
-/// What was given so far.
-#[derive(Default)]
-pub(crate) struct Outside {
-    given: Mutex<Given>,
-    /// Where live events go.
-    pub(crate) tap: Arc<Tap>,
-    /// Told when a schedule was made or changed in this process.
-    pub(crate) schedules_changed: Notify,
-}
-
-#[derive(Default)]
-struct Given {
-    channels: HashMap<String, Arc<dyn DeliveryAdapter>>,
-    publisher: Option<Arc<dyn Publisher>>,
-    workspaces: Option<Arc<dyn Workspaces>>,
-}
-
-impl Outside {
-    pub(crate) fn channel(&self, name: &str) -> Option<Arc<dyn DeliveryAdapter>> {
-        self.lock().channels.get(name).cloned()
-    }
-
-    pub(crate) fn channels(&self) -> Vec<String> {
-        self.lock().channels.keys().cloned().collect()
-    }
-
-    pub(crate) fn publisher(&self) -> Option<Arc<dyn Publisher>> {
-        self.lock().publisher.clone()
-    }
-
-    pub(crate) fn workspaces(&self) -> Option<Arc<dyn Workspaces>> {
-        self.lock().workspaces.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Given> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Engine {
-    /// Gives the engine a channel to send answers over, by the name that routings use.
-    pub fn add_channel(&self, name: impl Into<String>, adapter: impl DeliveryAdapter) {
-        self.shared.outside.lock().channels.insert(name.into(), Arc::new(adapter));
-    }
-
-    /// Gives the engine somebody who tells the outside what happened, in place of an earlier one.
-    pub fn set_publisher(&self, publisher: impl Publisher) {
-        self.shared.outside.lock().publisher = Some(Arc::new(publisher));
-    }
-
-    /// Gives the engine somebody who knows whether a run's workspace is still what it was, in place of an earlier one.
-    pub fn set_workspaces(&self, workspaces: impl Workspaces) {
-        self.shared.outside.lock().workspaces = Some(Arc::new(workspaces));
-    }
-
     /// Removes up to a batch of what nothing needs any more: blobs that nothing refers to, notices that were published, posts
     /// that were settled.
     /// A worker does it by itself now and then. Returns how many rows went.
