@@ -4,6 +4,7 @@
 //! Deltas may be lost on the way to a viewer; the events that end something carry the whole of it.
 
 mod approval;
+pub mod durable;
 mod part;
 
 use std::sync::Arc;

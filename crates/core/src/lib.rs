@@ -29,6 +29,7 @@ pub use content::{
 };
 pub use env::Env;
 pub use error::{ErrorInfo, ErrorKind};
+pub use event::durable::{self, DURABLE_EVENT_VERSION, DurableEvent, DurableEventKind};
 pub use event::{
     AgentUsed, ApprovalDecision, ApprovalRequest, Compaction, EVENT_VERSION, Event, EventKind,
     HandOff, LimitKind, LimitReached, RunSummary, TeamMessage, Teammate,

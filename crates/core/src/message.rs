@@ -45,6 +45,23 @@ pub enum StopReason {
     Unknown,
 }
 
+impl StopReason {
+    /// The name as it is stored and sent.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxTokens => "max_tokens",
+            Self::ToolUse => "tool_use",
+            Self::StopSequence => "stop_sequence",
+            Self::ContentFilter => "content_filter",
+            Self::Refusal => "refusal",
+            Self::Cancelled => "cancelled",
+            Self::Limit => "limit",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {

@@ -1,0 +1,299 @@
+//! Events of the durable log: what happened to a run, as it is stored.
+//!
+//! One line of the list below declares a kind: the variant, its payload and the stored name. A payload is the body of the event
+//! as JSON; messages and results are stored elsewhere, and the body names their place. The fields of a payload and their order
+//! are a stored format: a field may be added as an option that is left out when it is empty, nothing else may change.
+
+mod approval;
+mod child;
+mod input;
+mod run;
+mod team;
+#[cfg(test)]
+mod tests;
+mod tool;
+mod turn;
+
+use serde::de::DeserializeOwned;
+
+pub use self::approval::{ApprovalDecided, ApprovalNeeded, ApprovalVote, Vote};
+pub use self::child::ChildStarted;
+pub use self::input::{
+    InputReceived, InputSteered, InputsDropped, InterruptRequested, Interrupted, RollbackRequested,
+    RolledBack, SteerFallback,
+};
+pub use self::run::{
+    Accepted, AttemptStarted, CancelRequested, Forked, HandedOver, LimitFound, Parked, Resumed,
+    RetryScheduled, RunEnded, StateChanged, Stopped, StoredJson, WorkerLost, WorkspaceReset,
+};
+pub use self::team::MemberChanged;
+pub use self::tool::{ToolFinished, ToolStarted, WaitingStarted};
+pub use self::turn::{
+    Compacted, CompactionStarted, DraftDiscarded, OutputRejected, TurnFinished, TurnStarted,
+    UserMessage,
+};
+use super::{HandOff, TeamMessage};
+use crate::work::word::words;
+use crate::work::{OutcomeCode, RunStatus};
+
+/// Version of the stored events. It rises when a stored body changes in a way that an older reader cannot skip.
+pub const DURABLE_EVENT_VERSION: u16 = 1;
+
+/// Declares [`DurableEvent`] and [`DurableEventKind`]: variant, payload and stored name of each kind.
+macro_rules! durable_events {
+    ($( $(#[$doc:meta])* $variant:ident($payload:ty) = $name:literal ),+ $(,)?) => {
+        words! {
+            /// Kind of a durable event.
+            DurableEventKind, "a kind of durable event" {
+                $( $(#[$doc])* $variant = $name ),+
+            }
+        }
+
+        /// One durable event of a run.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum DurableEvent {
+            $( $(#[$doc])* $variant($payload), )+
+            /// An event of a newer version.
+            Unknown {
+                /// Stored name of its kind.
+                kind: String,
+                /// Stored body.
+                body: String,
+            },
+        }
+
+        impl DurableEvent {
+            /// Stored name of the kind.
+            pub fn kind(&self) -> &str {
+                match self {
+                    $( Self::$variant(_) => $name, )+
+                    Self::Unknown { kind, .. } => kind,
+                }
+            }
+
+            /// The body as it is stored.
+            pub fn body(&self) -> serde_json::Result<String> {
+                match self {
+                    $( Self::$variant(payload) => serde_json::to_string(payload), )+
+                    Self::Unknown { body, .. } => Ok(body.clone()),
+                }
+            }
+
+            fn parse_known(kind: DurableEventKind, body: &str) -> Result<Self, DurableEventError> {
+                match kind {
+                    $( DurableEventKind::$variant => payload(kind, body).map(Self::$variant), )+
+                }
+            }
+        }
+    };
+}
+
+durable_events! {
+    /// The run was created.
+    Accepted(Accepted) = "accepted",
+    /// The run was created as a fork of another run.
+    Forked(Forked) = "forked",
+    /// A worker claimed the run and begins an attempt.
+    AttemptStarted(AttemptStarted) = "attempt_started",
+    /// The run waits for a person, a child, a message or an operator.
+    Parked(Parked) = "parked",
+    /// An operator resumed the run.
+    Resumed(Resumed) = "resumed",
+    /// A newer message interrupted the run, which begins again.
+    Interrupted(Interrupted) = "interrupted",
+    /// A worker gave the run back; another attempt follows.
+    HandedOver(HandedOver) = "handed_over",
+    /// An attempt failed; another attempt follows.
+    RetryScheduled(RetryScheduled) = "retry_scheduled",
+    /// The worker of the run was lost; another attempt follows.
+    WorkerLost(WorkerLost) = "worker_lost",
+    /// The end of the run was requested while a worker held it.
+    CancelRequested(CancelRequested) = "cancel_requested",
+    /// Files of the run were lost.
+    WorkspaceReset(WorkspaceReset) = "workspace_reset",
+    /// Values that outlive the run were set or removed.
+    StateChanged(StateChanged) = "state_changed",
+    /// Tokens, money or time of the run were used up.
+    LimitFound(LimitFound) = "limit_found",
+    /// The agent was stopped from outside or by a limit.
+    Stopped(Stopped) = "stopped",
+    /// The run ended well.
+    Finished(RunEnded) = "finished",
+    /// The run ended with an error.
+    Failed(RunEnded) = "failed",
+    /// The time of the run ended.
+    TimedOut(RunEnded) = "timed_out",
+    /// The run was cancelled.
+    Cancelled(RunEnded) = "cancelled",
+    /// A message of the user's side entered the conversation.
+    UserMessage(UserMessage) = "user_message",
+    /// A model call begins.
+    TurnStarted(TurnStarted) = "turn_started",
+    /// A model call ended with an answer.
+    TurnFinished(TurnFinished) = "turn_finished",
+    /// A model call is repeated; the deltas of its lost try are void.
+    DraftDiscarded(DraftDiscarded) = "draft_discarded",
+    /// The conversation is about to be shortened.
+    CompactionStarted(CompactionStarted) = "compaction_started",
+    /// The conversation was shortened to fit the model's context.
+    Compacted(Compacted) = "compacted",
+    /// An answer did not have the required form and went back to the model.
+    OutputRejected(OutputRejected) = "output_rejected",
+    /// Another agent continues the conversation.
+    HandedOff(HandOff) = "handed_off",
+    /// A tool call begins.
+    ToolStarted(ToolStarted) = "tool_started",
+    /// A tool call has its result.
+    ToolFinished(ToolFinished) = "tool_finished",
+    /// A tool call waits for runs of children.
+    WaitingStarted(WaitingStarted) = "waiting_started",
+    /// The run asks a person.
+    ApprovalNeeded(ApprovalNeeded) = "approval_needed",
+    /// A question has its answer.
+    ApprovalDecided(ApprovalDecided) = "approval_decided",
+    /// One of several people voted on a question.
+    ApprovalVote(ApprovalVote) = "approval_vote",
+    /// A message enters the run at its next boundary.
+    InputSteered(InputSteered) = "input_steered",
+    /// The run waited for a message and got it.
+    InputReceived(InputReceived) = "input_received",
+    /// Too many messages waited; some were dropped.
+    InputsDropped(InputsDropped) = "inputs_dropped",
+    /// A message could not enter the run and begins a run of its own.
+    SteerFallback(SteerFallback) = "steer_fallback",
+    /// A message interrupts the run.
+    InterruptRequested(InterruptRequested) = "interrupt_requested",
+    /// A message ends the run and takes back what it added to the session.
+    RollbackRequested(RollbackRequested) = "rollback_requested",
+    /// The session is what it was before the run.
+    RolledBack(RolledBack) = "rolled_back",
+    /// A child run was created.
+    ChildStarted(ChildStarted) = "child_started",
+    /// A member joined the team of the run.
+    TeammateSpawned(MemberChanged) = "teammate_spawned",
+    /// A member of the team completed its work.
+    TeammateComplete(MemberChanged) = "teammate_complete",
+    /// A member of the team failed.
+    TeammateError(MemberChanged) = "teammate_error",
+    /// A member of the team was stopped.
+    TeammateStopped(MemberChanged) = "teammate_stopped",
+    /// A member of the team sent a message.
+    TeamMessage(TeamMessage) = "team_message",
+}
+
+/// The body of a stored event does not fit its kind.
+#[derive(Debug, thiserror::Error)]
+#[error("the body of a `{kind}` event: {source}")]
+pub struct DurableEventError {
+    kind: DurableEventKind,
+    source: serde_json::Error,
+}
+
+fn payload<T: DeserializeOwned>(
+    kind: DurableEventKind,
+    body: &str,
+) -> Result<T, DurableEventError> {
+    serde_json::from_str(body).map_err(|source| DurableEventError { kind, source })
+}
+
+impl DurableEventKind {
+    /// Kind of a stored name; none if only a newer version knows the name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        name.parse().ok()
+    }
+
+    /// Kind of the last event of a run that ended with the status; none for a run that is live.
+    pub fn of_end(status: RunStatus) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.end_status() == Some(status))
+    }
+
+    /// Status of a run that ends with an event of this kind; none if the kind does not end a run.
+    pub const fn end_status(self) -> Option<RunStatus> {
+        match self {
+            Self::Finished => Some(RunStatus::Ok),
+            Self::Failed => Some(RunStatus::Error),
+            Self::TimedOut => Some(RunStatus::Timeout),
+            Self::Cancelled => Some(RunStatus::Cancelled),
+            _ => None,
+        }
+    }
+
+    /// True if an event of this kind is the last one of its run.
+    pub const fn is_terminal(self) -> bool {
+        self.end_status().is_some()
+    }
+
+    /// True if an event of this kind names the message that is stored with it.
+    pub const fn has_message(self) -> bool {
+        matches!(self, Self::UserMessage | Self::TurnFinished)
+    }
+}
+
+impl DurableEvent {
+    /// Reads a stored event.
+    pub fn parse(kind: &str, body: &str) -> Result<Self, DurableEventError> {
+        match DurableEventKind::from_name(kind) {
+            Some(kind) => Self::parse_known(kind, body),
+            None => Ok(Self::Unknown { kind: kind.to_owned(), body: body.to_owned() }),
+        }
+    }
+
+    /// The terminal event of a run.
+    pub const fn end(ended: RunEnded) -> Self {
+        match ended.status {
+            RunStatus::Ok => Self::Finished(ended),
+            RunStatus::Timeout => Self::TimedOut(ended),
+            RunStatus::Cancelled => Self::Cancelled(ended),
+            RunStatus::Error | RunStatus::Accepted | RunStatus::Running => Self::Failed(ended),
+        }
+    }
+
+    /// Number of the model call that the event ends.
+    pub const fn ended_turn(&self) -> Option<u32> {
+        match self {
+            Self::TurnFinished(turn) => Some(turn.turn),
+            _ => None,
+        }
+    }
+
+    /// Error code of the event.
+    pub const fn code(&self) -> Option<OutcomeCode> {
+        match self {
+            Self::Parked(parked) => parked.code,
+            Self::RetryScheduled(retry) => Some(retry.code),
+            Self::CancelRequested(cancel) => Some(cancel.code),
+            Self::Finished(end)
+            | Self::Failed(end)
+            | Self::TimedOut(end)
+            | Self::Cancelled(end) => end.code,
+            _ => None,
+        }
+    }
+
+    /// What the event says about its error or its end, in words.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Self::Parked(parked) => parked.detail.as_deref(),
+            Self::RetryScheduled(retry) => Some(&retry.detail),
+            Self::HandedOver(handed) => Some(&handed.detail),
+            Self::Finished(end)
+            | Self::Failed(end)
+            | Self::TimedOut(end)
+            | Self::Cancelled(end) => end.detail.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Why it happened, for a reader who sees one line: the detail, the reason or the error code.
+    pub fn reason(&self) -> Option<&str> {
+        let reason = match self {
+            Self::Parked(parked) => Some(parked.waits_for.as_str()),
+            Self::WorkspaceReset(reset) => Some(reset.reason.as_str()),
+            Self::OutputRejected(rejected) => Some(rejected.reason.as_str()),
+            Self::HandedOff(hand_off) => hand_off.reason.as_deref(),
+            Self::Stopped(stopped) => Some(stopped.reason.as_str()),
+            _ => None,
+        };
+        self.detail().or(reason).or(self.code().map(OutcomeCode::as_str))
+    }
+}
