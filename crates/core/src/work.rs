@@ -41,7 +41,9 @@ pub use digest::{body_hash, canonical_json, sha256_hex};
 pub use effect::{EffectClass, OnUnknown, ProbeAnswer, Recovery};
 pub use error::{Illegal, UnknownWord, WorkError};
 pub use input::{DeliveryOutcome, InputEvent, InputState, Interaction};
-pub use key::{EffectKey, child_ids_of_call, child_run_id, child_task_id, heir_run_id, send_key};
+pub use key::{
+    ChildIds, EffectKey, child_ids_of_call, child_run_id, child_task_id, heir_run_id, send_key,
+};
 pub use lease::{Epoch, Held, Lease, Owner};
 pub use name::{Namespace, SessionName};
 pub use outcome::{FailureSource, OutcomeCode, RetryClass, Vote};

@@ -1,42 +1,33 @@
-//! Taking work in: once, whatever the caller repeats.
+//! Submits work: a command becomes a session, a task, its first input and its first run, in one transaction.
 //!
-//! Invariant: everything that can refuse a command is asked before the first row is written, so a refusal leaves nothing
-//! behind, and a refusal by policy can be remembered.
+//! Invariant: every check that can refuse a command runs before the first row is written, so a refusal leaves nothing behind.
 
-mod draft;
-mod grounds;
-mod intake;
+mod class_assignment;
 mod memory;
+mod request;
 mod run;
 mod session;
 
-use std::sync::Arc;
-
 use provost_core::work::{
-    AgentCommand, DeliveryOutcome, ExecPolicy, InputState, Namespace, TaskState, WorkError,
+    AgentCommand, DeliveryOutcome, ExecPolicy, Namespace, TaskState, WorkError,
 };
-use provost_core::{Env, InputId, RunId, TaskId};
+use provost_core::{InputId, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::budget;
-use provost_store::row::input::InputRow;
-use provost_store::row::run::{self as run_row, RunRow};
+use provost_store::row::run as run_row;
 use provost_store::row::session::SessionRow;
 use provost_store::row::task::{self, TaskRow};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::draft::Draft;
-pub(crate) use self::grounds::{Grounds, KnownAgents};
-use self::intake::FirstPlace;
-pub(crate) use self::intake::Intake;
+pub(crate) use self::class_assignment::ClassAssignment;
 pub(crate) use self::memory::Memory;
-pub(crate) use self::run::{Made, NewRun, create_run, free_rank};
+pub(crate) use self::request::{NewIds, SubmitRequest};
+pub(crate) use self::run::{NewRun, create_run, free_rank};
 use crate::agent::AgentProfile;
 use crate::approval::{self, Asking};
-use crate::claim::Claimed;
 use crate::error::EngineError;
-use crate::input::{self, Said, Written};
-use crate::load::Loaded;
+use crate::input::{self, IncomingMessage};
 use crate::{agent, queue};
 
 /// How many runs of a class work at once unless somebody says otherwise.
@@ -60,81 +51,52 @@ pub struct Accepted {
     pub deduped: bool,
 }
 
-/// Accepts a command, or gives the answer it was given before. A refusal is an error and is not remembered.
-pub(crate) fn accept(
+/// Submits a request, or returns the response that was stored under its idempotency key.
+pub(crate) fn submit_in_tx(
     tx: &mut Tx<'_>,
-    namespace: &Namespace,
-    command: &AgentCommand,
-    env: &Env,
+    request: &SubmitRequest,
 ) -> Result<Accepted, EngineError> {
-    let draft = Draft::new(namespace, command.clone(), env)?;
-    decide(tx, namespace, &draft, (env, Aids::default()))?.map_err(EngineError::Work)
-}
-
-/// What makes accepting quick, if it is there.
-#[derive(Default, Clone, Copy)]
-pub(crate) struct Aids<'a> {
-    /// Agents that were asked before.
-    pub(crate) agents: Option<&'a KnownAgents>,
-    /// Where a run can begin at once.
-    pub(crate) intake: Option<&'a Arc<Intake>>,
-}
-
-/// Accepts or refuses a command that was checked. A refusal that counts for every repeat is stored and given as a value; what may pass is
-/// an error, which leaves nothing behind.
-pub(crate) fn decide(
-    tx: &mut Tx<'_>,
-    namespace: &Namespace,
-    draft: &Draft,
-    (env, aids): (&Env, Aids<'_>),
-) -> Result<Result<Accepted, WorkError>, EngineError> {
-    let Draft { command, memory, .. } = draft;
-    if let Some(answered) = memory.recall::<Accepted>(tx)? {
-        let again =
-            |accepted| Accepted { outcome: DeliveryOutcome::Duplicate, deduped: true, ..accepted };
-        return Ok(answered.map(again));
+    if let Some(known) = request.memory.recall::<Accepted>(tx)? {
+        return Ok(Accepted { outcome: DeliveryOutcome::Duplicate, deduped: true, ..known? });
     }
-    check_run_id(tx, command)?;
-    let key = memory.input_key();
-    let Aids { agents, intake } = aids;
-    let said = Said { agents, intake, draft: Some(draft), ..Said::new(command, &key, env) };
-    let accepted = match take_in(tx, namespace, (&said, draft)) {
-        Ok(accepted) => accepted,
-        Err(EngineError::Work(refusal)) if refusal.is_remembered() => {
-            memory.refuse(tx, &refusal)?;
-            return Ok(Err(refusal));
-        }
-        Err(error) => return Err(error),
-    };
-    memory.keep(tx, &accepted)?;
+    check_run_id(tx, &request.command)?;
+    let accepted = route(tx, request)?;
+    request.memory.keep(tx, &accepted)?;
     failpoint!("accept.before_commit");
-    Ok(Ok(accepted))
+    Ok(accepted)
 }
 
-fn take_in(
+/// Stores a refusal that applies to every repeat of the request.
+pub(crate) fn store_refusal(
     tx: &mut Tx<'_>,
-    namespace: &Namespace,
-    (said, draft): (&Said<'_>, &Draft),
-) -> Result<Accepted, EngineError> {
-    let session = session::named(tx, namespace, said.command)?;
-    match continued_task(tx, namespace, said.command, session.as_ref())? {
-        Some(task) => {
-            let delivered = input::deliver(tx, task, None, said)?;
-            let task = find_task(tx, namespace, delivered.task)?;
-            Ok(Accepted {
-                task: delivered.task,
-                run: delivered.run,
-                input: delivered.input,
-                session: task.session_id,
-                outcome: delivered.outcome,
-                deduped: false,
-            })
-        }
-        None => {
-            let (task, run) = (draft.task, draft.run);
-            create_in(tx, namespace, said, &NewTask { task, run, parent: None }, session)
-        }
+    request: &SubmitRequest,
+    refusal: &WorkError,
+) -> Result<(), EngineError> {
+    match request.memory.recall::<Accepted>(tx)? {
+        Some(_) => Ok(()),
+        None => request.memory.refuse(tx, refusal),
     }
+}
+
+/// Continues the task of the session, or creates one.
+fn route(tx: &mut Tx<'_>, request: &SubmitRequest) -> Result<Accepted, EngineError> {
+    let SubmitRequest { namespace, command, ids, .. } = request;
+    let session = session::find(tx, namespace, command)?;
+    let message = request.incoming();
+    let Some(task) = continued_task(tx, namespace, command, session.as_ref())? else {
+        let new = NewTask { namespace, ids: *ids, message: &message, parent: None };
+        return create_in_session(tx, &new, session);
+    };
+    let delivered = input::deliver(tx, task, None, &message)?;
+    let task = find_task(tx, namespace, delivered.task)?;
+    Ok(Accepted {
+        task: delivered.task,
+        run: delivered.run,
+        input: delivered.input,
+        session: task.session_id,
+        outcome: delivered.outcome,
+        deduped: false,
+    })
 }
 
 /// A run id that a caller chose must be free.
@@ -160,11 +122,19 @@ fn continued_task(
     Ok(newest.filter(|task| command.continues(&task.agent, task.archived.is_some())))
 }
 
-/// The ids of a task in the making; a child's are known before it exists.
-pub(crate) struct NewTask {
-    pub(crate) task: TaskId,
-    pub(crate) run: RunId,
+/// A task to create with its first run.
+pub(crate) struct NewTask<'a> {
+    pub(crate) namespace: &'a Namespace,
+    pub(crate) ids: NewIds,
+    /// The message that it begins with.
+    pub(crate) message: &'a IncomingMessage<'a>,
     pub(crate) parent: Option<Parent>,
+}
+
+/// The agent revision that a new task runs, and the class of its first run.
+pub(crate) struct TaskAgent<'a> {
+    pub(crate) profile: &'a AgentProfile,
+    pub(crate) class: &'a ClassAssignment,
 }
 
 /// The run and step that a task is made for.
@@ -176,152 +146,101 @@ pub(crate) struct Parent {
     pub(crate) policy: ExecPolicy,
     /// What it wants of it, as JSON.
     pub(crate) spawn: String,
-    /// Its place among those of one call, if its agent is part of the one above it, and not one of its own.
-    pub(crate) place: Option<Place>,
+    /// Its position among the children of one call, if its definition is part of its parent's.
+    pub(crate) sibling: Option<Sibling>,
 }
 
-/// Where a child stands among those that one call asked for.
+/// Position of a child among the children of one call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    /// They begin in this order.
+pub(crate) struct Sibling {
+    /// Children start in this order.
     pub(crate) index: u32,
-    /// True if another one has to end before it may begin.
+    /// True if another child has to end before it may start.
     pub(crate) held: bool,
 }
 
-/// Makes a task with its first run.
-pub(crate) fn create_task(
-    tx: &mut Tx<'_>,
-    namespace: &Namespace,
-    said: &Said<'_>,
-    new: &NewTask,
-) -> Result<Accepted, EngineError> {
-    let session = session::named(tx, namespace, said.command)?;
-    create_in(tx, namespace, said, new, session)
+/// Creates a task with its first run, in the session that its command names.
+pub(crate) fn create_task(tx: &mut Tx<'_>, new: &NewTask<'_>) -> Result<Accepted, EngineError> {
+    let session = session::find(tx, new.namespace, new.message.command)?;
+    create_in_session(tx, new, session)
 }
 
-/// Makes a task in the session that its command names, if there is one.
-fn create_in(
+fn create_in_session(
     tx: &mut Tx<'_>,
-    namespace: &Namespace,
-    said: &Said<'_>,
-    new: &NewTask,
+    new: &NewTask<'_>,
     session: Option<SessionRow>,
 ) -> Result<Accepted, EngineError> {
-    let (command, parent) = (said.command, new.parent.as_ref());
+    let NewTask { namespace, message, parent, .. } = new;
+    let command = message.command;
     let agent = command.agent.as_deref().or(session.as_ref().and_then(|row| row.agent.as_deref()));
-    let plain = parent.is_none() && command.policy.is_none() && command.lane.is_none();
-    if let Some(agents) = said.agents.filter(|_| plain) {
-        let known = agents.get(tx, namespace, agent)?;
-        let made = create_on(tx, namespace, said, new, (&known.profile, &known.grounds, session))?;
-        return Ok(made.0);
-    }
     let profile = agent::resolve(tx, namespace, agent)?;
-    let policy = profile.policy(&[command.policy.as_ref()], parent.map(|parent| &parent.policy))?;
-    let grounds = Grounds::new(tx, namespace, &profile, command.lane.as_deref(), &policy)?;
-    Ok(create_on(tx, namespace, said, new, (&profile, &grounds, session))?.0)
+    let ceiling = parent.as_ref().map(|parent| &parent.policy);
+    let policy = profile.policy(&[command.policy.as_ref()], ceiling)?;
+    let class = ClassAssignment::new(tx, namespace, &profile, command.lane.as_deref(), &policy)?;
+    insert_task(tx, new, &TaskAgent { profile: &profile, class: &class }, session)
 }
 
-/// Makes a task of an agent whose profile is known, in a session of its own if it is given none.
-pub(crate) fn create_on(
+/// Inserts a task with its first input and its first run. Creates a session if none is given.
+pub(crate) fn insert_task(
     tx: &mut Tx<'_>,
-    namespace: &Namespace,
-    said: &Said<'_>,
-    new: &NewTask,
-    (profile, grounds, session): (&AgentProfile, &Grounds, Option<SessionRow>),
-) -> Result<(Accepted, RunRow), EngineError> {
-    let (now, command, parent) = (tx.now(), said.command, new.parent.as_ref());
-    let begun = (command, new.task);
-    let (session, alone) = session::open(tx, namespace, begun, session, &profile.name)?;
-    let mut task = accepted_task(tx, namespace, said, new, (profile, session))?;
+    new: &NewTask<'_>,
+    agent: &TaskAgent<'_>,
+    session: Option<SessionRow>,
+) -> Result<Accepted, EngineError> {
+    let (now, command, parent) = (tx.now(), new.message.command, new.parent.as_ref());
+    let TaskAgent { profile, class } = *agent;
+    let session = session::open(tx, new, session, &profile.name)?;
+    let mut task = task_row(tx, new, profile, session)?;
     set_budget(tx, &task, command)?;
-    let place = parent.and_then(|parent| parent.place);
-    let asks_start = place.is_none() && approval::asks_start(&profile.config);
-    let first_place = match said.intake {
-        Some(intake) if alone && parent.is_none() && !asks_start && command.delay().is_zero() => {
-            intake.place(tx, grounds)?
-        }
-        _ => None,
+    let placement = input::Place {
+        mode: command.queue_mode.unwrap_or_default(),
+        outcome: DeliveryOutcome::Queued,
+        run: Some(new.ids.run),
     };
-    let drafted;
-    let written = match said.draft {
-        Some(draft) => &draft.written,
-        None => {
-            drafted = Written::first(command, said.env, new.task)?;
-            &drafted
-        }
-    };
-    let begins = first_place.is_some();
-    let input = first_input(tx, &mut task, said, (written, new.run, begins))?;
+    let input = input::insert(tx, &mut task, new.message, placement)?;
+    let sibling = parent.and_then(|parent| parent.sibling);
     let start = NewRun {
-        id: new.run,
-        grounds,
-        not_before: match place {
-            Some(Place { held: true, .. }) => queue::HELD,
+        id: new.ids.run,
+        class,
+        not_before: match sibling {
+            Some(Sibling { held: true, .. }) => queue::HELD,
             _ => now.after(command.delay()),
         },
         parent,
         spawn: parent.map(|parent| parent.spawn.clone()),
         timeout: command.timeout(),
         queue_timeout: command.queue_timeout(),
-        rank: place
-            .map(|place| queue::rank(now, task.priority).saturating_add(i64::from(place.index))),
+        rank: sibling
+            .map(|child| queue::rank(now, task.priority).saturating_add(i64::from(child.index))),
         first: true,
-        alone,
-        claimer: first_place.as_ref().map(FirstPlace::claimer),
     };
-    let Made { run, lease } = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
-    if let (Some(first_place), Some(lease)) = (first_place, lease) {
-        let fresh = Loaded::new(tx, &run, (&input, written.message(command)), command, said.env)?;
-        first_place.begin(tx, Claimed { lease, fresh: Some(fresh) });
+    let run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
+    queue::refresh(tx, &run.namespace, &run.session_id)?;
+    if sibling.is_none() && approval::asks_start(&profile.config) {
+        approval::ask_start(tx, run.id, Asking::plain(new.ids.approval))?;
     }
-    if !alone {
-        queue::refresh(tx, &run.namespace, &run.session_id)?;
-    }
-    if asks_start {
-        approval::ask_start(tx, run.id, Asking::plain(said.env.id()))?;
-    }
-    let accepted = Accepted {
+    Ok(Accepted {
         task: task.id,
         run: run.id,
         input: input.id,
         session: task.session_id,
         outcome: DeliveryOutcome::Queued,
         deduped: false,
-    };
-    Ok((accepted, run))
+    })
 }
 
-/// Stores what a run begins with; it has it already if it begins at once.
-fn first_input(
-    tx: &mut Tx<'_>,
-    task: &mut TaskRow,
-    said: &Said<'_>,
-    (written, run, begins): (&Written, RunId, bool),
-) -> Result<InputRow, EngineError> {
-    let mode = said.command.queue_mode.unwrap_or_default();
-    let place = input::Place { mode, outcome: DeliveryOutcome::Queued, run: Some(run) };
-    let state = if begins { InputState::Claimed } else { InputState::Pending };
-    input::insert_as(tx, task, (said, written), place, state)
-}
-
-/// The row of a task that was just taken in.
-fn accepted_task(
+/// The row of a new task.
+fn task_row(
     tx: &Tx<'_>,
-    namespace: &Namespace,
-    said: &Said<'_>,
-    new: &NewTask,
-    (profile, session): (&AgentProfile, String),
+    new: &NewTask<'_>,
+    profile: &AgentProfile,
+    session: String,
 ) -> Result<TaskRow, EngineError> {
-    let (now, command) = (tx.now(), said.command);
-    let kept = match said.draft {
-        Some(draft) => draft.kept.clone(),
-        None => serde_json::to_string(&stored(command))?,
-    };
+    let (now, command) = (tx.now(), new.message.command);
     let delayed = !command.delay().is_zero();
     Ok(TaskRow {
-        id: new.task,
-        namespace: namespace.to_string(),
+        id: new.ids.task,
+        namespace: new.namespace.to_string(),
         agent: profile.name.clone(),
         agent_revision: profile.revision,
         session_id: session,
@@ -329,10 +248,10 @@ fn accepted_task(
         state: TaskState::accepted(delayed).as_str().to_owned(),
         queue_mode: command.queue_mode.unwrap_or_default().as_str().to_owned(),
         priority: i64::from(command.priority),
-        command: kept,
+        command: request::stored_command(command)?,
         label: command.label.clone(),
         spawned_by: command.spawned_by.clone(),
-        current_run_id: Some(new.run),
+        current_run_id: Some(new.ids.run),
         run_count: 0,
         next_input: 1,
         drop_reason: None,
@@ -367,11 +286,6 @@ pub(crate) fn set_budget(
     };
     budget::set(tx, &row)?;
     Ok(())
-}
-
-/// What is kept of a command: its message has a row of its own.
-fn stored(command: &AgentCommand) -> AgentCommand {
-    AgentCommand { message: Vec::new(), attachments: Vec::new(), ..command.clone() }
 }
 
 /// The task with the id, for whoever may see it.

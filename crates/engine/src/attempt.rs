@@ -27,7 +27,6 @@ use crate::clock::Clocks;
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::follow::Show;
-use crate::heir::{Heir, Place};
 use crate::journal::RunJournal;
 use crate::lease::Lease;
 use crate::live::{LivePlace, Tap};
@@ -65,14 +64,11 @@ pub(crate) struct Live {
     pub(crate) over: CancellationToken,
     /// What whoever watches sees of it.
     pub(crate) show: Show,
-    /// Its place among the attempts of its worker.
-    pub(crate) place: Place,
 }
 
 impl Live {
-    pub(crate) fn new(lease: Lease, tap: &Arc<Tap>, place: Place) -> Self {
+    pub(crate) fn new(lease: Lease, tap: &Arc<Tap>) -> Self {
         Self {
-            place,
             show: Show::new(LivePlace::of(&lease), Arc::clone(tap)),
             lease: Arc::new(lease),
             signal: watch::Sender::new(Signal::Work),
@@ -120,8 +116,8 @@ impl Live {
 }
 
 /// Carries an attempt to its end and settles it.
-pub(crate) async fn carry(shared: &Shared, live: &Live, fresh: Option<Loaded>) {
-    let worked = AssertUnwindSafe(work(shared, live, fresh)).catch_unwind().await;
+pub(crate) async fn carry(shared: &Shared, live: &Live) {
+    let worked = AssertUnwindSafe(work(shared, live)).catch_unwind().await;
     let (verdict, written) = match worked {
         Ok(Ok(Some(done))) => done,
         Ok(Ok(None)) => return,
@@ -166,14 +162,9 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut written:
         let (lease, settled) = (Arc::clone(&live.lease), verdict.clone());
         let Written { after, open_from } = written;
         let terms = Terms { chance, asking, after, open_from };
-        // Only children wait for the place of another run.
-        let intake = (!lease.above.is_empty()).then(|| shared.intake_of(lease.worker)).flatten();
-        let heir = intake.map(|intake| Heir::new(intake, live.place.clone()));
-        let settled = shared
-            .store
-            .write(move |tx| settle::settle(tx, &lease, &settled, terms, heir.as_ref()));
+        let settled = shared.store.write(move |tx| settle::settle(tx, &lease, &settled, terms));
         let error = match (settled.await, &journal) {
-            (Ok(Settled::Lost), Some(journal)) => {
+            (Ok(Settled::WriteLost), Some(journal)) => {
                 written = Written::default();
                 match journal.confirm().await {
                     Err(error) if error.is_fenced() => return live.show.fenced(),
@@ -185,7 +176,6 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut written:
                 }
                 continue;
             }
-            (Ok(Settled::Ended(row)), _) => return shared.waiters.hand_over(*row),
             (Ok(_), _) => return,
             (Err(error), _) => error,
         };
@@ -206,16 +196,12 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut written:
 }
 
 /// Works until there is something to settle; `None` if the run was given up.
-async fn work(
-    shared: &Shared,
-    live: &Live,
-    fresh: Option<Loaded>,
-) -> Result<Option<(Verdict, Written)>, EngineError> {
+async fn work(shared: &Shared, live: &Live) -> Result<Option<(Verdict, Written)>, EngineError> {
     failpoint!("attempt.claimed");
     let mut signal = live.signal.subscribe();
     let opened = tokio::select! {
         biased;
-        opened = open(shared, live, fresh) => opened?,
+        opened = open(shared, live) => opened?,
         // Nothing of it has happened yet.
         _ = signal.wait_for(|signal| *signal == Signal::Abandon) => return Ok(None),
     };
@@ -237,14 +223,10 @@ struct Opened {
     span: tracing::Span,
 }
 
-async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Opened, EngineError> {
+async fn open(shared: &Shared, live: &Live) -> Result<Opened, EngineError> {
     let lease = &live.lease;
-    let is_fresh = fresh.is_some();
-    let mut loaded = match fresh {
-        Some(fresh) => fresh,
-        None => load(shared, lease).await?,
-    };
-    let Words { extra, by, birth } = loaded.words()?;
+    let loaded = load(shared, lease).await?;
+    let Words { extra, by, birth } = loaded.words;
     let Loaded { machine, message, revision, mut journal, agent, .. } = loaded;
     let owners = shared_state::owners(lease, loaded.user.as_deref());
     journal.user = loaded.user;
@@ -253,8 +235,7 @@ async fn open(shared: &Shared, live: &Live, fresh: Option<Loaded>) -> Result<Ope
     let store = shared.store.clone();
     let journal =
         RunJournal::new(store, Arc::clone(lease), journal, shared.options.on_unknown, budgeted);
-    // The claim took in everything that waited; what came since is looked for when the run begins.
-    let journal = Arc::new(if is_fresh { journal.without_inputs() } else { journal });
+    let journal = Arc::new(journal);
     live.write_to(&journal);
     let agent = shared.agents.build(&profile, lease)?;
     let agent = match &birth {

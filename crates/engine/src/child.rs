@@ -32,7 +32,6 @@ pub(crate) use self::wait::{
 use crate::cancel;
 use crate::engine::Shared;
 use crate::error::EngineError;
-use crate::heir::Heir;
 use crate::input;
 use crate::journal::RunJournal;
 use crate::lease::Lease;
@@ -237,15 +236,11 @@ pub(crate) fn cancel_below(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineEr
 }
 
 /// The parent of a run that ended is told: by the call that waits for it, or by a message, or not at all.
-pub(crate) fn parent_learns(
-    tx: &mut Tx<'_>,
-    child: &RunRow,
-    heir: Option<&Heir>,
-) -> Result<(), EngineError> {
+pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), EngineError> {
     let Some(parent_id) = child.parent_run_id else { return Ok(()) };
     let ties = Ties::of(child)?;
     let queues = ties.birth.as_ref().is_some_and(|birth| birth.queues);
-    let released = queues && release_next(tx, child, heir)?;
+    let released = queues && release_next(tx, child)?;
     team::member_ended(tx, child, ties.member()?.as_ref())?;
     if ties.cleanup == Cleanup::Delete
         && let Some(mut task) = task::get(tx, child.task_id)?

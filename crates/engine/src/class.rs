@@ -157,12 +157,9 @@ pub(crate) fn give_slot(
         class.updated = now;
         class.update(tx)?;
     }
-    let (any_ready, any_ceiling) = run::any_ready_or_ceiling(tx)?;
-    if any_ceiling {
-        ceiling::release(tx, &ceilings(run))?;
-    }
-    // Somebody may have waited for the place.
-    if any_ready {
+    ceiling::release(tx, &ceilings(run))?;
+    // A run may wait for this slot.
+    if run::any_ready(tx)? {
         tx.hint(Hint::RunReady);
     }
     Ok(())

@@ -13,7 +13,6 @@ use provost_store::row::{approval_grant, attempt, journal, session, timer};
 use provost_store::{Hint, Tx};
 
 use crate::error::EngineError;
-use crate::heir::Heir;
 use crate::queue::QUEUE_DEADLINE;
 use crate::state::{move_run, set_task_state, word};
 use crate::verdict::Answer;
@@ -84,16 +83,6 @@ pub(crate) fn end_run(
     run: &mut RunRow,
     ending: &Ending,
 ) -> Result<(), EngineError> {
-    end_run_leaving(tx, run, ending, /*heir*/ None)
-}
-
-/// Ends a run that leaves its place to whoever comes after it, if there is somebody.
-pub(crate) fn end_run_leaving(
-    tx: &mut Tx<'_>,
-    run: &mut RunRow,
-    ending: &Ending,
-    heir: Option<&Heir>,
-) -> Result<(), EngineError> {
     let detail = ending.detail.as_deref();
     let left = left::of_run(tx, run, TIMERS)?;
     release(tx, run, ending.code, detail)?;
@@ -116,7 +105,7 @@ pub(crate) fn end_run_leaving(
     outbox::run_ended(tx, run, state.status())?;
     run.update(tx)?;
     free_session(tx, run)?;
-    child::parent_learns(tx, run, heir)?;
+    child::parent_learns(tx, run)?;
     if left.children {
         child::cancel_children(tx, run)?;
     }

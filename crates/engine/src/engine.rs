@@ -8,14 +8,14 @@ use provost_agent::Agent;
 use provost_core::work::{
     AgentCommand, DeliveryOutcome, Fallback, Namespace, OnUnknown, OutcomeCode, RunStatus,
 };
-use provost_core::{ApprovalDecision, ApprovalId, Env, RunId, WorkerId};
+use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_failpoint::failpoint;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::run_event::{self, RunEventRow};
 use provost_store::{Hint, Store};
 use tokio::sync::Notify;
 
-use crate::accept::{self, Accepted, Aids, Draft, Intake, KnownAgents};
+use crate::accept::{self, Accepted, SubmitRequest};
 use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
 use crate::approval::{self, Answered};
 use crate::attempt::Live;
@@ -31,11 +31,7 @@ use crate::live::Tap;
 use crate::outbox::Publisher;
 use crate::retention::Retention;
 use crate::state::word;
-use crate::waiters::Waiters;
 use crate::workspace::Workspaces;
-
-/// How long after the hint of its end a run is handed over to those who wait for it, and a little more.
-const HANDED_OVER_WITHIN: Duration = Duration::from_millis(5);
 
 /// Makes agents from their profiles; the program that embeds the engine knows models and tools.
 pub trait Agents: Send + Sync + 'static {
@@ -132,13 +128,7 @@ pub(crate) struct Shared {
     pub(crate) schedules_changed: Notify,
     /// The agents of its runs.
     pub(crate) profiles: Profiles,
-    /// The agents of its commands.
-    known_agents: Arc<KnownAgents>,
-    /// Those who wait for the ends of runs.
-    pub(crate) waiters: Waiters,
     live: Mutex<BTreeMap<RunId, Arc<Live>>>,
-    /// The doors of the workers of this process.
-    intakes: Mutex<Vec<Arc<Intake>>>,
 }
 
 impl Shared {
@@ -149,20 +139,6 @@ impl Shared {
     /// The names of the channels that this engine sends over.
     pub(crate) fn channel_names(&self) -> Vec<String> {
         self.channels.keys().cloned().collect()
-    }
-
-    pub(crate) fn intakes(&self) -> MutexGuard<'_, Vec<Arc<Intake>>> {
-        self.intakes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The door of a worker, unless it begins nothing more.
-    pub(crate) fn intake_of(&self, worker: WorkerId) -> Option<Arc<Intake>> {
-        self.intakes().iter().find(|intake| intake.claimer().worker == worker).cloned()
-    }
-
-    /// The door of a worker that has room, if there is one.
-    fn intake(&self) -> Option<Arc<Intake>> {
-        self.intakes().iter().find(|intake| intake.has_room()).cloned()
     }
 }
 
@@ -181,10 +157,7 @@ impl Engine {
             tap: Arc::new(Tap::new(live)),
             schedules_changed: Notify::new(),
             profiles: Profiles::default(),
-            known_agents: Arc::default(),
-            waiters: Waiters::default(),
             live: Mutex::default(),
-            intakes: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -217,46 +190,23 @@ impl Engine {
         namespace: &Namespace,
         command: AgentCommand,
     ) -> Result<Accepted, EngineError> {
-        let draft = Draft::new(namespace, command, &self.shared.env)?;
-        // A run that its caller names may be an old one; a new one cannot have ended yet.
-        let expected = draft.command.run_id.is_none().then_some(draft.run);
-        if let Some(run) = expected {
-            self.shared.waiters.expect(&self.shared.store, namespace, run);
-        }
-        let accepted = self.accept_draft(namespace, draft).await;
-        if let Some(run) = expected
-            && !accepted.as_ref().is_ok_and(|accepted| accepted.run == run)
-        {
-            self.shared.waiters.forget(run);
-        }
-        accepted
-    }
-
-    /// Like [`accept`](Self::accept), for a caller who will hardly wait for the end of the run here; one who does looks at it first.
-    pub async fn accept_unwatched(
-        &self,
-        namespace: &Namespace,
-        command: AgentCommand,
-    ) -> Result<Accepted, EngineError> {
-        self.accept_draft(namespace, Draft::new(namespace, command, &self.shared.env)?).await
-    }
-
-    async fn accept_draft(
-        &self,
-        namespace: &Namespace,
-        draft: Draft,
-    ) -> Result<Accepted, EngineError> {
+        let store = &self.shared.store;
+        let request = Arc::new(SubmitRequest::new(namespace, command, &self.shared.env)?);
         failpoint!("accept.before");
-        let (namespace, shared) = (namespace.clone(), Arc::clone(&self.shared));
-        let write = self.shared.store.write(move |tx| {
-            let intake = shared.intake();
-            let aids = Aids { agents: Some(&shared.known_agents), intake: intake.as_ref() };
-            accept::decide(tx, &namespace, &draft, (&shared.env, aids))
-        });
-        let decided = write.await.and_then(|decided| decided.map_err(EngineError::Work));
+        let submitted = {
+            let request = Arc::clone(&request);
+            store.write(move |tx| accept::submit_in_tx(tx, &request)).await
+        };
         failpoint!("accept.committed");
-        let accepted = decided?;
-        // A run of its own has it from the beginning.
+        let accepted = match submitted {
+            Err(EngineError::Work(refusal)) if refusal.is_remembered() => {
+                let stored = refusal.clone();
+                store.write(move |tx| accept::store_refusal(tx, &request, &stored)).await?;
+                return Err(refusal.into());
+            }
+            submitted => submitted?,
+        };
+        // A new run reads its message when it starts.
         if accepted.outcome != DeliveryOutcome::Queued {
             self.nudge(accepted.run);
         }
@@ -318,36 +268,19 @@ impl Engine {
             .await
     }
 
-    /// Waits until a run has ended. Everybody who waits gets the same answer.
+    /// Waits until a run has ended, and returns its row.
     pub async fn wait(&self, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
-        let (mut waiting, expected) = self.shared.waiters.join(namespace, id);
-        // A watch from before the run could end saves looking whether it has.
-        let mut looks = expected.is_none();
-        let ended = expected.unwrap_or_else(|| self.shared.store.watch(Hint::Ended(id)));
-        let mut patience = self.shared.options.poll;
+        let ended = self.shared.store.watch(Hint::Ended(id));
         loop {
-            if looks {
-                let row = self.run(namespace, id).await?;
-                if word::<RunStatus>(&row.status)?.is_terminal() {
-                    return Ok(row);
-                }
+            let row = self.run(namespace, id).await?;
+            if word::<RunStatus>(&row.status)?.is_terminal() {
+                return Ok(row);
             }
             tokio::select! {
                 biased;
-                row = waiting.row() => {
-                    let seen = row.namespace == namespace.as_str();
-                    return if seen { Ok(row) } else { Err(EngineError::not_found("run", id)) };
-                }
-                // Whoever settles it in this process hands it over right after the hint, unless that was before this began.
-                () = ended.hinted() => {
-                    looks = !self.shared.live().contains_key(&id);
-                    patience = patience.min(HANDED_OVER_WITHIN);
-                }
-                // Hints may be lost, and another process sends none: look again after a while in any case.
-                () = tokio::time::sleep(patience) => {
-                    looks = true;
-                    patience = self.shared.options.poll;
-                }
+                () = ended.hinted() => {}
+                // A wake-up may be lost, and another process sends none.
+                () = tokio::time::sleep(self.shared.options.poll) => {}
             }
         }
     }

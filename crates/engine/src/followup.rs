@@ -12,7 +12,7 @@ use provost_store::row::task::TaskRow;
 use provost_store::row::{agent as agent_row, session, session_entry};
 use serde_json::json;
 
-use crate::accept::{self, Grounds, NewRun};
+use crate::accept::{self, ClassAssignment, NewRun};
 use crate::agent::AgentProfile;
 use crate::error::EngineError;
 use crate::input::{Origin, has_begun};
@@ -77,12 +77,12 @@ pub(crate) fn start(
     task.agent_revision = *revision;
     close_collected(tx, task)?;
     let lane = start.command.lane.as_deref().or(command.lane.as_deref());
-    let grounds = Grounds::of_task(tx, task, lane, policy)?;
+    let class = ClassAssignment::of_task(tx, task, lane, policy)?;
     // Whoever speaks to a child again speaks to the same agent.
     let before = run::last_of_task(tx, task.id)?;
     let new = NewRun {
         id: start.id,
-        grounds: &grounds,
+        class: &class,
         not_before: start.not_before,
         parent: None,
         spawn: before.as_ref().map(child::born_like).transpose()?.flatten(),
@@ -90,10 +90,8 @@ pub(crate) fn start(
         queue_timeout: start.command.queue_timeout(),
         rank: start.rank,
         first: false,
-        alone: false,
-        claimer: None,
     };
-    let run = accept::create_run(tx, task, &new, inputs)?.run;
+    let run = accept::create_run(tx, task, &new, inputs)?;
     go_on(tx, task)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
     Ok(run.id)

@@ -16,10 +16,10 @@ use provost_store::row::task::{self, TaskRow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::accept::{self, Grounds, Memory, NewRun};
+use crate::accept::{self, ClassAssignment, Memory, NewRun};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::input::{self, Said};
+use crate::input::{self, EncodedMessage, IncomingMessage};
 use crate::journal::JournalState;
 use crate::load::{self, Start};
 use crate::state::{policy, word};
@@ -340,14 +340,15 @@ fn start(
             user: command.user.clone(),
             ..Default::default()
         };
-        let said = Said::new(&said, "fork", env);
+        let encoded = EncodedMessage::new(&said, env)?;
+        let message = IncomingMessage::new(&said, &encoded, "fork", env);
         let (mode, outcome) = (QueueMode::Steer, DeliveryOutcome::Steered);
         let place = input::Place { mode, outcome, run: Some(id) };
-        inputs.push(input::insert(tx, task, &said, place)?);
+        inputs.push(input::insert(tx, task, &message, place)?);
     }
     let new = NewRun {
         id,
-        grounds: &Grounds::of_task(tx, task, command.lane.as_deref(), &policy(origin)?)?,
+        class: &ClassAssignment::of_task(tx, task, command.lane.as_deref(), &policy(origin)?)?,
         not_before: tx.now(),
         parent: None,
         spawn: child::born_like(origin)?,
@@ -355,10 +356,8 @@ fn start(
         queue_timeout: None,
         rank: None,
         first: false,
-        alone: false,
-        claimer: None,
     };
-    let mut row = accept::create_run(tx, task, &new, &inputs)?.run;
+    let mut row = accept::create_run(tx, task, &new, &inputs)?;
     if fed.is_some() {
         row.forked_from = Some(origin.id);
         row.forked_step = *fed;

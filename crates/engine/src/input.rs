@@ -17,9 +17,7 @@ use provost_core::work::{
     AgentCommand, DeliveryOutcome, InputProvenance, InputState, Namespace, QueueMode,
     QueueOverride, QueueSettings, RoutingContext, WorkError, body_hash,
 };
-use provost_core::{
-    Env, InputId, Message, MessageId, Part, Role, RunId, TaskId, Timestamp, TypedId,
-};
+use provost_core::{Env, InputId, Message, MessageId, Part, Role, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::row::input::InputRow;
 use provost_store::row::task::TaskRow;
@@ -31,7 +29,7 @@ pub(crate) use self::deliver::deliver;
 pub(crate) use self::ended::run_ended;
 pub(crate) use self::take::{interrupts, take};
 pub(crate) use self::withdraw::{retract, withdraw_all};
-use crate::accept::{self, Draft, Intake, KnownAgents, Memory};
+use crate::accept::{self, Memory};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::state::run_state;
@@ -201,17 +199,13 @@ fn say(
     }
     let key = memory.input_key();
     let command = request.command(&serde_json::from_str(&task.command)?);
-    let said = Said {
-        command: &command,
-        key: &key,
-        env,
+    let encoded = EncodedMessage::new(&command, env)?;
+    let message = IncomingMessage {
         queue: request.queue,
         defaults: request.defaults,
-        agents: None,
-        intake: None,
-        draft: None,
+        ..IncomingMessage::new(&command, &encoded, &key, env)
     };
-    let receipt = deliver(tx, task, run, &said)?;
+    let receipt = deliver(tx, task, run, &message)?;
     memory.keep(tx, &receipt)?;
     failpoint!("input.before_commit");
     Ok(receipt)
@@ -235,80 +229,55 @@ fn find(
     }
 }
 
-/// A message on its way in.
-pub(crate) struct Said<'a> {
-    /// What is said, and what the run needs that begins with it.
+/// A message for a task, with its command.
+#[derive(Clone, Copy)]
+pub(crate) struct IncomingMessage<'a> {
+    /// The message, and the settings of the run that may start with it.
     pub(crate) command: &'a AgentCommand,
+    pub(crate) encoded: &'a EncodedMessage,
     /// Unique within the task; empty if the caller gave none.
     pub(crate) key: &'a str,
     pub(crate) env: &'a Env,
-    /// What the call says about how it waits.
+    /// Queue settings of this call.
     pub(crate) queue: QueueOverride,
-    /// What counts where nobody says anything.
+    /// Queue settings that apply where call, session and agent set none.
     pub(crate) defaults: QueueSettings,
-    /// Agents that were asked before, if somebody remembers them.
-    pub(crate) agents: Option<&'a KnownAgents>,
-    /// Where a run can begin at once, if there is such a place.
-    pub(crate) intake: Option<&'a Arc<Intake>>,
-    /// What was made of the command beforehand, if this is its whole.
-    pub(crate) draft: Option<&'a Draft>,
 }
 
-impl<'a> Said<'a> {
-    /// A command.
-    pub(crate) fn new(command: &'a AgentCommand, key: &'a str, env: &'a Env) -> Self {
+impl<'a> IncomingMessage<'a> {
+    /// The message of a command.
+    pub(crate) fn new(
+        command: &'a AgentCommand,
+        encoded: &'a EncodedMessage,
+        key: &'a str,
+        env: &'a Env,
+    ) -> Self {
         let queue = QueueOverride { mode: command.queue_mode, ..QueueOverride::default() };
-        let defaults = QueueSettings::default();
-        Self { command, key, env, queue, defaults, agents: None, intake: None, draft: None }
+        Self { command, encoded, key, env, queue, defaults: QueueSettings::default() }
     }
 }
 
 /// A message as it is stored.
-pub(crate) struct Written {
+pub(crate) struct EncodedMessage {
     input: InputId,
     message: MessageId,
-    said_at: Timestamp,
     body: Body,
-    /// Its [`Origin`].
+    /// Its [`Origin`], as JSON.
     origin: String,
 }
 
-impl Written {
-    /// The message of a command, said now.
+impl EncodedMessage {
+    /// Encodes the message of a command under new ids.
     pub(crate) fn new(command: &AgentCommand, env: &Env) -> Result<Self, EngineError> {
-        Self::of(command, env, env.id())
-    }
-
-    /// The message that a task begins with: it is found by the task's id.
-    pub(crate) fn first(
-        command: &AgentCommand,
-        env: &Env,
-        task: TaskId,
-    ) -> Result<Self, EngineError> {
-        Self::of(command, env, task.kin())
-    }
-
-    fn of(command: &AgentCommand, env: &Env, input: InputId) -> Result<Self, EngineError> {
-        let said_at = env.now();
-        let message = message_of(command, said_at);
+        let parts = command.message.iter().chain(&command.attachments).cloned().collect();
+        let message = Message::new(Role::User, parts, env.now());
         Ok(Self {
-            input,
-            message: input.kin(),
-            said_at,
+            input: env.id(),
+            message: env.id(),
             body: Body::new(serde_json::to_string(&message)?)?,
             origin: serde_json::to_string(&Origin::of_command(command))?,
         })
     }
-
-    /// The message itself, of the same command.
-    pub(crate) fn message(&self, command: &AgentCommand) -> Message {
-        message_of(command, self.said_at)
-    }
-}
-
-fn message_of(command: &AgentCommand, said_at: Timestamp) -> Message {
-    let parts = command.message.iter().chain(&command.attachments).cloned().collect();
-    Message::new(Role::User, parts, said_at)
 }
 
 /// Where a message came from and where its answer goes, as it is stored.
@@ -330,7 +299,7 @@ pub(crate) struct Origin {
 }
 
 /// What a run needs of [`Origin`] to begin; the rest is not read.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(crate) struct Aside {
     #[serde(default, rename = "extra_system_prompt")]
     pub(crate) extra: Option<Arc<str>>,
@@ -384,41 +353,30 @@ pub(crate) struct Place {
     pub(crate) run: Option<RunId>,
 }
 
-/// Stores a message as the task's next input. The caller gives it to a run, if it has none, and stores the task.
+/// Stores a message as the next input of its task. The caller assigns it to a run, if it has none, and stores the task.
 pub(crate) fn insert(
     tx: &mut Tx<'_>,
     task: &mut TaskRow,
-    said: &Said<'_>,
+    message: &IncomingMessage<'_>,
     place: Place,
 ) -> Result<InputRow, EngineError> {
-    let written = Written::new(said.command, said.env)?;
-    insert_as(tx, task, (said, &written), place, InputState::Pending)
-}
-
-/// Like [`insert`], of what is written already, in a state.
-pub(crate) fn insert_as(
-    tx: &mut Tx<'_>,
-    task: &mut TaskRow,
-    (said, written): (&Said<'_>, &Written),
-    place: Place,
-    state: InputState,
-) -> Result<InputRow, EngineError> {
+    let encoded = message.encoded;
     let now = tx.now();
-    message_row::put(tx, &task.namespace, written.message, &written.body)?;
+    message_row::put(tx, &task.namespace, encoded.message, &encoded.body)?;
     let row = InputRow {
-        id: written.input,
+        id: encoded.input,
         namespace: task.namespace.clone(),
         task_id: task.id,
         run_id: place.run,
         seq: task.next_input,
         mode: place.mode.as_str().to_owned(),
         kind: MESSAGE.to_owned(),
-        message_id: written.message,
-        provenance: written.origin.clone(),
+        message_id: encoded.message,
+        provenance: encoded.origin.clone(),
         // What a repeat is compared with is kept with its key.
         request_hash: String::new(),
-        idem_key: said.key.to_owned(),
-        state: state.as_str().to_owned(),
+        idem_key: message.key.to_owned(),
+        state: InputState::Pending.as_str().to_owned(),
         outcome: place.outcome.as_str().to_owned(),
         claimed_epoch: None,
         due: now,

@@ -78,12 +78,6 @@ impl RunJournal {
         }
     }
 
-    /// The same, where nothing waits for the run as far as is known.
-    pub(crate) fn without_inputs(self) -> Self {
-        self.may_have_inputs.store(false, Ordering::Release);
-        self
-    }
-
     /// Files are lost, and the log says so.
     pub(crate) fn told_of_loss(&self) {
         self.has_told_of_loss.store(true, Ordering::Release);

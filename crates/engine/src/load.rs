@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provost_agent::context;
 use provost_agent::run::{BeginWith, Feed, Run};
-use provost_core::work::{AgentCommand, EffectClass, StepKind, StepState};
+use provost_core::work::{EffectClass, StepKind, StepState};
 use provost_core::{Env, Message, Part, RunId};
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::RunRow;
@@ -39,9 +39,7 @@ pub(crate) struct Loaded {
     pub(crate) journal: JournalState,
     /// The agent that carries it.
     pub(crate) agent: ProfileKey,
-    /// What was asked for, unless it is read already.
-    unread: Unread,
-    words: Words,
+    pub(crate) words: Words,
     /// For whom it is, if that is known.
     pub(crate) user: Option<String>,
     /// What outlives runs, as it is when this one begins.
@@ -49,7 +47,6 @@ pub(crate) struct Loaded {
 }
 
 /// What is said about a run besides its message.
-#[derive(Default)]
 pub(crate) struct Words {
     /// What its command adds to the agent's instructions.
     pub(crate) extra: Option<Arc<str>>,
@@ -57,61 +54,6 @@ pub(crate) struct Words {
     pub(crate) by: Option<String>,
     /// What it is below another run, if its definition is part of that one's.
     pub(crate) birth: Option<Birth>,
-}
-
-/// What is stored about a run as JSON. Whoever carries the run reads it: the transaction that claims it holds up all others.
-#[derive(Default)]
-struct Unread {
-    /// The command of its task.
-    command: Option<String>,
-    /// What the run above it wants of it.
-    spawn: Option<String>,
-}
-
-impl Loaded {
-    /// What is said about the run besides its message.
-    pub(crate) fn words(&mut self) -> Result<Words, EngineError> {
-        let Unread { command, spawn } = std::mem::take(&mut self.unread);
-        let words = std::mem::take(&mut self.words);
-        let commanded = match command {
-            Some(command) => serde_json::from_str(&command)?,
-            None => Commanded::default(),
-        };
-        // A command that goes on with a task has its own.
-        let extra = words.extra.or(commanded.extra).filter(|extra| !extra.is_empty());
-        let birth = spawn.as_deref().map(Birth::read).transpose()?.flatten();
-        Ok(Words { extra, by: words.by.or(commanded.by), birth })
-    }
-
-    /// A run that was just made for a command, with the message that it answers.
-    pub(crate) fn new(
-        tx: &mut Tx<'_>,
-        run: &RunRow,
-        (input, message): (&InputRow, Message),
-        command: &AgentCommand,
-        env: &Env,
-    ) -> Result<Self, EngineError> {
-        let mut journal = JournalState::new(env.clone());
-        let stored = StoredMessage { id: input.message_id, message: Arc::new(message.clone()) };
-        journal.first_message = Some(stored);
-        let extra = command.extra_system_prompt.as_deref().filter(|extra| !extra.is_empty());
-        let user = command.user.as_ref().or(command.requested_by.as_ref()).cloned();
-        Ok(Self {
-            machine: None,
-            message: Some(message),
-            revision: 0,
-            journal,
-            agent: agent_of(run),
-            unread: Unread { command: None, spawn: run.spawn.clone() },
-            words: Words {
-                extra: extra.map(Arc::from),
-                by: command.requested_by.clone(),
-                birth: None,
-            },
-            shared: shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
-            user,
-        })
-    }
 }
 
 /// Loads a run for an attempt that holds it.
@@ -132,15 +74,20 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
         journal.turn = machine.turns();
     }
     let task = task::get(tx, run.task_id)?;
-    let (words, user) = said(&inputs)?;
-    let (agent, unread) = (agent_of(run), Unread::of(run, task.as_ref()));
+    let aside = inputs.first().map(Aside::of).transpose()?.unwrap_or_default();
+    let words = Words::read(&aside, task.as_ref(), run)?;
+    let user = aside.user();
+    let agent = ProfileKey {
+        namespace: run.namespace.clone(),
+        name: run.agent.clone(),
+        revision: run.agent_revision,
+    };
     let shared = match &machine {
         // It has them already.
         Some(_) => Map::new(),
         None => shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
     };
-    let message = first;
-    Ok(Loaded { machine, message, revision, journal, agent, unread, words, user, shared })
+    Ok(Loaded { machine, message: first, revision, journal, agent, words, user, shared })
 }
 
 /// What the command of a run's task says besides its message; a command may be large, and the rest is not read.
@@ -154,18 +101,18 @@ struct Commanded {
     by: Option<String>,
 }
 
-impl Unread {
-    fn of(run: &RunRow, task: Option<&TaskRow>) -> Self {
-        Self { command: task.map(|task| task.command.clone()), spawn: run.spawn.clone() }
+impl Words {
+    fn read(aside: &Aside, task: Option<&TaskRow>, run: &RunRow) -> Result<Self, EngineError> {
+        let commanded: Commanded = match task {
+            Some(task) => serde_json::from_str(&task.command)?,
+            None => Commanded::default(),
+        };
+        let of_message = aside.extra.clone().filter(|extra| !extra.is_empty());
+        // A command that continues a task has its own.
+        let extra = of_message.or(commanded.extra).filter(|extra| !extra.is_empty());
+        let birth = run.spawn.as_deref().map(Birth::read).transpose()?.flatten();
+        Ok(Self { extra, by: commanded.by, birth })
     }
-}
-
-/// What the first message of a run says besides itself, and for whom it is said.
-fn said(inputs: &[InputRow]) -> Result<(Words, Option<String>), EngineError> {
-    let Some(first) = inputs.first() else { return Ok(<_>::default()) };
-    let mut aside = Aside::of(first)?;
-    let extra = aside.extra.take().filter(|extra| !extra.is_empty());
-    Ok((Words { extra, ..Words::default() }, aside.user()))
 }
 
 /// Who handed in the task of a run.
@@ -173,35 +120,6 @@ pub(crate) fn requester(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<String>,
     let task = task::get(tx, run.task_id)?;
     let read = |task: TaskRow| serde_json::from_str::<Commanded>(&task.command);
     Ok(task.map(read).transpose()?.and_then(|commanded| commanded.by))
-}
-
-fn agent_of(run: &RunRow) -> ProfileKey {
-    let (namespace, name) = (run.namespace.clone(), run.agent.clone());
-    ProfileKey { namespace, name, revision: run.agent_revision }
-}
-
-/// Loads a run that nothing has happened to yet; `None` if something has.
-pub(crate) fn fresh(
-    tx: &mut Tx<'_>,
-    run: &RunRow,
-    task: Option<&TaskRow>,
-    revision: u64,
-    env: &Env,
-) -> Result<Option<Loaded>, EngineError> {
-    if run.attempt_no > 1 || run.forked_from.is_some() || run.next_step != 1 {
-        return Ok(None);
-    }
-    let mut journal = JournalState::new(env.clone());
-    journal.restricted = run.restricted;
-    journal.revision = revision;
-    let inputs = input::first_of_run(tx, run.id)?;
-    let (message, stored) = first_message(tx, &inputs)?;
-    journal.first_message = stored;
-    let (words, user) = said(&inputs)?;
-    let (agent, unread) = (agent_of(run), Unread::of(run, task));
-    let shared = shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?;
-    let machine = None;
-    Ok(Some(Loaded { machine, message, revision, journal, agent, unread, words, user, shared }))
 }
 
 /// Where a fold starts.

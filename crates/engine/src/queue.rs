@@ -77,10 +77,7 @@ pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: &Held) -> Result<(
 }
 
 /// Until when a run must have begun that is let go now. `before` is of the same call, so it has the same agent.
-pub(crate) fn deadline_after(
-    tx: &mut Tx<'_>,
-    before: &RunRow,
-) -> Result<Option<Timestamp>, EngineError> {
+fn deadline_after(tx: &mut Tx<'_>, before: &RunRow) -> Result<Option<Timestamp>, EngineError> {
     // What the one before had no time limit for, this one has none for either.
     let patience = match before.queue_deadline {
         Some(_) => patience(tx, before)?,

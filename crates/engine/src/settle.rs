@@ -13,7 +13,6 @@ use serde_json::json;
 use crate::approval::{self, Asking};
 use crate::end::{self, Ending};
 use crate::error::EngineError;
-use crate::heir::Heir;
 use crate::lease::Lease;
 use crate::state::{move_run, move_task, policy, word};
 use crate::verdict::Verdict;
@@ -45,14 +44,12 @@ pub(crate) fn held(tx: &mut Tx<'_>, lease: &Lease) -> Result<RunRow, EngineError
     Ok(row)
 }
 
-/// What came of settling an attempt.
+/// Result of settling an attempt.
 pub(crate) enum Settled {
-    /// It cannot be settled like this: what it wrote before was lost.
-    Lost,
-    /// Its run goes on, or waits.
-    Alive,
-    /// Its run has ended like this.
-    Ended(Box<RunRow>),
+    /// The outcome is stored.
+    Done,
+    /// Nothing is stored, because an earlier write of the attempt was lost.
+    WriteLost,
 }
 
 /// Settles an attempt.
@@ -61,17 +58,16 @@ pub(crate) fn settle(
     lease: &Lease,
     verdict: &Verdict,
     terms: Terms,
-    heir: Option<&Heir>,
 ) -> Result<Settled, EngineError> {
     let mut row = held(tx, lease)?;
     if terms.after != 0 && !journal::is_committed(tx, lease.run, terms.after)? {
-        return Ok(Settled::Lost);
+        return Ok(Settled::WriteLost);
     }
     row.open_from = row.open_from.max(terms.open_from);
-    let settled = settle_held(tx, &mut row, verdict, terms, heir);
+    let settled = settle_held(tx, &mut row, verdict, terms);
     failpoint!("settle.before_commit");
     settled?;
-    Ok(if row.ended.is_some() { Settled::Ended(Box::new(row)) } else { Settled::Alive })
+    Ok(Settled::Done)
 }
 
 fn settle_held(
@@ -79,11 +75,10 @@ fn settle_held(
     row: &mut RunRow,
     verdict: &Verdict,
     terms: Terms,
-    heir: Option<&Heir>,
 ) -> Result<(), EngineError> {
     if let Verdict::Ok(answer) = verdict {
         // It was done before anybody could stop it.
-        return end::end_run_leaving(tx, row, &Ending::ok(Arc::clone(answer)), heir);
+        return end::end_run(tx, row, &Ending::ok(Arc::clone(answer)));
     }
     if row.cancel_requested.is_some() {
         let ending = cancelled(row)?;

@@ -1,7 +1,7 @@
 //! The part of an engine that works: claims runs, carries them, renews their leases, and keeps time.
 
 mod beat;
-mod claiming;
+mod claim_loop;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use provost_store::{NodeLock, lock_dir};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use self::claiming::{Desk, Open};
+use self::claim_loop::ClaimLoop;
 use crate::attempt::{Live, Signal};
 use crate::claim::BUILD;
 use crate::engine::{Engine, EngineOptions, Shared};
@@ -25,8 +25,6 @@ pub struct Worker {
     id: WorkerId,
     shared: Arc<Shared>,
     stopping: CancellationToken,
-    /// What is accepted in this process begins at once.
-    open: Option<Open>,
     claiming: JoinHandle<()>,
     tasks: JoinSet<()>,
     is_guarded: bool,
@@ -46,9 +44,8 @@ impl Engine {
         // What became due while nobody was there, before anything is claimed: a deadline that has passed starts nothing.
         keeper::fire_due(&shared).await?;
         let stopping = CancellationToken::new();
-        let desk = Desk::new(&shared, id, &lock, guarded_until);
-        let open = Some(desk.open());
-        let claiming = tokio::spawn(desk.serve(stopping.clone()));
+        let claim_loop = ClaimLoop::new(&shared, id, &lock, guarded_until);
+        let claiming = tokio::spawn(claim_loop.run(stopping.clone()));
         let mut tasks = JoinSet::new();
         tasks.spawn(beat::renew_leases(Arc::clone(&shared), id));
         tasks.spawn(beat::heed_rows(Arc::clone(&shared), id));
@@ -59,7 +56,7 @@ impl Engine {
         tasks.spawn(keeper::run(Arc::clone(&shared)));
         housekeeping::start(&shared, &mut tasks);
         let is_guarded = guarded_until.is_some();
-        Ok(Worker { id, shared, stopping, open, claiming, tasks, is_guarded, _lock: lock })
+        Ok(Worker { id, shared, stopping, claiming, tasks, is_guarded, _lock: lock })
     }
 }
 
@@ -111,7 +108,6 @@ impl Worker {
     /// worker goes on with it at once.
     pub async fn stop(mut self, patience: Duration) {
         self.stopping.cancel();
-        drop(self.open.take());
         // It may have claimed something that must not be forgotten.
         if let Err(error) = (&mut self.claiming).await {
             tracing::warn!(%error, "claiming had ended before");
@@ -175,7 +171,6 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.claiming.abort();
-        drop(self.open.take());
         self.tell(Signal::Abandon);
     }
 }

@@ -35,7 +35,7 @@ pub use maintain::{
     TableSize, restore,
 };
 pub use options::{Durability, FaultPoint, Faults, StoreOptions, Threads};
-pub use sql::{Sql, Turn, Tx};
+pub use sql::{Sql, Tx};
 pub use sqlite::SCHEMA_VERSION;
 pub use store::Store;
 pub use value::{Cells, Flow, FromColumn, FromRow, Row, ToColumn, Value};

@@ -24,28 +24,10 @@ pub trait Sql {
     ) -> Result<(), StoreError>;
 }
 
-/// What happens once a transaction is committed, and what it knows until then.
+/// What happens once a transaction is committed.
 #[derive(Default)]
 pub(crate) struct Afterwards {
     pub(crate) hints: Vec<Hint>,
-    pub(crate) calls: Vec<Box<dyn FnOnce() + Send>>,
-}
-
-/// Which job of which transaction: what a job has found holds for those that [follow](Turn::follows) it and change nothing of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Turn {
-    /// The number of the transaction since the store was opened; zero if it only reads.
-    pub(crate) transaction: u64,
-    /// The place of the job in it.
-    pub(crate) job: usize,
-}
-
-impl Turn {
-    /// True if this job came right after the other one, in the same transaction, and what that one did was kept: nobody has changed
-    /// anything in between.
-    pub fn follows(self, other: Self) -> bool {
-        self.transaction > 0 && self.transaction == other.transaction && self.job == other.job + 1
-    }
 }
 
 /// A transaction that is under way.
@@ -53,7 +35,6 @@ pub struct Tx<'a> {
     sql: &'a mut dyn Sql,
     now: Timestamp,
     afterwards: &'a mut Afterwards,
-    turn: Turn,
 }
 
 impl<'a> Tx<'a> {
@@ -62,18 +43,7 @@ impl<'a> Tx<'a> {
         now: Timestamp,
         afterwards: &'a mut Afterwards,
     ) -> Self {
-        Self { sql, now, afterwards, turn: Turn::default() }
-    }
-
-    /// The same, for one of the jobs of a transaction that writes.
-    pub(crate) fn at(mut self, turn: Turn) -> Self {
-        self.turn = turn;
-        self
-    }
-
-    /// Which job of which transaction this is.
-    pub fn turn(&self) -> Turn {
-        self.turn
+        Self { sql, now, afterwards }
     }
 
     /// The time by the database's clock, the same during the whole transaction.
@@ -86,12 +56,6 @@ impl<'a> Tx<'a> {
     /// Sends the hint once the transaction is committed. It may be lost and is never the truth.
     pub fn hint(&mut self, hint: Hint) {
         self.afterwards.hints.push(hint);
-    }
-
-    /// Makes the call once the transaction is committed, and never if it is not: for what a job has got for itself, which
-    /// whoever enqueued it may not be there any more to take. It must neither block nor use the store.
-    pub fn after_commit(&mut self, call: impl FnOnce() + Send + 'static) {
-        self.afterwards.calls.push(Box::new(call));
     }
 
     /// Runs a statement and returns how many rows it changed.

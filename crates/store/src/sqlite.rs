@@ -10,7 +10,7 @@ mod plan;
 mod tests;
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -36,21 +36,13 @@ pub(crate) struct Sqlite {
     path: PathBuf,
     /// The last failure, kept because SQLite may roll back a whole transaction by itself and a job may hide why.
     failure: RefCell<Option<StoreError>>,
-    /// How many transactions that write were begun.
-    begun: Cell<u64>,
     /// Refuses statements that scan a whole table, if the connection must not run any.
     scan_check: Option<FullScanCheck>,
 }
 
 impl Sqlite {
     pub(crate) fn new(connection: Connection, path: PathBuf) -> Self {
-        Self {
-            connection,
-            path,
-            failure: RefCell::default(),
-            begun: Cell::default(),
-            scan_check: None,
-        }
+        Self { connection, path, failure: RefCell::default(), scan_check: None }
     }
 
     /// Refuses statements that scan a whole table which grows with the work.
@@ -76,13 +68,7 @@ impl Sqlite {
             // A rollback failed before. Nothing may be built on what it left.
             self.run("ROLLBACK")?;
         }
-        self.begun.set(self.begun.get() + 1);
         self.run("BEGIN IMMEDIATE")
-    }
-
-    /// The number of the transaction that writes, counted from one since the connection was opened.
-    pub(crate) fn transaction(&self) -> u64 {
-        self.begun.get()
     }
 
     /// Starts a transaction that reads one state of the database.

@@ -16,7 +16,7 @@ use crate::hint::Hints;
 use crate::job::{Job, Verdict};
 use crate::options::{FaultPoint, Faults};
 use crate::queue::Queue;
-use crate::sql::{Afterwards, Turn};
+use crate::sql::Afterwards;
 use crate::sqlite::Sqlite;
 use crate::{StoreError, Tx};
 
@@ -45,8 +45,6 @@ struct Group {
     afterwards: Afterwards,
     /// A transaction is under way.
     open: bool,
-    /// The turn of the next job in the transaction.
-    turn: usize,
     /// How many jobs the transaction holds changes of.
     kept: usize,
     /// Each job runs behind a savepoint: one of them has failed half way.
@@ -55,12 +53,11 @@ struct Group {
     unchanged: Place,
 }
 
-/// A place within a group: so many jobs, hints, calls, and jobs with changes.
+/// A place within a group: so many jobs, hints, and jobs with changes.
 #[derive(Default, Clone, Copy)]
 struct Place {
     jobs: usize,
     hints: usize,
-    calls: usize,
     kept: usize,
 }
 
@@ -74,15 +71,13 @@ enum Applied {
 impl Group {
     /// The place after what is in it now.
     fn place(&self) -> Place {
-        let Afterwards { hints, calls, .. } = &self.afterwards;
-        let (jobs, hints, calls) = (self.jobs.len(), hints.len(), calls.len());
-        Place { jobs, hints, calls, kept: self.kept }
+        let (jobs, hints) = (self.jobs.len(), self.afterwards.hints.len());
+        Place { jobs, hints, kept: self.kept }
     }
 
     /// Forgets what was to happen after a place.
     fn forget(&mut self, place: Place) {
         self.afterwards.hints.truncate(place.hints);
-        self.afterwards.calls.truncate(place.calls);
     }
 
     /// Takes out the jobs whose changes are gone; they run again, each behind a savepoint.
@@ -178,15 +173,12 @@ impl Writer {
         }
         let (before, changes_before) = (group.place(), self.db.changes());
         let mut db = &self.db;
-        let turn = Turn { transaction: self.db.transaction(), job: group.turn };
-        let tx = Tx::new(&mut db, self.env.now(), &mut group.afterwards);
-        let verdict = job.run(&mut tx.at(turn));
+        let mut tx = Tx::new(&mut db, self.env.now(), &mut group.afterwards);
+        let verdict = job.run(&mut tx);
         group.jobs.push(job);
         if let Some(error) = self.db.lost_transaction() {
             return Err(error);
         }
-        // What a job has found that was taken back, such as a row of its own, may not be there for the next one.
-        group.turn += if verdict == Verdict::Keep { 1 } else { 2 };
         match verdict {
             Verdict::Keep => {
                 group.kept += 1;
@@ -214,9 +206,8 @@ impl Writer {
 
     fn finish(&self, mut group: Group) {
         let outcome = if group.open { self.commit() } else { Ok(()) };
-        let Afterwards { hints, calls, .. } = mem::take(&mut group.afterwards);
+        let hints = mem::take(&mut group.afterwards).hints;
         if outcome.is_ok() {
-            calls.into_iter().for_each(|call| call());
             group.answer(&self.counters, &outcome);
             self.hints.send(hints);
         } else {

@@ -86,9 +86,9 @@ pub fn child_run_id(parent: RunId, step: u64) -> RunId {
     child_id("child_run", parent, step)
 }
 
-/// The id of the task that step `step` of `parent` spawns: it begins with the run, so it has its digits.
+/// The id of the task that step `step` of `parent` spawns; made like [`child_run_id`].
 pub fn child_task_id(parent: RunId, step: u64) -> TaskId {
-    child_run_id(parent, step).kin()
+    child_id("child_task", parent, step)
 }
 
 /// The id of the run that answers what `ended` has left unanswered from the message `input` on; made like [`child_run_id`].
@@ -96,11 +96,21 @@ pub fn heir_run_id(ended: RunId, input: InputId) -> RunId {
     hashed_id("heir_run", ended, &[ended.uuid().as_bytes(), input.uuid().as_bytes()])
 }
 
+/// The ids of a child that a call asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChildIds {
+    /// Its run.
+    pub run: RunId,
+    /// Its task.
+    pub task: TaskId,
+}
+
 /// The ids of the run and the task that a call of `parent` asks for at place `index`: the same whenever the call is made again,
 /// and in the order of their places, so that those that are at work together lie together in the database.
-pub fn child_ids_of_call(parent: RunId, call: &EffectKey, index: u32) -> (RunId, TaskId) {
-    let run: RunId = placed_id("call_run", parent, call, index);
-    (run, run.kin())
+pub fn child_ids_of_call(parent: RunId, call: &EffectKey, index: u32) -> ChildIds {
+    let run = placed_id("call_run", parent, call, index);
+    let task = placed_id("call_task", parent, call, index);
+    ChildIds { run, task }
 }
 
 /// The time of the parent, the call, the place, and the hash of all of them.
@@ -151,7 +161,8 @@ mod tests {
             for step in 0..200 {
                 assert_eq!(child_run_id(*parent, step), child_run_id(*parent, step));
                 assert!(seen.insert(child_run_id(*parent, step).uuid()));
-                assert_eq!(child_task_id(*parent, step), child_run_id(*parent, step).kin());
+                assert_eq!(child_task_id(*parent, step), child_task_id(*parent, step));
+                assert!(seen.insert(child_task_id(*parent, step).uuid()));
             }
         }
     }
@@ -180,30 +191,30 @@ mod tests {
                 let ids: Vec<_> =
                     (0..300).map(|index| child_ids_of_call(parent, &call, index)).collect();
                 assert!(
-                    ids.is_sorted_by_key(|(run, _)| *run)
-                        && ids.is_sorted_by_key(|(_, task)| *task)
+                    ids.is_sorted_by_key(|ids| ids.run) && ids.is_sorted_by_key(|ids| ids.task)
                 );
-                for (index, (run, task)) in (0..).zip(ids) {
-                    assert_eq!(child_ids_of_call(parent, &call, index), (run, task));
-                    assert!(seen.insert(run.uuid()) && task == run.kin());
+                for (index, ids) in (0..).zip(ids) {
+                    assert_eq!(child_ids_of_call(parent, &call, index), ids);
+                    let ChildIds { run, task } = ids;
+                    assert!(seen.insert(run.uuid()) && seen.insert(task.uuid()));
                     assert_eq!(run.uuid().get_version_num(), 8);
                     assert_eq!(run.to_string()[..13], parent.to_string()[..13]);
                 }
             }
         }
         let (parent, call) = (env.id(), EffectKey::new(env.id(), 0, 0));
-        let far = [1, 65_537, 131_073].map(|index| child_ids_of_call(parent, &call, index).0);
+        let far = [1, 65_537, 131_073].map(|index| child_ids_of_call(parent, &call, index).run);
         assert!(far[0] != far[1] && far[1] != far[2]);
     }
 
     #[test]
     fn what_a_run_leaves_gets_the_same_run_every_time_and_never_one_that_was_there() {
         let env = Env::simulated(9);
-        let task: TaskId = env.id();
-        let (first, second): (RunId, InputId) = (task.kin(), env.id());
-        let heirs = [heir_run_id(first, task.kin()), heir_run_id(first, second)];
-        assert_eq!(heirs, [heir_run_id(first, task.kin()), heir_run_id(first, second)]);
-        let next = heir_run_id(heirs[0], task.kin());
+        let first: RunId = env.id();
+        let (one, two): (InputId, InputId) = (env.id(), env.id());
+        let heirs = [heir_run_id(first, one), heir_run_id(first, two)];
+        assert_eq!(heirs, [heir_run_id(first, one), heir_run_id(first, two)]);
+        let next = heir_run_id(heirs[0], one);
         let runs: HashSet<_> = [first, heirs[0], heirs[1], next].into();
         assert_eq!(runs.len(), 4);
     }

@@ -11,17 +11,15 @@ use provost_store::row::timer;
 use provost_store::{Hint, Tx};
 use serde::Serialize;
 
-use super::{Grounds, Parent};
-use crate::claim::Claimer;
+use super::{ClassAssignment, Parent};
 use crate::error::EngineError;
-use crate::lease::Lease;
 use crate::queue::{DUE, HELD, QUEUE_DEADLINE};
-use crate::{claim, event, input, queue};
+use crate::{event, input, queue};
 
 /// What a new run of a task is made of.
 pub(crate) struct NewRun<'a> {
     pub(crate) id: RunId,
-    pub(crate) grounds: &'a Grounds,
+    pub(crate) class: &'a ClassAssignment,
     pub(crate) not_before: Timestamp,
     pub(crate) parent: Option<&'a Parent>,
     /// What its parent wants of it, as JSON.
@@ -34,26 +32,16 @@ pub(crate) struct NewRun<'a> {
     pub(crate) rank: Option<i64>,
     /// True if it is made together with its task.
     pub(crate) first: bool,
-    /// True if its session has no other run: then nobody has to find out which of them is next.
-    pub(crate) alone: bool,
-    /// Who claims it in this transaction, if it need not wait.
-    pub(crate) claimer: Option<&'a Claimer>,
 }
 
-/// A run that was made, and the hold on it of who has claimed it.
-pub(crate) struct Made {
-    pub(crate) run: RunRow,
-    pub(crate) lease: Option<Lease>,
-}
-
-/// Makes a run that answers these inputs, and stores its task. The caller refreshes the queue of its session unless it is alone
-/// there, and says if the run answers for its task from now on.
+/// Inserts a run that answers these inputs, and stores its task. The caller refreshes the queue of the session and makes the run
+/// the current one of its task.
 pub(crate) fn create_run(
     tx: &mut Tx<'_>,
     task: &mut TaskRow,
     new: &NewRun<'_>,
     inputs: &[InputRow],
-) -> Result<Made, EngineError> {
+) -> Result<RunRow, EngineError> {
     task.run_count += 1;
     let mut run = accepted(tx, task, new)?;
     enqueue(tx, task, &mut run, new)?;
@@ -70,16 +58,10 @@ pub(crate) fn create_run(
     run.insert(tx)?;
     let taken = Taken::body(task, &run, inputs)?;
     event::push_text(tx, &mut run, "accepted", taken)?;
-    let claim = |claimer| claim::at_birth(tx, claimer, &mut run, task);
-    let lease = new.claimer.map(claim).transpose()?;
-    if lease.is_some() {
-        run.update(tx)?;
-        task.update(tx)?;
-    }
     if run.deadline.is_some() {
         tx.hint(Hint::Timer);
     }
-    Ok(Made { run, lease })
+    Ok(run)
 }
 
 /// What the event says that a run begins with.
@@ -110,7 +92,6 @@ fn enqueue(
     let last = queue::rank(now, task.priority);
     run.rank = match new.rank {
         Some(rank) => rank,
-        None if new.alone => last,
         None => free_rank(tx, task, last)?,
     };
     run.not_before = new.not_before;
@@ -121,17 +102,11 @@ fn enqueue(
     if new.not_before > now {
         timer::set(tx, DUE, &run.id.to_string(), new.not_before)?;
         tx.hint(Hint::Timer);
-    } else if new.alone && new.claimer.is_none() {
-        run.ready = true;
-        tx.hint(Hint::RunReady);
     }
-    if let Some(patience) = new.queue_timeout.or(new.grounds.patience) {
-        // A run that is to begin later has not been waiting until then.
-        let deadline = run.not_before.max(now).after(patience);
+    if let Some(timeout) = new.queue_timeout.or(new.class.queue_timeout) {
+        // A run that starts later is not waiting until then.
+        let deadline = run.not_before.max(now).after(timeout);
         run.queue_deadline = Some(deadline);
-        if new.claimer.is_some() {
-            return Ok(());
-        }
         timer::set(tx, QUEUE_DEADLINE, &run.id.to_string(), deadline)?;
         tx.hint(Hint::Timer);
     }
@@ -149,11 +124,11 @@ fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, Eng
         task_id: task.id,
         ordinal: task.run_count,
         session_id: task.session_id.clone(),
-        class_key: new.grounds.class.clone(),
-        pool: new.grounds.pool.clone(),
+        class_key: new.class.class.clone(),
+        pool: new.class.pool.clone(),
         agent: task.agent.clone(),
         agent_revision: task.agent_revision,
-        policy: new.grounds.policy.clone(),
+        policy: new.class.policy.clone(),
         status: accepted.status().as_str().to_owned(),
         phase: accepted.phase().as_str().to_owned(),
         outcome_code: None,

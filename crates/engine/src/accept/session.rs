@@ -1,14 +1,14 @@
 //! The session a command speaks of.
 
 use provost_core::work::{AgentCommand, Namespace, WorkError};
-use provost_core::{SessionId, TaskId, TypedId};
 use provost_store::Tx;
 use provost_store::row::session::{self, SessionRow};
 
+use super::NewTask;
 use crate::error::EngineError;
 
 /// The session that a command names, by id or by key, if there is one.
-pub(super) fn named(
+pub(super) fn find(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     command: &AgentCommand,
@@ -26,28 +26,28 @@ pub(super) fn named(
     Ok(session::get(tx, namespace.as_str(), id.as_str())?)
 }
 
-/// The session of a command that begins a task: the one it names, or a new one. True if it is new, so that no run is in it.
+/// Returns the id of the session of a new task: the one that was found, or a new one.
 pub(super) fn open(
     tx: &mut Tx<'_>,
-    namespace: &Namespace,
-    (command, task): (&AgentCommand, TaskId),
-    known: Option<SessionRow>,
+    new: &NewTask<'_>,
+    found: Option<SessionRow>,
     agent: &str,
-) -> Result<(String, bool), EngineError> {
-    if let Some(mut known) = known {
-        if known.key.is_none() && command.session_key.is_some() {
-            known.key.clone_from(&command.session_key);
-            known.update(tx)?;
+) -> Result<String, EngineError> {
+    let command = new.message.command;
+    if let Some(mut found) = found {
+        if found.key.is_none() && command.session_key.is_some() {
+            found.key.clone_from(&command.session_key);
+            found.update(tx)?;
         }
-        return Ok((known.id, false));
+        return Ok(found.id);
     }
     let now = tx.now();
     let id = match &command.session_id {
         Some(id) => id.to_string(),
-        None => task.kin::<SessionId>().to_string(),
+        None => new.ids.session.to_string(),
     };
-    let new = SessionRow {
-        namespace: namespace.to_string(),
+    let row = SessionRow {
+        namespace: new.namespace.to_string(),
         id,
         key: command.session_key.clone(),
         agent: Some(agent.to_owned()),
@@ -59,6 +59,6 @@ pub(super) fn open(
         created: now,
         updated: now,
     };
-    let is_new = new.insert_new(tx)?;
-    Ok((new.id, is_new))
+    row.insert_new(tx)?;
+    Ok(row.id)
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use provost_agent::child::{ChildAsk, ChildLife, ChildPlace, ChildStarted, Hop};
 use provost_agent::{Agent, RunBuilder};
 use provost_core::work::{
-    AgentCommand, EffectKey, ExecPolicy, InputProvenance, Namespace, ProvenanceKind, SessionName,
-    WorkError, child_ids_of_call,
+    AgentCommand, ChildIds, EffectKey, ExecPolicy, InputProvenance, Namespace, ProvenanceKind,
+    SessionName, WorkError, child_ids_of_call,
 };
 use provost_core::{Env, Part, RunId, TaskId};
 use provost_store::Tx;
@@ -19,11 +19,10 @@ use provost_store::row::{agent, held as held_row};
 use serde::{Deserialize, Serialize};
 
 use super::{Cleanup, Notify, Terms};
-use crate::accept::{self, Grounds, NewTask, Parent, Place};
+use crate::accept::{self, ClassAssignment, NewIds, NewTask, Parent, Sibling, TaskAgent};
 use crate::agent::AgentProfile;
 use crate::error::EngineError;
-use crate::heir::Heir;
-use crate::input::Said;
+use crate::input::{EncodedMessage, IncomingMessage};
 use crate::lease::Lease;
 use crate::queue::HELD;
 use crate::settle::held;
@@ -189,7 +188,7 @@ impl Births {
     pub(super) fn known(&self, tx: &mut Tx<'_>) -> Result<Option<Vec<KnownChild>>, EngineError> {
         let mut known = Vec::new();
         for ask in &self.asks {
-            let (id, _) = child_ids_of_call(self.lease.run, &self.key, ask.index);
+            let id = child_ids_of_call(self.lease.run, &self.key, ask.index).run;
             // If it has another parent, that is found out when it is made.
             let Some(row) = run::child(tx, self.lease.run, id)? else { return Ok(None) };
             let named = match ask.life {
@@ -229,14 +228,15 @@ impl Births {
         }
         let namespace: Namespace = word(&parent.namespace)?;
         let lane = self.lane();
-        let (profile, grounds, policy) = self.grounds(tx, &namespace, &parent, &lane)?;
+        let basis = self.basis(tx, &namespace, &parent, &lane)?;
         let mut labels = self.labels(tx)?;
         let by = load::requester(tx, &parent)?;
         let mut room = self.room(tx)?;
         let mut started = Vec::with_capacity(asks.len());
         let mut told = Vec::with_capacity(asks.len());
         for ask in &self.asks[asks] {
-            let (id, task) = child_ids_of_call(self.lease.run, &self.key, ask.index);
+            let ChildIds { run: id, task } =
+                child_ids_of_call(self.lease.run, &self.key, ask.index);
             if run::is_known(tx, id)? {
                 let row = run::get(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
                 self.check_ours(&row)?;
@@ -249,25 +249,27 @@ impl Births {
             let terms = Terms { notify: Notify::Silent, cleanup: Cleanup::Keep, birth };
             let held = room == 0;
             room = room.saturating_sub(1);
-            let ids = NewTask {
-                task,
-                run: id,
+            let command =
+                AgentCommand { requested_by: by.clone(), ..self.command(&parent, ask, id, &lane)? };
+            command.validate()?;
+            let encoded = EncodedMessage::new(&command, &self.env)?;
+            let new = NewTask {
+                namespace: &namespace,
+                ids: NewIds { run: id, task, ..NewIds::draw(&command, &self.env) },
+                // The id of the run makes a repeat harmless, so the input needs no key.
+                message: &IncomingMessage::new(&command, &encoded, /*key*/ "", &self.env),
                 parent: Some(Parent {
                     task: parent.task_id,
                     run: parent.id,
                     step: self.step,
                     depth: parent.depth,
-                    policy: policy.clone(),
+                    policy: basis.ceiling.clone(),
                     spawn: serde_json::to_string(&terms)?,
-                    place: Some(Place { index: ask.index, held }),
+                    sibling: Some(Sibling { index: ask.index, held }),
                 }),
             };
-            let command = self.command(&parent, ask, (id, &lane))?;
-            let command = AgentCommand { requested_by: by.clone(), ..command };
-            command.validate()?;
-            // Its id is what makes a repeat harmless.
-            let said = Said::new(&command, /*key*/ "", &self.env);
-            accept::create_on(tx, &namespace, &said, &ids, (&profile, &grounds, None))?;
+            let agent = TaskAgent { profile: &basis.profile, class: &basis.class };
+            accept::insert_task(tx, &new, &agent, /*session*/ None)?;
             let (agent, call_id) = (ask_agent(ask), self.call_id.as_str());
             let (index, step) = (ask.index, self.step);
             let new = ToldOfChild { run: id, task, agent, call_id, index, step };
@@ -289,21 +291,21 @@ impl Births {
         Ok(at_once.saturating_sub(usize::try_from(at_work).unwrap_or(usize::MAX)))
     }
 
-    /// What the children stand on: the revision of the agent that the run above them has, and never more than that run may do.
-    fn grounds(
+    /// Reads the agent revision of the parent. A child may never do more than its parent.
+    fn basis(
         &self,
         tx: &mut Tx<'_>,
         namespace: &Namespace,
         parent: &RunRow,
         lane: &str,
-    ) -> Result<(AgentProfile, Grounds, ExecPolicy), EngineError> {
+    ) -> Result<ChildBasis, EngineError> {
         let row = agent::get(tx, &parent.namespace, &parent.agent, parent.agent_revision)?;
         let missing = || EngineError::not_found("agent", &parent.agent);
         let profile = AgentProfile::read(row.ok_or_else(missing)?)?;
-        let above = policy(parent)?;
-        let own = profile.policy(&[], Some(&above))?;
-        let grounds = Grounds::new(tx, namespace, &profile, Some(lane), &own)?;
-        Ok((profile, grounds, above))
+        let ceiling = policy(parent)?;
+        let own = profile.policy(&[], Some(&ceiling))?;
+        let class = ClassAssignment::new(tx, namespace, &profile, Some(lane), &own)?;
+        Ok(ChildBasis { profile, class, ceiling })
     }
 
     /// A run that waits for those below it must not take the places they need.
@@ -351,7 +353,8 @@ impl Births {
         &self,
         parent: &RunRow,
         ask: &ChildAsk,
-        (id, lane): (RunId, &str),
+        id: RunId,
+        lane: &str,
     ) -> Result<AgentCommand, EngineError> {
         let session: SessionName = word(&id.to_string().replacen("run", "ses", 1))?;
         let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
@@ -377,6 +380,14 @@ impl Births {
     }
 }
 
+/// What the children of one call share.
+struct ChildBasis {
+    profile: AgentProfile,
+    class: ClassAssignment,
+    /// The policy of the parent.
+    ceiling: ExecPolicy,
+}
+
 /// What the event of the run above says of a child that it has started.
 #[derive(Serialize)]
 struct ToldOfChild<'a> {
@@ -398,13 +409,8 @@ pub(crate) fn is_held(run: &RunRow) -> bool {
     run.not_before == HELD
 }
 
-/// A child of a call has ended: the next one of that call that waits for its turn may begin, in the place that was left if
-/// that can be. True if there was one.
-pub(super) fn release_next(
-    tx: &mut Tx<'_>,
-    ended: &RunRow,
-    heir: Option<&Heir>,
-) -> Result<bool, EngineError> {
+/// Makes the next deferred child of the same call ready, because one of its siblings has ended. Returns true if there was one.
+pub(super) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<bool, EngineError> {
     let (Some(parent), Some(step)) = (ended.parent_run_id, ended.parent_step) else {
         return Ok(false);
     };
@@ -413,12 +419,6 @@ pub(super) fn release_next(
         return Ok(false);
     }
     let Some(next) = held_row::next(tx, parent, step, HELD)? else { return Ok(false) };
-    let begins = match heir {
-        Some(heir) => heir.take(tx, ended, &next)?,
-        None => false,
-    };
-    if !begins {
-        queue::release(tx, ended, &next)?;
-    }
+    queue::release(tx, ended, &next)?;
     Ok(true)
 }

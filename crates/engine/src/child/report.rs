@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::EngineError;
-use crate::input::{self, Said};
+use crate::input::{self, EncodedMessage, IncomingMessage};
 use crate::shared_state;
 use crate::state::word;
 
@@ -110,18 +110,19 @@ pub(super) fn announce(
         queue_mode: Some(QueueMode::Steer),
         ..AgentCommand::default()
     };
-    let said = Said {
+    let encoded = EncodedMessage::new(&command, &env)?;
+    let message = IncomingMessage {
         // What was accepted is told: it never gives way to other messages.
         queue: QueueOverride {
             mode: Some(QueueMode::Steer),
             cap: Some(INPUTS_PENDING_MAX),
             ..Default::default()
         },
-        ..Said::new(&command, &key, &env)
+        ..IncomingMessage::new(&command, &encoded, &key, &env)
     };
     let told = match asks_a_person(tx, &task)? {
-        Some(run) => leave_with(tx, task, run, &said)?,
-        None => input::deliver(tx, task, None, &said)?.input,
+        Some(run) => leave_with(tx, task, run, &message)?,
+        None => input::deliver(tx, task, None, &message)?.input,
     };
     if let Some(mut row) = input_row::get(tx, told)? {
         row.kind = KIND.to_owned();
@@ -142,11 +143,11 @@ fn leave_with(
     tx: &mut Tx<'_>,
     mut task: TaskRow,
     run: RunId,
-    said: &Said<'_>,
+    message: &IncomingMessage<'_>,
 ) -> Result<InputId, EngineError> {
     let (mode, outcome) = (QueueMode::Steer, DeliveryOutcome::Steered);
     let place = input::Place { mode, outcome, run: Some(run) };
-    let row = input::insert(tx, &mut task, said, place)?;
+    let row = input::insert(tx, &mut task, message, place)?;
     task.update(tx)?;
     Ok(row.id)
 }

@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{ChildLimits, Cleanup, Family, Notify, Terms};
-use crate::accept::{self, NewTask, Parent};
+use crate::accept::{self, NewIds, NewTask, Parent};
 use crate::error::EngineError;
-use crate::input::Said;
+use crate::input::{EncodedMessage, IncomingMessage};
 use crate::lease::Lease;
 use crate::state::{policy, word};
 use crate::transactional::Transactional;
@@ -132,9 +132,16 @@ impl Spawning {
         command.validate()?;
         let (notify, cleanup) = (self.spawn.notify, self.spawn.cleanup);
         let terms = Terms { notify, cleanup, birth: None };
-        let ids = NewTask {
-            task: child_task_id(parent.id, self.step),
-            run: id,
+        let key = format!("spawn:{}:{}", parent.id, self.step);
+        let encoded = EncodedMessage::new(&command, &self.env)?;
+        let new = NewTask {
+            namespace: &namespace,
+            ids: NewIds {
+                run: id,
+                task: child_task_id(parent.id, self.step),
+                ..NewIds::draw(&command, &self.env)
+            },
+            message: &IncomingMessage::new(&command, &encoded, &key, &self.env),
             parent: Some(Parent {
                 task: parent.task_id,
                 run: parent.id,
@@ -142,12 +149,10 @@ impl Spawning {
                 depth: parent.depth,
                 policy: policy(&parent)?,
                 spawn: serde_json::to_string(&terms)?,
-                place: None,
+                sibling: None,
             }),
         };
-        let key = format!("spawn:{}:{}", parent.id, self.step);
-        let said = Said::new(&command, &key, &self.env);
-        let accepted = accept::create_task(tx, &namespace, &said, &ids)?;
+        let accepted = accept::create_task(tx, &new)?;
         let body =
             json!({"run": id, "task": accepted.task, "label": self.spawn.label, "step": self.step});
         event::push(tx, &mut parent, "child_started", body)?;

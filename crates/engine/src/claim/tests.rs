@@ -43,15 +43,14 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer
         ttl: Duration::from_secs(30),
         env,
         not_before: None,
-        above: Arc::default(),
     };
     (dir, engine, ids, claimer)
 }
 
 async fn claimed(engine: &Engine, claimer: &Claimer, max: usize, except: &[RunId]) -> Vec<RunId> {
     let (claimer, except) = (claimer.clone(), except.to_vec());
-    let claims = engine.store().write(move |tx| claim(tx, &claimer, max, &except)).await.unwrap();
-    claims.taken.into_iter().map(|claimed| claimed.lease.run).collect()
+    let claimed = engine.store().write(move |tx| claim(tx, &claimer, max, &except)).await.unwrap();
+    claimed.into_iter().map(|lease| lease.run).collect()
 }
 
 #[tokio::test]

@@ -27,9 +27,9 @@ pub(super) fn collect(
         return Ok(arrival.receipt(&row, run.id, outcome));
     }
     let row = arrival.insert(tx, outcome, None)?;
-    let command = arrival.said.command;
+    let command = arrival.message.command;
     let start = followup::Start {
-        id: command.run_id.unwrap_or_else(|| arrival.said.env.id()),
+        id: command.run_id.unwrap_or_else(|| arrival.message.env.id()),
         not_before: due,
         command,
         rank: None,
@@ -45,7 +45,7 @@ pub(super) fn collect(
 fn joinable(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<Option<RunRow>, EngineError> {
     let live = run::live_of_task(tx, arrival.task.id)?;
     let Some(last) = live.into_iter().rfind(|run| !has_begun(run)) else { return Ok(None) };
-    let origin = Origin::of_command(arrival.said.command);
+    let origin = Origin::of_command(arrival.message.command);
     let waiting = input::waiting_for_run(tx, last.id)?;
     for row in &waiting {
         let collected = row.outcome == DeliveryOutcome::Collected.as_str();

@@ -1,10 +1,10 @@
 //! Where a message goes: the decision table of queue modes, carried out.
 
+use provost_core::RunId;
 use provost_core::work::{
     DeliveryOutcome, InputAction, InputState, Namespace, QueueMode, QueueOverride, QueueSettings,
     RunEvent, Situation, TaskEvent, WorkError,
 };
-use provost_core::{RunId, TaskId, TypedId};
 use provost_store::row::input::InputRow;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::task::TaskRow;
@@ -12,8 +12,10 @@ use provost_store::row::{agent, input as input_row, session};
 use provost_store::{Hint, Tx};
 use serde_json::json;
 
-use super::{InputReceipt, Place, Said, collect, insert, interrupt, overflow};
-use crate::accept::{self, NewTask};
+use super::{
+    EncodedMessage, IncomingMessage, InputReceipt, Place, collect, insert, interrupt, overflow,
+};
+use crate::accept::{self, NewIds, NewTask};
 use crate::agent::AgentConfig;
 use crate::error::EngineError;
 use crate::state::{move_run, move_task, run_state, word};
@@ -22,7 +24,7 @@ use crate::{approval, event, followup, message, queue};
 /// A message that has reached its task.
 pub(super) struct Arrival<'a> {
     pub(super) task: TaskRow,
-    pub(super) said: &'a Said<'a>,
+    pub(super) message: &'a IncomingMessage<'a>,
     pub(super) mode: QueueMode,
     pub(super) settings: QueueSettings,
 }
@@ -36,7 +38,7 @@ impl Arrival<'_> {
         run: Option<RunId>,
     ) -> Result<InputRow, EngineError> {
         let place = Place { mode: self.mode, outcome, run };
-        let row = insert(tx, &mut self.task, self.said, place)?;
+        let row = insert(tx, &mut self.task, self.message, place)?;
         if run.is_some() {
             self.task.updated = tx.now();
             self.task.update(tx)?;
@@ -59,9 +61,9 @@ pub(crate) fn deliver(
     tx: &mut Tx<'_>,
     task: TaskRow,
     target: Option<RunRow>,
-    said: &Said<'_>,
+    message: &IncomingMessage<'_>,
 ) -> Result<InputReceipt, EngineError> {
-    let settings = settings(tx, &task, said)?;
+    let settings = settings(tx, &task, message)?;
     let active = match target {
         Some(run) => Some(run),
         None => run::live_of_task(tx, task.id)?.into_iter().next(),
@@ -71,7 +73,7 @@ pub(crate) fn deliver(
         None => Situation::Closed,
     };
     let action = settings.mode.route(situation);
-    let mut arrival = Arrival { task, said, mode: settings.mode, settings };
+    let mut arrival = Arrival { task, message, mode: settings.mode, settings };
     let Some(active) = active else { return restart(tx, &mut arrival) };
     match action {
         // A task below another one stays one: what it may do is bounded by the run above it.
@@ -102,7 +104,7 @@ fn wait(
     action: InputAction,
 ) -> Result<InputReceipt, EngineError> {
     // What can refuse comes before what is written.
-    let footing = followup::footing(tx, &arrival.task, arrival.said.command.policy.as_ref())?;
+    let footing = followup::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
     let dropped = overflow::make_room(tx, arrival, active)?;
     let receipt = match action {
         InputAction::Steer => steer(tx, arrival, active.id)?,
@@ -116,7 +118,7 @@ fn wait(
             receipt
         }
     };
-    overflow::summarize(tx, &mut arrival.task, dropped, arrival.said.env)?;
+    overflow::summarize(tx, &mut arrival.task, dropped, arrival.message.env)?;
     Ok(receipt)
 }
 
@@ -124,7 +126,7 @@ fn wait(
 fn settings(
     tx: &mut Tx<'_>,
     task: &TaskRow,
-    said: &Said<'_>,
+    message: &IncomingMessage<'_>,
 ) -> Result<QueueSettings, EngineError> {
     let agent = match agent::latest(tx, &task.namespace, &task.agent)? {
         Some(row) => serde_json::from_str::<AgentConfig>(&row.config)?.queue,
@@ -133,7 +135,7 @@ fn settings(
     let session = session::get(tx, &task.namespace, &task.session_id)?.and_then(|row| row.queue);
     let session: QueueOverride =
         session.map(|text| serde_json::from_str(&text)).transpose()?.unwrap_or_default();
-    let settings = said.defaults.with(&[agent, session, said.queue]);
+    let settings = message.defaults.with(&[agent, session, message.queue]);
     settings.validate()?;
     Ok(settings)
 }
@@ -164,7 +166,7 @@ pub(super) fn tell(
 
 /// The run had ended: a new one of the same task begins with the message.
 fn restart(tx: &mut Tx<'_>, arrival: &mut Arrival<'_>) -> Result<InputReceipt, EngineError> {
-    let footing = followup::footing(tx, &arrival.task, arrival.said.command.policy.as_ref())?;
+    let footing = followup::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
     arrival.task.archived = None;
     follow(tx, arrival, &footing, DeliveryOutcome::Restarted)
 }
@@ -177,13 +179,13 @@ pub(super) fn follow(
     outcome: DeliveryOutcome,
 ) -> Result<InputReceipt, EngineError> {
     let row = arrival.insert(tx, outcome, None)?;
-    let command = arrival.said.command;
+    let command = arrival.message.command;
     if command.deadline.is_some() {
         arrival.task.deadline = command.deadline;
     }
     accept::set_budget(tx, &arrival.task, command)?;
     let start = followup::Start {
-        id: command.run_id.unwrap_or_else(|| arrival.said.env.id()),
+        id: command.run_id.unwrap_or_else(|| arrival.message.env.id()),
         not_before: tx.now().after(command.delay()),
         command,
         rank: None,
@@ -238,19 +240,19 @@ fn direct(
 
 /// A task of its own in the same session, behind the running one.
 fn queue_new_task(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<InputReceipt, EngineError> {
-    let Arrival { task, said, .. } = arrival;
+    let Arrival { task, message, .. } = arrival;
     let namespace: Namespace = word(&task.namespace)?;
     let command = provost_core::work::AgentCommand {
         agent: Some(task.agent.clone()),
         session_id: Some(word(&task.session_id)?),
         session_key: None,
-        ..said.command.clone()
+        ..message.command.clone()
     };
-    let task: TaskId = said.env.id();
-    let run = command.run_id.unwrap_or_else(|| task.kin());
-    let new = NewTask { task, run, parent: None };
-    let said = Said { command: &command, draft: None, ..**said };
-    let accepted = accept::create_task(tx, &namespace, &said, &new)?;
+    let encoded = EncodedMessage::new(&command, message.env)?;
+    let message = IncomingMessage { command: &command, encoded: &encoded, ..**message };
+    let ids = NewIds::draw(&command, message.env);
+    let new = NewTask { namespace: &namespace, ids, message: &message, parent: None };
+    let accepted = accept::create_task(tx, &new)?;
     Ok(InputReceipt {
         input: accepted.input,
         task: accepted.task,

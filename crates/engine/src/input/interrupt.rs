@@ -22,7 +22,8 @@ pub(super) fn interrupt(
     let outcome = DeliveryOutcome::Interrupted;
     if active.cancel_requested.is_some() {
         // It is being stopped for good, with what was said to it: this is for the next one.
-        let footing = followup::footing(tx, &arrival.task, arrival.said.command.policy.as_ref())?;
+        let footing =
+            followup::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
         supersede(tx, arrival, &active)?;
         return super::deliver::follow(tx, arrival, &footing, outcome);
     }
@@ -52,7 +53,7 @@ pub(super) fn roll_back(
     arrival: &mut Arrival<'_>,
     active: RunRow,
 ) -> Result<InputReceipt, EngineError> {
-    let footing = followup::footing(tx, &arrival.task, arrival.said.command.policy.as_ref())?;
+    let footing = followup::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
     if !has_begun(&active) {
         // Nothing of it has been said yet.
         return interrupt(tx, arrival, active);

@@ -11,10 +11,11 @@ use provost_store::row::schedule::{self, ScheduleRow};
 use provost_store::row::{run, task};
 
 use super::{CatchUp, Overlap, overlap_of, ticks_of};
+use crate::accept::{self, SubmitRequest};
+use crate::cancel;
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::state::word;
-use crate::{accept, cancel};
 
 /// Schedules that are looked at together.
 const BATCH: u64 = 100;
@@ -121,7 +122,8 @@ fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &Plan, env: &Env) -> Result<bo
             }
         }
         let command = command_of(row, overlap, *tick)?;
-        let accepted = accept::accept(tx, &namespace, &command, env)?;
+        let request = SubmitRequest::new(&namespace, command, env)?;
+        let accepted = accept::submit_in_tx(tx, &request)?;
         last = Some(accepted.task);
         asked = last;
     }

@@ -1,4 +1,4 @@
-//! Runs that begin with the transaction that accepts them, what their rows say meanwhile, and who waits for their ends.
+//! What a worker claims and when, what the rows of leased runs say, and waiting for the end of a run.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::house::{House, quick};
 use crate::stage::command;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_begins_with_its_acceptance_if_nothing_waits_and_a_worker_has_room() {
+async fn a_worker_claims_no_more_runs_than_it_has_permits_and_none_after_its_end() {
     let house = House::new(vec![scripted::call("gate_pure", json!({}))]).await;
     let node = house.node(EngineOptions { capacity: 1, ..quick() });
     let worker = node.start().await.unwrap();
     let first = node.accept(&house.namespace, command("one", "go")).await.unwrap();
+    let gate = house.rooms.gate("gate_pure");
+    gate.entered().await;
     let row = house.run(first.run).await;
     assert_eq!((row.phase.as_str(), row.attempt_no, row.epoch), ("leased", 1, 1));
     assert_eq!(house.kinds(first.run).await[..2], ["accepted", "attempt_started"]);
-    let gate = house.rooms.gate("gate_pure");
-    gate.entered().await;
 
     let second = node.accept(&house.namespace, command("two", "go")).await.unwrap();
     let row = house.run(second.run).await;
@@ -30,13 +30,13 @@ async fn a_run_begins_with_its_acceptance_if_nothing_waits_and_a_worker_has_room
     for run in [first.run, second.run] {
         assert_eq!(house.ended(run).await.status, "ok");
     }
-    assert_eq!((gate.came(), gate.most()), (2, 1), "there is one place");
+    assert_eq!((gate.came(), gate.most()), (2, 1), "there is one permit");
     worker.stop(Duration::ZERO).await;
     assert_eq!(house.class().await.running, 0);
 
     let third = node.accept(&house.namespace, command("three", "go")).await.unwrap();
     let row = house.run(third.run).await;
-    assert_eq!((row.phase.as_str(), row.attempt_no), ("queued", 0), "nobody works any more");
+    assert_eq!((row.phase.as_str(), row.attempt_no), ("queued", 0), "no worker runs");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -84,8 +84,7 @@ async fn submit(cx: Cx, Json(task): Json<Box<NewTask>>) -> Result<Made<Accepted>
     let mut command = convert::command(*task);
     command.requested_by = Some(cx.who.name.clone());
     command.idempotency_key = cx.idempotency_key(command.idempotency_key.take())?;
-    let accepted =
-        cx.app.engine().accept_unwatched(&cx.namespace, command).await.map_err(of_engine)?;
+    let accepted = cx.app.engine().accept(&cx.namespace, command).await.map_err(of_engine)?;
     Ok(Made { new: !accepted.deduped, what: convert::accepted(accepted) })
 }
 

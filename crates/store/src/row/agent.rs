@@ -47,22 +47,6 @@ pub fn latest(
     tx.optional(&sql, params![namespace, name])
 }
 
-/// True if the newest revision of an agent is this one with this hash, it is not deleted, and the class is there and says what its
-/// runs may do.
-pub fn is_current(
-    tx: &mut Tx<'_>,
-    (namespace, name): (&str, &str),
-    (revision, hash): (u64, &str),
-    class_key: &str,
-) -> Result<bool, StoreError> {
-    let sql = "SELECT 1 FROM agent a
-                WHERE a.namespace = ?1 AND a.name = ?2 AND a.revision = ?3 AND a.hash = ?4 AND a.deleted IS NULL
-                  AND NOT EXISTS (SELECT 1 FROM agent n
-                        WHERE n.namespace = ?1 AND n.name = ?2 AND n.revision > ?3)
-                  AND EXISTS (SELECT 1 FROM exec_class c WHERE c.key = ?5)";
-    tx.exists(sql, params![namespace, name, revision, hash, class_key])
-}
-
 /// The newest revisions of agents that are not deleted, by name, after the name `after`.
 pub fn list(
     tx: &mut Tx<'_>,

@@ -387,15 +387,6 @@ pub fn any_ready(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM run WHERE phase = 'queued' AND ready = 1 LIMIT 1", params![])
 }
 
-/// Whether any run can be claimed, as far as its own row says, and whether any ceiling is set.
-pub fn any_ready_or_ceiling(tx: &mut Tx<'_>) -> Result<(bool, bool), StoreError> {
-    tx.one(
-        "SELECT CASE WHEN EXISTS (SELECT 1 FROM run WHERE phase = 'queued' AND ready = 1) THEN 1 ELSE 0 END,
-                CASE WHEN EXISTS (SELECT 1 FROM ceiling) THEN 1 ELSE 0 END",
-        params![],
-    )
-}
-
 /// The run to claim next in a pool, and its class, but none of `except`. Of the namespaces that wait the least recently
 /// served is next, in it the least recently served class that has room, and in that the first by rank.
 pub fn next_ready(

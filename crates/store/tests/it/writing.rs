@@ -1,11 +1,11 @@
 //! The writer: order, groups, failures, hints. For every database.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_core::RunId;
-use provost_store::{FaultPoint, Faults, Hint, Store, StoreError, StoreOptions, Turn, params};
+use provost_store::{FaultPoint, Faults, Hint, Store, StoreError, StoreOptions, params};
 
 use crate::fixture::{Fixture, Gate, Outcome, ids, put};
 
@@ -133,29 +133,6 @@ pub(crate) async fn only_what_fails_half_way_makes_its_group_run_once_more(fixtu
     }
 }
 
-pub(crate) async fn no_job_follows_one_that_was_taken_back(fixture: Fixture) {
-    let store = fixture.open();
-    let turns = Arc::<Mutex<[Turn; 3]>>::default();
-    let job = |place: usize, fails: bool| {
-        let turns = Arc::clone(&turns);
-        store.write(move |tx| {
-            // The last time counts: it may have to run again, behind a savepoint.
-            turns.lock().unwrap()[place] = tx.turn();
-            put(tx, &place.to_string())?;
-            if fails { Err(StoreError::Closed) } else { Ok(()) }
-        })
-    };
-    let gate = Gate::close(&store);
-    let (before, failing, after) = (job(0, false), job(1, true), job(2, false));
-    gate.open().await.unwrap();
-    before.await.unwrap();
-    failing.await.unwrap_err();
-    after.await.unwrap();
-    let [before, failing, after] = *turns.lock().unwrap();
-    assert!(failing.follows(before), "{before:?} {failing:?}");
-    assert!(!after.follows(failing), "{failing:?} {after:?}");
-}
-
 pub(crate) async fn a_broken_rule_is_told_and_nothing_of_its_job_stays(fixture: Fixture) {
     let store = fixture.open();
     store.write(|tx| put(tx, "taken")).await.unwrap();
@@ -232,45 +209,6 @@ pub(crate) async fn hints_come_after_the_commit_once_and_only_from_jobs_that_wer
         .unwrap();
     assert_eq!(hints.recv().await.unwrap(), Hint::Timer, "nothing came from the job that failed");
     assert_eq!(ids(&store).await.len(), 3);
-}
-
-pub(crate) async fn calls_are_made_after_the_commit_and_only_for_jobs_that_were_kept(
-    fixture: Fixture,
-) {
-    let store = fixture.open();
-    let made = Arc::<Mutex<Vec<&str>>>::default();
-    let job = |name: &'static str, fails: bool| {
-        let made = Arc::clone(&made);
-        store.write(move |tx| {
-            put(tx, name)?;
-            let made = Arc::clone(&made);
-            tx.after_commit(move || made.lock().unwrap().push(name));
-            if fails { Err(StoreError::Closed) } else { Ok(()) }
-        })
-    };
-    let gate = Gate::close(&store);
-    // The one in the middle makes the others run again.
-    let (first, failing, last) = (job("first", false), job("failing", true), job("last", false));
-    assert!(made.lock().unwrap().is_empty(), "nothing is committed yet");
-    gate.open().await.unwrap();
-    first.await.unwrap();
-    assert_eq!(*made.lock().unwrap(), ["first", "last"], "before anybody is answered");
-    failing.await.unwrap_err();
-    last.await.unwrap();
-    assert_eq!(*made.lock().unwrap(), ["first", "last"]);
-
-    let (options, broken) = crate::writing::failing(&fixture, FaultPoint::Commit);
-    let store = Store::open(options).unwrap();
-    broken.store(true, Ordering::SeqCst);
-    let again = Arc::clone(&made);
-    let lost = store.write(move |tx| {
-        put(tx, "lost")?;
-        let again = Arc::clone(&again);
-        tx.after_commit(move || again.lock().unwrap().push("lost"));
-        Ok::<_, StoreError>(())
-    });
-    lost.await.unwrap_err();
-    assert_eq!(made.lock().unwrap().len(), 2);
 }
 
 /// Options whose store fails at `point` while the switch is on.

@@ -1,0 +1,73 @@
+//! A request to start or continue a task, before its transaction.
+//!
+//! Everything that does not depend on the database is done here, so that the transaction takes values and can run again.
+
+use provost_core::work::{AgentCommand, Namespace};
+use provost_core::{ApprovalId, Env, RunId, SessionId, TaskId};
+
+use super::Memory;
+use crate::error::EngineError;
+use crate::input::{EncodedMessage, IncomingMessage};
+
+/// A checked command with the ids and the stored form of what it may create.
+pub(crate) struct SubmitRequest {
+    pub(super) namespace: Namespace,
+    pub(super) command: AgentCommand,
+    pub(super) memory: Memory,
+    pub(super) ids: NewIds,
+    message: EncodedMessage,
+    /// Idempotency key of the input.
+    input_key: String,
+    env: Env,
+}
+
+/// Ids of the rows that a new task begins with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewIds {
+    pub(crate) task: TaskId,
+    pub(crate) run: RunId,
+    /// The session, if the command names none.
+    pub(crate) session: SessionId,
+    /// The approval of its start, if its agent asks for one.
+    pub(crate) approval: ApprovalId,
+}
+
+impl NewIds {
+    /// Draws new ids. The run has the id that the command names, if it names one.
+    pub(crate) fn draw(command: &AgentCommand, env: &Env) -> Self {
+        let run = command.run_id.unwrap_or_else(|| env.id());
+        Self { task: env.id(), run, session: env.id(), approval: env.id() }
+    }
+}
+
+impl SubmitRequest {
+    /// Checks the command and encodes what is stored of it.
+    pub(crate) fn new(
+        namespace: &Namespace,
+        command: AgentCommand,
+        env: &Env,
+    ) -> Result<Self, EngineError> {
+        command.validate()?;
+        let memory = Memory::of_command(namespace, &command)?;
+        Ok(Self {
+            namespace: namespace.clone(),
+            ids: NewIds::draw(&command, env),
+            message: EncodedMessage::new(&command, env)?,
+            input_key: memory.input_key(),
+            memory,
+            command,
+            env: env.clone(),
+        })
+    }
+
+    /// The message of the command.
+    pub(super) fn incoming(&self) -> IncomingMessage<'_> {
+        IncomingMessage::new(&self.command, &self.message, &self.input_key, &self.env)
+    }
+}
+
+/// The JSON that a task stores of its command. The message has a row of its own.
+pub(super) fn stored_command(command: &AgentCommand) -> Result<String, EngineError> {
+    let stored = AgentCommand { message: Vec::new(), attachments: Vec::new(), ..command.clone() };
+    Ok(serde_json::to_string(&stored)?)
+}

@@ -1,0 +1,152 @@
+//! The loop in which a worker claims runs and starts their attempts.
+
+use std::sync::Arc;
+
+use provost_core::{RunId, Timestamp, WorkerId};
+use provost_failpoint::failpoint;
+use provost_store::{Hint, NodeLock};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio_util::sync::CancellationToken;
+
+use crate::attempt::{self, Live};
+use crate::claim::{self, Claimer};
+use crate::engine::Shared;
+use crate::error::EngineError;
+use crate::lease::Lease;
+
+/// The most attempts that one worker runs at once, whatever its options say.
+const CAPACITY_MAX: usize = 1 << 20;
+
+/// Claims runs while the worker has free permits.
+pub(super) struct ClaimLoop {
+    claimer: Claimer,
+    /// One permit for each attempt that may run at once. Only this loop acquires them.
+    permits: Arc<Semaphore>,
+    host: Arc<AttemptHost>,
+}
+
+/// What the attempts of a worker share.
+struct AttemptHost {
+    shared: Arc<Shared>,
+    _lock: Arc<NodeLock>,
+    /// An attempt has ended, so a permit is free.
+    permit_freed: Notify,
+}
+
+impl ClaimLoop {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        worker: WorkerId,
+        lock: &Arc<NodeLock>,
+        not_before: Option<Timestamp>,
+    ) -> Self {
+        let claimer = Claimer {
+            worker,
+            pool: shared.options.pool.clone(),
+            focus: shared.options.focus.clone(),
+            ttl: shared.options.lease,
+            env: shared.env.clone(),
+            not_before,
+        };
+        let permits = Arc::new(Semaphore::new(shared.options.capacity.min(CAPACITY_MAX)));
+        let (shared, lock) = (Arc::clone(shared), Arc::clone(lock));
+        let host = AttemptHost { shared, _lock: lock, permit_freed: Notify::new() };
+        Self { claimer, permits, host: Arc::new(host) }
+    }
+
+    /// Claims runs until `stopping` is cancelled.
+    pub(super) async fn run(self, stopping: CancellationToken) {
+        let shared = &self.host.shared;
+        let mut wakeups = shared.store.calls();
+        while !stopping.is_cancelled() {
+            // Looking needs no write, and mostly nothing is there.
+            if self.permits.available_permits() > 0
+                && self.is_waiting().await
+                && let Err(error) = self.claim().await
+            {
+                tracing::warn!(%error, "nothing could be claimed");
+            }
+            tokio::select! {
+                // In this order, so that a simulation can be repeated.
+                biased;
+                () = stopping.cancelled() => return,
+                () = run_ready(&mut wakeups) => {}
+                () = self.host.permit_freed.notified() => {}
+                () = tokio::time::sleep(shared.options.poll) => {}
+            }
+        }
+    }
+
+    async fn is_waiting(&self) -> bool {
+        let (claimer, except) = (self.claimer.clone(), live_runs(&self.host.shared));
+        let waiting =
+            self.host.shared.store.read(move |tx| claim::is_waiting(tx, &claimer, &except));
+        // If it cannot be read, the claim reports the error.
+        waiting.await.unwrap_or(true)
+    }
+
+    /// Claims one run for each free permit, and starts their attempts.
+    async fn claim(&self) -> Result<(), EngineError> {
+        let free = self.permits.available_permits();
+        let count = u32::try_from(free).unwrap_or(u32::MAX);
+        let Ok(mut permits) = Arc::clone(&self.permits).try_acquire_many_owned(count) else {
+            return Ok(());
+        };
+        // A run is not claimed again while its last attempt still unwinds in this process.
+        let (claimer, except) = (self.claimer.clone(), live_runs(&self.host.shared));
+        let store = &self.host.shared.store;
+        let claimed = store.write(move |tx| claim::claim(tx, &claimer, free, &except)).await;
+        failpoint!("claim.committed");
+        for lease in claimed? {
+            if let Some(permit) = permits.split(1) {
+                self.host.start(lease, permit);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AttemptHost {
+    fn start(self: &Arc<Self>, lease: Lease, permit: OwnedSemaphorePermit) {
+        let live = Arc::new(Live::new(lease, &self.shared.tap));
+        self.shared.live().insert(live.lease.run, Arc::clone(&live));
+        let running = RunningAttempt { host: Arc::clone(self), live, permit: Some(permit) };
+        // A task of its own: it unwinds in order even if the worker is dropped.
+        tokio::spawn(async move {
+            attempt::carry(&running.host.shared, &running.live).await;
+        });
+    }
+}
+
+/// The runs that this process works on, or whose attempts still unwind.
+fn live_runs(shared: &Shared) -> Vec<RunId> {
+    shared.live().keys().copied().collect()
+}
+
+/// An attempt until it has ended, however it ends. It holds the lock of its worker, so a worker with a running attempt is not dead.
+struct RunningAttempt {
+    host: Arc<AttemptHost>,
+    live: Arc<Live>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for RunningAttempt {
+    fn drop(&mut self) {
+        self.host.shared.live().remove(&self.live.lease.run);
+        self.live.over.cancel();
+        // The permit is free before the loop is woken.
+        drop(self.permit.take());
+        self.host.permit_freed.notify_one();
+    }
+}
+
+/// Waits for the wake-up that a run can be claimed.
+async fn run_ready(wakeups: &mut broadcast::Receiver<Hint>) {
+    loop {
+        match wakeups.recv().await {
+            Ok(Hint::RunReady) | Err(broadcast::error::RecvError::Lagged(_)) => return,
+            Ok(_) => {}
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
