@@ -32,7 +32,7 @@ pub(crate) mod word;
 pub use approval::{
     ApprovalEvent, ApprovalKind, ApprovalState, Fallback, Grant, Resolution, check_plan, plan_hash,
 };
-pub use attempt::{AttemptEvent, AttemptStatus, Strategy};
+pub use attempt::{AttemptStatus, Strategy};
 pub use ballot::{Ballot, CastVote, LOCAL_PRINCIPAL, Poll};
 pub use class::{Admission, Breaker, ClassKey, Health};
 pub use command::{AgentCommand, InputProvenance, ProvenanceKind, ReplyTarget, RoutingContext};
@@ -44,7 +44,7 @@ pub use input::{DeliveryOutcome, InputEvent, InputState, Interaction};
 pub use key::{
     ChildIds, EffectKey, child_ids_of_call, child_run_id, child_task_id, heir_run_id, send_key,
 };
-pub use lease::{Epoch, Held, Lease, Owner};
+pub use lease::Epoch;
 pub use name::{Namespace, SessionName};
 pub use outcome::{FailureSource, OutcomeCode, RetryClass, Vote};
 pub use policy::{
@@ -57,7 +57,7 @@ pub use queue::{
 };
 pub use retry::{Jitter, RetryPolicy};
 pub use run::{ParkedFor, RunEvent, RunPhase, RunState, RunStatus};
-pub use step::{ExpiryAction, Loss, OpenStep, StepEvent, StepKind, StepState, at_expiry};
+pub use step::{ExpiryAction, Loss, OpenStep, StepKind, StepState, at_expiry};
 pub use task::{AfterRun, DropReason, EndedRun, TaskEvent, TaskState, settle, task_event};
 
 #[cfg(test)]

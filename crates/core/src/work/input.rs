@@ -20,14 +20,8 @@ words! {
 }
 
 words! {
-    /// What happens to a message.
+    /// Why a message leaves the queue without an answer.
     InputEvent, "an input event" {
-        /// An attempt takes it at a boundary.
-        Claimed = "claimed",
-        /// The model call that contains it is recorded.
-        Consumed = "consumed",
-        /// The attempt that took it is lost.
-        EpochLost = "epoch_lost",
         /// A newer one takes its place, or too many wait.
         Superseded = "superseded",
         /// Its sender takes it back.
@@ -74,9 +68,6 @@ impl InputState {
     pub const fn next(self, event: InputEvent) -> Result<Self, Illegal> {
         use InputEvent as E;
         Ok(match (self, event) {
-            (Self::Pending, E::Claimed) => Self::Claimed,
-            (Self::Claimed, E::Consumed) => Self::Consumed,
-            (Self::Claimed, E::EpochLost) => Self::Pending,
             (Self::Pending, E::Superseded) => Self::Superseded,
             (Self::Pending, E::Cancelled) => Self::Cancelled,
             _ => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::limits::CRASHES_MAX;
 use crate::work::word::words;
-use crate::work::{EffectClass, Illegal, OnUnknown, Recovery};
+use crate::work::{EffectClass, OnUnknown, Recovery};
 
 words! {
     /// What a step does.
@@ -52,24 +52,6 @@ words! {
     }
 }
 
-words! {
-    /// What happens to a step.
-    StepEvent, "a step event" {
-        /// Its effect is about to happen.
-        Started = "started",
-        /// Its outcome is there; also one that was made up because the effect was skipped or denied.
-        Committed = "committed",
-        /// It failed and may be tried again; nothing of it is in flight.
-        FailedForNow = "failed_for_now",
-        /// It failed for good.
-        Failed = "failed",
-        /// Its worker is lost.
-        EpochLost = "epoch_lost",
-        /// It is done again under the same effect key.
-        RunAgain = "run_again",
-    }
-}
-
 impl StepKind {
     /// The effect class of the kinds that have one of their own; a tool and a channel say theirs.
     pub const fn own_class(self) -> Option<EffectClass> {
@@ -86,33 +68,6 @@ impl StepKind {
             | Self::Finish
             | Self::Note => Some(EffectClass::Transactional),
         }
-    }
-}
-
-impl StepState {
-    /// The state after an event.
-    pub const fn next(self, event: StepEvent) -> Result<Self, Illegal> {
-        use StepEvent as E;
-        Ok(match (self, event) {
-            (Self::Planned, E::Started) | (Self::Unknown, E::RunAgain) => Self::Started,
-            (Self::Planned | Self::Started | Self::Unknown, E::Committed) => Self::Committed,
-            (Self::Planned | Self::Started | Self::Unknown, E::Failed) => Self::Failed,
-            (Self::Started, E::FailedForNow) | (Self::Planned, E::EpochLost) => Self::Planned,
-            (Self::Started | Self::Unknown, E::EpochLost) => Self::Unknown,
-            _ => {
-                return Err(Illegal {
-                    machine: "step",
-                    from: self.as_str(),
-                    event: event.as_str(),
-                    terminal: self.is_terminal(),
-                });
-            }
-        })
-    }
-
-    /// True if nothing more happens to it.
-    pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Committed | Self::Failed)
     }
 }
 
@@ -169,7 +124,7 @@ pub enum ExpiryAction {
     CrashLoop,
 }
 
-/// What happens to a run whose worker is lost, by its open steps. Each of them takes [`StepEvent::EpochLost`] as well.
+/// What happens to a run whose worker is lost, by its open steps.
 ///
 /// `grace` is one more lease. With several open steps the most careful answer counts.
 pub fn at_expiry(open: &[OpenStep], loss: Loss, grace: Duration) -> ExpiryAction {

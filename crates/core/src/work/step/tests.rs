@@ -2,41 +2,11 @@
 
 use super::*;
 use crate::limits::LEASE_TTL;
-use crate::work::tests::{check_machine, reachable};
 
 use EffectClass as C;
 use ExpiryAction as A;
 use StepKind as K;
 use StepState as S;
-
-#[test]
-fn the_machine_is_total_and_ends_are_ends() {
-    check_machine(S::ALL, StepEvent::ALL, S::next, S::is_terminal);
-    assert_eq!(reachable(S::Planned, StepEvent::ALL, S::next).len(), S::ALL.len());
-}
-
-#[test]
-fn a_step_goes_the_way_of_the_spec() {
-    use StepEvent as E;
-    for (from, event, to) in [
-        (S::Planned, E::Started, S::Started),
-        (S::Started, E::Committed, S::Committed),
-        (S::Started, E::Failed, S::Failed),
-        (S::Started, E::FailedForNow, S::Planned),
-        (S::Started, E::EpochLost, S::Unknown),
-        (S::Unknown, E::Committed, S::Committed),
-        (S::Unknown, E::Failed, S::Failed),
-        (S::Unknown, E::RunAgain, S::Started),
-        (S::Unknown, E::EpochLost, S::Unknown),
-        (S::Planned, E::EpochLost, S::Planned),
-        (S::Planned, E::Committed, S::Committed),
-        (S::Planned, E::Failed, S::Failed),
-    ] {
-        assert_eq!(from.next(event), Ok(to), "{from} {event}");
-    }
-    assert!(S::Unknown.next(E::Started).is_err(), "an unknown effect is not simply begun");
-    assert!(S::Started.next(E::Started).is_err());
-}
 
 fn open(kind: K, state: S, class: C) -> OpenStep {
     OpenStep { kind, state, class }

@@ -69,11 +69,6 @@ fn a16_05_words_of_an_error_do_not_make_its_outcome() {
 
 #[test]
 fn a16_08_a_blocked_attempt_has_a_way_on_and_its_question_always_ends() {
-    let blocked = AttemptStatus::Pending.next(AttemptEvent::Blocked).unwrap();
-    let approved =
-        blocked.next(AttemptEvent::Unblocked).and_then(|a| a.next(AttemptEvent::Started));
-    assert_eq!(approved, Ok(AttemptStatus::Running));
-    assert_eq!(blocked.next(AttemptEvent::Cancelled), Ok(AttemptStatus::Cancelled));
     let run = RunState::ACCEPTED.next(RunEvent::Parked(ApprovalKind::Start.parks_for())).unwrap();
     let started = run.next(RunEvent::Woken).and_then(|run| run.next(RunEvent::Claimed)).unwrap();
     assert_eq!(started.phase(), RunPhase::Leased);

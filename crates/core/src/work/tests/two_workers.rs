@@ -12,6 +12,7 @@ use crate::limits::CRASHES_MAX;
 use crate::work::{EffectClass, OnUnknown, Recovery, RunStatus};
 
 mod action;
+mod lease;
 mod world;
 
 /// Every reachable world, with what leads out of it.

@@ -88,9 +88,7 @@ fn the_words_of_events_and_inner_decisions() {
         "dispatched no_capacity requeued input_delivered awaits_input fell_asleep finished failed \
          cancelled dropped reopened retried",
     );
-    check(AttemptEvent::ALL, "blocked unblocked started succeeded failed timed_out cancelled");
-    check(StepEvent::ALL, "started committed failed_for_now failed epoch_lost run_again");
-    check(InputEvent::ALL, "claimed consumed epoch_lost superseded cancelled");
+    check(InputEvent::ALL, "superseded cancelled");
     check(ApprovalEvent::ALL, "approve deny answer expire cancel");
     check(
         DeliveryEvent::ALL,

@@ -1,15 +1,14 @@
 //! A model of two workers, one run, its session and the clock, small enough that every history can be tried.
 //!
-//! The rules are the real ones: [`RunState::next`], [`StepState::next`], [`Lease`], [`at_expiry`], [`EffectClass`].
+//! The rules are the real ones: [`RunState::next`], [`at_expiry`], [`EffectClass`].
 //! The model adds only who may do what when, and a truth of its own to check them against.
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use super::action::Action;
+use super::lease::{Lease, StepEvent, step_after};
+use crate::Timestamp;
 use crate::work::*;
-use crate::{ExecutionId, Timestamp, TypedId, WorkerId};
 
 /// Steps a run needs to end well.
 pub(super) const STEPS: usize = 2;
@@ -163,8 +162,8 @@ impl World {
         let Ok(run) = self.run.next(RunEvent::Claimed) else { return Ok(false) };
         let lease = self
             .lease
-            .acquire(owner(worker), self.now(), TTL)
-            .map_err(|error| format!("a queued run has a live lease: {error}"))?;
+            .acquire(self.now(), TTL)
+            .ok_or_else(|| "a queued run has a live lease".to_owned())?;
         if lease.epoch != self.lease.epoch.next() {
             return Err("a claim without a new epoch".to_owned());
         }
@@ -184,7 +183,7 @@ impl World {
     ) -> Result<bool, Violation> {
         let Some(epoch) = self.workers[worker].held else { return Ok(false) };
         let accepted = match rules.fence {
-            Fence::Real => self.lease.check(epoch).is_ok(),
+            Fence::Real => self.lease.admits(epoch),
             Fence::EpochOnly => self.lease.epoch == epoch,
             Fence::Missing => true,
         };
@@ -208,7 +207,7 @@ impl World {
     fn begin(&mut self, worker: usize) -> bool {
         let begins = self.step.is_none() && self.committed < STEPS && !self.cancel;
         if begins {
-            self.step = StepState::Planned.next(StepEvent::Started).ok();
+            self.step = Some(StepState::Started);
             self.workers[worker].about_to = Some(self.committed);
         }
         begins
@@ -227,8 +226,10 @@ impl World {
     }
 
     fn settle_step(&mut self, event: StepEvent) -> bool {
-        let Some(Ok(settled)) = self.step.map(|step| step.next(event)) else { return false };
-        self.step = (!settled.is_terminal()).then_some(settled);
+        let Some(settled) = self.step.and_then(|step| step_after(step, event)) else {
+            return false;
+        };
+        self.step = (settled != StepState::Committed).then_some(settled);
         self.committed += usize::from(settled == StepState::Committed);
         self.progressed |= settled == StepState::Committed;
         true
@@ -259,11 +260,11 @@ impl World {
     fn renew(&mut self, worker: usize) -> bool {
         let Some(epoch) = self.workers[worker].held else { return false };
         match self.lease.renew(epoch, self.now(), TTL) {
-            Ok(lease) => {
+            Some(lease) => {
                 self.expired &= lease == self.lease;
                 self.lease = lease;
             }
-            Err(_) => self.workers[worker] = Worker::default(),
+            None => self.workers[worker] = Worker::default(),
         }
         true
     }
@@ -378,13 +379,8 @@ impl World {
             self.claimer = self.claimer.map(|_| 0);
         }
         if let Some(held) = &mut self.lease.held {
-            (held.owner, held.until) = (owner(0), Timestamp::from_millis(1));
+            held.until = Timestamp::from_millis(1);
         }
         self
     }
-}
-
-fn owner(worker: usize) -> Owner {
-    let id = Uuid::from_u128(worker as u128);
-    Owner { worker: WorkerId::from_uuid(id), execution: ExecutionId::from_uuid(id) }
 }
