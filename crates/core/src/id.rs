@@ -23,11 +23,6 @@ pub trait TypedId: Copy + Sized {
     fn from_uuid(uuid: Uuid) -> Self;
     /// The bare UUID, for storage in a column.
     fn uuid(self) -> Uuid;
-
-    /// The id of another kind with the same digits: what belongs together from its beginning is found by it.
-    fn kin<T: TypedId>(self) -> T {
-        T::from_uuid(self.uuid())
-    }
 }
 
 /// Why a text is not an id.
