@@ -19,6 +19,7 @@ pub mod policy;
 pub mod resource;
 mod scope;
 mod secret;
+pub mod text;
 mod time;
 mod tool_def;
 mod usage;

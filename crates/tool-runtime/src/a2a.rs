@@ -62,10 +62,6 @@ impl ToolRuntime for A2aRuntime {
         ToolType::A2a
     }
 
-    fn yields(&self) -> bool {
-        true
-    }
-
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.outbound.admit(tool)?;
         card_url(tool).map(|_url| ())

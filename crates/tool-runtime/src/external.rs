@@ -27,14 +27,6 @@ impl ToolRuntime for ExternalRuntime {
         ToolType::External
     }
 
-    fn yields(&self) -> bool {
-        true
-    }
-
-    fn keeps_time(&self) -> bool {
-        true
-    }
-
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.outbound.admit(tool)?;
         outbound::endpoint(tool).map(|_url| ())

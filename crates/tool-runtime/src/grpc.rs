@@ -79,14 +79,6 @@ impl ToolRuntime for GrpcRuntime {
         ToolType::Grpc
     }
 
-    fn yields(&self) -> bool {
-        true
-    }
-
-    fn keeps_time(&self) -> bool {
-        true
-    }
-
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.0.target(tool).map(drop)
     }

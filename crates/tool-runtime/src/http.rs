@@ -46,14 +46,6 @@ impl ToolRuntime for HttpRuntime {
         ToolType::Http
     }
 
-    fn yields(&self) -> bool {
-        true
-    }
-
-    fn keeps_time(&self) -> bool {
-        true
-    }
-
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.outbound.admit(tool)?;
         Origin::of(tool)?;

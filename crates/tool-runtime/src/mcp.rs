@@ -145,10 +145,6 @@ impl ToolRuntime for McpRuntime {
         ToolType::Mcp
     }
 
-    fn yields(&self) -> bool {
-        true
-    }
-
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         let named = Self::named(tool)?;
         // In which namespace it will be called is not known here; where no server of that name takes a header, none will.

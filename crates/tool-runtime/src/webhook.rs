@@ -69,10 +69,6 @@ impl ToolRuntime for WebhookRuntime {
         ToolType::WebhookCallback
     }
 
-    fn yields(&self) -> bool {
-        true
-    }
-
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.outbound.admit(tool)?;
         let url = outbound::endpoint(tool)?;

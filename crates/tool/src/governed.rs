@@ -177,15 +177,6 @@ impl Tool for GovernedTool {
         &self.spec
     }
 
-    /// What may block is the runtime, and an attempt of one that does has a task of its own.
-    fn yields(&self) -> bool {
-        true
-    }
-
-    fn keeps_time(&self) -> bool {
-        self.runtime().is_ok_and(|runtime| attempt::keeps_time(runtime.as_ref(), &self.resource))
-    }
-
     fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
         match self.begin(permit, cx) {
             Ok(call) => async move { call.run().await.map_err(ToolError::Fault) }.boxed(),

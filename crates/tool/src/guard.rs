@@ -6,14 +6,11 @@ mod bounds;
 mod oversight;
 mod record;
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::task::Poll;
-use std::time::Duration;
 
-use futures::FutureExt as _;
 use provost_core::ToolCall;
 use provost_core::contract::{OPERATION_INVOKE, ToolCode, ToolFault};
 use provost_core::limits::TOOL_ARGUMENTS_BYTES_MAX;
@@ -21,11 +18,11 @@ use provost_core::policy::{Decision, Governance};
 use provost_core::resource::Approvers;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tracing::{Instrument, Span};
 
 pub use oversight::Oversight;
 
 use crate::governor::{Origin, Seat, denied, unread};
+use crate::task::{TaskFailure, run_in_task};
 use crate::{Approval, Tool, ToolCx, ToolError, ToolOutput, ToolSpec};
 
 /// Proof that one exact call may run: this tool, these arguments. Used up by running it.
@@ -205,22 +202,11 @@ impl Guard {
         action: &str,
         approved: bool,
     ) -> Verdict {
-        if call.arguments.len() > TOOL_ARGUMENTS_BYTES_MAX {
-            return Verdict::Invalid(format!(
-                "the arguments are {} bytes long, at most {TOOL_ARGUMENTS_BYTES_MAX} are accepted",
-                call.arguments.len()
-            ));
-        }
-        let arguments = match call.parse_arguments() {
-            Ok(arguments) => arguments,
-            Err(error) => {
-                return Verdict::Invalid(format!("the arguments are not valid JSON: {error}"));
-            }
-        };
         let spec = tool.spec();
-        if let Err(error) = spec.check(&arguments) {
-            return Verdict::Invalid(format!("the arguments do not fit the schema: {error}"));
-        }
+        let arguments = match parse(spec, call) {
+            Ok(arguments) => arguments,
+            Err(problem) => return Verdict::Invalid(problem),
+        };
         let seat = self.seat.as_deref();
         let revision = seat.and_then(Seat::revision);
         let facts = CallFacts {
@@ -230,27 +216,10 @@ impl Guard {
             origin: seat.map(|seat| &seat.origin),
             revision,
         };
-        let ruling = self.rule(&facts);
-        let asked = match (ruling, self.decide(spec, action)) {
-            (Ruling::Deny(reason), _) => return Verdict::Deny(denied(reason, revision)),
-            (_, Some(Decision::Deny { code, why })) => {
-                return Verdict::Deny(ToolFault {
-                    code,
-                    reason: code.reason(),
-                    ..denied(why, revision)
-                });
-            }
-            (_, Some(Decision::Approval { why, needed })) => {
-                Some(Asked { why: Some(why), needed, revision: revision.map(str::to_owned) })
-            }
-            (Ruling::Ask, _) => {
-                Some(Asked { revision: revision.map(str::to_owned), ..Asked::default() })
-            }
-            (Ruling::Allow, _) => None,
-        };
-        match asked {
-            Some(asked) if !approved => Verdict::Ask(asked),
-            _ => Verdict::Allow(Permit {
+        match combine(self.rule(&facts), self.decide(spec, action), revision) {
+            Err(denied) => Verdict::Deny(denied),
+            Ok(Some(asked)) if !approved => Verdict::Ask(asked),
+            Ok(_) => Verdict::Allow(Permit {
                 tool: Arc::clone(tool),
                 arguments,
                 seat: self.seat.clone(),
@@ -298,78 +267,66 @@ impl Guard {
         match &self.oversight {
             Some(oversight) => Box::pin(self.run_overseen(oversight, permit, cx)).await,
             None => {
-                let result = self.run_bare(permit, cx).await;
+                let result = self.execute(permit, cx).await;
                 result.map(ToolOutput::bounded).map_err(ToolError::bounded)
             }
         }
     }
 
-    async fn run_bare(&self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
+    /// Runs a permitted call in a task of its own. The call itself may panic before it returns a future, so it is made there.
+    async fn execute(&self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
         let tool = Arc::clone(&permit.tool);
         let timeout = tool.spec().timeout;
         let watched = cx.clone();
-        let (yields, keeps_time) = (tool.yields(), tool.keeps_time());
-        // The call itself may panic before it returns a future, so it too happens inside.
         let body = async move { tool.call(permit, cx).await };
-        let ended = if yields && keeps_time {
-            Some(AssertUnwindSafe(body).catch_unwind().await.map_err(Some))
-        } else if yields {
-            tokio::select! {
-                biased;
-                ended = AssertUnwindSafe(body).catch_unwind() => Some(ended.map_err(Some)),
-                () = watched.asking().worked_for(timeout) => None,
+        tokio::select! {
+            biased;
+            ended = run_in_task(body) => match ended {
+                Ok(result) => result,
+                Err(TaskFailure::Panicked(panic)) => {
+                    Err(ToolError::Failed(format!("the tool panicked: {panic}")))
+                }
+                Err(TaskFailure::Aborted) => Err(ToolError::failed("the tool was stopped")),
+            },
+            () = watched.asking().worked_for(timeout) => {
+                let message = format!("the tool did not finish within {} s", timeout.as_secs_f64());
+                Err(ToolError::Fault(ToolFault::new(ToolCode::Timeout, message)))
             }
-        } else {
-            let mut task = Aborting(tokio::spawn(body.instrument(Span::current())));
-            tokio::select! {
-                biased;
-                ended = &mut task.0 => Some(ended.map_err(|failure| failure.try_into_panic().ok())),
-                () = late(&watched, timeout) => None,
-            }
-        };
-        match ended {
-            Some(Ok(result)) => result,
-            Some(Err(Some(panic))) => {
-                Err(ToolError::Failed(format!("the tool panicked: {}", panic_text(&*panic))))
-            }
-            Some(Err(None)) => Err(ToolError::Failed("the tool was stopped".to_owned())),
-            None => Err(ToolError::Fault(ToolFault::new(
-                ToolCode::Timeout,
-                format!("the tool did not finish within {} s", timeout.as_secs_f64()),
-            ))),
         }
     }
 }
 
-/// Ready once a tool has had its time. Most tools are done as soon as it is their turn, and need no timer: it is set when that
-/// has passed.
-async fn late(cx: &ToolCx, timeout: Duration) {
-    let mut turns = 0;
-    std::future::poll_fn(|task| {
-        turns += 1;
-        if turns > 1 {
-            return Poll::Ready(());
-        }
-        task.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-    cx.asking().worked_for(timeout).await;
-}
-
-/// Stops the task when it goes: a call that nobody waits for must not go on.
-pub(crate) struct Aborting<T>(pub(crate) tokio::task::JoinHandle<T>);
-
-impl<T> Drop for Aborting<T> {
-    fn drop(&mut self) {
-        self.0.abort();
+/// Parses the arguments and checks them against the schema. The error tells the model what is wrong.
+fn parse(spec: &ToolSpec, call: &ToolCall) -> Result<Value, String> {
+    let bytes = call.arguments.len();
+    if bytes > TOOL_ARGUMENTS_BYTES_MAX {
+        return Err(format!(
+            "the arguments are {bytes} bytes long, at most {TOOL_ARGUMENTS_BYTES_MAX} are accepted"
+        ));
     }
+    let arguments = call
+        .parse_arguments()
+        .map_err(|error| format!("the arguments are not valid JSON: {error}"))?;
+    spec.check(&arguments)
+        .map_err(|error| format!("the arguments do not fit the schema: {error}"))?;
+    Ok(arguments)
 }
 
-pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
-    let text = payload
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| payload.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "without a message".to_owned())
+/// Combines the rules and the policy: a denial wins over an approval, and an approval over permission. Returns the approval that
+/// is needed, if any.
+fn combine(
+    ruling: Ruling,
+    decision: Option<Decision>,
+    revision: Option<&str>,
+) -> Result<Option<Asked>, ToolFault> {
+    let asked = |why, needed| Some(Asked { why, needed, revision: revision.map(str::to_owned) });
+    match (ruling, decision) {
+        (Ruling::Deny(reason), _) => Err(denied(reason, revision)),
+        (_, Some(Decision::Deny { code, why })) => {
+            Err(ToolFault { code, reason: code.reason(), ..denied(why, revision) })
+        }
+        (_, Some(Decision::Approval { why, needed })) => Ok(asked(Some(why), needed)),
+        (Ruling::Ask, _) => Ok(asked(None, Approvers::default())),
+        (Ruling::Allow, _) => Ok(None),
+    }
 }

@@ -44,6 +44,7 @@ mod sink;
 mod spec;
 mod spill;
 mod state;
+mod task;
 mod tool;
 mod toolset;
 pub mod trace;

@@ -24,18 +24,6 @@ pub trait ToolRuntime: Send + Sync + 'static {
         IsolationMode::None
     }
 
-    /// True if an attempt never holds the thread that it is polled on. It is then polled where the caller is. Any other runtime
-    /// gets a task for each attempt, so that one that blocks cannot hold the caller beyond the deadline.
-    fn yields(&self) -> bool {
-        false
-    }
-
-    /// True if an attempt ends by itself at its deadline and when it is told to stop, whatever it waits for. Nobody else then
-    /// watches the clock for it, which costs more than most of what a call does here. It must [yield](Self::yields), too.
-    fn keeps_time(&self) -> bool {
-        false
-    }
-
     /// Refuses a definition that it could never run, before anybody calls it.
     fn check(&self, _tool: &ToolResource) -> Result<(), ToolFault> {
         Ok(())

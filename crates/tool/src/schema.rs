@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use provost_core::text::first_chars;
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -66,10 +67,6 @@ impl SchemaCheck {
 }
 
 fn bounded(text: &str) -> String {
-    if text.chars().count() <= FAULT_CHARS_MAX {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(FAULT_CHARS_MAX).collect();
-    short.push('…');
-    short
+    let short = first_chars(text, FAULT_CHARS_MAX);
+    if short.len() == text.len() { text.to_owned() } else { format!("{short}…") }
 }

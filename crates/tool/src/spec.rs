@@ -8,6 +8,7 @@ use provost_core::ToolDef;
 use provost_core::limits::{ARGUMENT_RETRIES_DEFAULT, NAME_CHARS_MAX, TOOL_TIMEOUT_DEFAULT};
 use provost_core::policy::ToolFacts;
 use provost_core::resource::{OperationClass, RiskLevel, ToolType};
+use provost_core::text::first_chars;
 use provost_core::work::EffectClass;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
@@ -147,7 +148,9 @@ impl ToolSpec {
     fn unchecked(name: String, description: String, mut schema: Value) -> Result<Self, SpecError> {
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
-            return Err(SpecError::Name { name: name.chars().take(2 * NAME_CHARS_MAX).collect() });
+            return Err(SpecError::Name {
+                name: first_chars(&name, 2 * NAME_CHARS_MAX).to_owned(),
+            });
         }
         let Some(root) = schema.as_object_mut() else {
             let problem = "it must be a JSON object".to_owned();

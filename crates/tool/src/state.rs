@@ -1,7 +1,8 @@
 //! Values that prompts, hooks and tools read and write, stored with the run or for longer.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use provost_core::{SHARED_NAME_BYTES_MAX, SHARED_VALUE_BYTES_MAX, StateScope};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -167,7 +168,7 @@ impl State {
     }
 
     fn lock(&self) -> MutexGuard<'_, Map<String, Value>> {
-        self.0.values.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.values.lock()
     }
 }
 

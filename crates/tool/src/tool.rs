@@ -20,18 +20,6 @@ pub trait Tool: Send + Sync + 'static {
     /// Starts it. The permit holds the checked arguments and proves that the call was allowed.
     fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture;
 
-    /// True if it never holds the thread that it is polled on: it only waits, or lets other threads work. The guard then polls
-    /// it where its caller is. Any other tool gets a task of its own, so that one that blocks cannot hold whoever waits for it.
-    fn yields(&self) -> bool {
-        false
-    }
-
-    /// True if it ends by itself within its time, whatever it waits for, and [yields](Self::yields). Nobody else then watches the
-    /// clock for it.
-    fn keeps_time(&self) -> bool {
-        false
-    }
-
     /// Finds out whether a call with this effect key has happened. Asked only of a tool whose effect is
     /// [provable](provost_core::work::EffectClass::Provable), about a call that a crash cut off.
     fn probe(&self, _key: EffectKey, _arguments: Value) -> BoxFuture<'static, Probe> {

@@ -202,11 +202,6 @@ impl ToolRuntime for WasmRuntime {
         IsolationMode::Wasm
     }
 
-    /// Modules have threads of their own.
-    fn yields(&self) -> bool {
-        true
-    }
-
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         let spec = spec(tool)?;
         if !tool.endpoint.is_empty() {

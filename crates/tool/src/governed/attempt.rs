@@ -1,22 +1,18 @@
 //! The attempts of one call.
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use provost_core::contract::{ToolCode, ToolFault, ToolRequest};
 use provost_core::resource::ToolResource;
 use provost_core::work::EffectClass;
 use serde_json::Value;
 use tokio::time::Instant;
-use tracing::{Instrument, Span};
 
 use super::backoff::delay;
 use super::{ATTEMPTS_DETAIL, OUTCOME_DETAIL, OUTCOME_UNKNOWN, RETRY_AFTER_DETAIL, ToolHost};
-use crate::guard::{Aborting, panic_text};
+use crate::task::{TaskFailure, run_in_task};
 use crate::{Attempt, Credentials, ToolCx, ToolOutput, ToolRuntime};
 
 /// One call of a declared tool.
@@ -97,19 +93,13 @@ impl GovernedCall {
         }
     }
 
-    /// Makes one attempt. One that ignores everything cannot hold the caller; nor can one that may block, which has a task of
-    /// its own.
+    /// Makes one attempt in a task of its own, so that neither a blocked thread nor an ignored deadline can hold the caller.
     async fn attempt(&self) -> Result<ToolOutput, ToolFault> {
         if self.cx.cancelled().is_cancelled() {
             return Err(canceled());
         }
         let timeout = self.resource.runtime.timeout.0;
         let deadline = Instant::now() + timeout;
-        if keeps_time(self.runtime.as_ref(), &self.resource) {
-            let made = async { self.runtime.invoke(self.prepared(deadline)).await };
-            let ended = AssertUnwindSafe(made).catch_unwind().await;
-            return ended.unwrap_or_else(|panic| Err(panicked(&*panic))).map_err(in_doubt);
-        }
         let cancel = self.cx.cancelled().child_token();
         // Set when the attempt ends, however it does.
         let _ends_with_it = cancel.clone().drop_guard();
@@ -125,19 +115,14 @@ impl GovernedCall {
             sending.store(true, Ordering::Relaxed);
             runtime.invoke(ready).await
         };
-        let ended = async {
-            if self.runtime.yields() {
-                return AssertUnwindSafe(body).catch_unwind().await.map_err(Some);
-            }
-            let mut task = Aborting(tokio::spawn(body.instrument(Span::current())));
-            (&mut task.0).await.map_err(|failure| failure.try_into_panic().ok())
-        };
         let result = tokio::select! {
             biased;
-            ended = ended => match ended {
+            ended = run_in_task(body) => match ended {
                 Ok(result) => result,
-                Err(Some(panic)) => Err(panicked(&*panic)),
-                Err(None) => Err(canceled()),
+                Err(TaskFailure::Panicked(panic)) => {
+                    Err(ToolFault::final_failure(format!("the runtime panicked: {panic}")))
+                }
+                Err(TaskFailure::Aborted) => Err(canceled()),
             },
             () = self.cx.cancelled().cancelled() => Err(canceled()),
             () = tokio::time::sleep_until(deadline) => {
@@ -166,21 +151,12 @@ impl GovernedCall {
     }
 }
 
-/// True if nobody else has to watch the clock. Whoever fetches credentials does not.
-pub(super) fn keeps_time(runtime: &dyn ToolRuntime, tool: &ToolResource) -> bool {
-    tool.auth.is_none() && runtime.yields() && runtime.keeps_time()
-}
-
 /// A call that was cut off after it was sent may have happened all the same.
 fn in_doubt(fault: ToolFault) -> ToolFault {
     match fault.code {
         ToolCode::Timeout | ToolCode::Canceled => fault.detail(OUTCOME_DETAIL, OUTCOME_UNKNOWN),
         _ => fault,
     }
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> ToolFault {
-    ToolFault::final_failure(format!("the runtime panicked: {}", panic_text(panic)))
 }
 
 /// How long the other side asks to wait.

@@ -94,7 +94,7 @@ impl Guard {
         }
         let attempts = Arc::clone(&permit.attempts);
         let began = Instant::now();
-        let result = self.run_bare(permit, cx).await;
+        let result = self.execute(permit, cx).await;
         let done = Done {
             duration: began.elapsed(),
             attempts: attempts.load(Ordering::Relaxed).max(1),

@@ -1,9 +1,10 @@
 //! Sets that change while a program runs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use provost_core::work::EffectKey;
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ impl DynamicTools {
 
     /// Adds a tool that somebody else has, too.
     pub fn add_shared(&self, tool: Arc<dyn Tool>) -> Result<(), ToolsetError> {
-        let mut tools = lock(&self.tools);
+        let mut tools = self.tools.lock();
         if tools.iter().any(|other| other.spec().name() == tool.spec().name()) {
             let (set, tool) = (self.name.to_string(), tool.spec().name().to_owned());
             return Err(ToolsetError::Duplicate { set, tool });
@@ -50,7 +51,7 @@ impl DynamicTools {
 
     /// Removes the tool of a name; true if there was one.
     pub fn remove(&self, name: &str) -> bool {
-        let mut tools = lock(&self.tools);
+        let mut tools = self.tools.lock();
         let before = tools.len();
         tools.retain(|tool| tool.spec().name() != name);
         tools.len() < before
@@ -58,7 +59,7 @@ impl DynamicTools {
 
     /// The names of its tools, in the order they were added.
     pub fn names(&self) -> Vec<String> {
-        lock(&self.tools).iter().map(|tool| tool.spec().name().to_owned()).collect()
+        self.tools.lock().iter().map(|tool| tool.spec().name().to_owned()).collect()
     }
 }
 
@@ -72,7 +73,7 @@ impl Toolset for DynamicTools {
             let (inner, tools) = (Arc::clone(inner), Arc::clone(&self.tools));
             Arc::new(Listed { inner, tools }) as Arc<dyn Tool>
         };
-        let tools = lock(&self.tools).iter().map(listed).collect();
+        let tools = self.tools.lock().iter().map(listed).collect();
         std::future::ready(Ok(tools)).boxed()
     }
 }
@@ -89,25 +90,16 @@ impl Tool for Listed {
     }
 
     fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
-        let listed = lock(&self.tools).iter().any(|tool| Arc::ptr_eq(tool, &self.inner));
+        let listed = self.tools.lock().iter().any(|tool| Arc::ptr_eq(tool, &self.inner));
         if listed {
             return self.inner.call(permit, cx);
         }
         std::future::ready(Err(withdrawn(self.inner.spec()))).boxed()
     }
 
-    fn yields(&self) -> bool {
-        self.inner.yields()
-    }
-
     fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, Probe> {
         self.inner.probe(key, arguments)
     }
-}
-
-fn lock(tools: &Tools) -> MutexGuard<'_, Vec<Arc<dyn Tool>>> {
-    // Every change is complete before anything can panic, so the list is good even then.
-    tools.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Make =

@@ -73,10 +73,6 @@ impl Tool for Kept {
         std::future::ready(Err(gone)).boxed()
     }
 
-    fn yields(&self) -> bool {
-        self.inner.yields()
-    }
-
     /// Asking what became of a call does nothing, so the predicate has no say in it.
     fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, Probe> {
         self.inner.probe(key, arguments)

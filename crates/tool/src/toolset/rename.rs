@@ -1,9 +1,10 @@
 //! Sets whose tools have other names.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 
 use super::respec::Respecified;
 use super::{Toolset, ToolsetCx, ToolsetError, ToolsetFuture};
@@ -116,7 +117,7 @@ impl Made {
         tools: Vec<Arc<dyn Tool>>,
         named: impl Fn(&str) -> Option<String>,
     ) -> Result<Vec<Arc<dyn Tool>>, ToolsetError> {
-        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.0.lock().clone();
         let mut pairs = Vec::with_capacity(tools.len());
         for (place, from) in tools.into_iter().enumerate() {
             if let Some(pair) = before.get(place).filter(|pair| Arc::ptr_eq(&pair.from, &from)) {
@@ -133,7 +134,7 @@ impl Made {
             pairs.push(Pair { from, to });
         }
         let tools = pairs.iter().map(|pair| Arc::clone(&pair.to)).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = pairs;
+        *self.0.lock() = pairs;
         Ok(tools)
     }
 }

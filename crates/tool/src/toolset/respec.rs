@@ -30,10 +30,6 @@ impl Tool for Respecified {
         self.inner.call(permit, cx)
     }
 
-    fn yields(&self) -> bool {
-        self.inner.yields()
-    }
-
     fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, Probe> {
         self.inner.probe(key, arguments)
     }

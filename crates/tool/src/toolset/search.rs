@@ -4,10 +4,12 @@
 
 mod rank;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use provost_core::ToolDef;
+use provost_core::text::first_bytes;
 use provost_core::work::EffectClass;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -208,7 +210,7 @@ impl Turn {
 
     /// The index of this turn's tools; the last one if they are still the same.
     fn index(&self) -> Arc<Index> {
-        let mut last = self.shared.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.shared.index.lock();
         match &*last {
             Some(index) if index.is_of(&self.defs) => Arc::clone(index),
             _ => Arc::clone(last.insert(Arc::new(Index::new(self.defs.clone())))),
@@ -216,7 +218,7 @@ impl Turn {
     }
 
     fn note_found(&self, state: &State, names: &[&str]) -> Result<(), ToolError> {
-        let _noting = self.shared.noting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _noting = self.shared.noting.lock();
         let mut all = found(state, &self.note);
         for name in names {
             // Whatever was found before keeps its place, so that what the model is shown changes only at its end.
@@ -239,9 +241,9 @@ impl Turn {
 }
 
 fn finding(def: &ToolDef) -> Finding {
-    let end = def.description.floor_char_boundary(DESCRIPTION_BYTES_MAX);
-    let mark = if end < def.description.len() { "…" } else { "" };
-    let description = format!("{}{mark}", &def.description[..end]);
+    let short = first_bytes(&def.description, DESCRIPTION_BYTES_MAX);
+    let mark = if short.len() < def.description.len() { "…" } else { "" };
+    let description = format!("{short}{mark}");
     Finding { name: def.name.clone(), description }
 }
 

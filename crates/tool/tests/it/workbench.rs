@@ -36,8 +36,6 @@ pub(crate) struct Puppet {
     pub(crate) acts: Mutex<VecDeque<Act>>,
     pub(crate) seen: Mutex<Vec<Seen>>,
     pub(crate) refuses: Option<ToolFault>,
-    /// Whether it says that it never blocks.
-    pub(crate) yields: bool,
 }
 
 /// What an attempt was given.
@@ -55,19 +53,13 @@ impl Puppet {
         Arc::new(Self::with(ToolType::Http, IsolationMode::None, acts))
     }
 
-    /// One that is polled where its caller is.
-    pub(crate) fn in_place(acts: impl IntoIterator<Item = Act>) -> Arc<Self> {
-        let yields = true;
-        Arc::new(Self { yields, ..Self::with(ToolType::Http, IsolationMode::None, acts) })
-    }
-
     pub(crate) fn with(
         kind: ToolType,
         isolation: IsolationMode,
         acts: impl IntoIterator<Item = Act>,
     ) -> Self {
         let (acts, seen) = (Mutex::new(acts.into_iter().collect()), Mutex::default());
-        Self { kind, isolation, acts, seen, refuses: None, yields: false }
+        Self { kind, isolation, acts, seen, refuses: None }
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -82,10 +74,6 @@ impl ToolRuntime for Puppet {
 
     fn isolation(&self) -> IsolationMode {
         self.isolation
-    }
-
-    fn yields(&self) -> bool {
-        self.yields
     }
 
     fn check(&self, _tool: &ToolResource) -> Result<(), ToolFault> {

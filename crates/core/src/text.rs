@@ -1,0 +1,28 @@
+//! Cutting texts to a length.
+
+/// The first `bytes_max` bytes of a text, or fewer: a character is never cut in two.
+pub fn first_bytes(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+/// The first `chars_max` characters of a text.
+pub fn first_chars(text: &str, chars_max: usize) -> &str {
+    text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(
+            [first_bytes("aäb", 2), first_bytes("aäb", 3), first_bytes("a", 9)],
+            ["a", "aä", "a"]
+        );
+        assert_eq!(
+            [first_chars("aäb", 2), first_chars("aäb", 3), first_chars("", 1)],
+            ["aä", "aäb", ""]
+        );
+    }
+}
