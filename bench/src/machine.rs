@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use provost_agent::Agent;
-use provost_agent::run::{AtLimit, OutputPlan, Run, RunConfig, RunStart, Step};
+use provost_agent::run::{AtLimit, Feed, OutputPlan, Run, RunConfig, RunInput, RunStarted, Step};
 use provost_core::{
     Env, Limits, Message, Part, Role, StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
@@ -156,7 +156,7 @@ fn machine_turn(plan: Plan, length: usize) -> Result<Cost> {
     let mut seconds = Vec::new();
     let mut allocations = 0;
     for _ in 0..plan.pick(501, 101) {
-        let mut run = fresh(history.clone());
+        let mut run = fresh(history.clone())?;
         let answers = (0..ROUNDS).map(said).collect::<Vec<_>>();
         let started = Instant::now();
         let (done, counts) = counted(|| {
@@ -175,10 +175,8 @@ fn machine_turn(plan: Plan, length: usize) -> Result<Cost> {
     })
 }
 
-fn fresh(history: Vec<Arc<Message>>) -> Run {
-    let now = Timestamp::default();
-    let start = RunStart {
-        id: Env::simulated(1).id(),
+fn fresh(history: Vec<Arc<Message>>) -> Result<Run> {
+    let started = RunStarted {
         agent: "adder".into(),
         config: RunConfig {
             limits: Limits::default(),
@@ -190,12 +188,13 @@ fn fresh(history: Vec<Arc<Message>>) -> Run {
             hand_offs_max: 0,
             transfers: Vec::new(),
         },
-        history,
         mirrors_session: false,
         state: Map::new(),
-        now,
+        shared: Vec::new(),
+        input: RunInput::Message { message: Arc::new(Message::user(PROMPT)) },
+        at: Timestamp::default(),
     };
-    Run::answer_message(start, Arc::new(Message::user(PROMPT)))
+    Ok(Run::start(Env::simulated(1).id(), started, history)?)
 }
 
 /// What the model answers in a round, and the tool after it.
@@ -212,10 +211,10 @@ fn said(round: usize) -> (ModelResponse, ToolResult) {
 fn round(run: &mut Run, response: ModelResponse, result: ToolResult) -> Result<()> {
     let now = Timestamp::default();
     let asks = run.next_step(now);
-    run.model_answered(response, None, now)?;
+    run.feed(Feed::ModelAnswered { response: Box::new(response), cost: None, at: now })?;
     let calls = run.next_step(now);
-    run.tool_finished(result, now)?;
-    drop(run.take_unsaved());
+    run.feed(Feed::ToolFinished { result: Box::new(result), fault: false, at: now })?;
+    run.feed(Feed::Saved)?;
     match (asks, calls) {
         (Step::CallModel { .. }, Step::CallTools(_)) => Ok(()),
         other => Err(format!("the machine took other steps: {other:?}").into()),

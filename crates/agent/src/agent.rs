@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use provost_core::{Env, Limits, ToolResult};
 use provost_model::{ChatModel, Settings};
+use provost_session::SessionStore;
+use provost_session::shared_state::StateStore;
 use provost_tool::{Guard, Tool, Toolset};
 
 use crate::approval::OnApproval;
@@ -17,11 +19,9 @@ use crate::limit::AskLimit;
 use crate::outcome::Suspended;
 use crate::output::OutputSpec;
 use crate::prompt::Instructions;
-use crate::request::{Begin, Restored, RunBuilder};
+use crate::request::{Restored, RunBuilder, RunSource};
 use crate::run::AtLimit;
-use crate::run::Run;
-use crate::session::SessionStore;
-use crate::shared_state::StateStore;
+use crate::run::{Run, RunInput};
 use crate::team::TeamBook;
 
 /// A definition of an agent: instructions, model, tools, limits.
@@ -117,28 +117,31 @@ impl<O: Send + 'static> Agent<O> {
 
     /// Prepares a run that answers a message. Await it, stream it, or ask for its outcome.
     pub fn run(&self, input: impl Into<UserInput>) -> RunBuilder<O> {
-        RunBuilder::new(self, Begin::Message(input.into()))
+        RunBuilder::new(self, RunSource::message(input.into()))
     }
 
     /// Prepares a run that goes on with results of calls that were left to the caller. It needs the session they are in.
     pub fn continue_with(&self, results: impl IntoIterator<Item = ToolResult>) -> RunBuilder<O> {
-        RunBuilder::new(self, Begin::Results(results.into_iter().collect()))
+        RunBuilder::new(
+            self,
+            RunSource::New(RunInput::ToolResults { results: results.into_iter().collect() }),
+        )
     }
 
     /// Prepares a run that goes on where a conversation stopped, without a new message: after a failure in a later turn, or after
     /// a limit. It needs the conversation: a session or a history.
     pub fn proceed(&self) -> RunBuilder<O> {
-        RunBuilder::new(self, Begin::Proceed)
+        RunBuilder::new(self, RunSource::New(RunInput::Continue))
     }
 
     /// Prepares to go on with a suspended run.
     pub fn resume(&self, suspended: Suspended) -> RunBuilder<O> {
-        RunBuilder::new(self, Begin::Resume(Box::new(suspended)))
+        RunBuilder::new(self, RunSource::Resume(Box::new(suspended)))
     }
 
     /// Prepares to go on with a run that was folded from its journal, whose session stands at this revision.
     pub fn restore(&self, run: Run, revision: u64) -> RunBuilder<O> {
-        RunBuilder::new(self, Begin::Restore(Box::new(Restored { run, revision })))
+        RunBuilder::new(self, RunSource::Restore(Box::new(Restored { run, revision })))
     }
 }
 

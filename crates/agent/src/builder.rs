@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use provost_core::limits::{NAME_CHARS_MAX, OUTPUT_RETRIES_DEFAULT, PARALLEL_TOOLS_DEFAULT};
+use provost_core::text::first_chars;
 use provost_core::{Env, Limits};
 use provost_model::{ChatModel, Settings};
+use provost_session::SessionStore;
+use provost_session::shared_state::StateStore;
 use provost_tool::{CallFacts, Guard, Oversight, Ruling, Tool, Toolset};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,8 +24,6 @@ use crate::hook::{Hook, HookError};
 use crate::output::{OutputSpec, parse};
 use crate::prompt::{InstructionCx, Instructions, PromptError, Template};
 use crate::run::{AtLimit, LimitDecision, LimitQuestion};
-use crate::session::SessionStore;
-use crate::shared_state::StateStore;
 use crate::team::{Mailbox, Team};
 
 /// Tokens kept free for the answer unless the agent says otherwise.
@@ -368,7 +369,7 @@ impl<O: DeserializeOwned + Send + 'static> AgentBuilder<O> {
 fn check_name(name: &str) -> Result<(), BuildError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
-        return Err(BuildError::Name(name.chars().take(2 * NAME_CHARS_MAX).collect()));
+        return Err(BuildError::Name(first_chars(name, 2 * NAME_CHARS_MAX).to_owned()));
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use provost_core::{AgentUsed, LimitReached, RunId};
 use provost_tool::{Tool, ToolCx, ToolError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use agent_ref::{AgentRef, AgentSlot, SlotError};
@@ -213,6 +214,10 @@ pub(crate) fn host(cx: &ToolCx) -> Result<ChildHost, ToolError> {
     };
     cx.dep::<ChildHost>().map(|host| ChildHost::clone(&host)).map_err(not_driven)
 }
+
+/// The arguments of a tool without arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct NoArgs {}
 
 /// A tool of ours whose specification is known to be good, or why it is not.
 pub(crate) fn made<T: Tool>(

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use provost_core::{ErrorKind, Message, Money, Role, Timestamp, Usage};
 use provost_model::{ModelError, ModelInfo};
-use serde::{Deserialize, Serialize};
+use provost_session::SessionChange;
 
 pub use provost_model::tokens::{
     Calibration, Estimate, TokenCount, TokenCounter, count_message, count_request, count_system,
@@ -83,8 +83,9 @@ impl FitInput<'_> {
 pub struct Fitted {
     /// The conversation to send from now on.
     pub messages: Vec<Arc<Message>>,
-    /// How the stored session changes with it; `None` leaves it as it is.
-    pub session: Option<SessionUpdate>,
+    /// How the stored session changes with it; `None` leaves it as it is. Removed messages are counted from the end of the
+    /// conversation that the strategy was given: messages that are not stored yet count, too.
+    pub session: Option<SessionChange>,
     /// What the strategy's own model calls used.
     pub usage: Usage,
     /// What that cost, if its price is known.
@@ -97,29 +98,6 @@ impl Fitted {
     /// These messages, and nothing else changes.
     pub fn messages(messages: impl Into<Vec<Arc<Message>>>) -> Self {
         Self { messages: messages.into(), ..Self::default() }
-    }
-}
-
-/// How a stored session changes when it is compacted. What is not popped stays stored, for the record.
-///
-/// It counts from the end of the conversation the strategy was given: messages that are not stored yet count too.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct SessionUpdate {
-    /// How many of the newest messages go first.
-    pub pop: usize,
-    /// What is added then.
-    pub add: Vec<Arc<Message>>,
-}
-
-impl SessionUpdate {
-    /// One update that does what this one and then `next` would do.
-    #[must_use]
-    pub fn then(mut self, next: SessionUpdate) -> Self {
-        let beyond = next.pop.saturating_sub(self.add.len());
-        self.add.truncate(self.add.len().saturating_sub(next.pop));
-        self.add.extend(next.add);
-        self.pop = self.pop.saturating_add(beyond);
-        self
     }
 }
 

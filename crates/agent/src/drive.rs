@@ -25,7 +25,6 @@ mod tool_round;
 mod toolbox;
 
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ use tracing::Instrument;
 use self::ending::{empty_summary, summary_of, terminal_event};
 use self::enter::{Entered, enter};
 use self::fit::TokenLedger;
-use self::interrupt::Interrupt;
+use self::interrupt::run_until;
 use self::session::BoundSession;
 pub(crate) use self::setup::Cx;
 use self::toolbox::Toolbox;
@@ -51,17 +50,19 @@ use crate::handle::{Control, UserInput};
 use crate::hook::RunEnd;
 use crate::outcome::{Outcome, RunResult, Suspended};
 use crate::pot::Pot;
-use crate::request::{Begin, ContextPreview, RunOptions};
+use crate::request::{ContextPreview, RunOptions, RunSource};
 use crate::run::{Fed, Feed, Run, Step};
-use crate::stream::EventQueue;
+use crate::stream::{EventQueue, EventReader};
 
 /// Everything that is known before a run starts.
 pub(crate) struct Prepared {
     pub(crate) core: Arc<AgentCore>,
     pub(crate) run_id: RunId,
-    pub(crate) begin: Begin,
+    pub(crate) source: RunSource,
     pub(crate) options: RunOptions,
     pub(crate) queue: Arc<EventQueue>,
+    /// None if the events are discarded, or read with those of the parent run.
+    pub(crate) reader: Option<EventReader>,
     pub(crate) control: Arc<Control>,
     pub(crate) pot: Arc<Pot>,
 }
@@ -70,9 +71,9 @@ pub(crate) struct Prepared {
 pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
     let span = span::invoke_agent(&prepared);
     async move {
-        let (begin, cx) = setup::split(prepared);
-        let input = setup::input_text(&begin);
-        let outcome = AssertUnwindSafe(live(&cx, begin, &input)).catch_unwind().await;
+        let (source, cx) = setup::split(prepared);
+        let input = source.input_text();
+        let outcome = AssertUnwindSafe(live(&cx, source, &input)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| Err(Error::Bug(panic_text(&*panic))));
         let mut outcome = outcome.and_then(|outcome| cx.check_answer(outcome));
         // However it ended: nothing that it started is left behind.
@@ -110,34 +111,30 @@ pub(crate) async fn preview(
     prepared: Box<Prepared>,
     commit: bool,
 ) -> Result<ContextPreview, Error> {
-    let (begin, cx) = setup::split(prepared);
-    let base = cx.load_shared(&begin).await?;
-    let mut driver = setup::open::open(&cx, begin, base).await?;
+    let (source, cx) = setup::split(prepared);
+    let base = cx.load_shared(&source).await?;
+    let mut driver = setup::open::open(&cx, source, base).await?;
     if commit {
         driver.save().await?;
     }
     Ok(ContextPreview { system: driver.system.clone(), messages: driver.run.context().to_vec() })
 }
 
-async fn live(cx: &Arc<Cx>, begin: Begin, input: &str) -> Result<Outcome, Error> {
-    let goes_on = begin.going_on().is_some();
+async fn live(cx: &Arc<Cx>, source: RunSource, input: &str) -> Result<Outcome, Error> {
+    let goes_on = source.existing().is_some();
     cx.queue.emit(EventKind::RunStarted { resumed: goes_on });
     // A suspended run has its own deadline, which is known once it is open.
     let wall = if goes_on { None } else { cx.limits().wall };
     let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
-    // Boxed, because it is large and over long before the run is.
-    let mut entering = Box::pin(async {
+    let entering = Box::pin(async {
         cx.hooks.before_run(input).await;
-        enter(cx, begin, input).await
+        enter(cx, source, input).await
     });
     // If a hook, a store or an instruction provider hangs, nothing has happened yet that must be kept.
-    let mut interrupt = Interrupt::new(cx);
-    let entered = interrupt.unless(deadline, entering.as_mut()).await;
-    drop(entering);
-    match entered {
+    match run_until(&cx.control.cancel, deadline, entering).await {
         Ok(entered) => match entered? {
             Entered::Ready(mut driver) => {
-                let outcome = driver.run(&mut interrupt).await;
+                let outcome = driver.run().await;
                 // Another agent had the conversation last: the team that it leads ends with the run, too.
                 if !Arc::ptr_eq(cx, &driver.cx) && cx.seat.is_none() {
                     driver.cx.close_below().await;
@@ -200,23 +197,23 @@ enum Next {
 
 /// Ways that few steps take are boxed: the common step is a small future.
 impl Driver {
-    async fn run(&mut self, interrupt: &mut Interrupt<'_>) -> Result<Outcome, Error> {
+    async fn run(&mut self) -> Result<Outcome, Error> {
+        let cancel = self.cx.control.cancel.clone();
         loop {
-            if self.cx.control.cancel.is_cancelled() {
+            if cancel.is_cancelled() {
                 return Box::pin(self.cancel()).await;
             }
             // What ends by itself needs no time limit; and the clock must not end it twice.
             let deadline = if self.run.is_done() { None } else { self.deadline() };
-            let performed = interrupt.unless(deadline, pin!(self.perform())).await;
-            match performed {
+            match run_until(&cancel, deadline, self.perform()).await {
                 Ok(next) => match next? {
                     Next::GoOn => {}
-                    Next::Suspend if Box::pin(self.keep_team(interrupt)).await? => {
+                    Next::Suspend if Box::pin(self.keep_team()).await? => {
                         self.keep_children().await?;
                         return self.suspend().await;
                     }
                     Next::Suspend => {}
-                    Next::Finish => return Box::pin(self.finish(interrupt)).await,
+                    Next::Finish => return Box::pin(self.finish()).await,
                 },
                 Err(reason) => self.interrupt(reason)?,
             }
@@ -314,8 +311,8 @@ impl Driver {
         ended.then(|| self.cx.control.take_follow_up_or_close()).flatten()
     }
 
-    async fn finish(&mut self, interrupt: &mut Interrupt<'_>) -> Result<Outcome, Error> {
-        if let Some(outcome) = Box::pin(self.leave_team(interrupt)).await? {
+    async fn finish(&mut self) -> Result<Outcome, Error> {
+        if let Some(outcome) = Box::pin(self.leave_team()).await? {
             return Ok(outcome);
         }
         self.close_children().await?;
@@ -326,8 +323,8 @@ impl Driver {
         // A run whose time was over is still shown to the hooks; others share the time that is left.
         let deadline = self.deadline().filter(|deadline| *deadline > Instant::now());
         let hooks = &self.cx.hooks;
-        let seen = interrupt.unless(deadline, pin!(hooks.after_agent(&mut summary))).await;
-        match seen {
+        let cancel = &self.cx.control.cancel;
+        match run_until(cancel, deadline, hooks.after_agent(&mut summary)).await {
             Ok(done) => done.map_err(hook_error("after_agent"))?,
             Err(StopReason::Limit) => {
                 return Err(no_time(self.run.config().limits.wall, "all of it"));

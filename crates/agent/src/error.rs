@@ -5,6 +5,8 @@ use std::fmt;
 use provost_core::policy::ModelDenied;
 use provost_core::{ErrorInfo, ErrorKind, LimitReached, RunSummary};
 use provost_model::ModelError;
+use provost_session::SessionError;
+use provost_session::shared_state::StateError;
 use provost_tool::SpecError;
 
 use crate::context::ContextError;
@@ -13,8 +15,6 @@ use crate::journal::JournalError;
 use crate::outcome::Suspended;
 use crate::prompt::PromptError;
 use crate::run::{ContinueError, FeedError};
-use crate::session::SessionError;
-use crate::shared_state::StateError;
 
 /// Why an agent cannot be built like this.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

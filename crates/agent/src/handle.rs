@@ -1,15 +1,13 @@
 //! Steering a live run.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Wake;
+use std::sync::Arc;
 
 use provost_core::limits::INBOX_MESSAGES_MAX;
 use provost_core::{ApprovalDecision, ApprovalId, Document, Image, Part, RunId};
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::arrival::Arrival;
+use crate::watched::Watched;
 
 /// Why a live run did not take something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -90,30 +88,25 @@ impl RunHandle {
 
     /// Makes the run wait at its next safe point: between model calls and rounds of tools.
     pub fn pause(&self) {
-        self.control.lock().paused = true;
-        self.control.changed.notify_waiters();
+        self.control.inbox.update(|inbox| inbox.paused = true);
     }
 
     /// Lets a paused run go on.
     pub fn unpause(&self) {
-        self.control.lock().paused = false;
-        self.control.changed.notify_waiters();
+        self.control.inbox.update(|inbox| inbox.paused = false);
     }
 
     /// Answers a question of the run. The first answer counts.
     pub fn decide(&self, id: ApprovalId, decision: ApprovalDecision) -> Result<(), HandleError> {
-        let mut inbox = self.control.lock();
-        // A run that takes no more messages may still wait for those below it, and they for an answer.
-        if inbox.over {
-            return Err(HandleError::Ended);
-        }
-        match inbox.questions.get_mut(&id) {
-            None => return Err(HandleError::NotAsked),
-            Some(answer) => answer.get_or_insert(decision),
-        };
-        drop(inbox);
-        self.control.changed.notify_waiters();
-        Ok(())
+        self.control.inbox.update(|inbox| {
+            // A run that accepts no more messages may still wait for children that wait for a decision.
+            if inbox.over {
+                return Err(HandleError::Ended);
+            }
+            let answer = inbox.questions.get_mut(&id).ok_or(HandleError::NotAsked)?;
+            answer.get_or_insert(decision);
+            Ok(())
+        })
     }
 
     /// Stops the run: the model call and all tools end, and the conversation stays valid.
@@ -125,21 +118,8 @@ impl RunHandle {
 /// The driver's side of a handle.
 #[derive(Default)]
 pub(crate) struct Control {
-    inbox: Mutex<Inbox>,
-    changed: Notify,
+    inbox: Watched<Inbox>,
     pub(crate) cancel: CancellationToken,
-    pub(crate) arrival: Arrival,
-}
-
-/// As a waker it wakes the driver for something that is no piece of an answer.
-impl Wake for Control {
-    fn wake(self: Arc<Self>) {
-        self.arrival.call();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.arrival.call();
-    }
 }
 
 #[derive(Default)]
@@ -160,16 +140,12 @@ impl Control {
         Self { cancel, ..Self::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inbox> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn put(
         &self,
         input: UserInput,
         queue: impl FnOnce(&mut Inbox) -> &mut VecDeque<UserInput>,
     ) -> Result<(), HandleError> {
-        let mut inbox = self.lock();
+        let mut inbox = self.inbox.lock();
         // A run that was told to stop answers nobody any more.
         if inbox.closed || self.cancel.is_cancelled() {
             return Err(HandleError::Ended);
@@ -184,13 +160,13 @@ impl Control {
 
     /// The next thing said for the next model call.
     pub(crate) fn take_steering(&self) -> Option<UserInput> {
-        self.lock().steer.pop_front()
+        self.inbox.lock().steer.pop_front()
     }
 
     /// What comes after the run's own end: what was said too late to steer, then follow-ups, one at a time.
     /// With nothing left the inbox closes, so that no message can be accepted and then lost.
     pub(crate) fn take_follow_up_or_close(&self) -> Option<UserInput> {
-        let mut inbox = self.lock();
+        let mut inbox = self.inbox.lock();
         let next = inbox.steer.pop_front().or_else(|| inbox.follow_up.pop_front());
         inbox.closed = next.is_none();
         next
@@ -198,26 +174,25 @@ impl Control {
 
     /// Takes nothing more; tells how many accepted messages nobody will answer.
     pub(crate) fn close(&self) -> usize {
-        let mut inbox = self.lock();
-        (inbox.closed, inbox.over) = (true, true);
-        let unanswered = inbox.steer.len() + inbox.follow_up.len();
-        drop(inbox);
-        self.changed.notify_waiters();
-        unanswered
+        self.inbox.update(|inbox| {
+            inbox.closed = true;
+            inbox.over = true;
+            inbox.steer.len() + inbox.follow_up.len()
+        })
     }
 
     pub(crate) fn is_paused(&self) -> bool {
-        self.lock().paused
+        self.inbox.lock().paused
     }
 
     /// Waits while the run is paused.
     pub(crate) async fn unpaused(&self) {
-        self.wait(|inbox| (!inbox.paused).then_some(())).await;
+        self.inbox.wait(|inbox| (!inbox.paused).then_some(())).await;
     }
 
     /// Lets a question be answered; to be called before anybody is told of it.
     pub(crate) fn expect_decision(&self, id: ApprovalId) {
-        self.lock().questions.insert(id, None);
+        self.inbox.lock().questions.insert(id, None);
     }
 
     /// Waits for the answer to a question; it is no, where the run whose events tell of it ended first.
@@ -227,19 +202,6 @@ impl Control {
             let answer = inbox.questions.get(&id).cloned().flatten();
             answer.or_else(|| inbox.over.then(unasked))
         };
-        self.wait(answer).await
-    }
-
-    async fn wait<T>(&self, mut ready: impl FnMut(&mut Inbox) -> Option<T>) -> T {
-        loop {
-            // Listening starts before looking, so a change in between is not missed.
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(value) = ready(&mut self.lock()) {
-                return value;
-            }
-            changed.await;
-        }
+        self.inbox.wait(answer).await
     }
 }

@@ -13,13 +13,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use provost_core::{Compaction, ErrorInfo, HandOff, Part, RunId, RunSummary, ToolCall};
 use provost_model::{ChatRequest, ModelError, ModelResponse};
+use provost_session::Session;
 use provost_tool::{Deps, State, ToolOutput};
 
 pub(crate) use chain::Hooks;
 pub use event::{HookEvent, HookPoint};
 pub use observe::Observe;
-
-use crate::session::Session;
 
 /// What a hook knows about the run it is called in.
 #[derive(Debug, Clone)]

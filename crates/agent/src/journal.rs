@@ -11,7 +11,7 @@ use provost_core::work::{EffectClass, EffectKey};
 use provost_core::{ApprovalRequest, ErrorInfo, Message, Money, ToolCall, ToolResult};
 use serde_json::Value;
 
-use crate::run::{Beginning, Feed, Run};
+use crate::run::{Feed, Run, RunStarted};
 
 /// An effect that is about to happen.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,7 @@ pub type JournalFuture<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 /// Keeps what happens in one run. See the module for when it is called.
 pub trait Journal: Send + Sync + 'static {
     /// A fresh run begins. It ends before the first effect.
-    fn began<'a>(&'a self, beginning: &'a Beginning) -> JournalFuture<'a, ()>;
+    fn began<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()>;
 
     /// An effect is about to happen. Nothing happens before this has returned, and nothing at all if it fails.
     fn begin(&self, effect: Effect) -> JournalFuture<'_, Begun>;

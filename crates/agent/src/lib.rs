@@ -6,7 +6,6 @@
 
 mod agent;
 mod approval;
-mod arrival;
 mod builder;
 pub mod child;
 pub mod context;
@@ -23,10 +22,10 @@ mod pot;
 pub mod prompt;
 mod request;
 pub mod run;
-pub mod session;
-pub mod shared_state;
+mod shared_state;
 mod stream;
 pub mod team;
+mod watched;
 
 pub use agent::Agent;
 pub use approval::OnApproval;

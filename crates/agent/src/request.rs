@@ -7,14 +7,15 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_core::{Limits, Message, RunId, StateScope, Timestamp, ToolResult};
+use provost_core::{Limits, Message, Role, RunId, StateScope, Timestamp};
 use provost_model::{ChatModel, Settings};
+use provost_session::SessionStore;
 use provost_tool::{Deps, Origin, Tool, ToolCx};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::below::{ChildInput, ChildRunOptions, InheritedContext};
+pub(crate) use self::below::{ChildRunOptions, InheritedContext};
 use crate::agent::Agent;
 use crate::approval::OnApproval;
 use crate::child::Children;
@@ -25,29 +26,40 @@ use crate::hook::Hook;
 use crate::journal::Journal;
 use crate::outcome::{Outcome, RunResult, Suspended};
 use crate::pot::Pot;
-use crate::run::Run;
-use crate::session::SessionStore;
+use crate::run::{Run, RunInput};
 use crate::shared_state::SharedOptions;
-use crate::stream::{EventQueue, RunStream, Upward};
+use crate::stream::{EventQueue, EventSource, LiveRun, ParentEvents, RunStream};
 use crate::team::Seat;
 
-/// How a run begins.
+/// Where a run comes from.
 #[derive(Debug, Clone)]
-pub(crate) enum Begin {
-    Message(UserInput),
-    Results(Vec<ToolResult>),
-    Proceed,
+pub(crate) enum RunSource {
+    New(RunInput),
     Resume(Box<Suspended>),
     Restore(Box<Restored>),
 }
 
-impl Begin {
-    /// The run that goes on, if one does.
-    pub(crate) fn going_on(&self) -> Option<&Run> {
+impl RunSource {
+    /// A new run with this message. Its time is set when the run starts.
+    pub(crate) fn message(input: UserInput) -> Self {
+        let message = Arc::new(Message::new(Role::User, input.0, Timestamp::default()));
+        Self::New(RunInput::Message { message })
+    }
+
+    /// The existing run that continues, if there is one.
+    pub(crate) fn existing(&self) -> Option<&Run> {
         match self {
             Self::Resume(suspended) => Some(&suspended.run),
             Self::Restore(restored) => Some(&restored.run),
-            Self::Message(_) | Self::Results(_) | Self::Proceed => None,
+            Self::New(_) => None,
+        }
+    }
+
+    /// The text of the user's message; empty if there is none.
+    pub(crate) fn input_text(&self) -> String {
+        match self {
+            Self::New(RunInput::Message { message }) => message.text(),
+            _ => String::new(),
         }
     }
 }
@@ -119,13 +131,13 @@ impl RunOptions {
 #[must_use = "a run does nothing unless it is awaited or streamed"]
 pub struct RunBuilder<O: Send + 'static = String> {
     agent: Agent<O>,
-    begin: Begin,
+    source: RunSource,
     options: RunOptions,
 }
 
 impl<O: Send + 'static> RunBuilder<O> {
-    pub(crate) fn new(agent: &Agent<O>, begin: Begin) -> Self {
-        Self { agent: agent.clone(), begin, options: RunOptions::default() }
+    pub(crate) fn new(agent: &Agent<O>, source: RunSource) -> Self {
+        Self { agent: agent.clone(), source, options: RunOptions::default() }
     }
 
     /// Starts and ends the run's children in place of tasks of this process; for programs that keep runs themselves.
@@ -287,7 +299,7 @@ impl<O: Send + 'static> RunBuilder<O> {
 
     /// Starts the run as a stream of events. Nothing happens before it is polled; dropping it cancels the run.
     pub fn stream(self) -> RunStream<O> {
-        self.start(Reader::Stream)
+        self.start(EventMode::Stream)
     }
 
     /// Runs to the end; suspension, refusal and cancellation are outcomes, not errors.
@@ -302,34 +314,39 @@ impl<O: Send + 'static> RunBuilder<O> {
         if matches!(self.options.on_approval.as_ref().or(own), Some(OnApproval::Events)) {
             self.options.on_approval = Some(OnApproval::Deny);
         }
-        self.start(Reader::Nobody)
+        self.start(EventMode::Discard)
     }
 
-    fn start(self, reader: Reader) -> RunStream<O> {
+    fn start(self, mode: EventMode) -> RunStream<O> {
         let decode = self.agent.decode;
-        let prepared = self.prepare(reader);
-        let (queue, control) = (Arc::clone(&prepared.queue), Arc::clone(&prepared.control));
-        RunStream::new(Box::pin(drive::drive(prepared)), decode, queue, control)
+        let mut prepared = self.prepare(mode);
+        let live = LiveRun {
+            run_id: prepared.run_id,
+            reader: prepared.reader.take(),
+            control: Arc::clone(&prepared.control),
+            driving: Box::pin(drive::drive(prepared)),
+        };
+        RunStream::new(live, decode)
     }
 
     /// The conversation and instructions the run would start from, without touching session, hooks or model.
     /// It is not made to fit the model's context: that may need a model.
     pub async fn peek(self) -> Result<ContextPreview, Error> {
-        drive::preview(self.prepare(Reader::Nobody), /*commit*/ false).await
+        drive::preview(self.prepare(EventMode::Discard), /*commit*/ false).await
     }
 
     /// Like [`peek`](Self::peek), and adds the user's message to the session.
     pub async fn build_context(self) -> Result<ContextPreview, Error> {
-        drive::preview(self.prepare(Reader::Nobody), /*commit*/ true).await
+        drive::preview(self.prepare(EventMode::Discard), /*commit*/ true).await
     }
 
     /// Boxed, because it is large and goes through many hands.
-    fn prepare(mut self, reader: Reader) -> Box<Prepared> {
+    fn prepare(mut self, mode: EventMode) -> Box<Prepared> {
         let env = self.agent.core.env.clone();
-        let (run_id, next_seq): (RunId, u64) = match &self.begin {
-            Begin::Resume(suspended) => (suspended.run_id(), suspended.next_seq),
-            Begin::Restore(restored) => (restored.run.id(), 0),
-            _ => (self.options.run_id.unwrap_or_else(|| env.id()), 0),
+        let (run_id, next_seq): (RunId, u64) = match &self.source {
+            RunSource::Resume(suspended) => (suspended.run_id(), suspended.next_seq),
+            RunSource::Restore(restored) => (restored.run.id(), 0),
+            RunSource::New(_) => (self.options.run_id.unwrap_or_else(|| env.id()), 0),
         };
         let cancel = match (self.options.cancel.take(), &self.options.inherited) {
             // Made for this run alone.
@@ -338,19 +355,24 @@ impl<O: Send + 'static> RunBuilder<O> {
             (None, _) => CancellationToken::new(),
         };
         let control = Arc::new(Control::new(cancel));
-        let path = self.options.path(&self.agent.core.name);
-        let queue = Arc::new(match (&self.options.inherited, reader) {
-            // Nobody reads the run above, so nobody reads this one.
-            (Some(above), _) if above.queue.is_unread() => {
-                EventQueue::new(run_id, path, env, next_seq).unread()
+        let agent = self.options.path(&self.agent.core.name);
+        let source = EventSource { run_id, agent, env, next_seq };
+        let (queue, reader) = match (&self.options.inherited, mode) {
+            // The events of the parent run are discarded, and so are those of its children.
+            (Some(inherited), _) if inherited.queue.is_unread() => {
+                (EventQueue::discard(source), None)
             }
-            (Some(above), _) => {
-                let (queue, call_id) = (Arc::clone(&above.queue), Arc::clone(&above.call_id));
-                EventQueue::new(run_id, path, env, next_seq).below(Upward { queue, call_id })
+            (Some(inherited), _) => {
+                let queue = Arc::clone(&inherited.queue);
+                let call_id = Arc::clone(&inherited.call_id);
+                (EventQueue::below(source, ParentEvents { queue, call_id }), None)
             }
-            (None, Reader::Stream) => EventQueue::new(run_id, path, env, next_seq),
-            (None, Reader::Nobody) => EventQueue::new(run_id, path, env, next_seq).unread(),
-        });
+            (None, EventMode::Stream) => {
+                let (queue, reader) = EventQueue::channel(source);
+                (queue, Some(reader))
+            }
+            (None, EventMode::Discard) => (EventQueue::discard(source), None),
+        };
         let pot = self.options.pot.clone().unwrap_or_else(|| {
             let limits = self.options.limits.as_ref().unwrap_or(&self.agent.core.limits);
             Arc::new(Pot::new(limits.clone(), None))
@@ -358,20 +380,21 @@ impl<O: Send + 'static> RunBuilder<O> {
         Box::new(Prepared {
             core: self.agent.core,
             run_id,
-            begin: self.begin,
+            source: self.source,
             options: self.options,
-            queue,
+            queue: Arc::new(queue),
+            reader,
             control,
             pot,
         })
     }
 }
 
-/// Who reads the events of a run.
+/// What happens to the events of a run.
 #[derive(Debug, Clone, Copy)]
-enum Reader {
+enum EventMode {
     Stream,
-    Nobody,
+    Discard,
 }
 
 /// What the first model call of a run would see.

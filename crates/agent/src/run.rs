@@ -20,6 +20,7 @@ mod output;
 mod round;
 mod start;
 mod step;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,19 +29,21 @@ use provost_core::{
     AgentUsed, LimitReached, Limits, Message, Money, RunId, RunSummary, StopReason, Timestamp,
     ToolCall, Usage,
 };
+use provost_session::SessionChange;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use call::CallIds;
 pub use call::{Answer, CallState};
-pub use data::{BeginWith, Beginning, Fed, Feed, Piece};
+pub use data::{Fed, Feed, Piece, RunInput, RunStarted};
 pub use feed::FeedError;
 pub(crate) use hand_off::tool_part;
 pub use hand_off::{HandedOff, TRANSFER_PREFIX};
 pub use limit::{AtLimit, LimitDecision, LimitQuestion};
-pub use start::{ContinueError, RunStart};
+pub use start::ContinueError;
 pub(crate) use step::answer_to;
 pub use step::{CallTicket, Step};
+pub(crate) use usage::UsageTotals;
 
 /// The version of the stored form. Another version is refused, not guessed.
 pub const RUN_VERSION: u16 = 1;
@@ -96,7 +99,7 @@ pub struct Run {
     /// Everything this run added to the conversation, whatever compaction did to the context.
     produced: Vec<Arc<Message>>,
     /// What the stored session does not have yet.
-    unsaved: Unsaved,
+    unsaved: SessionChange,
     /// True while the context is what the end of the session will be.
     mirrors_session: bool,
     /// Since when it waits for decisions.
@@ -134,15 +137,6 @@ pub struct Run {
     /// The agents that the one that has it now may give it to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     transfers: Vec<Arc<str>>,
-}
-
-/// Changes of the stored session that wait to be committed.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Unsaved {
-    /// How many of the newest stored messages go first.
-    pub pop: usize,
-    /// What is added then.
-    pub add: Vec<Arc<Message>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -275,12 +269,12 @@ impl Run {
     }
 
     /// Takes out what the stored session does not have yet.
-    pub fn take_unsaved(&mut self) -> Unsaved {
+    pub fn take_unsaved(&mut self) -> SessionChange {
         std::mem::take(&mut self.unsaved)
     }
 
     /// What the stored session does not have yet.
-    pub fn unsaved(&self) -> &Unsaved {
+    pub fn unsaved(&self) -> &SessionChange {
         &self.unsaved
     }
 
@@ -331,5 +325,7 @@ impl Run {
     }
 }
 
+#[cfg(test)]
+mod stored_form;
 #[cfg(test)]
 mod tests;

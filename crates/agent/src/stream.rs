@@ -1,185 +1,189 @@
 //! The events of a live run.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use futures::future::BoxFuture;
-use futures::task::AtomicWaker;
 use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use provost_core::{EVENT_VERSION, Env, Event, EventKind, RunId};
+use tokio::sync::{mpsc, watch};
 
 use crate::error::Error;
 use crate::handle::{Control, RunHandle};
 use crate::outcome::Outcome;
 
-/// Progress notes that wait for a slow reader; more are dropped, other events never.
+/// Maximum number of waiting events before progress events are dropped. No event that matters is ever dropped.
 const PROGRESS_WAITING_MAX: usize = 1024;
 
-/// Deltas of one answer that wait for a slow reader; then the model has to wait, too.
+/// Maximum number of waiting events before the driver stops reading a model's answer.
 const DELTAS_WAITING_MAX: usize = 64;
 
-/// Where a driver puts events and a stream takes them out.
-///
-/// It is also the driver's waker: it notes that the driver can go on, and wakes whoever reads.
+/// Numbers the events of a run and sends them to their reader.
 pub(crate) struct EventQueue {
     run_id: RunId,
-    agent: Arc<str>,
     env: Env,
-    /// Nobody will ever read: the run is awaited, so making events would be work for nothing.
-    is_unread: bool,
-    waiting: Mutex<Waiting>,
-    reader: AtomicWaker,
-    /// The driver can go on. Asking it in vain after every event would cost more than the event.
-    is_due: AtomicBool,
-    /// Where the events of a run below go: to the stream of the run above, under the call that started it.
-    upward: Option<Upward>,
+    numbering: Mutex<Numbering>,
+    sink: EventSink,
 }
 
-/// The way up from a run below.
-pub(crate) struct Upward {
+struct Numbering {
+    next_seq: u64,
+    /// The agent that has the conversation.
+    agent: Arc<str>,
+}
+
+/// Where the events of a run go.
+enum EventSink {
+    Discard,
+    /// To the parent run's events, under the call that started this run.
+    Parent(ParentEvents),
+    Reader(ReaderChannel),
+}
+
+/// The events of a parent run.
+pub(crate) struct ParentEvents {
     pub(crate) queue: Arc<EventQueue>,
     pub(crate) call_id: Arc<str>,
 }
 
-#[derive(Default)]
-struct Waiting {
-    events: VecDeque<Event>,
-    next_seq: u64,
-    /// The agent that has the conversation, where it is not the first one.
-    agent: Option<Arc<str>>,
-    /// The reader polls the driver right now and looks here when that is done: it need not be woken.
-    is_read: bool,
-    /// Nobody reads any more.
-    abandoned: bool,
+/// The way to the reader of a [`RunStream`]. Unbounded, because events are emitted where nothing can wait; the driver waits at
+/// its safe points instead.
+struct ReaderChannel {
+    events: mpsc::UnboundedSender<Event>,
+    /// Number of events that the reader has not taken yet.
+    waiting: watch::Sender<usize>,
+}
+
+/// The reader's end of the events.
+pub(crate) struct EventReader {
+    events: mpsc::UnboundedReceiver<Event>,
+    waiting: watch::Sender<usize>,
+}
+
+/// The identity of a run in its events.
+pub(crate) struct EventSource {
+    pub(crate) run_id: RunId,
+    pub(crate) agent: Arc<str>,
+    pub(crate) env: Env,
+    /// The number of the first event; a resumed run continues counting.
+    pub(crate) next_seq: u64,
 }
 
 impl EventQueue {
-    /// A queue whose first event has the number `next_seq`: a resumed run goes on counting.
-    pub(crate) fn new(run_id: RunId, agent: Arc<str>, env: Env, next_seq: u64) -> Self {
-        let waiting = Mutex::new(Waiting { next_seq, ..Waiting::default() });
-        Self {
-            run_id,
-            agent,
-            env,
-            is_unread: false,
-            waiting,
-            reader: AtomicWaker::new(),
-            is_due: AtomicBool::new(true),
-            upward: None,
-        }
+    fn new(source: EventSource, sink: EventSink) -> Self {
+        let EventSource { run_id, agent, env, next_seq } = source;
+        Self { run_id, env, numbering: Mutex::new(Numbering { next_seq, agent }), sink }
     }
 
-    /// The same for a run below: whoever reads the run above sees it there.
-    pub(crate) fn below(self, upward: Upward) -> Self {
-        Self { upward: Some(upward), ..self }
+    /// Creates a queue with a reader.
+    pub(crate) fn channel(source: EventSource) -> (Self, EventReader) {
+        let (events, receiver) = mpsc::unbounded_channel();
+        let waiting = watch::Sender::new(0);
+        let reader = EventReader { events: receiver, waiting: waiting.clone() };
+        (Self::new(source, EventSink::Reader(ReaderChannel { events, waiting })), reader)
     }
 
-    /// Another agent has the conversation now.
+    /// Creates a queue that drops every event.
+    pub(crate) fn discard(source: EventSource) -> Self {
+        Self::new(source, EventSink::Discard)
+    }
+
+    /// Creates the queue of a child run.
+    pub(crate) fn below(source: EventSource, parent: ParentEvents) -> Self {
+        Self::new(source, EventSink::Parent(parent))
+    }
+
+    /// Sets the agent that has the conversation now.
     pub(crate) fn set_agent(&self, agent: &Arc<str>) {
-        self.lock().agent = Some(Arc::clone(agent));
+        self.numbering.lock().agent = Arc::clone(agent);
     }
 
-    /// The same for a run that nobody watches.
-    pub(crate) fn unread(self) -> Self {
-        Self { is_unread: true, ..self }
-    }
-
-    /// True if nobody will ever read.
+    /// True if no event will ever be read.
     pub(crate) fn is_unread(&self) -> bool {
-        self.is_unread
+        matches!(self.sink, EventSink::Discard)
     }
 
     /// The number of the next event.
     pub(crate) fn next_seq(&self) -> u64 {
-        self.lock().next_seq
+        self.numbering.lock().next_seq
     }
 
     pub(crate) fn emit(&self, kind: EventKind) {
         self.emit_with(|| kind);
     }
 
-    /// The same for an event that costs something to make.
+    /// Emits an event that is only built if somebody may read it.
     pub(crate) fn emit_with(&self, make: impl FnOnce() -> EventKind) {
-        if !self.is_unread {
-            self.put(make(), /*of_below*/ None);
+        if !self.is_unread() {
+            self.put(make(), /*child*/ None);
         }
     }
 
-    /// Puts an event, of this run or of the agent below that it was passed up from.
-    fn put(&self, kind: EventKind, of_below: Option<Arc<str>>) {
+    /// Sends an event of this run, or of the child agent that it comes from.
+    fn put(&self, kind: EventKind, child: Option<Arc<str>>) {
         let at = self.env.now();
-        let mut waiting = self.lock();
-        if waiting.abandoned || may_be_dropped(&kind, waiting.events.len()) {
+        // Locked until the event is sent: events of several tasks arrive in the order of their numbers.
+        let mut numbering = self.numbering.lock();
+        if !self.sink.accepts(&kind) {
             return;
         }
-        let seq = waiting.next_seq;
-        waiting.next_seq += 1;
-        let agent =
-            of_below.unwrap_or_else(|| Arc::clone(waiting.agent.as_ref().unwrap_or(&self.agent)));
+        let seq = numbering.next_seq;
+        numbering.next_seq += 1;
+        let agent = child.unwrap_or_else(|| Arc::clone(&numbering.agent));
         let event = Event { v: EVENT_VERSION, run_id: self.run_id, seq, at, agent, kind };
-        if let Some(Upward { queue, call_id }) = &self.upward {
-            // Locked until it is passed on: what several tasks put here arrives above in the order of its numbers.
-            let agent = Arc::clone(&event.agent);
-            let kind = EventKind::Child { call_id: call_id.to_string(), event: Box::new(event) };
-            return queue.put(kind, Some(agent));
-        }
-        waiting.events.push_back(event);
-        let is_read = waiting.is_read;
-        drop(waiting);
-        // Tools run in tasks of their own: their progress must wake whoever reads.
-        if !is_read {
-            self.reader.wake();
+        match &self.sink {
+            EventSink::Discard => {}
+            EventSink::Parent(ParentEvents { queue, call_id }) => {
+                let agent = Arc::clone(&event.agent);
+                let kind =
+                    EventKind::Child { call_id: call_id.to_string(), event: Box::new(event) };
+                queue.put(kind, Some(agent));
+            }
+            EventSink::Reader(reader) => {
+                reader.waiting.send_modify(|waiting| *waiting += 1);
+                // An error means that the reader is gone.
+                reader.events.send(event).ok();
+            }
         }
     }
 
-    /// Waits until the reader has taken everything: a run never gets ahead of whoever watches and steers it.
-    ///
-    /// The stream polls the driver only when it has nothing left to give, so to be due is enough.
+    /// Waits until the reader has taken every event: a run never gets ahead of the reader that steers it. A child run does not
+    /// wait for the reader of its parent.
     pub(crate) async fn taken(&self) {
-        // A run below does not wait for whoever watches the run above: what it may lose is left out.
-        if self.is_unread || self.upward.is_some() {
-            return;
+        let EventSink::Reader(reader) = &self.sink else { return };
+        let mut waiting = reader.waiting.subscribe();
+        tokio::select! {
+            biased;
+            _taken = waiting.wait_for(|waiting| *waiting == 0) => {}
+            () = reader.events.closed() => {}
         }
-        std::future::poll_fn(|_| {
-            let waiting = self.lock();
-            if waiting.events.is_empty() || waiting.abandoned {
-                Poll::Ready(())
-            } else {
-                self.is_due.store(true, Ordering::Release);
-                Poll::Pending
-            }
-        })
-        .await;
     }
 
     /// True if the reader is far behind.
     pub(crate) fn is_backed_up(&self) -> bool {
-        !self.is_unread && self.upward.is_none() && self.lock().events.len() >= DELTAS_WAITING_MAX
-    }
-
-    fn abandon(&self) {
-        let mut waiting = self.lock();
-        waiting.abandoned = true;
-        waiting.events.clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the next event out. If there is none the reader goes on to poll the driver, or else stops reading.
-    fn pop(&self, then_polls: bool) -> Option<Event> {
-        let mut waiting = self.lock();
-        let event = waiting.events.pop_front();
-        waiting.is_read = then_polls && event.is_none();
-        event
+        match &self.sink {
+            EventSink::Reader(reader) => *reader.waiting.borrow() >= DELTAS_WAITING_MAX,
+            EventSink::Parent(_) | EventSink::Discard => false,
+        }
     }
 }
 
-/// What a reader that is so far behind does without: progress, and the deltas of runs below, which are told whole in the end.
+impl EventSink {
+    /// False for an event that is left out: the reader is gone, or so far behind that it only gets what matters.
+    fn accepts(&self, kind: &EventKind) -> bool {
+        match self {
+            Self::Discard => false,
+            Self::Parent(_) => true,
+            Self::Reader(reader) => {
+                !reader.events.is_closed() && !may_be_dropped(kind, *reader.waiting.borrow())
+            }
+        }
+    }
+}
+
+/// True for events that a reader this far behind does not get: progress, and deltas of child runs, whose whole text follows.
 fn may_be_dropped(kind: &EventKind, behind: usize) -> bool {
     match kind {
         EventKind::ToolProgress { .. } => behind >= PROGRESS_WAITING_MAX,
@@ -197,14 +201,19 @@ fn may_be_dropped(kind: &EventKind, behind: usize) -> bool {
     }
 }
 
-impl Wake for EventQueue {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
+impl EventReader {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let event = self.events.poll_recv(cx);
+        event.map(|event| event.inspect(|_| self.note_taken()))
     }
 
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.is_due.store(true, Ordering::Release);
-        self.reader.wake();
+    fn try_next(&mut self) -> Option<Event> {
+        let event = self.events.try_recv().ok();
+        event.inspect(|_| self.note_taken())
+    }
+
+    fn note_taken(&self) {
+        self.waiting.send_modify(|waiting| *waiting = waiting.saturating_sub(1));
     }
 }
 
@@ -217,33 +226,34 @@ type Driving = BoxFuture<'static, Result<Outcome, Error>>;
 #[must_use = "a run does nothing unless its stream is polled"]
 pub struct RunStream<O: Send + 'static = String> {
     driving: Option<Driving>,
-    /// Makes the answer's type of its text.
+    /// Parses the answer's text.
     decode: fn(&str) -> Result<O, String>,
-    queue: Arc<EventQueue>,
-    /// The queue, as the driver knows it.
-    waker: Waker,
+    /// None if the events are discarded.
+    reader: Option<EventReader>,
+    run_id: RunId,
     control: Arc<Control>,
     outcome: Option<Result<Outcome<O>, Error>>,
     started: bool,
-    /// As the queue says it; it is asked for every piece of an answer.
-    is_unread: bool,
+}
+
+/// A run that is ready to be driven.
+pub(crate) struct LiveRun {
+    pub(crate) driving: Driving,
+    pub(crate) run_id: RunId,
+    pub(crate) reader: Option<EventReader>,
+    pub(crate) control: Arc<Control>,
 }
 
 impl<O: Send + 'static> RunStream<O> {
-    pub(crate) fn new(
-        driving: Driving,
-        decode: fn(&str) -> Result<O, String>,
-        queue: Arc<EventQueue>,
-        control: Arc<Control>,
-    ) -> Self {
-        let waker = Waker::from(Arc::clone(&queue));
-        let (driving, is_unread) = (Some(driving), queue.is_unread());
-        Self { driving, decode, queue, waker, control, outcome: None, started: false, is_unread }
+    pub(crate) fn new(live: LiveRun, decode: fn(&str) -> Result<O, String>) -> Self {
+        let LiveRun { driving, run_id, reader, control } = live;
+        let driving = Some(driving);
+        Self { driving, decode, reader, run_id, control, outcome: None, started: false }
     }
 
     /// A way to steer the run.
     pub fn handle(&self) -> RunHandle {
-        RunHandle::new(self.queue.run_id, Arc::clone(&self.control))
+        RunHandle::new(self.run_id, Arc::clone(&self.control))
     }
 
     /// Only the pieces of the answer, as they come; an error, or any other end without an answer, comes last.
@@ -266,20 +276,12 @@ impl<O: Send + 'static> RunStream<O> {
     }
 
     pub(crate) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Outcome<O>, Error>> {
-        if self.is_unread {
-            // Without a reader the queue has no part in this: whoever awaits the run is woken directly.
-            if self.started {
-                ready!(self.control.arrival.poll_pieces(cx));
-            }
-            ready!(self.poll_driving(cx));
-        } else {
-            while ready!(self.poll_next_unpin(cx)).is_some() {}
-        }
+        while ready!(self.poll_next_unpin(cx)).is_some() {}
         let ended_twice = || Err(Error::Bug("the run ended twice".to_owned()));
         Poll::Ready(self.outcome.take().unwrap_or_else(ended_twice))
     }
 
-    /// Lets the driver go on; ready once it is done.
+    /// Drives the run; ready once it has ended.
     fn poll_driving(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(driving) = &mut self.driving else { return Poll::Ready(()) };
         self.started = true;
@@ -296,21 +298,15 @@ impl<O: Send + 'static> Stream for RunStream<O> {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        if let Some(event) = self.queue.pop(/*then_polls*/ true) {
-            return Poll::Ready(Some(event));
+        let waiting = self.reader.as_mut().map(|reader| reader.poll_next(cx));
+        if let Some(Poll::Ready(event @ Some(_))) = waiting {
+            return Poll::Ready(event);
         }
-        if self.driving.is_some() {
-            // Before anything is looked at, so that nothing happens unnoticed.
-            self.queue.reader.register(cx.waker());
-            if self.queue.is_due.swap(false, Ordering::AcqRel) {
-                let waker = self.waker.clone();
-                let _done = self.poll_driving(&mut Context::from_waker(&waker)).is_ready();
-            }
-        }
-        match self.queue.pop(/*then_polls*/ false) {
+        let driven = self.poll_driving(cx);
+        // Events that other tasks send from here on wake this task: the reader was polled before.
+        match self.reader.as_mut().and_then(EventReader::try_next) {
             Some(event) => Poll::Ready(Some(event)),
-            None if self.driving.is_none() => Poll::Ready(None),
-            None => Poll::Pending,
+            None => driven.map(|()| None),
         }
     }
 }
@@ -318,7 +314,7 @@ impl<O: Send + 'static> Stream for RunStream<O> {
 impl<O: Send + 'static> Drop for RunStream<O> {
     fn drop(&mut self) {
         self.control.cancel.cancel();
-        self.queue.abandon();
+        self.reader = None;
         if !self.started {
             return;
         }

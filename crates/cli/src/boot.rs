@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_agent::session::SESSION_ID_BYTES_MAX;
 use provost_core::Env;
 use provost_engine::{AgentProfile, Engine, EngineDeps, EngineOptions, Focus, Lease, Worker};
 use provost_model::wire::Wire;
@@ -13,6 +12,7 @@ use provost_model::{
     RetryPolicy, RoutedModel, openai_compatible,
 };
 use provost_redact::Redactor;
+use provost_session::SESSION_ID_BYTES_MAX;
 use provost_store::Store;
 
 use crate::command::AgentArgs;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use provost_agent::journal::{Begun, Effect, Journal, JournalError, JournalFuture};
-use provost_agent::run::{Beginning, Feed, Run};
+use provost_agent::run::{Feed, Run, RunStarted};
 use provost_core::work::{EffectKey, OnUnknown};
 use provost_core::{ErrorInfo, Message, StateChange};
 use provost_failpoint::failpoint;
@@ -192,7 +192,7 @@ impl Drop for Closing<'_> {
 }
 
 impl Journal for RunJournal {
-    fn began<'a>(&'a self, beginning: &'a Beginning) -> JournalFuture<'a, ()> {
+    fn began<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()> {
         async move {
             let record = record::beginning(beginning).map_err(EngineError::from)?;
             let mut write = self.lock().commit(record, /*feed*/ None)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_agent::context;
-use provost_agent::run::{BeginWith, Feed, Run};
+use provost_agent::run::{Feed, Run, RunInput};
 use provost_core::work::{EffectClass, StepKind, StepState};
 use provost_core::{Env, Message, Part, RunId};
 use provost_store::row::input::{self, InputRow};
@@ -230,12 +230,12 @@ fn apply(
     match (machine.as_mut(), kind) {
         (None, StepKind::Checkpoint) => {
             let beginning = record::read_beginning(&body, message)?;
-            let brings_results = matches!(beginning.with, BeginWith::Results { .. });
+            let brings_results = matches!(beginning.input, RunInput::ToolResults { .. });
             let base = source.base_revision.unwrap_or(0);
             let stored = transcript::load(tx, &source.namespace, &source.session_id, Some(base))?;
             let stored = stored.map(|stored| stored.messages).unwrap_or_default();
             let (history, _) = context::opening(&stored, brings_results);
-            let begun = Run::begin(id, beginning, history);
+            let begun = Run::start(id, beginning, history);
             *machine = Some(begun.map_err(|error| unreadable(error.to_string()))?);
         }
         (Some(run), kind) => {

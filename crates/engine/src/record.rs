@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_agent::run::{BeginWith, Beginning, Feed, RunConfig};
+use provost_agent::run::{Feed, RunConfig, RunInput, RunStarted};
 use provost_core::work::StepKind;
 use provost_core::{Message, Money, StopReason, Timestamp, Usage};
 use provost_model::ModelResponse;
@@ -44,7 +44,7 @@ struct Begun {
     state: Map<String, Value>,
     /// `None` if it began with the message that is stored beside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    with: Option<BeginWith>,
+    with: Option<RunInput>,
     at: Timestamp,
 }
 
@@ -56,11 +56,11 @@ pub(crate) struct Unreadable {
     problem: String,
 }
 
-pub(crate) fn beginning(beginning: &Beginning) -> Result<Record<'_>, serde_json::Error> {
+pub(crate) fn beginning(beginning: &RunStarted) -> Result<Record<'_>, serde_json::Error> {
     // What it changes of what outlives it is in rows of its own.
-    let Beginning { agent, config, mirrors_session, state, with, at, shared: _ } = beginning;
-    let (message, with) = match with {
-        BeginWith::Message { message } => (Some(&**message), None),
+    let RunStarted { agent, config, mirrors_session, state, input, at, shared: _ } = beginning;
+    let (message, with) = match input {
+        RunInput::Message { message } => (Some(&**message), None),
         other => (None, Some(other.clone())),
     };
     let begun = Begun {
@@ -77,16 +77,16 @@ pub(crate) fn beginning(beginning: &Beginning) -> Result<Record<'_>, serde_json:
 pub(crate) fn read_beginning(
     body: &str,
     message: Option<Arc<Message>>,
-) -> Result<Beginning, Unreadable> {
+) -> Result<RunStarted, Unreadable> {
     let unreadable = |problem: String| Unreadable { kind: StepKind::Checkpoint, problem };
     let begun: Begun = serde_json::from_str(body).map_err(|error| unreadable(error.to_string()))?;
-    let with = match (begun.with, message) {
-        (Some(with), _) => with,
-        (None, Some(message)) => BeginWith::Message { message },
+    let input = match (begun.with, message) {
+        (Some(input), _) => input,
+        (None, Some(message)) => RunInput::Message { message },
         (None, None) => return Err(unreadable("its message is missing".to_owned())),
     };
     let Begun { agent, config, mirrors_session, state, at, .. } = begun;
-    Ok(Beginning { agent, config, mirrors_session, state, shared: Vec::new(), with, at })
+    Ok(RunStarted { agent, config, mirrors_session, state, shared: Vec::new(), input, at })
 }
 
 pub(crate) fn feed(feed: &Feed) -> Result<Record<'_>, serde_json::Error> {

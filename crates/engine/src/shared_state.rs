@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use provost_agent::shared_state::StateOwners;
 use provost_core::work::Namespace;
 use provost_core::{StateChange, StateScope};
+use provost_session::shared_state::StateOwners;
 use provost_store::Tx;
 use provost_store::row::input::InputRow;
 use provost_store::row::shared_state::{self, SharedStateRow};

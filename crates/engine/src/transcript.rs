@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use provost_agent::session::Transcript;
 use provost_core::Message;
+use provost_session::Transcript;
 use provost_store::Tx;
 use provost_store::row::{session, session_entry};
 

@@ -50,7 +50,7 @@ pub use provost_agent::{
     Agent, AgentBuilder, AgentRef, AgentSlot, AtLimit, BuildError, ContextPreview, Delegate, Error,
     FanOut, HandOffTo, HandleError, HistoryPolicy, HooksFor, LimitDecision, LimitQuestion,
     OnApproval, Outcome, RunBuilder, RunHandle, RunResult, RunStream, Suspended, SuspendedError,
-    Team, UserInput, child, context, hook, prompt, run, session, shared_state, team,
+    Team, UserInput, child, context, hook, prompt, run, team,
 };
 pub use provost_core::{
     AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, Compaction, Currency, Document, Env,
@@ -78,6 +78,9 @@ pub use provost_model::{
     ChatModel, ChatRequest, Effort, Fold, ModelError, ModelErrorClass, ModelEvent, ModelInfo,
     ModelResponse, ModelStream, NativeOutput, OutputSchema, Settings, ToolChoice, complete,
 };
+/// Conversations that outlive a run; in SQLite with the feature `sqlite-sessions`.
+pub use provost_session as session;
+pub use provost_session::shared_state;
 pub use provost_tool::{
     Approval, ApprovalTools, CallFacts, CompositeTools, ConfirmedTools, Dep, DepType, Deps,
     DynamicTools, EffectClass, FilteredTools, FnTool, FnTools, Guard, IntoToolOutput, Permit,
@@ -95,9 +98,6 @@ pub use provost_memory as memory;
 /// Spans and metrics of runs by OpenTelemetry (feature `otel`).
 #[cfg(feature = "otel")]
 pub use provost_otel as otel;
-/// Sessions in SQLite (feature `sqlite-sessions`).
-#[cfg(feature = "sqlite-sessions")]
-pub use provost_sessions as sqlite_sessions;
 
 /// Testing agents without a network: a model that plays a script.
 pub mod testing {

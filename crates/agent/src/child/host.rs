@@ -1,7 +1,8 @@
 //! The children of a run, where its tools find them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use provost_core::{AgentUsed, RunId};
 use provost_tool::{ToolCx, ToolError};
 
@@ -71,11 +72,11 @@ impl ChildHost {
         let over = reports.iter_mut().filter(|report| report.status.is_over());
         let over = over.filter(|report| !report.used.is_empty());
         let used = over.map(|report| (report.run, std::mem::take(&mut report.used)));
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).extend(used);
+        self.used.lock().extend(used);
     }
 
     /// What was noted since it was last asked.
     pub(crate) fn take_used(&self) -> Used {
-        std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.used.lock())
     }
 }

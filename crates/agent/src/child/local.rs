@@ -1,7 +1,7 @@
 //! Runs children as tokio tasks of this process.
 //!
 //! Every child has a task of its own, and a semaphore of the call limits how many of its children run at the same time. The
-//! table holds the state of every child; a watch channel wakes the callers that wait for a change.
+//! table holds the state of every child and wakes the callers that wait for a change.
 
 mod job;
 mod suspended;
@@ -15,7 +15,7 @@ use futures::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
 use provost_core::{AgentUsed, RunId};
 use provost_tool::{ToolCx, ToolError};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -26,6 +26,7 @@ use super::{ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStarted, Childre
 use crate::approval::OnApproval;
 use crate::drive::Cx;
 use crate::outcome::Suspended;
+use crate::watched::Watched;
 
 /// Maximum time that the end of a run waits for cancelled children.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,8 +36,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct LocalSpawner {
     /// Weak, because a detached child may outlive the run. A handoff replaces it.
     parent: Arc<Mutex<Weak<Cx>>>,
-    table: Arc<Mutex<ChildTable>>,
-    changed: watch::Sender<()>,
+    table: Arc<Watched<ChildTable>>,
 }
 
 /// The call that starts children.
@@ -49,8 +49,7 @@ struct SpawningCall<'a> {
 
 impl LocalSpawner {
     pub(crate) fn new(parent: Weak<Cx>) -> Self {
-        let parent = Arc::new(Mutex::new(parent));
-        Self { parent, table: Arc::default(), changed: watch::Sender::new(()) }
+        Self { parent: Arc::new(Mutex::new(parent)), table: Arc::default() }
     }
 
     /// Sets the agent that has the conversation now.
@@ -69,8 +68,7 @@ impl LocalSpawner {
     /// Cancels the children that end with the run, and waits until they have ended.
     pub(crate) async fn close(&self) {
         self.table().cancel_bound();
-        let mut changed = self.changed.subscribe();
-        let ended = changed.wait_for(|()| self.table().bound_are_settled());
+        let ended = self.table.wait(|table| table.bound_are_settled().then_some(()));
         if tokio::time::timeout(CLOSE_TIMEOUT, ended).await.is_err() {
             tracing::warn!("a child of a run did not end after it was cancelled");
             self.table().abandon_bound();
@@ -142,8 +140,7 @@ impl LocalSpawner {
             let _slot = slots.acquire().await.ok();
             let run = job.run;
             let outcome = job.outcome().await;
-            spawner.table().finish(run, outcome);
-            spawner.changed.send_replace(());
+            spawner.table.update(|table| table.finish(run, outcome));
         };
         tokio::spawn(Box::pin(task.in_current_span()));
     }
@@ -155,12 +152,11 @@ impl LocalSpawner {
         until: Until,
     ) -> Result<Vec<ChildReport>, ToolError> {
         self.table().check_known(runs)?;
-        let mut changed = self.changed.subscribe();
-        let settled = changed.wait_for(|()| self.table().are_settled(runs, until.any));
+        let settled = self.table.wait(|table| table.are_settled(runs, until.any).then_some(()));
         match until.timeout {
             // A child that has not ended by then keeps running.
             Some(timeout) => drop(tokio::time::timeout(timeout, settled).await.is_ok()),
-            None => drop(settled.await.is_ok()),
+            None => settled.await,
         }
         self.raise_approvals(cx, runs).await?;
         Ok(self.table().reports(runs))

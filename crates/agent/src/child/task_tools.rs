@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::delegate::CHILD_CALL_TIMEOUT;
-use super::{ChildReport, ChildStatus, Until, host, made};
+use super::{ChildReport, ChildStatus, NoArgs, Until, host, made};
 use crate::error::BuildError;
 
 /// Asks for a result.
@@ -44,10 +44,6 @@ struct Named {
     /// The id that starting it in the background gave.
     task_id: String,
 }
-
-/// Nothing.
-#[derive(Debug, Deserialize, JsonSchema)]
-struct Nothing {}
 
 fn get_result() -> Result<FnTool, SpecError> {
     let description = "Gives the state and, once there is one, the result of an agent that works in the background.";
@@ -83,7 +79,7 @@ fn stop() -> Result<FnTool, SpecError> {
 
 fn list() -> Result<FnTool, SpecError> {
     let description = "Lists the agents that work in the background, with their states.";
-    let tool = tool_fn(LIST, description, |cx: ToolCx, _args: Nothing| async move {
+    let tool = tool_fn(LIST, description, |cx: ToolCx, _args: NoArgs| async move {
         let reports = host(&cx)?.labelled(&cx).await?;
         let one = |report: &ChildReport| {
             json!({

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use provost_core::Message;
 use provost_model::{ChatModel, ModelInfo};
+use provost_session::SessionChange;
 
 use super::{
-    ContextError, ContextStrategy, Estimate, FitInput, Fitted, SessionUpdate, ShortenToolResults,
-    Summarize, Truncate, count_message,
+    ContextError, ContextStrategy, Estimate, FitInput, Fitted, ShortenToolResults, Summarize,
+    Truncate, count_message,
 };
 
 /// Tries strategies in order, the cheap ones first, and stops as soon as the conversation fits.
@@ -116,7 +117,7 @@ fn recount(before: FitInput<'_>, messages: &[Arc<Message>]) -> Vec<u64> {
 }
 
 fn join(before: Fitted, next: Fitted) -> Fitted {
-    let session: Option<SessionUpdate> = match (before.session, next.session) {
+    let session: Option<SessionChange> = match (before.session, next.session) {
         (Some(first), Some(second)) => Some(first.then(second)),
         (first, second) => first.or(second),
     };

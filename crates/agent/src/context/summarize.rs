@@ -5,11 +5,11 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use provost_core::{Message, Part, Role, StopReason, Usage};
 use provost_model::{ChatModel, ChatRequest, ModelError, ModelErrorClass, ModelInfo, complete};
+use provost_session::SessionChange;
 
 use super::group::groups;
 use super::{
-    ContextError, ContextStrategy, Estimate, FitInput, Fitted, SessionUpdate, TokenCounter, active,
-    count_message,
+    ContextError, ContextStrategy, Estimate, FitInput, Fitted, TokenCounter, active, count_message,
 };
 
 const INSTRUCTION: &str = "\
@@ -68,7 +68,7 @@ impl Summarize {
         after.extend(plan.user.cloned());
         after.extend_from_slice(plan.recent);
         Ok(Fitted {
-            session: Some(SessionUpdate { pop: plan.recent.len(), add: after.clone() }),
+            session: Some(SessionChange { pop: plan.recent.len(), add: after.clone() }),
             messages: after,
             usage,
             cost,

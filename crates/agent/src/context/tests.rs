@@ -251,8 +251,8 @@ fn session_updates_join_as_if_done_one_after_the_other() {
     let start = history("uauau");
     let new = history("sauu");
     for (pop, next_pop) in [(0, 0), (2, 1), (2, 3), (1, 5), (3, 9)] {
-        let first = SessionUpdate { pop, add: new[..3].to_vec() };
-        let second = SessionUpdate { pop: next_pop, add: new[3..].to_vec() };
+        let first = SessionChange { pop, add: new[..3].to_vec() };
+        let second = SessionChange { pop: next_pop, add: new[3..].to_vec() };
         let apart = change(&change(&start, &first), &second);
         assert_eq!(change(&start, &first.then(second)), apart);
     }
@@ -267,7 +267,7 @@ fn active_begins_at_the_last_summary() {
     assert_eq!(kept(active(&messages)), "u0 a1");
 }
 
-fn change(stored: &[Arc<Message>], update: &SessionUpdate) -> Vec<Arc<Message>> {
+fn change(stored: &[Arc<Message>], update: &SessionChange) -> Vec<Arc<Message>> {
     let mut stored = stored[..stored.len().saturating_sub(update.pop)].to_vec();
     stored.extend_from_slice(&update.add);
     stored

@@ -10,6 +10,7 @@ use provost_tool::{Confirm, Conversation, ToolCx, ToolError};
 use serde_json::Value;
 
 use super::setup::Cx;
+use super::tool_call::Before;
 use super::{Driver, hook_error};
 use crate::approval::OnApproval;
 use crate::error::Error;
@@ -75,11 +76,8 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    pub(crate) fn new(
-        cx: &Arc<Cx>,
-        call: &Arc<ToolCall>,
-        (turn, answers): (u32, Vec<Answer>),
-    ) -> Self {
+    pub(super) fn new(cx: &Arc<Cx>, call: &Arc<ToolCall>, before: &Before) -> Self {
+        let (answers, turn) = (before.answers.clone(), before.turn);
         Self { cx: Arc::downgrade(cx), call: Arc::clone(call), answers, turn }
     }
 }

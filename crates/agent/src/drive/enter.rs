@@ -8,9 +8,11 @@ use serde_json::Map;
 use super::ending::empty_summary;
 use super::{Cx, Driver, hook_error};
 use crate::error::Error;
+use crate::handle::UserInput;
 use crate::hook::Entry;
 use crate::outcome::{Outcome, RunResult};
-use crate::request::Begin;
+use crate::request::RunSource;
+use crate::run::RunInput;
 
 /// How the way to the first step ended.
 pub(super) enum Entered {
@@ -18,15 +20,22 @@ pub(super) enum Entered {
     Over(Box<Outcome>),
 }
 
-pub(super) async fn enter(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result<Entered, Error> {
+pub(super) async fn enter(
+    cx: &Arc<Cx>,
+    mut source: RunSource,
+    input: &str,
+) -> Result<Entered, Error> {
     // First, so that hooks see it.
-    let base = cx.load_shared(&begin).await?;
+    let base = cx.load_shared(&source).await?;
     let mut input = input.to_owned();
-    if let Begin::Message(message) = &mut begin {
-        cx.check_message(message).await?;
-        input = message.text();
+    if let RunSource::New(RunInput::Message { message }) = &mut source {
+        let message = Arc::make_mut(message);
+        let mut said = UserInput(std::mem::take(&mut message.parts));
+        cx.check_message(&mut said).await?;
+        input = said.text();
+        message.parts = said.0;
     }
-    if begin.going_on().is_none() {
+    if source.existing().is_none() {
         match cx.hooks.before_agent(&input).await.map_err(hook_error("before_agent"))? {
             Entry::Go => {}
             Entry::Deny(reason) => {
@@ -40,7 +49,7 @@ pub(super) async fn enter(cx: &Arc<Cx>, mut begin: Begin, input: &str) -> Result
             }
         }
     }
-    Ok(Entered::Ready(Box::new(super::setup::open::open(cx, begin, base).await?)))
+    Ok(Entered::Ready(Box::new(super::setup::open::open(cx, source, base).await?)))
 }
 
 async fn answer_at_once(cx: &Cx, text: String) -> Outcome {

@@ -1,78 +1,36 @@
-//! Stopping a run where it stands: nothing that it waits for can keep it.
+//! Stopping a run: whatever it waits for is dropped.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use provost_core::{EventKind, Role, StopReason};
 use provost_model::{Fold, ModelResponse};
 use tokio::time::Instant;
-use tokio_util::sync::WaitForCancellationFuture;
+use tokio_util::sync::CancellationToken;
 
 use super::Driver;
-use super::setup::Cx;
 use crate::error::Error;
-use crate::handle::Control;
 use crate::outcome::Outcome;
 use crate::run::Feed;
 
-/// What can stop a run while it waits. It lasts as long as the run: to ask to be woken anew for every step, or whenever a step
-/// waits, would cost more than to look.
-pub(super) struct Interrupt<'a> {
-    control: &'a Control,
-    cancelled: Pin<Box<WaitForCancellationFuture<'a>>>,
-    is_cancelled: bool,
-    /// The control, which wakes the driver and tells that it was not for a piece of an answer.
-    caller: Waker,
-    /// Who is woken when the run is cancelled.
-    waker: Option<Waker>,
+/// Runs `work` until it completes, the run is cancelled or its time is over. Work that completes at the same moment counts.
+pub(super) async fn run_until<T>(
+    cancel: &CancellationToken,
+    deadline: Option<Instant>,
+    work: impl Future<Output = T>,
+) -> Result<T, StopReason> {
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        () = cancel.cancelled() => Err(StopReason::Cancelled),
+        () = passed(deadline) => Err(StopReason::Limit),
+    }
 }
 
-impl<'a> Interrupt<'a> {
-    pub(super) fn new(cx: &'a Cx) -> Self {
-        let control = &*cx.control;
-        let cancelled = Box::pin(control.cancel.cancelled());
-        let caller = Waker::from(Arc::clone(&cx.control));
-        Self { control, cancelled, is_cancelled: false, caller, waker: None }
-    }
-
-    /// Does something that may wait for long, until it is done, the run is cancelled or its time is over.
-    pub(super) async fn unless<T>(
-        &mut self,
-        deadline: Option<Instant>,
-        mut work: Pin<&mut impl Future<Output = T>>,
-    ) -> Result<T, StopReason> {
-        let mut over = deadline.map(|deadline| Box::pin(tokio::time::sleep_until(deadline)));
-        poll_fn(|task| {
-            // What is ready counts, also when the end comes at the same moment.
-            if let Poll::Ready(done) = work.as_mut().poll(task) {
-                return Poll::Ready(Ok(done));
-            }
-            if self.poll_cancelled(task).is_ready() {
-                return Poll::Ready(Err(StopReason::Cancelled));
-            }
-            let called = &mut Context::from_waker(&self.caller);
-            let over = over.as_mut().map(|over| over.as_mut().poll(called));
-            over.map_or(Poll::Pending, |over| over.map(|()| Err(StopReason::Limit)))
-        })
-        .await
-    }
-
-    fn poll_cancelled(&mut self, task: &mut Context<'_>) -> Poll<()> {
-        if self.is_cancelled {
-            return Poll::Ready(());
-        }
-        let is_known = self.waker.as_ref().is_some_and(|waker| waker.will_wake(task.waker()));
-        if is_known && !self.control.arrival.was_called() {
-            return Poll::Pending;
-        }
-        self.waker = Some(task.waker().clone());
-        self.control.arrival.expect(task.waker());
-        let cancelled = self.cancelled.as_mut().poll(&mut Context::from_waker(&self.caller));
-        self.is_cancelled = cancelled.is_ready();
-        cancelled
+/// Resolves at the deadline; never, if there is none.
+async fn passed(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -82,8 +40,7 @@ impl Driver {
         let open = self.run.open_calls();
         let produced = self.run.produced().len();
         let unheard = self.run.unheard() + usize::from(std::mem::take(&mut self.hears));
-        let arrived = self.cx.control.arrival.take_partial();
-        let partial = self.fold.take().or(arrived).map(Fold::into_partial);
+        let partial = self.fold.take().map(Fold::into_partial);
         // What no hook has let pass is not kept; but it is paid.
         let unseen = self.unseen.take().map(|used| ModelResponse {
             usage: used.unwrap_or_default(),

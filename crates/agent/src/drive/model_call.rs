@@ -1,7 +1,6 @@
 //! One model call: assemble, ask, let hooks see it, feed the answer back.
 
 use std::collections::HashSet;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,14 +144,7 @@ impl Driver {
     ) -> Result<ModelResponse, ModelError> {
         let span = span::chat(&self.cx, self.session.as_ref(), &request);
         let answer = span.in_scope(|| self.cx.model.stream(request));
-        if span.is_disabled() && self.cx.queue.is_unread() {
-            return self.cx.control.arrival.begin(answer).whole().await?.finish();
-        }
-        let (outcome, span) = {
-            let mut reading = pin!(self.read(answer, announced).instrument(span));
-            let outcome = reading.as_mut().await;
-            (outcome, reading.span().clone())
-        };
+        let outcome = self.read(answer, announced).instrument(span.clone()).await;
         span::close_chat(&span, &self.cx, &outcome);
         outcome
     }

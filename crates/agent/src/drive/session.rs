@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::Message;
+use provost_session::{Session, SessionChange, SessionStore};
 
 use super::Driver;
 use crate::agent::AgentCore;
@@ -10,7 +11,6 @@ use crate::error::Error;
 use crate::outcome::SessionPoint;
 use crate::request::RunOptions;
 use crate::run::Feed;
-use crate::session::{Change, Session, SessionStore};
 
 /// A store and an id in it.
 type NamedSession = (Arc<dyn SessionStore>, String);
@@ -58,8 +58,7 @@ impl BoundSession {
             }
         };
         // An empty commit claims the run: of two that resume the same bytes at once, only one gets past here.
-        let claim = Change { base: point.revision, ..Change::default() };
-        let revision = store.commit(&point.id, claim).await?;
+        let revision = store.commit(&point.id, point.revision, SessionChange::default()).await?;
         Ok(Self { store, id: point.id, revision })
     }
 
@@ -111,9 +110,8 @@ impl Driver {
             self.feed(Feed::Saved)?;
             return Ok(());
         };
-        let unsaved = self.run.unsaved().clone();
-        let change = Change { base: session.revision, pop: unsaved.pop, add: unsaved.add };
-        session.revision = session.store.commit(&session.id, change).await?;
+        let change = self.run.unsaved().clone();
+        session.revision = session.store.commit(&session.id, session.revision, change).await?;
         self.feed(Feed::Saved)?;
         if let Some(journal) = &self.cx.journal {
             journal.settled(&self.run);

@@ -26,7 +26,7 @@ use crate::journal::Journal;
 use crate::outcome::Outcome;
 use crate::pot::Pot;
 use crate::prompt::{InstructionCx, Instructions};
-use crate::request::{Begin, RunOptions};
+use crate::request::{RunOptions, RunSource};
 use crate::run::{OutputPlan, RunConfig};
 use crate::shared_state::SharedOptions;
 use crate::stream::EventQueue;
@@ -71,13 +71,14 @@ pub(crate) struct Cx {
 }
 
 /// Joins what the agent and the run give.
-pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
-    let Prepared { core, run_id, begin, mut options, queue, control, pot } = *prepared;
-    let mut values = begin.going_on().map_or_else(|| core.state.clone(), |run| run.state().clone());
+pub(crate) fn split(prepared: Box<Prepared>) -> (RunSource, Arc<Cx>) {
+    let Prepared { core, run_id, source, mut options, queue, control, pot, .. } = *prepared;
+    let mut values =
+        source.existing().map_or_else(|| core.state.clone(), |run| run.state().clone());
     let mut shared = std::mem::take(&mut options.shared);
     shared.bind(core.state_store.as_ref(), BoundSession::id_of(&options));
     options.shared = shared;
-    if matches!(begin, Begin::Resume(_)) && options.shared.bound.is_some() {
+    if matches!(source, RunSource::Resume(_)) && options.shared.bound.is_some() {
         super::shared::without_shared(&mut values);
     }
     values.append(&mut options.state);
@@ -95,14 +96,7 @@ pub(crate) fn split(prepared: Box<Prepared>) -> (Begin, Arc<Cx>) {
         hops: Vec::new(),
         seat: None,
     };
-    (begin, parts.join())
-}
-
-pub(crate) fn input_text(begin: &Begin) -> String {
-    match begin {
-        Begin::Message(input) => input.text(),
-        Begin::Results(_) | Begin::Proceed | Begin::Resume(_) | Begin::Restore(_) => String::new(),
-    }
+    (source, parts.join())
 }
 
 impl Cx {

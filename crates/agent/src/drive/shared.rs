@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::Driver;
 use super::setup::Cx;
 use crate::error::Error;
-use crate::request::Begin;
+use crate::request::RunSource;
 use crate::shared_state::{Keeper, Shared, SharedOptions};
 
 /// The shared values as they are stored, as far as a run knows; nothing where it has none.
@@ -37,9 +37,9 @@ impl Cx {
     }
 
     /// Loads what is stored into the run's state; a run that was folded from its journal has it already.
-    pub(super) async fn load_shared(&self, begin: &Begin) -> Result<SharedBase, Error> {
+    pub(super) async fn load_shared(&self, source: &RunSource) -> Result<SharedBase, Error> {
         let Some(shared) = self.shared() else { return Ok(None) };
-        if let Begin::Restore(restored) = begin {
+        if let RunSource::Restore(restored) = source {
             return Ok(Some(Box::new(only_shared(restored.run.state()))));
         }
         let stored = match &shared.keeper {

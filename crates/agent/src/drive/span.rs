@@ -14,12 +14,12 @@ use tracing::{Span, field::Empty, info_span};
 
 use super::Prepared;
 use super::session::BoundSession;
-use super::setup::{Cx, input_text};
+use super::setup::Cx;
 use crate::error::Error;
 use crate::outcome::Outcome;
 
 pub(crate) fn invoke_agent(prepared: &Prepared) -> Span {
-    let Prepared { core, options, run_id, begin, .. } = prepared;
+    let Prepared { core, options, run_id, source, .. } = prepared;
     let info = options.model.as_ref().unwrap_or(&core.model).info();
     let span = info_span!(
         "invoke_agent",
@@ -42,7 +42,7 @@ pub(crate) fn invoke_agent(prepared: &Prepared) -> Span {
         { name::RUN_ID } = %run_id,
         { name::ERROR_TYPE } = Empty,
     );
-    trace::content(&span, name::INPUT_MESSAGES, || content::text(Role::User, &input_text(begin)));
+    trace::content(&span, name::INPUT_MESSAGES, || content::text(Role::User, &source.input_text()));
     span
 }
 

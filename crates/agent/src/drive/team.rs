@@ -1,7 +1,6 @@
 //! A run's part in a team: what its lead tells of members, when it waits for them, what it hears without asking.
 
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use provost_core::{EventKind, Message, Part, Role, StopReason, TeamMessage};
 use provost_tool::ToolError;
 
 use super::Driver;
-use super::interrupt::Interrupt;
+use super::interrupt::run_until;
 use super::setup::Cx;
 use crate::error::Error;
 use crate::hook::{HookPoint, TeamMessageInfo, TeammateInfo};
@@ -109,11 +108,8 @@ impl Cx {
 
 impl Driver {
     /// Lets the members of a lead that has its answer come to their end; gives the outcome of a run that does not wait for that.
-    pub(super) async fn leave_team(
-        &mut self,
-        interrupt: &mut Interrupt<'_>,
-    ) -> Result<Option<Outcome>, Error> {
-        match self.await_team(interrupt).await {
+    pub(super) async fn leave_team(&mut self) -> Result<Option<Outcome>, Error> {
+        match self.await_team().await {
             Err(StopReason::Cancelled) => self.cancel().await.map(Some),
             Ok(false) => {
                 self.keep_children().await?;
@@ -125,7 +121,7 @@ impl Driver {
 
     /// Waits for the members of a lead that has its answer; false, if it is suspended until then. They are stopped where its time
     /// is over or it is cancelled.
-    async fn await_team(&mut self, interrupt: &mut Interrupt<'_>) -> Result<bool, StopReason> {
+    async fn await_team(&mut self) -> Result<bool, StopReason> {
         let Some(seat) = self.cx.seat.clone().filter(Seat::is_lead) else { return Ok(true) };
         let cx = Arc::clone(&self.cx);
         let over = async {
@@ -138,7 +134,7 @@ impl Driver {
             let TeamReply::Members { members, .. } = reply else { return Ok(true) };
             Ok(!members.iter().any(Member::is_active))
         };
-        let waited = interrupt.unless(self.deadline(), pin!(over)).await?;
+        let waited = run_until(&self.cx.control.cancel, self.deadline(), over).await?;
         Ok(waited.unwrap_or_else(|error: ToolError| {
             let message = format!("the members could not be waited for: {error}");
             self.cx.queue.emit(EventKind::Warning { message });
@@ -148,7 +144,7 @@ impl Driver {
 
     /// Keeps the team of a lead that is suspended where it would end with this process: its members come to their end, the rest
     /// is kept with the run. False, if it was cancelled meanwhile.
-    pub(super) async fn keep_team(&mut self, interrupt: &mut Interrupt<'_>) -> Result<bool, Error> {
+    pub(super) async fn keep_team(&mut self) -> Result<bool, Error> {
         let Some(seat) = self.cx.seat.clone().filter(Seat::is_lead) else { return Ok(true) };
         if self.cx.local.is_none() {
             return Ok(true);
@@ -158,7 +154,7 @@ impl Driver {
             cx.end_unbegun(&seat).await;
             seat.desk().wait(TeamWait::AllOver, None).await
         };
-        let waited = interrupt.unless(self.deadline(), pin!(over)).await;
+        let waited = run_until(&self.cx.control.cancel, self.deadline(), over).await;
         if matches!(waited, Err(StopReason::Cancelled)) {
             return Ok(false);
         }

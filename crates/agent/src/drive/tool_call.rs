@@ -49,7 +49,7 @@ pub(super) struct Before {
     /// What people have answered about this exact call.
     pub(super) answers: Vec<Answer>,
     /// The model call that asked for it.
-    turn: u32,
+    pub(super) turn: u32,
 }
 
 /// What a running tool asks a person.
@@ -136,7 +136,7 @@ impl Cx {
             cancel: cancel.clone(),
             deps: self.deps.clone(),
             state: self.state.clone(),
-            outside: Arc::new(Outside::new(self, &call, (before.turn, before.answers.clone()))),
+            outside: Arc::new(Outside::new(self, &call, before)),
         });
         let started = Instant::now();
         let span = span::execute_tool(self, tool.spec(), &call);

@@ -6,7 +6,7 @@ use provost_core::{Limits, RunId};
 use provost_tool::{Guard, Origin};
 use tokio_util::sync::CancellationToken;
 
-use super::{Begin, Parent, Reader, RunBuilder, RunOptions};
+use super::{EventMode, Parent, RunBuilder, RunOptions, RunSource};
 use crate::agent::{Agent, AgentCore};
 use crate::child::HooksFor;
 use crate::child::local::approval_below;
@@ -14,7 +14,7 @@ use crate::drive::{self, Cx};
 use crate::error::Error;
 use crate::handle::Control;
 use crate::hook::Hook;
-use crate::outcome::{Outcome, Suspended};
+use crate::outcome::Outcome;
 use crate::pot::Pot;
 use crate::stream::EventQueue;
 use crate::team::Seat;
@@ -54,13 +54,6 @@ impl InheritedContext {
     }
 }
 
-/// The input of a child run.
-pub(crate) enum ChildInput {
-    Task(String),
-    /// The child waited for an approval and continues.
-    Suspended(Box<Suspended>),
-}
-
 /// The options of one child run.
 pub(crate) struct ChildRunOptions {
     pub(crate) inherited: Arc<InheritedContext>,
@@ -81,15 +74,11 @@ impl RunBuilder {
     pub(crate) fn below(
         parent: &Cx,
         core: Arc<AgentCore>,
-        input: ChildInput,
+        source: RunSource,
         options: ChildRunOptions,
     ) -> Self {
         let ChildRunOptions { inherited, run, cancel, label, max_turns, may_suspend, .. } = options;
         let agent = Agent { core, decode: |text| Ok(text.to_owned()) };
-        let begin = match input {
-            ChildInput::Suspended(suspended) => Begin::Resume(Box::new(suspended.approve_all())),
-            ChildInput::Task(task) => Begin::Message(task.into()),
-        };
         let own = agent.core.on_approval.clone();
         let mut limits = agent.core.limits.clone();
         limits.turns = fewer(max_turns, limits.turns);
@@ -107,7 +96,7 @@ impl RunBuilder {
             cancel: Some(cancel),
             ..RunOptions::default()
         };
-        Self { agent, begin, options }
+        Self { agent, source, options }
     }
 
     /// What a run below uses, while it runs.
@@ -122,7 +111,7 @@ impl RunBuilder {
 
     /// Runs a run below to its end; whoever reads the run above sees its events.
     pub(crate) async fn outcome_below(self) -> Result<Outcome, Error> {
-        drive::drive(self.prepare(Reader::Nobody)).await
+        drive::drive(self.prepare(EventMode::Discard)).await
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use provost_session::shared_state::{StateOwners, StateStore};
 use serde_json::{Map, Value};
 
 use super::RunBuilder;
-use crate::shared_state::{Keeper, Shared, StateOwners, StateStore};
+use crate::shared_state::{Keeper, Shared};
 
 impl<O: Send + 'static> RunBuilder<O> {
     /// Says for whom it runs: whose `user:` values it sees and sets.
@@ -21,7 +22,7 @@ impl<O: Send + 'static> RunBuilder<O> {
     }
 
     /// Says whose shared values the run has and what they are when it begins; for programs that keep runs themselves. The
-    /// journal stores what it hears of them in [`Beginning`](crate::run::Beginning) and [`Feed::Noted`](crate::run::Feed).
+    /// journal stores what it hears of them in [`RunStarted`](crate::run::RunStarted) and [`Feed::Noted`](crate::run::Feed).
     pub fn shared_values(mut self, owners: StateOwners, values: Map<String, Value>) -> Self {
         let keeper = Keeper::Journal(Arc::new(values));
         self.options.shared.bound = Some(Box::new(Shared { owners, keeper }));

@@ -7,7 +7,7 @@ use provost_core::{Message, Money, Part, Role, StopReason, Timestamp, ToolCall, 
 use provost_model::ModelResponse;
 
 use super::call::CallIds;
-use super::{CallState, FeedError, LastAnswer, OutputPlan, Phase, Run};
+use super::{CallState, FeedError, LastAnswer, OutputPlan, Phase, Run, UsageTotals};
 
 /// The result of a call whose arguments did not arrive.
 const CUT_RESULT: &str =
@@ -49,9 +49,8 @@ impl Run {
             return Err(FeedError::Phase("a model answer"));
         };
         self.turns += 1;
-        self.usage += response.usage;
         self.unmetered |= !response.usage_known;
-        self.add_cost(cost);
+        self.add_used(&UsageTotals::of_call(response.usage, cost));
         let message = Arc::new(response.message);
         self.last = LastAnswer {
             text: message.text(),
@@ -66,26 +65,6 @@ impl Run {
             self.answered_with_calls(&message, calls, response.stop, now);
         }
         Ok(message)
-    }
-
-    pub(super) fn add_cost(&mut self, cost: Option<Money>) {
-        match cost {
-            None => self.unpriced_calls += 1,
-            known => self.add_known_cost(known),
-        }
-    }
-
-    /// Adds what something cost, where it cost anything.
-    pub(super) fn add_known_cost(&mut self, cost: Option<Money>) {
-        match (cost, self.cost) {
-            (None, _) => {}
-            (Some(cost), None) => self.cost = Some(cost),
-            // Two currencies in one run cannot be added: count the call as unpriced rather than wrongly.
-            (Some(cost), Some(sum)) => match sum.plus(cost) {
-                Ok(sum) => self.cost = Some(sum),
-                Err(_) => self.unpriced_calls += 1,
-            },
-        }
     }
 
     /// True for the call that carries the typed answer.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::{AgentUsed, Money, RunId, Usage};
+use provost_core::{AgentUsed, RunId};
 
-use super::Run;
+use super::{Run, UsageTotals};
 
 impl Run {
     /// A run below used this. Told twice, it counts once.
@@ -12,17 +12,7 @@ impl Run {
         if self.below.contains_key(&child) {
             return;
         }
-        for agent in &used {
-            self.usage += agent.usage;
-            self.unpriced_calls += agent.unpriced_calls;
-            match (self.cost, agent.cost) {
-                // Two currencies in one run cannot be added: its calls count as unpriced, all of them.
-                (Some(sum), Some(cost)) if sum.plus(cost).is_err() => {
-                    self.unpriced_calls += agent.turns.saturating_sub(agent.unpriced_calls);
-                }
-                (_, cost) => self.add_known_cost(cost),
-            }
-        }
+        used.iter().for_each(|agent| self.add_used(&agent.into()));
         self.below.insert(child, used);
     }
 
@@ -36,61 +26,22 @@ impl Run {
         if self.below.is_empty() {
             return Vec::new();
         }
-        let mut sums: BTreeMap<&str, AgentUsed> = BTreeMap::new();
+        let mut sums: BTreeMap<&str, UsageTotals> = BTreeMap::new();
         for used in self.below.values().flatten() {
-            match sums.get_mut(used.agent.as_str()) {
-                Some(sum) => add(sum, used),
-                None => {
-                    sums.insert(&used.agent, used.clone());
-                }
-            }
+            sums.entry(&used.agent).or_default().add(&used.into());
         }
-        let mut own = self.own_use();
+        let mut own = self.totals();
         for used in sums.values() {
-            own.usage = less(own.usage, used.usage);
-            own.unpriced_calls = own.unpriced_calls.saturating_sub(used.unpriced_calls);
-            if let (Some(mine), Some(theirs)) = (own.cost, used.cost)
-                && mine.currency == theirs.currency
-            {
-                own.cost = Some(Money { amount: mine.amount - theirs.amount, ..mine });
-            }
+            // The model calls of a child are not among those of the run.
+            own = own.minus(&UsageTotals { turns: 0, ..used.clone() });
         }
-        std::iter::once(own).chain(sums.into_values()).collect()
+        let children = sums.into_iter().map(|(agent, used)| used.of_agent(agent));
+        std::iter::once(own.of_agent(&self.agent)).chain(children).collect()
     }
 
     /// All that this run used, as its parent counts it.
     pub fn used(&self) -> Vec<AgentUsed> {
         let all = self.used_by_agent();
-        if all.is_empty() { vec![self.own_use()] } else { all }
-    }
-
-    fn own_use(&self) -> AgentUsed {
-        AgentUsed {
-            agent: self.agent.to_string(),
-            turns: self.turns,
-            usage: self.usage,
-            cost: self.cost,
-            unpriced_calls: self.unpriced_calls,
-        }
-    }
-}
-
-fn add(sum: &mut AgentUsed, used: &AgentUsed) {
-    sum.turns += used.turns;
-    sum.usage += used.usage;
-    sum.unpriced_calls += used.unpriced_calls;
-    sum.cost = match (sum.cost, used.cost) {
-        (Some(sum), Some(cost)) => sum.plus(cost).ok().or(Some(sum)),
-        (sum, cost) => sum.or(cost),
-    };
-}
-
-fn less(all: Usage, part: Usage) -> Usage {
-    Usage {
-        input: all.input.saturating_sub(part.input),
-        output: all.output.saturating_sub(part.output),
-        cache_read: all.cache_read.saturating_sub(part.cache_read),
-        cache_write: all.cache_write.saturating_sub(part.cache_write),
-        reasoning: all.reasoning.saturating_sub(part.reasoning),
+        if all.is_empty() { vec![self.totals().of_agent(&self.agent)] } else { all }
     }
 }

@@ -10,15 +10,16 @@ use provost_core::{
     StateChange, StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
 use provost_model::ModelResponse;
+use provost_session::SessionChange;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ContinueError, FeedError, HandedOff, LimitDecision, Phase, Run, RunConfig, RunStart};
-use crate::context::{Fitted, SessionUpdate};
+use super::{FeedError, HandedOff, LimitDecision, Phase, Run, RunConfig};
+use crate::context::Fitted;
 
-/// How a run began; with the conversation before it, this is all that is needed to begin it again.
+/// The start of a run; with the conversation before it, this is all that is needed to start it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Beginning {
+pub struct RunStarted {
     /// The agent, with the agents above it.
     pub agent: Arc<str>,
     /// What stays the same for the whole run.
@@ -28,31 +29,34 @@ pub struct Beginning {
     /// The run's own notes at the start.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub state: Map<String, Value>,
-    /// What was given to it of what outlives it, where a journal keeps that.
+    /// Values given to the run that outlive it, where a journal stores them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared: Vec<StateChange>,
-    /// What it began with.
-    pub with: BeginWith,
+    /// The input.
+    #[serde(rename = "with")]
+    pub input: RunInput,
     /// When.
     pub at: Timestamp,
 }
 
-/// What a run begins with.
+/// The input of a new run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "with", rename_all = "snake_case")]
-pub enum BeginWith {
+pub enum RunInput {
     /// A message to answer.
     Message {
         /// The message.
         message: Arc<Message>,
     },
     /// The results of calls that were left to the caller.
-    Results {
+    #[serde(rename = "results")]
+    ToolResults {
         /// One for each pending call.
         results: Vec<ToolResult>,
     },
     /// Nothing new: the conversation itself waits for an answer.
-    Nothing,
+    #[serde(rename = "nothing")]
+    Continue,
 }
 
 /// One thing fed into the machine.
@@ -107,7 +111,7 @@ pub enum Feed {
         /// The new conversation.
         messages: Vec<Piece>,
         /// How the stored session changes with it.
-        session: Option<SessionUpdate>,
+        session: Option<SessionChange>,
         /// What that used.
         usage: Usage,
         /// What that cost, if its price is known.
@@ -213,21 +217,6 @@ pub enum Fed {
 }
 
 impl Run {
-    /// Begins a run as it was written down.
-    pub fn begin(
-        id: RunId,
-        beginning: Beginning,
-        history: Vec<Arc<Message>>,
-    ) -> Result<Self, ContinueError> {
-        let Beginning { agent, config, mirrors_session, state, with, at, .. } = beginning;
-        let start = RunStart { id, agent, config, history, mirrors_session, state, now: at };
-        match with {
-            BeginWith::Message { message } => Ok(Self::answer_message(start, message)),
-            BeginWith::Results { results } => Self::continue_with(start, results),
-            BeginWith::Nothing => Self::proceed(start),
-        }
-    }
-
     /// Takes in one feed.
     pub fn feed(&mut self, feed: Feed) -> Result<Fed, FeedError> {
         match feed {

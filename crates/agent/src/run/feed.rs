@@ -7,7 +7,7 @@ use provost_core::{ApprovalId, Message, Money, StopReason, Timestamp, ToolCall, 
 use provost_model::ModelResponse;
 use serde_json::{Map, Value};
 
-use super::{Phase, Run};
+use super::{Phase, Run, UsageTotals};
 use crate::context::Fitted;
 
 /// The result of a call that was under way when the run was stopped.
@@ -61,12 +61,7 @@ impl Run {
 
     /// The conversation was made to fit.
     pub fn context_fitted(&mut self, fitted: Fitted) {
-        if fitted.usage.total() > 0 {
-            self.usage += fitted.usage;
-            self.add_cost(fitted.cost);
-        }
-        self.unmetered |= fitted.unmetered_calls > 0;
-        self.unpriced_calls += fitted.unmetered_calls;
+        self.add_compaction(fitted.usage, fitted.cost, fitted.unmetered_calls);
         self.context = fitted.messages;
         let Some(update) = fitted.session else { return };
         if self.mirrors_session {
@@ -137,8 +132,7 @@ impl Run {
         now: Timestamp,
     ) {
         if let Some(partial) = partial {
-            self.usage += partial.usage;
-            self.add_cost(cost);
+            self.add_used(&UsageTotals::of_call(partial.usage, cost));
             let message = Arc::new(partial.message.at(now));
             if !message.is_empty() {
                 self.last.text = message.text();

@@ -80,12 +80,7 @@ impl Run {
         if !same {
             self.context_changed(messages);
         }
-        if usage.total() > 0 {
-            self.usage += usage;
-            self.add_cost(cost);
-        }
-        self.unmetered |= unmetered_calls > 0;
-        self.unpriced_calls += unmetered_calls;
+        self.add_compaction(usage, cost, unmetered_calls);
         self.transfers = transfers;
         if let Some(output) = output {
             self.config.output = output;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use provost_core::{LimitKind, LimitReached, Money, Timestamp, ToolCall};
+use provost_core::{LimitKind, LimitReached, Limits, Money, Timestamp, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
 
+use super::usage::{UsageTotals, reached};
 use super::{Baseline, Run};
-use crate::pot::Sum;
 
 /// What happens at a limit.
 ///
@@ -59,67 +59,53 @@ pub enum LimitDecision {
     Stop,
 }
 
-/// Used where a provider does not say what it used.
-const UNKNOWN: &str = "unknown: the provider does not say";
-
 impl Run {
     /// The first of tokens, money and time that is used up.
     pub(super) fn spent(&self, now: Timestamp) -> Option<LimitReached> {
-        let (limits, base) = (&self.config.limits, &self.baseline);
-        let used_input = self.usage.input.saturating_sub(base.usage.input);
-        let used_output = self.usage.output.saturating_sub(base.usage.output);
-        let counts = [
-            (LimitKind::InputTokens, limits.input_tokens, used_input),
-            (LimitKind::OutputTokens, limits.output_tokens, used_output),
-            (LimitKind::TotalTokens, limits.total_tokens, used_input.saturating_add(used_output)),
-        ];
-        for (limit, allowed, used) in counts {
-            let Some(allowed) = allowed else { continue };
-            if used >= allowed {
-                return Some(reached(limit, &allowed, &used));
-            }
-            if self.unmetered {
-                return Some(reached(limit, &allowed, &UNKNOWN));
-            }
-        }
-        // What cannot be counted cannot be limited: stop rather than guess.
-        if let Some(allowed) = limits.cost
-            && (self.unmetered || self.unpriced_calls > base.unpriced_calls)
-        {
-            return Some(reached(LimitKind::Cost, &allowed, &UNKNOWN));
-        }
-        if let (Some(allowed), Some(cost)) = (limits.cost, self.cost) {
-            let before = base.cost.map_or(nothing(cost), |base| base);
-            let used = Money { amount: cost.amount - before.amount, currency: cost.currency };
-            if used.amount >= allowed.amount {
-                return Some(reached(LimitKind::Cost, &allowed, &used));
-            }
+        let limits = &self.config.limits;
+        let since = self.totals().minus(&self.totals_before());
+        if let Some(reached) = since.exceeded(limits) {
+            return Some(reached);
         }
         let wall = limits.wall?;
-        let used = now.since(base.at);
+        let used = now.since(self.baseline.at);
         (used >= wall).then(|| reached(LimitKind::Wall, &Seconds(wall), &Seconds(used)))
     }
 
-    /// All that it may use of tokens is used up, where nobody can extend that: what was before an extension counts.
+    /// Returns the limit of a policy on the tokens of the whole run, if they are used up: an extension of the run's own limits does not
+    /// change that.
     pub(crate) fn used_up(&self, allowed: u64) -> Option<LimitReached> {
-        let used = self.usage.input.saturating_add(self.usage.output);
-        let limit = LimitKind::TotalTokens;
-        match used >= allowed {
-            true => Some(reached(limit, &allowed, &used)),
-            false => self.unmetered.then(|| reached(limit, &allowed, &UNKNOWN)),
-        }
+        self.totals().exceeded(&Limits::unlimited().total_tokens(allowed))
     }
 
-    /// What it and those below it used so far.
-    pub(crate) fn used_in_all(&self) -> Sum {
-        let Self { turns, usage, cost, unpriced_calls, .. } = *self;
-        Sum { turns, usage, cost, unpriced_calls }
+    /// The usage of the run and its children so far.
+    pub(crate) fn totals(&self) -> UsageTotals {
+        let Self { turns, usage, cost, unpriced_calls, unmetered: usage_unknown, .. } = *self;
+        UsageTotals { turns, usage, cost, unpriced_calls, usage_unknown }
     }
 
-    /// The part of it that does not count for the limits any more, since they were extended.
-    pub(crate) fn used_before(&self) -> Sum {
+    /// The usage before the limits were last extended: it no longer counts for them.
+    pub(crate) fn totals_before(&self) -> UsageTotals {
         let Baseline { usage, cost, unpriced_calls, .. } = self.baseline;
-        Sum { usage, cost, unpriced_calls, ..Sum::default() }
+        UsageTotals { usage, cost, unpriced_calls, ..UsageTotals::default() }
+    }
+
+    /// Adds usage. Model calls of the run itself are counted where the answer is taken in.
+    pub(super) fn add_used(&mut self, more: &UsageTotals) {
+        let mut totals = self.totals();
+        totals.add(more);
+        self.usage = totals.usage;
+        self.cost = totals.cost;
+        self.unpriced_calls = totals.unpriced_calls;
+    }
+
+    /// Adds the usage of a model call that compacts the conversation, if there was one.
+    pub(super) fn add_compaction(&mut self, usage: Usage, cost: Option<Money>, unmetered: u32) {
+        if usage.total() > 0 {
+            self.add_used(&UsageTotals::of_call(usage, cost));
+        }
+        self.unmetered |= unmetered > 0;
+        self.unpriced_calls += unmetered;
     }
 
     /// The time limit as reached, for a driver whose own clock says so.
@@ -164,14 +150,6 @@ impl Run {
             at: now,
         };
     }
-}
-
-fn nothing(like: Money) -> Money {
-    Money { amount: Money::ZERO.amount, currency: like.currency }
-}
-
-fn reached(limit: LimitKind, allowed: &dyn ToString, used: &dyn ToString) -> LimitReached {
-    LimitReached { limit, allowed: allowed.to_string(), used: used.to_string() }
 }
 
 struct Seconds(Duration);

@@ -3,28 +3,9 @@
 use std::sync::Arc;
 
 use provost_core::{Message, Part, Role, RunId, Timestamp, ToolResult, Usage};
-use serde_json::{Map, Value};
+use provost_session::SessionChange;
 
-use super::{Baseline, LastAnswer, Phase, RUN_VERSION, Run, RunConfig, Unsaved};
-
-/// What a fresh run is made of.
-#[derive(Debug, Clone)]
-pub struct RunStart {
-    /// Its id.
-    pub id: RunId,
-    /// The agent, with the agents above it.
-    pub agent: Arc<str>,
-    /// What stays the same.
-    pub config: RunConfig,
-    /// The conversation so far: valid, oldest first, without instructions.
-    pub history: Vec<Arc<Message>>,
-    /// True if the history is the end of the stored session, message for message.
-    pub mirrors_session: bool,
-    /// The run's own notes at the start.
-    pub state: Map<String, Value>,
-    /// The time.
-    pub now: Timestamp,
-}
+use super::{Baseline, LastAnswer, Phase, RUN_VERSION, Run, RunInput, RunStarted};
 
 /// Why results cannot be taken in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,57 +36,24 @@ pub enum ContinueError {
 }
 
 impl Run {
-    /// A run that answers a message.
-    pub fn answer_message(start: RunStart, message: Arc<Message>) -> Self {
-        let mut run = Self::fresh(start);
-        run.close_pending();
-        run.push(message);
-        run
-    }
-
-    /// A run that goes on where a conversation stopped, without a new message.
-    pub fn proceed(start: RunStart) -> Result<Self, ContinueError> {
-        let run = Self::fresh(start);
-        let waits = run.context.last().is_some_and(|last| match last.role {
-            Role::User | Role::Summary => true,
-            Role::Tool => !last.tool_results().any(|result| result.pending),
-            Role::Assistant | Role::System => false,
-        });
-        if waits { Ok(run) } else { Err(ContinueError::NothingToAnswer) }
-    }
-
-    /// A run that goes on once the results of pending calls are there.
-    pub fn continue_with(start: RunStart, results: Vec<ToolResult>) -> Result<Self, ContinueError> {
-        let now = start.now;
-        let mut run = Self::fresh(start);
-        let (calls, placeholder) = run.pending()?;
-        let mut results = match_results(&calls, results)?;
-        if placeholder && let Some(last) = run.context.pop() {
-            run.unsaved.pop = 1;
-            // Results that were there already stay in their places.
-            let mut given = results.into_iter();
-            let take = |known: &ToolResult| match known.pending {
-                true => given.next(),
-                false => Some(known.clone()),
-            };
-            results = last.tool_results().filter_map(take).collect();
-        }
-        run.push(Arc::new(Message::results(results).at(now)));
-        Ok(run)
-    }
-
-    fn fresh(start: RunStart) -> Self {
-        let transfers = start.config.transfers.clone();
-        Self {
+    /// Starts a run. `history` is the conversation so far: valid, oldest first, without instructions.
+    pub fn start(
+        id: RunId,
+        started: RunStarted,
+        history: Vec<Arc<Message>>,
+    ) -> Result<Self, ContinueError> {
+        let RunStarted { agent, config, mirrors_session, state, input, at, shared: _ } = started;
+        let transfers = config.transfers.clone();
+        let mut run = Self {
             version: RUN_VERSION,
-            id: start.id,
-            agent: start.agent,
-            started_at: start.now,
-            config: start.config,
-            context: start.history,
+            id,
+            agent,
+            started_at: at,
+            config,
+            context: history,
             produced: Vec::new(),
-            unsaved: Unsaved::default(),
-            mirrors_session: start.mirrors_session,
+            unsaved: SessionChange::default(),
+            mirrors_session,
             suspended_at: None,
             unmetered: false,
             phase: Phase::Model { without_tools: false },
@@ -116,17 +64,57 @@ impl Run {
             turns: 0,
             rounds: 0,
             tool_calls: 0,
-            baseline: Baseline { at: start.now, ..Baseline::default() },
+            baseline: Baseline { at, ..Baseline::default() },
             argument_faults: Default::default(),
             output_faults: 0,
-            state: start.state,
+            state,
             last: LastAnswer::default(),
             call_ids: Default::default(),
             last_word: None,
             below: Default::default(),
             handed_to: Vec::new(),
             transfers,
+        };
+        match input {
+            RunInput::Message { message } => {
+                run.close_pending();
+                run.push(message);
+            }
+            RunInput::ToolResults { results } => run.take_results(results, at)?,
+            RunInput::Continue => run.check_waits_for_model()?,
         }
+        Ok(run)
+    }
+
+    fn check_waits_for_model(&self) -> Result<(), ContinueError> {
+        let waits = self.context.last().is_some_and(|last| match last.role {
+            Role::User | Role::Summary => true,
+            Role::Tool => !last.tool_results().any(|result| result.pending),
+            Role::Assistant | Role::System => false,
+        });
+        if waits { Ok(()) } else { Err(ContinueError::NothingToAnswer) }
+    }
+
+    /// Puts the results of pending calls into the conversation.
+    fn take_results(
+        &mut self,
+        results: Vec<ToolResult>,
+        now: Timestamp,
+    ) -> Result<(), ContinueError> {
+        let (calls, placeholder) = self.pending()?;
+        let mut results = match_results(&calls, results)?;
+        if placeholder && let Some(last) = self.context.pop() {
+            self.unsaved.pop = 1;
+            // Results that were there already stay in their places.
+            let mut given = results.into_iter();
+            let take = |known: &ToolResult| match known.pending {
+                true => given.next(),
+                false => Some(known.clone()),
+            };
+            results = last.tool_results().filter_map(take).collect();
+        }
+        self.push(Arc::new(Message::results(results).at(now)));
+        Ok(())
     }
 
     /// True if the stored form is one this version can run.
@@ -173,7 +161,7 @@ impl Run {
         let closed = Arc::new(closed);
         self.context.pop();
         self.context.push(Arc::clone(&closed));
-        self.unsaved = Unsaved { pop: 1, add: vec![closed] };
+        self.unsaved = SessionChange { pop: 1, add: vec![closed] };
     }
 }
 

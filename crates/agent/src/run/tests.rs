@@ -8,10 +8,8 @@ use serde_json::json;
 
 use super::*;
 
-fn start(limits: Limits, at_limit: AtLimit) -> RunStart {
-    let env = Env::simulated(1);
-    RunStart {
-        id: env.id(),
+fn asked(limits: Limits, at_limit: AtLimit) -> Run {
+    let started = RunStarted {
         agent: "tester".into(),
         config: RunConfig {
             limits,
@@ -23,19 +21,17 @@ fn start(limits: Limits, at_limit: AtLimit) -> RunStart {
             hand_offs_max: 10,
             transfers: Vec::new(),
         },
-        history: Vec::new(),
         mirrors_session: true,
         state: Map::new(),
-        now: at(0),
-    }
+        shared: Vec::new(),
+        input: RunInput::Message { message: Arc::new(Message::user("hi")) },
+        at: at(0),
+    };
+    Run::start(Env::simulated(1).id(), started, Vec::new()).unwrap()
 }
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(seconds * 1000)
-}
-
-fn asked(limits: Limits, at_limit: AtLimit) -> Run {
-    Run::answer_message(start(limits, at_limit), Arc::new(Message::user("hi")))
 }
 
 fn tool_call(id: &str) -> ToolCall {

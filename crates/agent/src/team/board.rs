@@ -1,5 +1,6 @@
 //! The tasks that a team shares. A value: nothing here waits or reads a clock.
 
+use provost_core::text::first_chars;
 use provost_core::{ErrorKind, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -275,7 +276,7 @@ impl Board {
     }
 
     fn unknown(&self, id: &str) -> BoardError {
-        let id = id.chars().take(64).collect();
+        let id = first_chars(id, 64).to_owned();
         let known = match self.tasks.len() {
             0 => "nothing".to_owned(),
             1 => format!("{ID_PREFIX}1"),

@@ -16,7 +16,7 @@ use super::board::{BoardTask, NewTask};
 use super::book::shortened;
 use super::mail::json_bytes;
 use super::seat::Seat;
-use crate::child::made;
+use crate::child::{NoArgs, made};
 use crate::error::BuildError;
 
 const CREATE: &str = "create_board_task";
@@ -60,10 +60,6 @@ struct Complete {
     /// What came of it.
     result: String,
 }
-
-/// Nothing.
-#[derive(Debug, Deserialize, JsonSchema)]
-struct Nothing {}
 
 fn create() -> Result<FnTool, SpecError> {
     let description = "Puts a task on the board that the whole team shares.";
@@ -119,7 +115,7 @@ fn complete() -> Result<FnTool, SpecError> {
 
 fn list() -> Result<FnTool, SpecError> {
     let description = "Lists the tasks of the board with who works on them and what came of them.";
-    let tool = tool_fn(LIST, description, |cx: ToolCx, _args: Nothing| async move {
+    let tool = tool_fn(LIST, description, |cx: ToolCx, _args: NoArgs| async move {
         let seat = Seat::of(&cx)?;
         let TeamReply::Tasks { tasks } = seat.act(&cx, TeamAction::Tasks).await? else {
             return Err(ToolError::failed("the team did not show its board"));

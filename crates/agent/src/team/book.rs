@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use provost_core::limits::NAME_CHARS_MAX;
+use provost_core::text::first_chars;
 use provost_core::work::EffectKey;
 use provost_core::{TeamMessage, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -303,7 +304,7 @@ impl TeamBook {
 fn check_name(name: &str) -> Result<(), TeamError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) || name == LEAD {
-        return Err(TeamError::Name(name.chars().take(NAME_CHARS_MAX).collect()));
+        return Err(TeamError::Name(first_chars(name, NAME_CHARS_MAX).to_owned()));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Where a team's book is kept: in this process, or by whoever keeps runs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -8,11 +8,11 @@ use futures::future::BoxFuture;
 use provost_core::work::EffectKey;
 use provost_core::{Env, RunId};
 use provost_tool::{ToolCx, ToolError};
-use tokio::sync::Notify;
 
 use super::action::{TeamAction, TeamError, TeamReply};
 use super::book::{LEAD, TeamBook};
 use super::mailbox::Mailbox;
+use crate::watched::Watched;
 
 /// How often a mailbox of the program's own is looked into while somebody waits: it may get messages from elsewhere.
 const MAILBOX_POLL: Duration = Duration::from_secs(1);
@@ -68,39 +68,31 @@ pub trait TeamDesk: Send + Sync + 'static {
 /// A team's book in memory.
 pub struct MemoryDesk {
     run: RunId,
-    book: Mutex<TeamBook>,
+    book: Watched<TeamBook>,
     mailbox: Option<Arc<dyn Mailbox>>,
     /// What the book let pass is delivered before it lets anything else pass: in the order of its numbers, and nobody is seen
     /// to be over whose last words are still on their way.
     delivery: tokio::sync::Mutex<()>,
-    changed: Notify,
     env: Env,
 }
 
 impl MemoryDesk {
     /// Keeps this book for a run of its lead.
     pub fn new(run: RunId, book: TeamBook, env: Env) -> Self {
-        let (book, delivery) = (Mutex::new(book), tokio::sync::Mutex::default());
-        Self { run, book, mailbox: None, delivery, changed: Notify::new(), env }
+        let delivery = tokio::sync::Mutex::default();
+        Self { run, book: Watched::new(book), mailbox: None, delivery, env }
     }
 
     /// The same with a mailbox of the program's own.
     #[must_use]
     pub fn with_mailbox(mut self, mailbox: Arc<dyn Mailbox>) -> Self {
         self.mailbox = Some(mailbox);
-        let book = self.book.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.book = Mutex::new(book.mail_elsewhere());
+        self.book = Watched::new(self.book.into_inner().mail_elsewhere());
         self
     }
 
-    fn lock(&self) -> MutexGuard<'_, TeamBook> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn note(&self, action: TeamAction) -> Result<TeamReply, TeamError> {
-        let reply = self.lock().act(action, self.env.now());
-        self.changed.notify_waiters();
-        reply
+        self.book.update(|book| book.act(action, self.env.now()))
     }
 
     /// Performs an action where messages are kept elsewhere: what the book lets pass is delivered there.
@@ -132,38 +124,29 @@ impl MemoryDesk {
             _ if closes => mailbox.close(self.run).await?,
             _ => {}
         }
-        // Once more, because now it is there.
-        self.changed.notify_waiters();
-        Ok(reply)
-    }
-
-    /// True if there is nothing more to wait for, as far as the book knows.
-    fn is_so(&self, until: &TeamWait) -> bool {
-        let book = self.lock();
-        match until {
-            TeamWait::Mail(name) => book.waiting(name) > 0 || !book.may_hear(name),
-            TeamWait::AllOver => book.active() == 0,
-        }
+        // Wakes the waiting members again: the message has been delivered now.
+        self.book.update(|_book| Ok(reply))
     }
 
     async fn until(&self, until: &TeamWait) {
-        loop {
-            // Listening starts before looking, so a change in between is not missed.
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if self.is_so(until) {
-                return;
-            }
-            match (&self.mailbox, until) {
-                // What is in there only reading can tell.
-                (Some(_), TeamWait::Mail(_)) => {
-                    tokio::time::timeout(MAILBOX_POLL, changed).await.unwrap_or_default();
-                    return;
-                }
-                _ => changed.await,
-            }
+        if self.mailbox.is_none() || *until == TeamWait::AllOver {
+            return self.book.wait(|book| is_reached(book, until).then_some(())).await;
         }
+        // Only reading tells what an external mailbox has, so any change ends the wait.
+        let mut is_second_look = false;
+        let changed = self.book.wait(|book| {
+            let has_changed = std::mem::replace(&mut is_second_look, true);
+            (has_changed || is_reached(book, until)).then_some(())
+        });
+        tokio::time::timeout(MAILBOX_POLL, changed).await.unwrap_or_default();
+    }
+}
+
+/// True if there is nothing more to wait for, as far as the book knows.
+fn is_reached(book: &TeamBook, until: &TeamWait) -> bool {
+    match until {
+        TeamWait::Mail(name) => book.waiting(name) > 0 || !book.may_hear(name),
+        TeamWait::AllOver => book.active() == 0,
     }
 }
 
@@ -197,6 +180,6 @@ impl TeamDesk for MemoryDesk {
     }
 
     fn snapshot(&self) -> Option<TeamBook> {
-        Some(self.lock().clone())
+        Some(self.book.lock().clone())
     }
 }

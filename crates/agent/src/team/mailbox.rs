@@ -1,10 +1,10 @@
 //! A mailbox of the program's own, in place of the one that a team keeps with its book.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use provost_core::{RunId, TeamMessage};
 
 use super::mail::{Mail, MailError};
@@ -46,7 +46,7 @@ impl MemoryMailbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Mail>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Does something with the mail of a team; one that was never registered, or is closed, has none.

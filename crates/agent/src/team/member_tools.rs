@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_core::text::first_chars;
 use provost_core::work::EffectClass;
 use provost_tool::{FnTool, SpecError, Tool, ToolCx, ToolError, tool_fn};
 use schemars::JsonSchema;
@@ -14,7 +15,7 @@ use super::book::shortened;
 use super::member::{Member, MemberEnd};
 use super::seat::Seat;
 use super::{LIST_BYTES_MAX, Team};
-use crate::child::{ChildAsk, ChildLife, ChildStatus, Hop, host, made};
+use crate::child::{ChildAsk, ChildLife, ChildStatus, Hop, NoArgs, host, made};
 use crate::error::BuildError;
 
 /// Makes a member.
@@ -63,10 +64,6 @@ struct Named {
     /// The member's name.
     name: String,
 }
-
-/// Nothing.
-#[derive(Debug, Deserialize, JsonSchema)]
-struct Nothing {}
 
 fn spawn(team: &Team) -> Result<FnTool, SpecError> {
     let mut description =
@@ -150,7 +147,7 @@ impl Team {
             let known: Vec<&str> =
                 self.templates.iter().map(|(agent, _)| &**agent.name()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let name: String = name.chars().take(64).collect();
+            let name = first_chars(name, 64);
             let text = format!("there is no template `{name}`; the templates are: {known}");
             return Err(ToolError::Retry(text));
         }
@@ -176,7 +173,7 @@ fn stop() -> Result<FnTool, SpecError> {
         };
         let known = members.iter().rev().find(|member| member.name == args.name);
         let Some(member) = known else {
-            let name: String = args.name.chars().take(64).collect();
+            let name = first_chars(&args.name, 64).to_owned();
             let known = members.iter().filter(|member| member.is_active());
             let known: Vec<&str> = known.map(|member| member.name.as_str()).collect();
             let known = if known.is_empty() { "nobody".to_owned() } else { known.join(", ") };
@@ -200,7 +197,7 @@ fn stop() -> Result<FnTool, SpecError> {
 
 fn list() -> Result<FnTool, SpecError> {
     let description = "Lists the members of the team with what they do and where they stand.";
-    let tool = tool_fn(LIST, description, |cx: ToolCx, _args: Nothing| async move {
+    let tool = tool_fn(LIST, description, |cx: ToolCx, _args: NoArgs| async move {
         let reply = Seat::of(&cx)?.act(&cx, TeamAction::Members).await?;
         let TeamReply::Members { members, .. } = reply else {
             return Err(ToolError::failed("the team did not say who is there"));

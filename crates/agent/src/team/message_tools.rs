@@ -17,7 +17,7 @@ use super::book::shortened;
 use super::desk::TeamWait;
 use super::mail::json_bytes;
 use super::seat::Seat;
-use crate::child::made;
+use crate::child::{NoArgs, made};
 use crate::error::BuildError;
 
 const SEND: &str = "send_message";
@@ -58,10 +58,6 @@ struct Wait {
     timeout: u64,
 }
 
-/// Nothing.
-#[derive(Debug, Deserialize, JsonSchema)]
-struct Nothing {}
-
 fn send() -> Result<FnTool, SpecError> {
     let description = "Sends a message to somebody of the team.";
     let tool = tool_fn(SEND, description, |cx: ToolCx, args: Send| async move {
@@ -90,7 +86,7 @@ fn send() -> Result<FnTool, SpecError> {
 
 fn read() -> Result<FnTool, SpecError> {
     let description = "Gives the messages that were sent to you and that you have not read.";
-    let tool = tool_fn(READ, description, |cx: ToolCx, _args: Nothing| async move {
+    let tool = tool_fn(READ, description, |cx: ToolCx, _args: NoArgs| async move {
         Ok::<_, ToolError>(take(&cx, &Seat::of(&cx)?).await?.unwrap_or_else(none))
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))

@@ -7,16 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_agent::context::{
-    ContextError, ContextStrategy, FitInput, Fitted, SessionUpdate, Summarize,
-};
-use provost_agent::session::{FileSessions, MemorySessions, Session, SessionStore};
+use provost_agent::context::{ContextError, ContextStrategy, FitInput, Fitted, Summarize};
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::{Message, Role, ToolCall, ToolResult, Usage};
 use provost_model::{ScriptedModel, Turn, text};
+use provost_session::{MemorySessions, Session, SessionChange, SessionStore};
 use serde_json::json;
 
-use crate::support::{assert_well_formed, roles, stored};
+use crate::support::{assert_well_formed, in_file, roles, stored};
 
 /// A strategy that is a function, and counts how often it was asked.
 struct By<F> {
@@ -45,7 +43,7 @@ fn summary_before(keep: usize) -> (impl ContextStrategy, Arc<AtomicUsize>) {
     by(move |input: FitInput<'_>| {
         let mut after = vec![Arc::new(Message::summary("so far"))];
         after.extend_from_slice(&input.messages[input.messages.len() - keep..]);
-        let session = Some(SessionUpdate { pop: keep, add: after.clone() });
+        let session = Some(SessionChange { pop: keep, add: after.clone() });
         Fitted { messages: after, session, ..Fitted::default() }
     })
 }
@@ -167,8 +165,8 @@ async fn s029_the_request_has_the_summary_in_place_of_what_it_sums_up() {
 async fn s030_a_summary_survives_every_store() {
     let dir = tempfile::tempdir().unwrap();
     let stores: [Arc<dyn SessionStore>; 2] =
-        [Arc::new(MemorySessions::new()), Arc::new(FileSessions::open(dir.path()).unwrap())];
-    compacted(FileSessions::open(dir.path()).unwrap()).await;
+        [Arc::new(MemorySessions::new()), Arc::new(in_file(dir.path()))];
+    compacted(in_file(dir.path())).await;
     let memory = MemorySessions::new();
     compacted(memory.clone()).await;
     let reopened = &stores[1];
@@ -182,10 +180,10 @@ async fn s030_a_summary_survives_every_store() {
 #[tokio::test]
 async fn s031_a_short_turn_after_a_reload_is_not_summarized_again() {
     let dir = tempfile::tempdir().unwrap();
-    compacted(FileSessions::open(dir.path()).unwrap()).await;
+    compacted(in_file(dir.path())).await;
     let model = ScriptedModel::new().turn(text("banana"));
     let (agent, writer) = summarizing(&model, BUDGET);
-    let agent = agent.sessions(FileSessions::open(dir.path()).unwrap()).build().unwrap();
+    let agent = agent.sessions(in_file(dir.path())).build().unwrap();
     agent.run("what was it?").session_id("s").await.unwrap();
     assert_eq!(writer.call_count(), 0);
     let sent = texts(&model.request(0).messages);

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use provost_agent::hook::{Entry, Hook, HookCx, HookError, RunEnd};
 use provost_agent::run::ContinueError;
-use provost_agent::session::{MemorySessions, Session, SessionStore};
 use provost_agent::{Agent, Error, Outcome, RunBuilder};
 use provost_core::{
     ErrorKind, Event, EventKind, Message, Role, RunSummary, StopReason, ToolCall, ToolResult,
 };
 use provost_model::{ModelErrorClass, ScriptedModel, Turn, calls, fail, text};
+use provost_session::{MemorySessions, Session, SessionStore};
 use serde_json::json;
 
 use crate::support::{assert_well_formed, echo, events, final_text, roles, stored};

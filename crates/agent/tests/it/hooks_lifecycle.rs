@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_agent::hook::{Entry, Gate, Hook, HookCx, HookError, RunEnd};
-use provost_agent::session::{
-    Change, MemorySessions, SessionError, SessionFuture, SessionInfo, SessionStore, Transcript,
-};
 use provost_agent::{Agent, AgentBuilder, Error, Outcome};
 use provost_core::{Env, EventKind, Part, RunSummary};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
+use provost_session::{
+    MemorySessions, SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore,
+    Transcript,
+};
 use provost_tool::{ToolError, tool_fn};
 use serde_json::json;
 
@@ -195,8 +196,13 @@ impl SessionStore for Unreadable {
         Box::pin(std::future::ready(Err(error)))
     }
 
-    fn commit<'a>(&'a self, id: &'a str, change: Change) -> SessionFuture<'a, u64> {
-        self.0.commit(id, change)
+    fn commit<'a>(
+        &'a self,
+        id: &'a str,
+        base: u64,
+        change: SessionChange,
+    ) -> SessionFuture<'a, u64> {
+        self.0.commit(id, base, change)
     }
 
     fn delete<'a>(&'a self, id: &'a str) -> SessionFuture<'a, bool> {

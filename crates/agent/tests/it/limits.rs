@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_agent::hook::{Hook, HookCx, HookError, ModelEnd};
-use provost_agent::session::MemorySessions;
 use provost_agent::{Agent, AgentBuilder, Error, LimitDecision, LimitQuestion};
 use provost_core::{Event, EventKind, LimitKind, Limits, Part, Role, RunSummary, StopReason};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text};
+use provost_session::MemorySessions;
 use serde_json::json;
 
 use crate::support::{Say, assert_well_formed, echo, events, roles, stored};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use provost_agent::session::MemorySessions;
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::{Env, Event, EventKind, LimitKind, Limits, RunSummary, StopReason, Usage};
 use provost_model::{ScriptedModel, Turn, call, calls, text};
+use provost_session::MemorySessions;
 use provost_tool::{FnTool, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
 

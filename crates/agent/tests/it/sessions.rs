@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use provost_agent::session::{FileSessions, MemorySessions, Session, SessionError, SessionStore};
 use provost_agent::{Agent, Error};
 use provost_core::{ErrorKind, EventKind, Limits, Message, Role, StopReason, ToolResult};
 use provost_model::{ModelErrorClass, ScriptedModel, call, calls, fail, text};
+use provost_session::{MemorySessions, Session, SessionError, SessionStore};
 use serde_json::json;
 
-use crate::support::{assert_well_formed, echo, events, roles, stored};
+use crate::support::{assert_well_formed, echo, events, in_file, roles, stored};
 
 fn agent_on(store: &MemorySessions, model: &ScriptedModel) -> Agent {
     let count = Arc::new(AtomicUsize::new(0));
@@ -227,7 +227,7 @@ async fn peek_writes_nothing_and_build_context_commits_the_message() {
 }
 
 #[tokio::test]
-async fn two_agents_share_a_session_in_files() {
+async fn two_agents_share_a_session_in_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new()
         .turn(call("echo", json!({"text": "Ada"})))
@@ -235,18 +235,18 @@ async fn two_agents_share_a_session_in_files() {
         .turn(text("Ada, you said."));
     let count = Arc::new(AtomicUsize::new(0));
     let first = Agent::builder("first", model.clone()).tool(echo(&count));
-    let first = first.sessions(FileSessions::open(dir.path()).unwrap()).build().unwrap();
+    let first = first.sessions(in_file(dir.path())).build().unwrap();
     first.run("I am Ada").session_id("talk/1").await.unwrap();
-    // Another store on the same directory, as another process would have it.
-    let files = FileSessions::open(dir.path()).unwrap();
-    let second = Agent::builder("second", model.clone()).sessions(files.clone()).build().unwrap();
+    // Another store on the same file, as another process would have it.
+    let file = in_file(dir.path());
+    let second = Agent::builder("second", model.clone()).sessions(file.clone()).build().unwrap();
     let result = second.run("Who am I?").session_id("talk/1").await.unwrap();
     assert_eq!(result.output, "Ada, you said.");
     let request = model.request(2);
     assert_eq!(request.messages.len(), 5);
     assert_well_formed(&request.messages);
     assert_eq!(count.load(Ordering::SeqCst), 1);
-    let messages = stored(&files, "talk/1").await;
+    let messages = stored(&file, "talk/1").await;
     assert_eq!(messages.len(), 6);
     assert_eq!(messages[2].tool_results().next().unwrap().to_text(), "echo: Ada");
 }

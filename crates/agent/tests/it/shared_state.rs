@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use provost_agent::hook::{Entry, Hook, HookCx, HookError};
-use provost_agent::session::MemorySessions;
-use provost_agent::shared_state::{MemoryState, StateError, StateFuture, StateOwners, StateStore};
 use provost_agent::{Agent, AgentBuilder, Delegate, OnApproval, Outcome};
 use provost_core::{ErrorKind, EventKind, StateChange, StateScope};
 use provost_model::{ScriptedModel, call, calls, text};
+use provost_session::MemorySessions;
+use provost_session::shared_state::{
+    MemoryState, StateError, StateFuture, StateOwners, StateStore,
+};
 use provost_tool::{Approval, FnTool, ToolError, tool_fn};
 use serde_json::{Map, Value, json};
 

@@ -1,12 +1,13 @@
 //! What many tests share.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
-use provost_agent::session::SessionStore;
 use provost_agent::{Agent, RunStream};
 use provost_core::{Event, EventKind, Message, Role};
+use provost_session::{SessionStore, SqliteSessions, SqliteSessionsOptions};
 use provost_tool::{FnTool, ToolError, tool_fn};
 
 /// Arguments of test tools: any one text.
@@ -75,6 +76,11 @@ pub(crate) fn echo_agent(model: &provost_model::ScriptedModel) -> (Agent, Arc<At
 /// Everything a session has, oldest first.
 pub(crate) async fn stored(store: &dyn SessionStore, id: &str) -> Vec<Arc<Message>> {
     store.load(id).await.unwrap().unwrap_or_default().messages
+}
+
+/// Sessions in a file of this directory.
+pub(crate) fn in_file(dir: &Path) -> SqliteSessions {
+    SqliteSessions::open(dir.join("sessions.db"), SqliteSessionsOptions::default()).unwrap()
 }
 
 /// Who speaks, in order.

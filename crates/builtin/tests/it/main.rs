@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use provost_agent::session::MemorySessions;
 use provost_agent::{Agent, OnApproval};
 use provost_builtin::shell::{Ask, Security};
 use provost_builtin::{
@@ -13,6 +12,7 @@ use provost_core::resource::IsolationMode;
 use provost_core::{Event, EventKind};
 use provost_model::{ScriptedModel, call, calls, text};
 use provost_sandbox::{Backends, Profile, Workspaces, WorkspacesOptions};
+use provost_session::MemorySessions;
 use provost_tool::Origin;
 use serde_json::json;
 

@@ -2,11 +2,11 @@
 //! the step that says so.
 
 use futures::FutureExt;
-use provost_agent::session::{
-    Change, SessionError, SessionFuture, SessionInfo, SessionStore, Transcript,
-};
 use provost_core::Role;
 use provost_core::work::StepKind;
+use provost_session::{
+    SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore, Transcript,
+};
 use provost_store::Body;
 
 use super::outgoing::Haste;
@@ -35,11 +35,15 @@ impl SessionStore for RunJournal {
         .boxed()
     }
 
-    fn commit<'a>(&'a self, id: &'a str, change: Change) -> SessionFuture<'a, u64> {
+    fn commit<'a>(
+        &'a self,
+        id: &'a str,
+        base: u64,
+        change: SessionChange,
+    ) -> SessionFuture<'a, u64> {
         async move {
-            let revision = change.base + 1;
-            self.save(change).map_err(|error| refused(id, error))?;
-            Ok(revision)
+            self.save(base, change).map_err(|error| refused(id, error))?;
+            Ok(base + 1)
         }
         .boxed()
     }
@@ -56,9 +60,9 @@ impl SessionStore for RunJournal {
 
 impl RunJournal {
     /// Writes a change of the session with the feed before it, or as a step of its own.
-    fn save(&self, change: Change) -> Result<(), EngineError> {
+    fn save(&self, base: u64, change: SessionChange) -> Result<(), EngineError> {
         let mut state = self.lock();
-        let change = self.session_write(&mut state, change)?;
+        let change = self.session_write(&mut state, base, change)?;
         let fed = state.next_fed;
         state.next_fed += 1;
         let Some(change) = super::lock(&self.outgoing).save(fed, change) else { return Ok(()) };
@@ -76,7 +80,8 @@ impl RunJournal {
     fn session_write(
         &self,
         state: &mut JournalState,
-        change: Change,
+        base: u64,
+        change: SessionChange,
     ) -> Result<SessionWrite, EngineError> {
         let mut entries = Vec::with_capacity(change.add.len());
         for message in &change.add {
@@ -94,8 +99,8 @@ impl RunJournal {
         }
         state.recent.clear();
         state.results.clear();
-        state.revision = change.base + 1;
-        Ok(SessionWrite { base: change.base, pop: change.pop, entries })
+        state.revision = base + 1;
+        Ok(SessionWrite { base, pop: change.pop, entries })
     }
 }
 

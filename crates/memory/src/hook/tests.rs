@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use provost_agent::Agent;
-use provost_agent::session::{MemorySessions, Session, SessionStore};
 use provost_core::Env;
 use provost_model::{HashEmbedder, ScriptedModel, call, fail, text};
+use provost_session::{MemorySessions, Session, SessionStore};
 use provost_tool::{ToolError, tool_fn};
 use serde_json::json;
 

@@ -1,10 +1,10 @@
 //! The tree of spans, and what they say.
 
-use provost_agent::session::MemorySessions;
 use provost_agent::{Agent, Delegate, trace};
 use provost_core::Usage;
 use provost_model::{ModelErrorClass, Settings, call, calls, fail, text};
 use provost_otel::{current_traceparent, set_remote_parent};
+use provost_session::MemorySessions;
 use provost_tool::{ToolError, tool_fn};
 use serde_json::{Value, json};
 use tracing::Instrument;

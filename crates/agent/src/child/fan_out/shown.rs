@@ -1,6 +1,7 @@
 //! The result of a fan-out as the JSON that the model reads.
 
 use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
+use provost_core::text::first_bytes;
 use serde::Serialize;
 
 use crate::child::{ChildReport, ChildStatus};
@@ -105,7 +106,7 @@ impl TaskReport<'_> {
 
     fn cut_to(mut self, share: usize) -> Self {
         for text in [&mut self.result, &mut self.error].into_iter().flatten() {
-            text.truncate(text.floor_char_boundary(share));
+            text.truncate(first_bytes(text, share).len());
         }
         self
     }

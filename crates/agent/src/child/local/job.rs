@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::hook::SubagentInfo;
 use crate::outcome::{Outcome, Suspended};
 use crate::pot::Pot;
-use crate::request::{ChildInput, ChildRunOptions, InheritedContext, Parent, RunBuilder};
+use crate::request::{ChildRunOptions, InheritedContext, Parent, RunBuilder, RunSource};
 use crate::team::MemberEnd;
 
 /// The agent of a child, and the settings that it inherits.
@@ -141,11 +141,11 @@ impl ChildJob {
             may_suspend: request.life == ChildLife::Call,
             seat: seat.map(|(seat, name)| seat.beside(name)),
         };
-        let input = match suspended {
-            Some(suspended) => ChildInput::Suspended(Box::new(suspended)),
-            None => ChildInput::Task(request.task),
+        let source = match suspended {
+            Some(suspended) => RunSource::Resume(Box::new(suspended.approve_all())),
+            None => RunSource::message(request.task.into()),
         };
-        RunBuilder::below(&parent, template.core, input, options)
+        RunBuilder::below(&parent, template.core, source, options)
     }
 
     /// The data for the subagent hooks; only a child with a label has them.

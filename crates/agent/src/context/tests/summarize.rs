@@ -1,9 +1,9 @@
 //! Tests of summaries.
 
 use provost_core::{Part, Reasoning, StopReason};
+use provost_session::{MemorySessions, SessionChange, SessionStore, SqliteSessions};
 
 use super::*;
-use crate::session::{Change, FileSessions, MemorySessions, SessionStore};
 
 fn summarizer(notes: &str) -> (ScriptedModel, Summarize) {
     let model = ScriptedModel::new().turn(text(notes));
@@ -42,16 +42,15 @@ fn s027_s028_s029_summarize_replaces_the_older_part_and_keeps_it_stored() {
 #[tokio::test]
 async fn s030_a_summary_goes_through_every_store_and_is_there_once() {
     let dir = tempfile::TempDir::new().unwrap();
-    let stores: [Arc<dyn SessionStore>; 2] =
-        [Arc::new(MemorySessions::new()), Arc::new(FileSessions::open(dir.path()).unwrap())];
+    let sqlite = SqliteSessions::open(dir.path().join("s.db"), Default::default()).unwrap();
+    let stores: [Arc<dyn SessionStore>; 2] = [Arc::new(MemorySessions::new()), Arc::new(sqlite)];
     for store in stores {
         let messages = history("uautau");
-        let change = Change { add: messages.clone(), ..Change::default() };
-        let base = store.commit("chat", change).await.unwrap();
+        let change = SessionChange { pop: 0, add: messages.clone() };
+        let base = store.commit("chat", 0, change).await.unwrap();
         let (_, strategy) = summarizer("notes");
         let fitted = fit(&strategy.keep_recent(2), &messages, 10).unwrap();
-        let SessionUpdate { pop, add } = fitted.session.unwrap();
-        store.commit("chat", Change { base, pop, add }).await.unwrap();
+        store.commit("chat", base, fitted.session.clone().unwrap()).await.unwrap();
         let stored = store.load("chat").await.unwrap().unwrap().messages;
         assert_eq!(kept(&stored), "u0 a1 u2 t3 notes a4 u5");
         assert_eq!(active(&stored), fitted.messages);

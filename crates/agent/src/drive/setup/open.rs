@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_core::{EventKind, Message, Role};
+use provost_core::EventKind;
 
 use super::Cx;
 use crate::context;
@@ -13,36 +13,41 @@ use crate::drive::shared::{self, SharedBase};
 use crate::drive::toolbox::Toolbox;
 use crate::error::Error;
 use crate::outcome::Suspended;
-use crate::request::{Begin, Restored};
-use crate::run::{BeginWith, Beginning, Feed, Run};
+use crate::request::{Restored, RunSource};
+use crate::run::{Feed, Run, RunConfig, RunInput, RunStarted};
 
 /// Loads the conversation and makes the run.
 pub(crate) async fn open(
     cx: &Arc<Cx>,
-    begin: Begin,
-    mut base: SharedBase,
+    source: RunSource,
+    base: SharedBase,
 ) -> Result<Driver, Error> {
     cx.check()?;
-    let cx = &match begin.going_on() {
+    let cx = &match source.existing() {
         Some(run) => cx.handed_along(run)?,
         None => Arc::clone(cx),
     };
-    let config = begin.going_on().map_or_else(|| cx.config(), |run| run.config().clone());
+    let config = source.existing().map_or_else(|| cx.config(), |run| run.config().clone());
     let system = cx.instructions(&config.output).await?;
-    let begin = match begin {
-        Begin::Resume(suspended) => {
-            return Ok(reopen(cx, *suspended, system).await?.on_shared(base));
-        }
-        Begin::Restore(restored) => {
-            return Ok(restore(cx, *restored, system).await?.on_shared(base));
-        }
-        other => other,
+    let opened = match source {
+        RunSource::Resume(suspended) => reopen(cx, *suspended, system).await?,
+        RunSource::Restore(restored) => restore(cx, *restored, system).await?,
+        RunSource::New(input) => return start(cx, input, config, system, base).await,
     };
+    Ok(opened.on_shared(base))
+}
+
+/// Starts a new run.
+async fn start(
+    cx: &Arc<Cx>,
+    mut input: RunInput,
+    config: RunConfig,
+    system: Option<Arc<str>>,
+    mut base: SharedBase,
+) -> Result<Driver, Error> {
+    let is_message = matches!(input, RunInput::Message { .. });
     let (session, stored) = BoundSession::open(&cx.options, &cx.root).await?;
-    if matches!(begin, Begin::Results(_) | Begin::Proceed)
-        && session.is_none()
-        && cx.options.history.is_empty()
-    {
+    if !is_message && session.is_none() && cx.options.history.is_empty() {
         return Err(Error::Start(
             "going on needs the conversation: give `.session(..)` or `.history(..)`".to_owned(),
         ));
@@ -55,49 +60,35 @@ pub(crate) async fn open(
     }
     let mut history = stored;
     history.extend(cx.options.history.iter().cloned());
-    let (history, repairs) = context::opening(&history, matches!(begin, Begin::Results(_)));
+    let brings_results = matches!(input, RunInput::ToolResults { .. });
+    let (history, repairs) = context::opening(&history, brings_results);
     if repairs > 0 {
         let message =
             format!("the stored conversation had {repairs} broken place(s), which were repaired");
         cx.queue.emit(EventKind::Warning { message });
     }
-    let with = begin_with(cx, begin)?;
-    let mut beginning = Beginning {
+    if let RunInput::Message { message } = &mut input {
+        Arc::make_mut(message).created_at = cx.options.said_at.unwrap_or_else(|| cx.env.now());
+        if message.is_empty() {
+            return Err(Error::Start("the message is empty: say something".to_owned()));
+        }
+        cx.queue.emit(EventKind::UserMessage { message: Arc::clone(message) });
+    }
+    let mut started = RunStarted {
         agent: Arc::clone(&cx.agent),
         config,
         mirrors_session: session.is_some() && repairs == 0,
         shared: Vec::new(),
         state: cx.state.snapshot(),
-        with,
+        input,
         at: cx.started_at,
     };
     if let Some(journal) = &cx.journal {
-        beginning.shared = shared::changes(&mut base, &beginning.state);
-        journal.began(&beginning).await?;
+        started.shared = shared::changes(&mut base, &started.state);
+        journal.began(&started).await?;
     }
-    let run = Run::begin(cx.run_id, beginning, history)?;
+    let run = Run::start(cx.run_id, started, history)?;
     Ok(driver(cx, run, system, session).on_shared(base))
-}
-
-/// What a new run begins with.
-fn begin_with(cx: &Cx, begin: Begin) -> Result<BeginWith, Error> {
-    Ok(match begin {
-        Begin::Message(input) => {
-            let said_at = cx.options.said_at.unwrap_or_else(|| cx.env.now());
-            let message = Message::new(Role::User, input.0, said_at);
-            if message.is_empty() {
-                return Err(Error::Start("the message is empty: say something".to_owned()));
-            }
-            let message = Arc::new(message);
-            cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-            BeginWith::Message { message }
-        }
-        Begin::Results(results) => BeginWith::Results { results },
-        Begin::Proceed => BeginWith::Nothing,
-        Begin::Resume(_) | Begin::Restore(_) => {
-            return Err(Error::Bug("a resumed run was opened as a new one".to_owned()));
-        }
-    })
 }
 
 /// Goes on with a run that was folded from its journal.
@@ -143,7 +134,7 @@ async fn reopen(
     };
     let mut run = *run;
     run.resumed(cx.env.now());
-    cx.pot.go_on(&run.used_in_all(), run.used_before());
+    cx.pot.go_on(&run.totals(), run.totals_before());
     if let Some(local) = &cx.local {
         local.load_labelled(&cx.state);
     }

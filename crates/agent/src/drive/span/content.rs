@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use provost_core::text::first_bytes;
 use provost_core::{Message, Part, Role, Source, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
@@ -12,12 +13,12 @@ const MESSAGES_BYTES_MAX: usize = 256 * 1024;
 
 /// Instructions.
 pub(super) fn instructions(text: &str) -> String {
-    json!([{ "type": "text", "content": cut(text) }]).to_string()
+    json!([{ "type": "text", "content": first_bytes(text, TEXT_BYTES_MAX) }]).to_string()
 }
 
 /// One text of somebody.
 pub(super) fn text(role: Role, text: &str) -> String {
-    json!([{ "role": role_name(role), "parts": [{ "type": "text", "content": cut(text) }] }])
+    json!([{ "role": role_name(role), "parts": [{ "type": "text", "content": first_bytes(text, TEXT_BYTES_MAX) }] }])
         .to_string()
 }
 
@@ -44,12 +45,12 @@ pub(super) fn message(message: &Message) -> String {
 
 /// The arguments of a call.
 pub(super) fn arguments(call: &ToolCall) -> String {
-    cut(&call.arguments).to_owned()
+    first_bytes(&call.arguments, TEXT_BYTES_MAX).to_owned()
 }
 
 /// What a call gave.
 pub(super) fn result(text: &str) -> String {
-    cut(text).to_owned()
+    first_bytes(text, TEXT_BYTES_MAX).to_owned()
 }
 
 fn value(message: &Message) -> Value {
@@ -68,9 +69,11 @@ fn role_name(role: Role) -> &'static str {
 
 fn part(part: &Part) -> Value {
     match part {
-        Part::Text { text } => json!({ "type": "text", "content": cut(text) }),
+        Part::Text { text } => {
+            json!({ "type": "text", "content": first_bytes(text, TEXT_BYTES_MAX) })
+        }
         Part::Reasoning(reasoning) => {
-            json!({ "type": "reasoning", "content": cut(&reasoning.text) })
+            json!({ "type": "reasoning", "content": first_bytes(&reasoning.text, TEXT_BYTES_MAX) })
         }
         Part::Image(image) => media("image", &image.source),
         Part::Document(document) => media("document", &document.source),
@@ -83,7 +86,7 @@ fn part(part: &Part) -> Value {
 fn tool_call(call: &ToolCall) -> Value {
     let whole = call.arguments.len() <= TEXT_BYTES_MAX;
     let parsed = call.parse_arguments().ok().filter(|_| whole);
-    let arguments = parsed.unwrap_or_else(|| cut(&call.arguments).into());
+    let arguments = parsed.unwrap_or_else(|| first_bytes(&call.arguments, TEXT_BYTES_MAX).into());
     json!({ "type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments })
 }
 
@@ -91,23 +94,20 @@ fn tool_result(result: &ToolResult) -> Value {
     json!({
         "type": "tool_call_response",
         "id": result.call_id,
-        "response": cut(&result.to_text()),
+        "response": first_bytes(&result.to_text(), TEXT_BYTES_MAX),
     })
 }
 
 /// Where media is; its bytes would be too many.
 fn media(modality: &str, source: &Source) -> Value {
     match source {
-        Source::Url(url) => json!({ "type": "uri", "modality": modality, "uri": cut(url) }),
+        Source::Url(url) => {
+            json!({ "type": "uri", "modality": modality, "uri": first_bytes(url, TEXT_BYTES_MAX) })
+        }
         Source::Base64 { media_type, .. } => {
             json!({ "type": "blob", "modality": modality, "mime_type": media_type, "content": "" })
         }
     }
-}
-
-/// The text, or as much of it as is allowed.
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use provost_core::{Env, Message, RunId};
 use provost_model::{self as scripted, ScriptedModel, Turn};
+use provost_session::{MemorySessions, SessionStore};
 use provost_tool::{ToolCx, ToolError, tool_fn};
 use serde_json::json;
 
-use super::{Beginning, Feed, Piece};
+use super::{Feed, Piece, RunStarted};
 use crate::journal::{Begun, Effect, Journal, JournalError, JournalFuture};
 use crate::run::Run;
-use crate::session::{MemorySessions, SessionStore};
 use crate::{Agent, Outcome};
 
 /// Keeps everything in memory; refuses the n-th thing, as a crash would.
@@ -22,7 +22,7 @@ struct Notebook {
 
 #[derive(Default)]
 struct Pages {
-    beginning: Option<Beginning>,
+    beginning: Option<RunStarted>,
     feeds: Vec<Feed>,
     effects: Vec<Effect>,
     inputs: Vec<Arc<Message>>,
@@ -53,7 +53,7 @@ impl Notebook {
         let pages = self.pages.lock().unwrap();
         // Through text, as a database would keep it.
         let text = serde_json::to_string(pages.beginning.as_ref()?).unwrap();
-        let mut run = Run::begin(id, serde_json::from_str(&text).unwrap(), history).unwrap();
+        let mut run = Run::start(id, serde_json::from_str(&text).unwrap(), history).unwrap();
         for feed in &pages.feeds {
             let text = serde_json::to_string(feed).unwrap();
             run.feed(serde_json::from_str(&text).unwrap()).unwrap();
@@ -63,7 +63,7 @@ impl Notebook {
 }
 
 impl Journal for Notebook {
-    fn began<'a>(&'a self, beginning: &'a Beginning) -> JournalFuture<'a, ()> {
+    fn began<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()> {
         Box::pin(async { self.write(|pages| pages.beginning = Some(beginning.clone())) })
     }
 
@@ -155,12 +155,12 @@ async fn a_run_goes_on_from_wherever_it_was_cut_off() {
 fn a_conversation_is_told_by_what_stayed_of_it() {
     let sessions: Vec<Arc<Message>> =
         ["a", "b", "c", "d"].map(|text| Arc::new(Message::user(text))).to_vec();
-    let beginning: Beginning = serde_json::from_value(json!({
+    let beginning: RunStarted = serde_json::from_value(json!({
         "agent": "a", "mirrors_session": true, "with": {"with": "nothing"}, "at": 0,
         "config": {"limits": {}, "at_limit": "stop", "execute_tools": true, "output": "text", "output_retries": 0, "depth": 0},
     }))
     .unwrap();
-    let mut run = Run::begin(Env::system().id(), beginning, sessions.clone()).unwrap();
+    let mut run = Run::start(Env::system().id(), beginning, sessions.clone()).unwrap();
     let summary = Arc::new(Message::user("sum"));
     let next = vec![Arc::clone(&summary), Arc::clone(&sessions[2]), Arc::clone(&sessions[3])];
     let pieces = run.pieces(&next);

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use provost_agent::hook::{Hook, HookEvent, HookPoint, Observe};
-use provost_agent::session::{MemorySessions, SessionError, SessionStore};
 use provost_agent::{Agent, Error, OnApproval, Outcome, RunResult, Suspended, SuspendedError};
 use provost_core::{ApprovalDecision, Env, EventKind, ToolCall};
 use provost_model::{ScriptedModel, calls, text};
+use provost_session::{MemorySessions, SessionError, SessionStore};
 use provost_tool::{Approval, FnTool, ToolError, tool_fn};
 use serde_json::json;
 

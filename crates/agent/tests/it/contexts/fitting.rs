@@ -8,10 +8,10 @@ use provost_agent::context::{
     self, ContextError, Estimate, FitInput, Fitted, Sliding, Summarize, Truncate, count_request,
 };
 use provost_agent::hook::{Hook, HookCx, HookError, ModelEnd};
-use provost_agent::session::{MemorySessions, SessionStore};
 use provost_agent::{Agent, Error};
 use provost_core::{Compaction, ErrorKind, Event, EventKind, Message, Role, Usage};
 use provost_model::{ChatRequest, ModelErrorClass, ScriptedModel, Turn, call, calls, fail, text};
+use provost_session::{MemorySessions, SessionStore};
 use provost_tool::{FnTool, ToolError, tool_fn};
 use serde_json::json;
 

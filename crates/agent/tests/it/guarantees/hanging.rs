@@ -8,13 +8,13 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use provost_agent::context::Summarize;
 use provost_agent::hook::{Gate, Hook, HookCx, HookError, ModelEnd};
-use provost_agent::session::{MemorySessions, Session};
 use provost_agent::{Agent, AgentBuilder, Error, Outcome, RunBuilder, RunStream};
 use provost_core::{LimitKind, Limits, Money, Part, RunSummary, StopReason, Usage};
 use provost_model::{
     ChatModel, ChatRequest, ModelError, ModelErrorClass, ModelInfo, ModelResponse, ModelStream,
     ScriptedModel, call, fail, text,
 };
+use provost_session::{MemorySessions, Session};
 use provost_tool::{Toolset, ToolsetCx, ToolsetFuture};
 use serde_json::json;
 use tokio::runtime::Handle;

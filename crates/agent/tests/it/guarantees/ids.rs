@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use provost_agent::Agent;
 use provost_agent::context::Truncate;
-use provost_agent::session::MemorySessions;
 use provost_core::{EventKind, Message};
 use provost_model::{
     ChatModel, ChatRequest, ModelEvent, ModelInfo, ModelStream, ScriptedModel, Turn, text,
 };
+use provost_session::MemorySessions;
 use provost_tool::{FnTool, ToolCx, ToolError, tool_fn};
 
 use crate::support::{Say, assert_well_formed, events, stored};

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use provost_agent::hook::{Entry, Gate, Hook, HookCx, HookError, ModelEnd, RunEnd, ToolEnd};
-use provost_agent::session::MemorySessions;
 use provost_agent::{Agent, Error};
 use provost_core::{ErrorKind, EventKind, RunSummary, ToolCall};
 use provost_model::{ChatRequest, ScriptedModel, call, text};
+use provost_session::MemorySessions;
 use serde_json::json;
 
 use super::warnings;

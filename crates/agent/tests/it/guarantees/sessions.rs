@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use provost_agent::context::{Summarize, active};
 use provost_agent::hook::{Hook, HookCx, HookError};
-use provost_agent::session::{MemorySessions, Session};
 use provost_agent::{Agent, AgentBuilder, Error};
 use provost_core::{Message, Role, RunSummary};
 use provost_model::{ChatRequest, ModelErrorClass, NativeOutput, ScriptedModel, call, fail, text};
+use provost_session::{MemorySessions, Session};
 use serde_json::json;
 
 use crate::support::{assert_well_formed, echo, ended, roles, stored};

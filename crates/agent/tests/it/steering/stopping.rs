@@ -7,12 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use provost_agent::hook::{Entry, Hook, HookCx, HookError, RunEnd};
-use provost_agent::session::{MemorySessions, SessionStore};
 use provost_agent::{Agent, Error, Outcome};
 use provost_core::{Event, EventKind, Message, Role};
 use provost_model::{
     ChatModel, ChatRequest, ModelInfo, ModelStream, ScriptedModel, Turn, call, calls, text,
 };
+use provost_session::{MemorySessions, SessionStore};
 use provost_tool::{Toolset, ToolsetCx, ToolsetFuture};
 use serde_json::json;
 use tokio::runtime::Handle;
