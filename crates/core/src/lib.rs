@@ -6,6 +6,7 @@
 //! Invariant: nothing here performs I/O or knows an async runtime.
 //! The only outside things it touches are the clock and the random source, and those only behind [`Env`].
 
+mod backoff;
 mod content;
 pub mod contract;
 mod env;
@@ -25,6 +26,7 @@ mod tool_def;
 mod usage;
 pub mod work;
 
+pub use backoff::Backoff;
 pub use content::{
     Document, Image, Opaque, Part, Reasoning, ResultPart, Source, ToolCall, ToolResult,
 };

@@ -10,6 +10,12 @@ pub fn first_chars(text: &str, chars_max: usize) -> &str {
     text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
 }
 
+/// Cuts a text after `chars_max` characters and marks the cut with an ellipsis.
+pub fn truncate_chars(text: &str, chars_max: usize) -> String {
+    let short = first_chars(text, chars_max);
+    if short.len() == text.len() { text.to_owned() } else { format!("{short}…") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,5 +30,10 @@ mod tests {
             [first_chars("aäb", 2), first_chars("aäb", 3), first_chars("", 1)],
             ["aä", "aäb", ""]
         );
+    }
+
+    #[test]
+    fn a_cut_is_marked() {
+        assert_eq!(["", "äöü", "äöüß"].map(|text| truncate_chars(text, 3)), ["", "äöü", "äöü…"]);
     }
 }

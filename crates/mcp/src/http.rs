@@ -13,6 +13,7 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use provost_core::Backoff;
 use provost_net::{NetError, NetResponse};
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::StreamableHttpClientTransport;
@@ -112,8 +113,8 @@ struct Resume;
 
 impl SseRetryPolicy for Resume {
     fn retry(&self, times: usize) -> Option<Duration> {
-        let doubled = RESUME_FIRST.saturating_mul(1 << times.min(RESUMES_MAX));
-        (times < RESUMES_MAX).then(|| doubled.min(RESUME_MAX))
+        let doublings = u32::try_from(times).ok().filter(|_| times < RESUMES_MAX)?;
+        Some(Backoff { first: RESUME_FIRST, max: RESUME_MAX }.wait(doublings))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use provost_core::Backoff;
 use rmcp::RoleClient;
 use rmcp::model::SubscriptionFilter;
 use rmcp::service::{Peer, RunningService, Subscription};
@@ -175,8 +176,8 @@ impl Now {
         self.failures = self.failures.saturating_add(1);
         // The first new try is free: most servers come back at once.
         self.rest = self.failures.checked_sub(2).map(|times| {
-            let wait = BACKOFF_FIRST.saturating_mul(1 << times.min(16)).min(BACKOFF_MAX);
-            (Instant::now() + wait, reason)
+            let backoff = Backoff { first: BACKOFF_FIRST, max: BACKOFF_MAX };
+            (Instant::now() + backoff.wait(times), reason)
         });
     }
 }

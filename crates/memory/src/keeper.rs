@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use provost_core::{Timestamp, Usage};
+use provost_core::{Backoff, Timestamp, Usage};
 use provost_failpoint::failpoint;
 use provost_model::{ChatModel, Settings};
 use tokio::sync::{Notify, watch};
@@ -307,9 +307,8 @@ impl Inner {
         }
         let failures = job.failures.saturating_add(1);
         let until = (failures < self.options.failures_max).then(|| {
-            let factor = 1u32.checked_shl(job.failures).unwrap_or(u32::MAX);
-            let wait = self.options.retry_base.saturating_mul(factor).min(self.options.retry_cap);
-            self.now().after(wait.max(RETRY_MIN))
+            let (first, max) = (self.options.retry_base, self.options.retry_cap);
+            self.now().after(Backoff { first, max }.wait(job.failures).max(RETRY_MIN))
         });
         tracing::warn!(job = job.key.job, failures, error = %error, "memory extraction failed");
         let postponed = Postponed { until, problem: error.to_string() };

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use provost_core::text::first_chars;
+use provost_core::text::truncate_chars;
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ impl SchemaCheck {
             jsonschema::options()
                 .with_draft(jsonschema::Draft::Draft202012)
                 .build(&self.schema)
-                .map_err(|error| SchemaError(bounded(&error.to_string())))
+                .map_err(|error| SchemaError(truncate_chars(&error.to_string(), FAULT_CHARS_MAX)))
         });
         compiled.as_ref().map_err(Clone::clone)
     }
@@ -60,13 +60,12 @@ impl SchemaCheck {
         for error in validator.iter_errors(value).take(FAULTS_MAX) {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { "arguments" } else { &place[1..] };
-            faults.push(format!("{}: {}", place.replace('/', "."), bounded(&error.to_string())));
+            faults.push(format!(
+                "{}: {}",
+                place.replace('/', "."),
+                truncate_chars(&error.to_string(), FAULT_CHARS_MAX)
+            ));
         }
         Err(SchemaError(faults.join("; ")))
     }
-}
-
-fn bounded(text: &str) -> String {
-    let short = first_chars(text, FAULT_CHARS_MAX);
-    if short.len() == text.len() { text.to_owned() } else { format!("{short}…") }
 }

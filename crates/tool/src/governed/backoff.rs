@@ -2,21 +2,13 @@
 
 use std::time::Duration;
 
-use provost_core::Env;
 use provost_core::resource::{Jitter, RetrySpec};
+use provost_core::{Backoff, Env};
 
-/// Doublings after which a pause does not grow any more.
-const DOUBLINGS_MAX: u32 = 10;
-
-/// The pause after an attempt (counted from 1), before chance comes in.
-fn delay_max(retry: &RetrySpec, attempt: u32) -> Duration {
-    let doublings = attempt.saturating_sub(1).min(DOUBLINGS_MAX);
-    retry.backoff.0.saturating_mul(1 << doublings).min(retry.max_backoff.0)
-}
-
-/// The pause after an attempt. Chance spreads callers out, so that they do not come back all at once.
+/// The pause after an attempt (counted from 1). Chance spreads callers out, so that they do not come back all at once.
 pub(super) fn delay(retry: &RetrySpec, attempt: u32, env: &Env) -> Duration {
-    let longest = delay_max(retry, attempt);
+    let backoff = Backoff { first: retry.backoff.0, max: retry.max_backoff.0 };
+    let longest = backoff.wait(attempt.saturating_sub(1));
     match retry.jitter {
         Jitter::None => longest,
         Jitter::Full => longest.mul_f64(env.random_unit()),
