@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use provost_agent::Agent;
 use provost_core::EventKind;
-use provost_model::openai_compatible;
+use provost_provider::openai_compatible;
 use provost_tool::{FnTool, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -3,14 +3,14 @@
 use std::hint::black_box;
 
 use provost_core::{Message, ToolCall, ToolResult, Usage};
-use provost_model::wire::anthropic::AnthropicMessages;
-use provost_model::wire::bedrock::BedrockConverse;
-use provost_model::wire::gemini::GeminiContent;
-use provost_model::wire::ollama::OllamaChat;
-use provost_model::wire::openai_chat::OpenAiChat;
-use provost_model::wire::openai_responses::OpenAiResponses;
-use provost_model::wire::{Frames, Wire, transcript};
 use provost_model::{ChatRequest, ModelError, ModelInfo};
+use provost_provider::wire::anthropic::AnthropicMessages;
+use provost_provider::wire::bedrock::BedrockConverse;
+use provost_provider::wire::gemini::GeminiContent;
+use provost_provider::wire::ollama::OllamaChat;
+use provost_provider::wire::openai_chat::OpenAiChat;
+use provost_provider::wire::openai_responses::OpenAiResponses;
+use provost_provider::wire::{Frames, Wire, transcript};
 use provost_testkit::{Reply, WireKind};
 use serde_json::{Value, json};
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_engine::{AgentProfile, Engine, EngineDeps, EngineOptions, Focus, Lease, Worker};
-use provost_model::wire::Wire;
-use provost_model::{
-    Anthropic, BuildError, ChatModel, Endpoint, HttpModel, HttpModelBuilder, OpenAi, Providers,
-    RetryPolicy, RoutedModel, openai_compatible,
+use provost_model::{ChatModel, Endpoint, RetryPolicy, RoutedModel};
+use provost_provider::wire::Wire;
+use provost_provider::{
+    Anthropic, BuildError, HttpModel, HttpModelBuilder, OpenAi, Providers, openai_compatible,
 };
 use provost_redact::Redactor;
 use provost_session::SESSION_ID_BYTES_MAX;

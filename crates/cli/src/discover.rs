@@ -6,7 +6,7 @@
 mod probe;
 
 use provost_core::{ErrorKind, Secret};
-use provost_model::Providers;
+use provost_provider::Providers;
 
 use self::probe::url_path;
 pub(crate) use self::probe::{Address, connect, ollama_address, ollama_models, parse_url};

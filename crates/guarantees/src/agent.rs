@@ -6,7 +6,8 @@ use provost_agent::Agent;
 use provost_agent::context::Summarize;
 use provost_core::Limits;
 use provost_engine::{AgentProfile, EngineError, Lease, child_tools};
-use provost_model::{HttpModel, RetryPolicy, openai_compatible};
+use provost_model::RetryPolicy;
+use provost_provider::{HttpModel, openai_compatible};
 use serde_json::Value;
 
 use crate::governed::Governed;

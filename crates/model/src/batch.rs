@@ -3,12 +3,7 @@
 //! A native batch is a value of bytes: [`BatchJob`] holds the vendor's id and the ids of the requests, so that another process goes
 //! on where this one ended. A request that fails never fails the batch.
 
-mod anthropic;
 mod concurrent;
-mod gemini;
-mod native;
-mod openai;
-mod whole;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelResponse};
 
 pub use concurrent::{BatchProgress, run_batch};
-pub use native::{NativeBatch, NativeBatchBuilder};
 
 /// Requests of one batch, as the strictest vendor bounds it.
 const REQUESTS_MAX: usize = 50_000;
@@ -104,11 +98,8 @@ pub enum BatchPhase {
     Broken,
 }
 
-/// What a vendor answers to one request: a body, or a status and the body of a failure.
-type Answer = Result<serde_json::Value, (u16, serde_json::Value)>;
-
-/// Refuses what no vendor takes.
-fn check(requests: &[BatchRequest]) -> Result<(), ModelError> {
+/// Refuses requests that no batch can hold: too many, or without an id of their own.
+pub fn check_batch(requests: &[BatchRequest]) -> Result<(), ModelError> {
     let refuse = |problem: String| Err(ModelError::new(ModelErrorClass::InvalidRequest, problem));
     if requests.len() > REQUESTS_MAX {
         return refuse(format!("a batch has at most {REQUESTS_MAX} requests: make several"));
@@ -122,10 +113,4 @@ fn check(requests: &[BatchRequest]) -> Result<(), ModelError> {
         Some(pair) => refuse(format!("two requests of the batch are called `{}`", pair[0])),
         None => Ok(()),
     }
-}
-
-/// The error of a request that has no answer.
-fn unanswered() -> ModelError {
-    let problem = "the batch ended without an answer to this request: ask again";
-    ModelError::new(ModelErrorClass::Incomplete, problem)
 }

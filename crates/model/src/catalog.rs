@@ -2,20 +2,15 @@
 //!
 //! The table is read when something is first looked up, never at start-up.
 
-mod list;
-
 use std::sync::OnceLock;
 
 use provost_core::{ErrorKind, Pricing};
 use serde::{Deserialize, Serialize};
 
-pub use list::ModelList;
-
-use crate::wire::anthropic::Thinking;
 use crate::{ModelInfo, NativeOutput};
 
 /// The table that ships with Provost.
-const TABLE: &str = include_str!("catalog.toml");
+const TABLE: &str = include_str!("catalog/catalog.toml");
 /// The catalog of this process.
 static BUILTIN: OnceLock<Catalog> = OnceLock::new();
 
@@ -147,13 +142,6 @@ fn yes() -> bool {
     true
 }
 
-/// How an Anthropic model differs from others on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AnthropicTraits {
-    pub(crate) thinking: Thinking,
-    pub(crate) sampling: bool,
-}
-
 impl Catalog {
     /// The catalog that ships with Provost, or what was [installed](Self::install) in its place.
     pub fn builtin() -> &'static Catalog {
@@ -269,18 +257,8 @@ impl Catalog {
         entries.map(|entry| entry.model.as_str())
     }
 
-    pub(crate) fn anthropic_traits(&self, model: &str) -> AnthropicTraits {
-        let entry = self.entry("anthropic", model);
-        AnthropicTraits {
-            thinking: match entry.is_some_and(|entry| entry.thinking_budget) {
-                true => Thinking::Budget,
-                false => Thinking::Adaptive,
-            },
-            sampling: entry.is_none_or(|entry| entry.sampling),
-        }
-    }
-
-    fn entry(&self, provider: &str, model: &str) -> Option<&CatalogEntry> {
+    /// The entry of a provider's model. A dated name finds the entry without the date.
+    pub fn entry(&self, provider: &str, model: &str) -> Option<&CatalogEntry> {
         let of_provider = || self.entries.iter().filter(|entry| entry.provider == provider);
         of_provider()
             .find(|entry| entry.model == model)
@@ -289,7 +267,7 @@ impl Catalog {
 }
 
 /// True if one name is the other with a date behind it, or with `latest`. A version number is no date.
-pub(crate) fn is_dated(model: &str, name: &str) -> bool {
+pub fn is_dated(model: &str, name: &str) -> bool {
     let Some(date) = model.strip_prefix(name).and_then(|rest| rest.strip_prefix('-')) else {
         return false;
     };

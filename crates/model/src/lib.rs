@@ -1,57 +1,36 @@
-//! Chat models: one trait, pure wire codecs, one HTTP transport.
+//! The contract of models: traits, requests, events, errors, retry, routes, budgets and models for tests.
 //!
 //! [`ChatModel::stream`] is the one thing a model must do; everything else folds that stream.
-//! Vendor JSON is known only to the codecs in [`wire`]; the transport moves bytes and knows no vendor.
+//! Nothing here knows a vendor or opens a connection: that is `provost-provider`.
 
 mod batch;
-mod cassette;
 mod catalog;
 mod chat;
-mod chunk;
-mod embed;
 mod error;
 mod fold;
 pub mod gen_ai;
-mod http;
 mod info;
-mod provider;
 mod request;
-mod rerank;
+mod retrieval;
 mod retry;
 mod router;
-mod scripted;
-mod sse;
+pub mod span;
+mod testing;
 pub mod tokens;
-pub mod wire;
 
 pub use batch::{
     BatchItem, BatchJob, BatchOutcome, BatchPhase, BatchProgress, BatchRequest, BatchState,
-    NativeBatch, NativeBatchBuilder, run_batch,
+    check_batch, run_batch,
 };
-pub use cassette::{
-    Cassette, CassetteError, CassetteMode, Player, RecordedAnswer, RecordedCall, Recorder,
-    Redaction,
-};
-pub use catalog::{Catalog, CatalogEntry, CatalogError, ModelKind, ModelList};
+pub use catalog::{Catalog, CatalogEntry, CatalogError, ModelKind, is_dated};
 pub use chat::{ChatModel, ModelEvent, ModelResponse, ModelStream, complete};
-pub use chunk::{Chunk, Chunking};
-pub use embed::{
-    EmbedFuture, Embedder, EmbedderInfo, Embeddings, HashEmbedder, HttpEmbedder,
-    HttpEmbedderBuilder, Purpose, cohere_embeddings, embed_traced, gemini_embeddings,
-    ollama_embeddings, openai_embeddings, voyage_embeddings,
-};
 pub use error::{ModelError, ModelErrorClass};
 pub use fold::Fold;
-pub use http::{BuildError, HttpModel, HttpModelBuilder, Timeouts};
 pub use info::{ModelInfo, NativeOutput};
-pub use provider::{
-    Anthropic, AzureOpenAi, Bedrock, Gemini, Ollama, OpenAi, Providers, ProvidersError,
-    openai_compatible,
-};
 pub use request::{ChatRequest, Effort, OutputSchema, Settings, ToolChoice};
-pub use rerank::{
-    HttpReranker, HttpRerankerBuilder, Ranked, Ranking, RerankFuture, Reranker, RerankerInfo,
-    cohere_reranker, voyage_reranker,
+pub use retrieval::{
+    Chunk, Chunking, EmbedFuture, Embedder, EmbedderInfo, Embeddings, HashEmbedder, Purpose,
+    Ranked, Ranking, RerankFuture, Reranker, RerankerInfo, embed_traced,
 };
 pub use retry::RetryPolicy;
 pub use router::{
@@ -59,9 +38,7 @@ pub use router::{
     Delivery, Endpoint, EndpointState, FallbackRules, HoldFuture, Limits, MemoryLedger, RouteError,
     RoutedModel, RoutedModelBuilder, Unbounded,
 };
-pub use scripted::{ScriptedModel, Turn, call, calls, fail, text};
-pub use sse::{SseError, SseEvent, SseParser};
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/models.md")]
-struct ModelsPage;
+pub use testing::{
+    Cassette, CassetteError, CassetteMode, Player, RecordedAnswer, RecordedCall, Recorder,
+    Redaction, ScriptedModel, Turn, call, calls, fail, text,
+};

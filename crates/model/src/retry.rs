@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use provost_core::Backoff;
+
 use crate::ModelError;
 
 /// How often and how patiently a model call is tried again.
@@ -52,15 +54,13 @@ impl RetryPolicy {
             Some(asked) if asked > self.retry_after_max => return None,
             // A little more than asked, so that many waiting callers do not come back at the same moment.
             Some(asked) => asked.saturating_add(share(asked / 10, chance)),
-            None => share(self.ceiling(retries), chance),
+            None => {
+                let backoff = Backoff { first: self.base, max: self.cap };
+                share(backoff.wait(retries), chance)
+            }
         };
         let too_late = left.is_some_and(|left| wait >= left);
         (!too_late).then_some(wait)
-    }
-
-    fn ceiling(&self, retries: u32) -> Duration {
-        let factor = 1u32.checked_shl(retries).unwrap_or(u32::MAX);
-        self.base.saturating_mul(factor).min(self.cap)
     }
 }
 

@@ -61,22 +61,25 @@ pub use provost_core::{
 };
 pub use provost_macros::tool;
 pub use provost_model::{
-    Anthropic, AzureOpenAi, Bedrock, BuildError as ModelBuildError, Catalog, Gemini, HttpModel,
-    HttpModelBuilder, Ollama, OpenAi, Providers, ProvidersError, RetryPolicy, Timeouts,
-    openai_compatible,
-};
-pub use provost_model::{
-    BatchJob, BatchRequest, Cassette, Chunking, Embedder, HashEmbedder, NativeBatch, Player,
-    Recorder, Redaction, Reranker, cohere_embeddings, cohere_reranker, gemini_embeddings,
-    ollama_embeddings, openai_embeddings, run_batch, voyage_embeddings, voyage_reranker,
+    BatchJob, BatchRequest, Cassette, Chunking, Embedder, HashEmbedder, Player, Recorder,
+    Redaction, Reranker, run_batch,
 };
 pub use provost_model::{
     BreakerPolicy, BudgetLedger, Delivery, Endpoint, FallbackRules, Limits as RateLimits,
     MemoryLedger, RoutedModel,
 };
+pub use provost_model::{Catalog, RetryPolicy};
 pub use provost_model::{
     ChatModel, ChatRequest, Effort, Fold, ModelError, ModelErrorClass, ModelEvent, ModelInfo,
     ModelResponse, ModelStream, NativeOutput, OutputSchema, Settings, ToolChoice, complete,
+};
+pub use provost_provider::{
+    Anthropic, AzureOpenAi, Bedrock, BuildError as ModelBuildError, Gemini, HttpModel,
+    HttpModelBuilder, Ollama, OpenAi, Providers, ProvidersError, Timeouts, openai_compatible,
+};
+pub use provost_provider::{
+    NativeBatch, cohere_embeddings, cohere_reranker, gemini_embeddings, ollama_embeddings,
+    openai_embeddings, voyage_embeddings, voyage_reranker,
 };
 /// Conversations that outlive a run; in SQLite with the feature `sqlite-sessions`.
 pub use provost_session as session;

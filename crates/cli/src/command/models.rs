@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use provost_api::Page;
 use provost_core::{ErrorKind, Secret, Timestamp, Usage};
-use provost_model::{Anthropic, Catalog, CatalogEntry, ModelKind, ModelList, OpenAi};
+use provost_model::{Catalog, CatalogEntry, ModelKind};
+use provost_provider::{Anthropic, ModelList, OpenAi};
 use serde_json::json;
 
 use super::block_on;

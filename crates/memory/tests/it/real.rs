@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_memory::{Memories, NewMemory, Owner, Query, SqliteMemoryStore};
-use provost_model::openai_embeddings;
+use provost_provider::openai_embeddings;
 
 /// The variable that holds the address of an OpenAI-compatible embeddings server.
 const URL_VARIABLE: &str = "PROVOST_REAL_EMBEDDINGS_URL";

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use futures::stream;
 
-use super::{BatchItem, BatchOutcome, BatchRequest, check};
+use super::{BatchItem, BatchOutcome, BatchRequest, check_batch};
 use crate::{ChatModel, ModelError, complete};
 
 /// How far a batch is.
@@ -26,7 +26,7 @@ pub async fn run_batch(
     at_once: usize,
     mut told: impl FnMut(&BatchItem, BatchProgress),
 ) -> Result<BatchOutcome, ModelError> {
-    check(&requests)?;
+    check_batch(&requests)?;
     let mut progress = BatchProgress { done: 0, failed: 0, total: requests.len() };
     let calls =
         requests.into_iter().enumerate().map(|(place, BatchRequest { id, request })| async move {

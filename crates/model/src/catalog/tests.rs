@@ -33,8 +33,7 @@ fn names_with_a_date_are_found_and_others_are_unknown() {
     for (provider, model) in [("openai", "gpt-4o-huge"), ("groq", "gpt-4o"), ("openai", "")] {
         assert_eq!(catalog.info(provider, model), ModelInfo::unknown(provider, model));
     }
-    assert_eq!(catalog.anthropic_traits("claude-haiku-4-5").thinking, Thinking::Budget);
-    assert_eq!(catalog.anthropic_traits("claude-of-tomorrow").thinking, Thinking::Adaptive);
+    assert!(catalog.entry("anthropic", "claude-haiku-4-5").unwrap().thinking_budget);
     assert!(catalog.models("anthropic").count() > 3);
 }
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use provost_core::Backoff;
 use tokio::time::Instant;
 
 /// When a breaker opens and for how long.
@@ -121,8 +122,8 @@ impl CircuitBreaker {
     }
 
     fn opening(&self) -> Duration {
-        let factor = 1u32.checked_shl(self.openings).unwrap_or(u32::MAX);
-        self.policy.open_for.saturating_mul(factor).min(self.policy.open_max)
+        let BreakerPolicy { open_for, open_max, .. } = self.policy;
+        Backoff { first: open_for, max: open_max }.wait(self.openings)
     }
 }
 

@@ -1,0 +1,36 @@
+//! Spans around calls of models, by the GenAI conventions. No text is recorded.
+
+use tracing::{Span, field::Empty, info_span};
+
+use crate::{EmbedderInfo, ModelError, gen_ai};
+
+/// A span for a call for the vectors of so many texts.
+pub fn embeddings(info: &EmbedderInfo, texts: usize) -> Span {
+    info_span!(
+        "embeddings",
+        otel.name = %format_args!("embeddings {}", info.model),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        { gen_ai::OPERATION_NAME } = gen_ai::EMBEDDINGS,
+        { gen_ai::PROVIDER_NAME } = gen_ai::provider(&info.provider),
+        { gen_ai::REQUEST_MODEL } = info.model,
+        { gen_ai::EMBEDDINGS_DIMENSIONS } = i64::try_from(info.dimensions).unwrap_or(i64::MAX),
+        { gen_ai::REQUEST_INPUT_COUNT } = i64::try_from(texts).unwrap_or(i64::MAX),
+        { gen_ai::USAGE_INPUT } = Empty,
+        { gen_ai::ERROR_TYPE } = Empty,
+    )
+}
+
+/// Records how a call ended, and its tokens if they are known.
+pub fn close(span: &Span, ended: Result<Option<u64>, &ModelError>) {
+    match ended {
+        Ok(None) => {}
+        Ok(Some(tokens)) => {
+            span.record(gen_ai::USAGE_INPUT, i64::try_from(tokens).unwrap_or(i64::MAX));
+        }
+        Err(error) => {
+            span.record("otel.status_code", "ERROR");
+            span.record(gen_ai::ERROR_TYPE, error.class.as_str());
+        }
+    }
+}

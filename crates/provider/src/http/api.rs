@@ -1,0 +1,204 @@
+//! Requests to a vendor with one whole response: embeddings, rankings, batches, lists of models.
+//!
+//! It knows no vendor's JSON. Responses are bounded, errors are typed and hold no key, and a request that failed for a
+//! passing reason is repeated as the [`RetryPolicy`] says.
+
+use bytes::Bytes;
+use provost_core::limits::RESPONSE_BYTES_MAX;
+use provost_core::{Env, Secret};
+use provost_model::{ModelError, ModelErrorClass, RetryPolicy};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::{Method, Request, Url};
+use tokio::time::{Instant, sleep};
+
+use super::error::required_key;
+use super::header::{request_headers, secret_value};
+use super::url::base_url;
+use super::vendor::VendorClient;
+use super::{Timeouts, client};
+use crate::BuildError;
+use crate::wire::Wire as _;
+use crate::wire::openai_chat::OpenAiChat;
+
+const JSON: &str = "application/json";
+
+/// How a key is sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Auth {
+    /// `Authorization: Bearer`.
+    Bearer,
+    /// In a header of the vendor's own.
+    Header(&'static str),
+}
+
+/// Where a vendor's API is and how it takes a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct VendorEndpoint<'a> {
+    pub(crate) provider: &'a str,
+    pub(crate) base_url: &'a str,
+    pub(crate) auth: Auth,
+}
+
+/// The settings of an [`ApiClient`].
+#[derive(Clone)]
+pub(crate) struct ApiClientConfig {
+    pub(crate) provider: String,
+    pub(crate) base_url: String,
+    pub(crate) auth: Auth,
+    pub(crate) key: Option<Secret<String>>,
+    /// The variable that usually holds the key, where building without one is a mistake.
+    pub(crate) key_variable: Option<&'static str>,
+    pub(crate) headers: Vec<(String, Secret<String>)>,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) env: Env,
+}
+
+impl ApiClientConfig {
+    pub(crate) fn new(endpoint: VendorEndpoint<'_>) -> Self {
+        Self {
+            provider: endpoint.provider.to_owned(),
+            base_url: endpoint.base_url.to_owned(),
+            auth: endpoint.auth,
+            key: None,
+            key_variable: None,
+            headers: Vec::new(),
+            timeouts: Timeouts::default(),
+            retry: RetryPolicy::default(),
+            env: Env::system(),
+        }
+    }
+
+    /// Checks everything. Nothing is sent.
+    pub(crate) fn build(self) -> Result<ApiClient, BuildError> {
+        let key = required_key(self.key, &self.provider, self.key_variable)?;
+        let base = base_url(&self.base_url)?;
+        let mut headers = request_headers(&self.headers)?;
+        headers.entry(ACCEPT).or_insert(HeaderValue::from_static(JSON));
+        if let Some(key) = &key {
+            let (name, text) = match self.auth {
+                Auth::Bearer => ("authorization", format!("Bearer {}", key.expose())),
+                Auth::Header(name) => (name, key.expose().clone()),
+            };
+            let value = secret_value(&text).ok_or(BuildError::Key)?;
+            headers.entry(HeaderName::from_static(name)).or_insert(value);
+        }
+        let Self { timeouts, retry, env, .. } = self;
+        let client = client::client(timeouts.connect, base.scheme() == "https")?;
+        let vendor = VendorClient { client, headers, key, timeouts, retry, env };
+        Ok(ApiClient { base, vendor })
+    }
+}
+
+/// One request.
+#[derive(Clone)]
+pub(crate) struct ApiRequest {
+    pub(crate) method: Method,
+    /// Under the base URL, with its query.
+    pub(crate) path: String,
+    pub(crate) body: Option<ApiBody>,
+}
+
+/// The body of a request.
+#[derive(Clone)]
+pub(crate) struct ApiBody {
+    pub(crate) content_type: String,
+    pub(crate) bytes: Bytes,
+}
+
+impl ApiRequest {
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self { method: Method::GET, path: path.into(), body: None }
+    }
+
+    pub(crate) fn post(path: impl Into<String>, json: Vec<u8>) -> Self {
+        let body = ApiBody { content_type: JSON.to_owned(), bytes: Bytes::from(json) };
+        Self { method: Method::POST, path: path.into(), body: Some(body) }
+    }
+}
+
+/// A client of a vendor's API.
+pub(crate) struct ApiClient {
+    base: Url,
+    vendor: VendorClient,
+}
+
+impl ApiClient {
+    /// Sends a request, reads the response, and repeats both as the retry policy says. `read` must be pure.
+    pub(crate) async fn send<T>(
+        &self,
+        request: ApiRequest,
+        read: impl Fn(&[u8]) -> Result<T, ModelError>,
+    ) -> Result<T, ModelError> {
+        let deadline = self.vendor.deadline();
+        let mut retries = 0;
+        loop {
+            let response = self.response(&request, deadline).await;
+            let error = match response.and_then(|body| read(&body)) {
+                Ok(read) => return Ok(read),
+                Err(error) => self.vendor.without_secrets(error),
+            };
+            match self.vendor.retry_delay(&error, retries, deadline) {
+                Some(delay) => sleep(delay).await,
+                None => return Err(error),
+            }
+            retries += 1;
+        }
+    }
+
+    /// Sends a request exactly once, for what must not happen twice.
+    pub(crate) async fn send_once<T>(
+        &self,
+        request: ApiRequest,
+        read: impl Fn(&[u8]) -> Result<T, ModelError>,
+    ) -> Result<T, ModelError> {
+        let response = self.response(&request, self.vendor.deadline()).await;
+        response.and_then(|body| read(&body)).map_err(|error| self.vendor.without_secrets(error))
+    }
+
+    async fn response(
+        &self,
+        request: &ApiRequest,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<u8>, ModelError> {
+        let response = self.vendor.send(self.http_request(request)?, deadline).await?;
+        if response.status().is_success() {
+            return response.read(RESPONSE_BYTES_MAX).await;
+        }
+        let status = response.status().as_u16();
+        let parse = |body: &[u8]| OpenAiChat::default().failure(Some(status), body);
+        Err(self.vendor.read_error(response, parse).await)
+    }
+
+    fn http_request(&self, request: &ApiRequest) -> Result<Request, ModelError> {
+        let invalid = |problem: &str| ModelError::new(ModelErrorClass::InvalidRequest, problem);
+        let base = self.base.as_str().trim_end_matches('/');
+        let url = Url::parse(&format!("{base}{}", request.path)).map_err(|cause| {
+            invalid("the address that follows from the request is invalid").caused_by(cause)
+        })?;
+        let mut http_request = Request::new(request.method.clone(), url);
+        let mut headers = self.vendor.headers.clone();
+        if let Some(ApiBody { content_type, bytes }) = &request.body {
+            let content_type = HeaderValue::from_str(content_type).map_err(|cause| {
+                invalid("the content type of the request is invalid").caused_by(cause)
+            })?;
+            headers.insert(CONTENT_TYPE, content_type);
+            *http_request.body_mut() = Some(bytes.clone().into());
+        }
+        *http_request.headers_mut() = headers;
+        Ok(http_request)
+    }
+}
+
+/// Writes a request body as JSON.
+pub(crate) fn json(body: &impl serde::Serialize) -> Result<Vec<u8>, ModelError> {
+    serde_json::to_vec(body).map_err(|cause| {
+        let problem = "the request cannot be written as JSON";
+        ModelError::new(ModelErrorClass::InvalidRequest, problem).caused_by(cause)
+    })
+}
+
+/// A response that does not say what it should.
+pub(crate) fn malformed_error(problem: impl Into<String>) -> ModelError {
+    ModelError::new(ModelErrorClass::Malformed, problem)
+}

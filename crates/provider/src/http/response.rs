@@ -1,0 +1,135 @@
+//! The response of a vendor, read within its time limits and within a limit of bytes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use provost_core::limits::ERROR_BODY_BYTES_MAX;
+use provost_model::{ModelError, ModelErrorClass};
+use reqwest::header::HeaderMap;
+use reqwest::{Response, StatusCode};
+use tokio::time::{Instant, timeout_at};
+
+use super::later;
+
+/// How long the body of an error response may take.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A response whose head is here. Dropping it closes its connection unless the body was read to the end.
+pub(super) struct VendorResponse {
+    response: Response,
+    /// Host and port, for errors.
+    server: String,
+    last_byte: Instant,
+    /// How long the server may be silent.
+    idle: Duration,
+    deadline: Option<Instant>,
+}
+
+impl VendorResponse {
+    pub(super) fn new(
+        response: Response,
+        server: String,
+        idle: Duration,
+        deadline: Option<Instant>,
+    ) -> Self {
+        Self { response, server, last_byte: Instant::now(), idle, deadline }
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// Lets the server be silent no longer than this from now on.
+    pub(super) fn limit_idle(&mut self, idle: Duration) {
+        self.idle = self.idle.min(idle);
+    }
+
+    /// Reads the next piece of the body; `None` at the end.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
+        let silent = later(self.last_byte, self.idle);
+        let until = self.deadline.map_or(silent, |deadline| deadline.min(silent));
+        let chunk = timeout_at(until, self.response.chunk()).await;
+        let now = Instant::now();
+        let is_late = self.deadline.is_some_and(|deadline| now >= deadline);
+        match chunk {
+            Ok(Ok(Some(_))) if is_late => Err(deadline_error()),
+            Ok(Ok(chunk)) => {
+                self.last_byte = now;
+                Ok(chunk)
+            }
+            Ok(Err(error)) => Err(transport_error(&self.server, error)),
+            Err(_elapsed) if is_late => Err(deadline_error()),
+            Err(_elapsed) => Err(self.idle_error()),
+        }
+    }
+
+    /// Reads the whole body; more than `bytes_max` bytes are an error.
+    pub(super) async fn read(mut self, bytes_max: usize) -> Result<Vec<u8>, ModelError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            if body.len() + chunk.len() > bytes_max {
+                let problem = format!("the provider sent more than {bytes_max} bytes");
+                return Err(ModelError::new(ModelErrorClass::Malformed, problem));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// Reads the beginning of an error body. Whatever fails, the bytes read until then are enough.
+    pub(super) async fn read_error_body(mut self) -> Vec<u8> {
+        let end = Instant::now() + ERROR_BODY_TIMEOUT;
+        self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));
+        let mut body = Vec::new();
+        while body.len() < ERROR_BODY_BYTES_MAX
+            && let Ok(Some(chunk)) = self.chunk().await
+        {
+            let room = ERROR_BODY_BYTES_MAX - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        }
+        body
+    }
+
+    fn idle_error(&self) -> ModelError {
+        let problem = format!(
+            "the provider sent nothing for {:?}: raise the idle timeout if the model needs longer",
+            self.idle
+        );
+        ModelError::new(ModelErrorClass::Timeout, problem)
+    }
+}
+
+/// A connection that could not be made or that broke. `server` is its host and port.
+pub(super) fn transport_error(server: &str, error: reqwest::Error) -> ModelError {
+    // The address may hold secrets.
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let (class, message) = match (error.is_timeout(), error.is_connect()) {
+        (true, _) => (
+            ModelErrorClass::Timeout,
+            format!("no connection to {server} in time: check the address and the network"),
+        ),
+        (false, true) => (
+            ModelErrorClass::Transport,
+            format!(
+                "cannot connect to {server} ({cause}): check that the server runs and that the base URL is right"
+            ),
+        ),
+        (false, false) => {
+            (ModelErrorClass::Transport, format!("the connection to {server} broke ({cause})"))
+        }
+    };
+    ModelError::new(class, message).caused_by(error)
+}
+
+/// The caller's own deadline passed.
+pub(super) fn deadline_error() -> ModelError {
+    ModelError::new(ModelErrorClass::Timeout, "the deadline of the model call passed")
+}

@@ -1,0 +1,227 @@
+//! The chunks of a streamed Chat Completion as model events.
+
+use std::collections::BTreeMap;
+
+use provost_core::StopReason;
+use provost_model::{ModelError, ModelErrorClass, ModelEvent};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::PROVIDER;
+use super::calls::OpenCalls;
+use super::chunk::{Choice, Chunk, Delta};
+use crate::wire::SseEvent;
+use crate::wire::{Decoder, Progress, failure, malformed};
+
+/// Decodes one streamed answer. Only the first choice becomes the message; the text of others is kept as metadata.
+pub(super) struct ChatDecoder {
+    metadata_fields: Vec<String>,
+    started: bool,
+    saw_choice: bool,
+    refused: bool,
+    stop: Option<StopReason>,
+    calls: OpenCalls,
+    other_choices: BTreeMap<u32, String>,
+    logprobs: Vec<Value>,
+}
+
+impl ChatDecoder {
+    pub(super) fn new(metadata_fields: Vec<String>) -> Self {
+        Self {
+            metadata_fields,
+            started: false,
+            saw_choice: false,
+            refused: false,
+            stop: None,
+            calls: OpenCalls::default(),
+            other_choices: BTreeMap::new(),
+            logprobs: Vec::new(),
+        }
+    }
+
+    fn chunk(&mut self, data: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let chunk: Chunk<'_> =
+            serde_json::from_slice(data).map_err(|cause| malformed("a chunk", &cause))?;
+        if chunk.error.is_some() {
+            return Err(failure::read(None, data));
+        }
+        if !self.started && (chunk.id.is_some() || chunk.model.is_some()) {
+            self.started = true;
+            out.push(ModelEvent::Started {
+                response_id: chunk.id.map(|id| id.0.into_owned()),
+                model: chunk.model.map(|model| model.0.into_owned()),
+            });
+        }
+        for choice in chunk.choices {
+            self.saw_choice = true;
+            match choice.index {
+                0 => self.choice(choice, out)?,
+                other => self.other_choice(other, choice),
+            }
+        }
+        if let Some(usage) = chunk.usage {
+            out.push(ModelEvent::Usage(usage.read()));
+        }
+        if !self.metadata_fields.is_empty() {
+            self.keep_fields(data, out);
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: Choice<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        self.delta(choice.delta, out)?;
+        if let Some(logprobs) = choice.logprobs {
+            self.logprobs
+                .extend(serde_json::from_str(logprobs.get()).ok().filter(|v: &Value| !v.is_null()));
+        }
+        if let Some(reason) = &choice.finish_reason {
+            let met_stop = choice.stop_reason.is_some_and(|stop| stop.get().starts_with('"'));
+            self.finish_choice(&reason.0, met_stop, out)?;
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        let reasoning = match delta.reasoning_content {
+            Some(text) => Some(text),
+            None => delta.reasoning.or(delta.reasoning_details).and_then(reasoning_text),
+        };
+        if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
+            out.push(ModelEvent::Reasoning(text));
+        }
+        if let Some(text) = delta.content.filter(|text| !text.is_empty()) {
+            out.push(ModelEvent::Text(text));
+        }
+        if let Some(text) = delta.refusal.filter(|text| !text.is_empty()) {
+            self.refused = true;
+            out.push(ModelEvent::Text(text));
+        }
+        for call in delta.tool_calls.into_iter().flatten() {
+            self.calls.push(call, out)?;
+        }
+        Ok(())
+    }
+
+    fn finish_choice(
+        &mut self,
+        reason: &str,
+        met_stop: bool,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        let stop = match reason {
+            "length" => StopReason::MaxTokens,
+            "content_filter" => StopReason::ContentFilter,
+            "tool_calls" | "function_call" => StopReason::ToolUse,
+            "stop" | "eos" | "end_turn" if met_stop => StopReason::StopSequence,
+            "stop" | "eos" | "end_turn" => self.natural_stop(),
+            // Some servers send an empty reason with every chunk.
+            "" => return Ok(()),
+            other => {
+                out.push(ModelEvent::Metadata("openai.finish_reason".to_owned(), json!(other)));
+                StopReason::Unknown
+            }
+        };
+        self.stop_with(stop, out)
+    }
+
+    fn natural_stop(&self) -> StopReason {
+        if self.refused {
+            StopReason::Refusal
+        } else if self.calls.is_empty() {
+            StopReason::EndTurn
+        } else {
+            StopReason::ToolUse
+        }
+    }
+
+    fn stop_with(&mut self, stop: StopReason, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if self.stop.is_some() {
+            return Ok(());
+        }
+        if self.calls.has_nameless() {
+            return Err(ModelError::new(
+                ModelErrorClass::Malformed,
+                "the provider sent a tool call without a name",
+            ));
+        }
+        if !self.logprobs.is_empty() {
+            let logprobs = Value::Array(std::mem::take(&mut self.logprobs));
+            out.push(ModelEvent::Metadata("openai.logprobs".to_owned(), logprobs));
+        }
+        self.stop = Some(stop);
+        out.push(ModelEvent::Stop(stop));
+        Ok(())
+    }
+
+    fn other_choice(&mut self, index: u32, choice: Choice<'_>) {
+        if let Some(text) = choice.delta.content {
+            self.other_choices.entry(index).or_default().push_str(&text);
+        }
+    }
+
+    fn keep_fields(&self, data: &[u8], out: &mut Vec<ModelEvent>) {
+        let Ok(Value::Object(mut chunk)) = serde_json::from_slice(data) else {
+            return;
+        };
+        for field in &self.metadata_fields {
+            if let Some(value) = chunk.remove(field).filter(|value| !value.is_null()) {
+                out.push(ModelEvent::Metadata(format!("{PROVIDER}.{field}"), value));
+            }
+        }
+    }
+
+    fn close(&mut self, out: &mut Vec<ModelEvent>) {
+        if !self.other_choices.is_empty() {
+            let texts = std::mem::take(&mut self.other_choices).into_values();
+            let texts = Value::Array(texts.map(Value::String).collect());
+            out.push(ModelEvent::Metadata("openai.choices".to_owned(), texts));
+        }
+    }
+}
+
+impl Decoder for ChatDecoder {
+    fn push(
+        &mut self,
+        event: &SseEvent<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<Progress, ModelError> {
+        if event.data == b"[DONE]" {
+            if !self.saw_choice {
+                return Err(ModelError::new(
+                    ModelErrorClass::Malformed,
+                    "the provider's stream held no choices",
+                ));
+            }
+            self.stop_with(self.natural_stop(), out)?;
+            self.close(out);
+            return Ok(Progress::Done);
+        }
+        self.chunk(event.data, out)?;
+        Ok(Progress::More)
+    }
+
+    fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        if self.stop.is_none() {
+            return Err(ModelError::incomplete());
+        }
+        self.close(out);
+        Ok(())
+    }
+}
+
+/// Reasoning as a string, as an object or as a list of pieces.
+fn reasoning_text(raw: &RawValue) -> Option<String> {
+    match serde_json::from_str(raw.get()).ok()? {
+        Value::String(text) => Some(text),
+        Value::Object(piece) => piece_text(&Value::Object(piece)),
+        Value::Array(pieces) => Some(pieces.iter().filter_map(piece_text).collect()),
+        _ => None,
+    }
+}
+
+fn piece_text(piece: &Value) -> Option<String> {
+    ["text", "content", "summary"]
+        .iter()
+        .find_map(|field| piece.get(field)?.as_str())
+        .map(str::to_owned)
+}

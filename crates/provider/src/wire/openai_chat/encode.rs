@@ -1,0 +1,190 @@
+//! A request as OpenAI Chat Completions wants it, written straight from the borrowed request.
+
+use std::borrow::Cow;
+
+use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::message::Messages;
+use super::{EffortField, OpenAiChat};
+use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
+use crate::wire::schema::{self, Dialect};
+
+/// Stop sequences the vendor takes.
+const STOP_MAX: usize = 4;
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Messages<'a>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<Effort>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Tools<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    effort: Effort,
+}
+
+/// Writes the body of a request.
+pub(super) fn body(
+    wire: &OpenAiChat,
+    request: &ChatRequest,
+    info: &ModelInfo,
+) -> Result<Vec<u8>, ModelError> {
+    check_tool_choice(request)?;
+    let settings = &request.settings;
+    let has_tools = !request.tools.is_empty();
+    let (new_max, old_max) = match wire.legacy_max_tokens {
+        true => (None, settings.max_tokens),
+        false => (settings.max_tokens, None),
+    };
+    let effort = settings.effort.filter(|_| info.reasoning);
+    let output = request.output.as_deref();
+    let body = Body {
+        model: &info.model,
+        messages: Messages { wire, request, info },
+        stream: true,
+        stream_options: (!wire.no_stream_options).then_some(StreamOptions { include_usage: true }),
+        max_completion_tokens: new_max,
+        max_tokens: old_max,
+        temperature: settings.temperature,
+        top_p: settings.top_p,
+        stop: &settings.stop[..settings.stop.len().min(STOP_MAX)],
+        seed: settings.seed.filter(|_| !wire.no_seed),
+        reasoning_effort: effort.filter(|_| wire.effort == EffortField::ReasoningEffort),
+        reasoning: effort
+            .filter(|_| wire.effort == EffortField::Reasoning)
+            .map(|effort| Reasoning { effort }),
+        tools: has_tools.then_some(Tools(request)),
+        tool_choice: choice(wire, request).filter(|_| has_tools),
+        parallel_tool_calls: settings
+            .parallel_tool_calls
+            .filter(|_| has_tools && !wire.no_parallel_tool_calls),
+        response_format: output
+            .filter(|_| allows_native_output(request, info))
+            .map(|output| ResponseFormat::new(output, wire)),
+    };
+    to_body(&body, &settings.extra)
+}
+
+fn choice<'a>(wire: &OpenAiChat, request: &'a ChatRequest) -> Option<Choice<'a>> {
+    match &request.tool_choice {
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some(Choice::Mode("none")),
+        ToolChoice::Required if wire.choice_any => Some(Choice::Mode("any")),
+        ToolChoice::Required => Some(Choice::Mode("required")),
+        ToolChoice::Tool(name) => {
+            Some(Choice::Function { kind: "function", function: Named { name } })
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Choice<'a> {
+    Mode(&'static str),
+    Function {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        function: Named<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct ResponseFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    json_schema: JsonSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct JsonSchema<'a> {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+    schema: Cow<'a, Value>,
+}
+
+impl<'a> ResponseFormat<'a> {
+    fn new(output: &'a provost_model::OutputSchema, wire: &OpenAiChat) -> Self {
+        let strict = schema::strict(&output.schema, Dialect::OpenAi);
+        Self {
+            kind: "json_schema",
+            json_schema: JsonSchema {
+                name: schema::name(&output.name),
+                description: output.description.as_deref(),
+                strict: (!wire.no_strict).then_some(strict.is_some()),
+                schema: strict.map_or(Cow::Borrowed(&output.schema), Cow::Owned),
+            },
+        }
+    }
+}
+
+struct Tools<'a>(&'a ChatRequest);
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.tools.iter().map(|tool| Tool {
+            kind: "function",
+            function: Function {
+                name: &tool.name,
+                description: &tool.description,
+                parameters: &tool.input_schema,
+            },
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    parameters: &'a Value,
+}

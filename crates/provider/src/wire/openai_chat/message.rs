@@ -1,0 +1,298 @@
+//! The messages of a conversation as Chat Completions wants them.
+
+use std::borrow::Cow;
+
+use provost_core::{Document, Image, Message, Part, ResultPart, Role, ToolCall, ToolResult};
+use provost_model::{ChatRequest, ModelInfo};
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+
+use super::{OpenAiChat, ReasoningField};
+use crate::wire::piece::{
+    Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, UrlOf, has_media, readable,
+};
+
+/// What a tool message says when the result is only images or files.
+const MEDIA_NOTE: &str = "The result is in the next message.";
+
+/// The conversation, written message by message.
+pub(super) struct Messages<'a> {
+    pub(super) wire: &'a OpenAiChat,
+    pub(super) request: &'a ChatRequest,
+    pub(super) info: &'a ModelInfo,
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        if let Some(system) = &self.request.system {
+            seq.serialize_element(&Plain::text(self.system_role(), system))?;
+        }
+        // A tool message holds only text, so images follow, but only after the last result of the turn.
+        let mut media: Vec<&ToolResult> = Vec::new();
+        for message in &self.request.messages {
+            if message.is_empty() {
+                continue;
+            }
+            for result in message.tool_results() {
+                seq.serialize_element(&ToolMessage::new(result))?;
+                if has_media(result) {
+                    media.push(result);
+                }
+            }
+            if message.role == Role::Tool {
+                continue;
+            }
+            self.flush_media(&mut media, &mut seq)?;
+            match message.role {
+                Role::Assistant => {
+                    if let Some(assistant) = Assistant::new(message, self.wire) {
+                        seq.serialize_element(&assistant)?;
+                    }
+                }
+                _ => self.write_plain(message, &mut seq)?,
+            }
+        }
+        self.flush_media(&mut media, &mut seq)?;
+        seq.end()
+    }
+}
+
+impl Messages<'_> {
+    fn system_role(&self) -> &'static str {
+        if self.wire.developer_role { "developer" } else { "system" }
+    }
+
+    fn write_plain<S: SerializeSeq>(&self, message: &Message, seq: &mut S) -> Result<(), S::Error> {
+        let role = if message.role == Role::System { self.system_role() } else { "user" };
+        let mut parts: Vec<ContentPart<'_>> = Vec::new();
+        if message.role == Role::Summary {
+            parts.push(ContentPart::text(SUMMARY_HEADING));
+        }
+        for part in &message.parts {
+            match part {
+                Part::Text { text } if !text.is_empty() => parts.push(ContentPart::text(text)),
+                Part::Image(image) => parts.push(self.image(image)),
+                Part::Document(document) => parts.push(ContentPart::document(document)),
+                _ => {}
+            }
+        }
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let joined = message.role == Role::Summary || self.wire.plain_content;
+        let content = Content::new(parts, joined);
+        seq.serialize_element(&Plain { role, content })
+    }
+
+    fn flush_media<S: SerializeSeq>(
+        &self,
+        media: &mut Vec<&ToolResult>,
+        seq: &mut S,
+    ) -> Result<(), S::Error> {
+        if media.is_empty() {
+            return Ok(());
+        }
+        let mut parts = Vec::new();
+        for result in media.drain(..) {
+            let label = format!("From the result of {} ({}):", result.name, result.call_id);
+            parts.push(ContentPart::Text { text: Cow::Owned(label) });
+            for part in &result.parts {
+                match part {
+                    ResultPart::Image(image) => parts.push(self.image(image)),
+                    ResultPart::File(file) => parts.push(ContentPart::document(file)),
+                    _ => {}
+                }
+            }
+        }
+        seq.serialize_element(&Plain { role: "user", content: Content::Parts(parts) })
+    }
+
+    fn image<'i>(&self, image: &'i Image) -> ContentPart<'i> {
+        if !self.info.images {
+            return ContentPart::text(IMAGE_NOTE);
+        }
+        ContentPart::ImageUrl {
+            image_url: ImageUrl { url: UrlOf(&image.source), detail: image.detail.as_deref() },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Plain<'a> {
+    role: &'static str,
+    content: Content<'a>,
+}
+
+impl<'a> Plain<'a> {
+    fn text(role: &'static str, text: &'a str) -> Self {
+        Self { role, content: Content::Text(Cow::Borrowed(text)) }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<ContentPart<'a>>),
+}
+
+impl<'a> Content<'a> {
+    /// Plain text where that is all there is: every server takes it.
+    fn new(mut parts: Vec<ContentPart<'a>>, joined: bool) -> Self {
+        let all_text = parts.iter().all(|part| matches!(part, ContentPart::Text { .. }));
+        if let [ContentPart::Text { text }] = parts.as_mut_slice() {
+            return Self::Text(std::mem::take(text));
+        }
+        if all_text && joined {
+            let texts: Vec<&str> = parts.iter().filter_map(ContentPart::as_text).collect();
+            return Self::Text(Cow::Owned(texts.join("\n\n")));
+        }
+        Self::Parts(parts)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ContentPart<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl<'a> },
+    File { file: File<'a> },
+}
+
+#[derive(Serialize)]
+struct ImageUrl<'a> {
+    url: UrlOf<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    filename: &'a str,
+    file_data: UrlOf<'a>,
+}
+
+impl<'a> ContentPart<'a> {
+    fn text(text: &'a str) -> Self {
+        Self::Text { text: Cow::Borrowed(text) }
+    }
+
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } => Some(text),
+            _ => None,
+        }
+    }
+
+    fn document(document: &'a Document) -> Self {
+        let name = document.name.as_deref().unwrap_or("document");
+        let text = match readable(document) {
+            Readable::Pdf(_) => {
+                return Self::File {
+                    file: File {
+                        filename: document.name.as_deref().unwrap_or("document.pdf"),
+                        file_data: UrlOf(&document.source),
+                    },
+                };
+            }
+            Readable::Text(text) => format!("{name}:\n{text}"),
+            Readable::Url(url) => format!("{name}: {url}"),
+            Readable::Note(note) => note,
+        };
+        Self::Text { text: Cow::Owned(text) }
+    }
+}
+
+#[derive(Serialize)]
+struct Assistant<'a> {
+    role: &'static str,
+    content: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
+}
+
+impl<'a> Assistant<'a> {
+    /// The message, or nothing if there is nothing in it that this wire can say.
+    fn new(message: &'a Message, wire: &OpenAiChat) -> Option<Self> {
+        let content = join(message.parts.iter().filter_map(Part::as_text));
+        let tool_calls: Vec<Call<'a>> = message.tool_calls().map(Call::new).collect();
+        if content.is_none() && tool_calls.is_empty() {
+            return None;
+        }
+        let thoughts = match wire.replay_reasoning {
+            true => join(message.reasoning().map(|reasoning| reasoning.text.as_str())),
+            false => None,
+        };
+        let (reasoning_content, reasoning) = match wire.reasoning_field {
+            ReasoningField::ReasoningContent => (thoughts, None),
+            ReasoningField::Reasoning => (None, thoughts),
+        };
+        Some(Self { role: "assistant", content, reasoning_content, reasoning, tool_calls })
+    }
+}
+
+fn join<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Cow<'a, str>> {
+    let mut texts = texts.filter(|text| !text.is_empty());
+    let mut joined = Cow::Borrowed(texts.next()?);
+    for text in texts {
+        joined.to_mut().push_str(text);
+    }
+    Some(joined)
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: CallFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct CallFunction<'a> {
+    name: &'a str,
+    arguments: Cow<'a, str>,
+}
+
+impl<'a> Call<'a> {
+    fn new(call: &'a ToolCall) -> Self {
+        Self {
+            id: &call.id,
+            kind: "function",
+            function: CallFunction {
+                name: &call.name,
+                arguments: Arguments::read(&call.arguments).to_text(),
+            },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ToolMessage<'a> {
+    role: &'static str,
+    tool_call_id: &'a str,
+    content: Cow<'a, str>,
+}
+
+impl<'a> ToolMessage<'a> {
+    fn new(result: &'a ToolResult) -> Self {
+        let mut content = match result.parts.as_slice() {
+            [ResultPart::Text { text }] => Cow::Borrowed(text.as_str()),
+            _ => Cow::Owned(result.to_text()),
+        };
+        if content.is_empty() && has_media(result) {
+            content = Cow::Borrowed(MEDIA_NOTE);
+        }
+        // The wire has no field for failure, so the text says it.
+        let says_so = content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+        if result.is_error && !says_so {
+            content = Cow::Owned(format!("Error: {content}"));
+        }
+        Self { role: "tool", tool_call_id: &result.call_id, content }
+    }
+}
