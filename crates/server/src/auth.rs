@@ -20,7 +20,7 @@ use provost_engine::{NewToken, Token};
 use crate::app::App;
 use crate::error::{self, of_engine};
 use crate::middleware::Caller;
-use crate::operation::Access;
+use crate::router::Access;
 
 pub(crate) use self::cache::KnownTokens;
 use self::cache::{Known, Seen};
@@ -75,13 +75,13 @@ pub(crate) async fn identify(
     headers: &HeaderMap,
     peer: IpAddr,
 ) -> Result<Arc<Principal>, Problem> {
-    if access == Access::Open {
+    if access == Access::Public {
         return Ok(Arc::new(Principal::nobody()));
     }
     let shown = shown(headers).ok_or_else(unauthenticated)?;
     let Seen { token, noted } = known(app, shown.id, peer).await?;
     let token = token.filter(|token| token::same(&token.hash, &shown.hash));
-    let now = || app.shared.options.env.now();
+    let now = || app.options().env.now();
     let token = token.filter(|token| token.expires.is_none_or(|expires| now() < expires));
     let token = token.ok_or_else(unauthenticated)?;
     if !noted {
@@ -164,13 +164,13 @@ pub(crate) async fn revoke(
         return Err(Problem::new(ErrorKind::NotFound, "not_found", detail));
     }
     let token = app.engine().revoke_token(id).await.map_err(of_engine)?;
-    app.shared.tokens.forget(id);
+    app.tokens().forget(id);
     wire(token)
 }
 
 /// Makes a token that may do everything, unless there is one; its text is shown this once.
 pub(crate) async fn first(app: &App) -> Result<Option<String>, Problem> {
-    let now = app.shared.options.env.now();
+    let now = app.options().env.now();
     let mut after = None;
     loop {
         let page = app.engine().tokens(after, provost_api::LIMIT_MAX).await.map_err(of_engine)?;
@@ -217,7 +217,7 @@ fn check(app: &App, new: &provost_api::NewToken) -> Result<(), Problem> {
         name.parse::<Namespace>()
             .map_err(|error| error::invalid("namespaces", &error.to_string()))?;
     }
-    if new.expires.is_some_and(|expires| expires.0 <= app.shared.options.env.now()) {
+    if new.expires.is_some_and(|expires| expires.0 <= app.options().env.now()) {
         return Err(error::invalid("expires", "this moment has passed"));
     }
     Ok(())
@@ -235,11 +235,11 @@ fn shown(headers: &HeaderMap) -> Option<token::Shown> {
 }
 
 async fn known(app: &App, id: TokenId, peer: IpAddr) -> Result<Seen, Problem> {
-    if let Some(known) = app.shared.tokens.get(id) {
+    if let Some(known) = app.tokens().get(id) {
         return Ok(known);
     }
     // A look into the database costs something, so that whoever guesses cannot make us look all the time.
-    let standing = app.shared.rates.take(Caller::Peer(peer));
+    let standing = app.rates().take(Caller::Peer(peer));
     if let Some(refused) = standing.and_then(|standing| standing.refused()) {
         return Err(refused);
     }
@@ -248,7 +248,7 @@ async fn known(app: &App, id: TokenId, peer: IpAddr) -> Result<Seen, Problem> {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(of_engine(error)),
     };
-    app.shared.tokens.put(id, token.clone());
+    app.tokens().put(id, token.clone());
     Ok(Seen { token, noted: false })
 }
 
@@ -270,8 +270,8 @@ fn usable(token: Token) -> Option<Known> {
 
 /// Notes that a token was used, beside the request and now and then only.
 fn note_use(app: &App, id: TokenId) {
-    let now = app.shared.options.env.now();
-    if app.shared.tokens.is_due(id, now) {
+    let now = app.options().env.now();
+    if app.tokens().is_due(id, now) {
         let app = app.clone();
         tokio::spawn(async move {
             if let Err(error) = app.engine().touch_token(id, now).await {

@@ -1,8 +1,47 @@
-//! What callers may use of the server: bytes, requests in a second, connections, time.
+//! How a server behaves, and what its callers may use: bytes, requests per second, connections, time.
 //!
-//! Every limit has a name and a number in [`Limits`]; memory that strangers can fill is bounded by their product.
+//! Every limit has a name and a number in [`Limits`]; the memory that callers can fill is bounded by their product.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use provost_core::Env;
+
+use crate::tool_catalog::ToolHouse;
+use crate::webhook::MasterKey;
+
+/// How the server behaves.
+#[derive(Clone)]
+pub struct AppOptions {
+    /// Bytes of a request body at most.
+    pub body_bytes_max: usize,
+    /// Limits for callers.
+    pub limits: Limits,
+    /// True if `/metrics` needs no token.
+    pub open_metrics: bool,
+    /// The clock by which tokens expire.
+    pub env: Env,
+    /// The key from which the keys of webhooks are derived; without it none can be made.
+    pub master_key: Option<MasterKey>,
+    /// True if webhooks may lead into this machine's network, and without TLS: for tests.
+    pub allow_private_webhooks: bool,
+    /// The tools that the server knows.
+    pub tools: Option<Arc<dyn ToolHouse>>,
+}
+
+impl Default for AppOptions {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 32 * 1024 * 1024,
+            limits: Limits::default(),
+            open_metrics: false,
+            env: Env::system(),
+            master_key: None,
+            allow_private_webhooks: false,
+            tools: None,
+        }
+    }
+}
 
 /// The limits of a server. Every number has a default.
 #[derive(Debug, Clone)]
@@ -19,7 +58,7 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// Bytes of a request's target.
     pub uri_bytes_max: usize,
-    /// Bytes of all bodies that are being read or worked on.
+    /// Bytes of all bodies that are being read or processed.
     pub bodies_bytes_max: usize,
     /// How long the head of a request may take.
     pub head_timeout: Duration,
@@ -31,7 +70,7 @@ pub struct Limits {
     pub answer_timeout: Duration,
     /// How long a caller may take nothing of an answer.
     pub write_timeout: Duration,
-    /// How long a stream may stay open; then its caller goes on elsewhere. As long as it likes, if there is nothing here.
+    /// How long a stream may stay open; its client then reconnects. Without it a stream has no time limit.
     pub stream_timeout: Option<Duration>,
     /// How long a connection may be without a request.
     pub idle_timeout: Duration,

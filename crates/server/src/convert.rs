@@ -4,6 +4,7 @@ mod agent;
 mod approval;
 mod class;
 mod delivery;
+mod event;
 mod explanation;
 mod input;
 mod page;
@@ -11,6 +12,7 @@ mod run;
 mod schedule;
 mod session;
 mod task;
+mod webhook;
 
 use std::str::FromStr;
 
@@ -21,6 +23,7 @@ pub(crate) use self::agent::{agent, agent_config, config};
 pub(crate) use self::approval::{approval, grant};
 pub(crate) use self::class::{budget, budget_period, class};
 pub(crate) use self::delivery::delivery;
+pub(crate) use self::event::event;
 pub(crate) use self::explanation::explanation;
 pub(crate) use self::input::{input, interaction, pending, receipt};
 pub(crate) use self::page::{cursor, cut, page, page_of};
@@ -28,6 +31,7 @@ pub(crate) use self::run::{attempt, cancelled, fork_edits, forked, replay, run, 
 pub(crate) use self::schedule::{schedule, schedule_change};
 pub(crate) use self::session::{place, place_text, session, session_message};
 pub(crate) use self::task::{accepted, command, task};
+pub(crate) use self::webhook::{webhook, webhook_post};
 use crate::error;
 
 /// A stored word as its type; one that this version does not know is a defect.

@@ -1,15 +1,36 @@
 //! From errors to problem documents.
 
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use provost_api::Problem;
 use provost_core::ErrorKind;
 use provost_core::work::WorkError;
 use provost_engine::EngineError;
 
-use crate::output::json;
-use crate::router::RequestId;
+/// Why an operation failed. The middleware writes the problem, because only it knows the id of the request.
+#[derive(Debug)]
+pub(crate) struct ApiError(Problem);
+
+impl From<Problem> for ApiError {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> Self {
+        Self(of_engine(error))
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.status);
+        let mut response = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR).into_response();
+        response.extensions_mut().insert(self.0);
+        response
+    }
+}
 
 /// A request of which one part is wrong.
 pub(crate) fn invalid(field: &str, problem: &str) -> Problem {
@@ -22,7 +43,7 @@ pub(crate) fn bug(error: &dyn std::fmt::Display) -> Problem {
     Problem::new(ErrorKind::Bug, "bug", "a defect of the server; its log says more")
 }
 
-/// What the engine says. The text of a defect stays in the log: it may name what is stored.
+/// Translates an error of the engine. The text of a defect stays in the log: it may name what is stored.
 pub(crate) fn of_engine(error: EngineError) -> Problem {
     match error {
         EngineError::Work(WorkError::Invalid { path, problem, fix }) => {
@@ -44,7 +65,7 @@ pub(crate) fn of_engine(error: EngineError) -> Problem {
     }
 }
 
-/// What a place in the engine's words is called on the wire.
+/// Translates the place of an error from the engine's names to those of the wire.
 fn field_of(path: &str) -> String {
     let places = [
         ("schedule.command.", "task."),
@@ -66,35 +87,12 @@ fn field_of(path: &str) -> String {
     }
 }
 
-/// A problem as an answer.
-pub(crate) fn answer(problem: &Problem) -> Response {
-    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json(status, problem).unwrap_or_default();
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(Problem::MEDIA_TYPE));
-    if problem.status == 401 {
-        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
-    if let Some(wait) = problem.retry_after_ms {
-        headers.insert(RETRY_AFTER, HeaderValue::from(wait.div_ceil(1000)));
-    }
-    response
+/// An id or a name that leads nowhere.
+pub(crate) fn not_found(detail: String) -> Problem {
+    Problem::new(ErrorKind::NotFound, "not_found", detail)
 }
 
-/// A path that is there, with another method.
-pub(crate) fn method_not_allowed(allowed: &str, id: &RequestId) -> Response {
-    let detail = format!("this path takes {allowed}");
-    let mut problem = Problem::new(ErrorKind::Invalid, "method_not_allowed", detail).status(405);
-    problem.request_id = Some(id.text().to_owned());
-    let mut response = answer(&problem);
-    if let Ok(allowed) = HeaderValue::from_str(allowed) {
-        response.headers_mut().insert(ALLOW, allowed);
-    }
-    response
-}
-
-/// The server stops and answers nobody any more.
+/// The server stops.
 pub(crate) fn draining() -> Problem {
     let detail = "the server stops: ask again in a moment";
     let mut problem = Problem::new(ErrorKind::Unavailable, "draining", detail);

@@ -69,16 +69,6 @@ impl Hub {
         seated
     }
 
-    /// Ends all streams and all waiting: the server stops. Whoever comes later is sent away at once.
-    pub(crate) fn close(&self) {
-        self.board.close();
-    }
-
-    /// True if the server stops.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.board.is_closed()
-    }
-
     /// How many watch or wait.
     pub(crate) fn viewers(&self) -> usize {
         self.board.viewers()

@@ -1,7 +1,87 @@
 //! What every request passes on its way to a handler.
 
+mod authorize;
+mod body;
 mod body_budget;
+mod deadline;
+mod etag;
+mod fallback;
+mod http_metrics;
+mod panic;
+mod problem;
 mod rate_limit;
+mod request_id;
+mod uri_length;
 
-pub(crate) use self::body_budget::{BodyBudget, read};
-pub(crate) use self::rate_limit::{Caller, Rates, Standing};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::MethodRouter;
+use http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use tower::ServiceBuilder;
+use tower::util::MapRequestLayer;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::request_id::{PropagateRequestIdLayer, SetRequestIdLayer};
+use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
+use tower_http::trace::TraceLayer;
+
+pub(crate) use self::body::OperationId;
+pub(crate) use self::body_budget::BodyBudget;
+pub(crate) use self::fallback::{no_such_path, other_method};
+pub(crate) use self::rate_limit::{Caller, Rates};
+use crate::app::App;
+use crate::router::Endpoint;
+
+/// From where a request came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ClientAddr {
+    /// Over a connection, from this address.
+    Remote(IpAddr),
+    /// From the same process. Nothing that arrives over a connection is marked like this.
+    InProcess,
+}
+
+/// A route of a server: what the middleware around its handler knows.
+#[derive(Clone)]
+pub(crate) struct Route {
+    pub(crate) app: App,
+    pub(crate) endpoint: Arc<Endpoint>,
+}
+
+/// Puts around a handler what depends on its operation. The last layer is the first that a request passes.
+pub(crate) fn around(route: Route, handler: MethodRouter<App>) -> MethodRouter<App> {
+    handler
+        .layer(CatchPanicLayer::custom(panic::Respond(route.clone())))
+        .layer(from_fn_with_state(route.clone(), deadline::enforce))
+        .layer(from_fn_with_state(route.clone(), body::read))
+        .layer(from_fn_with_state(route.clone(), authorize::check))
+        .layer(from_fn(etag::not_modified))
+        .layer(from_fn_with_state(route.clone(), rate_limit::enforce))
+        .layer(from_fn_with_state(route, http_metrics::record))
+}
+
+/// Puts around all routes what every response carries. The first layer is the first that a request passes.
+pub(crate) fn around_all(app: &App, router: Router) -> Router {
+    let callback_token = HeaderName::from_static("x-tool-callback-token");
+    let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    let unless_set = |name, value: HeaderValue| SetResponseHeaderLayer::if_not_present(name, value);
+    router.layer(
+        ServiceBuilder::new()
+            .layer(SetSensitiveRequestHeadersLayer::new([AUTHORIZATION, callback_token]))
+            .layer(MapRequestLayer::new(request_id::drop_invalid))
+            .layer(SetRequestIdLayer::x_request_id(request_id::Make(app.options().env.clone())))
+            .layer(TraceLayer::new_for_http().make_span_with(request_id::span).on_failure(()))
+            .layer(PropagateRequestIdLayer::x_request_id())
+            .layer(unless_set(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
+            .layer(unless_set(CACHE_CONTROL, HeaderValue::from_static("no-store")))
+            .layer(unless_set(CONTENT_SECURITY_POLICY, policy))
+            .layer(from_fn(problem::render))
+            .layer(from_fn_with_state(app.clone(), uri_length::check)),
+    )
+}

@@ -1,55 +1,31 @@
-//! The OpenAPI 3.1 document, made of the table.
+//! The OpenAPI 3.1 document, made from the route table.
 
-mod obvious;
 mod schema_fixes;
 mod validation;
 mod validation_message;
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use http::Method;
 use provost_api::Problem;
+use provost_core::limits::NAMESPACE_CHARS_MAX;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use self::schema_fixes::{describe_variants, without_null};
 pub(crate) use self::validation::BodySchema;
-use crate::controllers;
-use crate::operation::{Access, Operation, parameter_schema};
-use crate::output::OutputDoc;
-
-/// What the first words of paths are about.
-const TAGS: [(&str, &str); 18] = [
-    ("tasks", "Pieces of work: hand them in, look at them, end them"),
-    ("runs", "What answers for a task: watch it, say something to it, fork it"),
-    ("agents", "Who does the work"),
-    ("approvals", "Questions to people"),
-    ("grants", "Answers that reach further than one call"),
-    ("sessions", "Conversations"),
-    ("deliveries", "Answers on their way to where they belong"),
-    ("stream", "Everything that happens in a namespace"),
-    ("webhooks", "Addresses that are told what happens"),
-    ("schedules", "Work that is asked for by the clock"),
-    ("classes", "Runs that share a budget of concurrency"),
-    ("budgets", "Money that may be spent"),
-    ("tools", "Declared tools"),
-    ("audit", "Who did what"),
-    ("usage", "What was used"),
-    ("explain", "Why something waits or failed"),
-    ("tokens", "Who may call"),
-    ("server", "How the server is"),
-];
+use crate::extract::Input;
+use crate::router::{Access, ApiRouter, Endpoint, api};
 
 /// The document of what is served, made once.
 pub(crate) fn served() -> &'static Value {
-    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&controllers::table()));
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&api()));
     &DOCUMENT
 }
 
-/// The document of a table of operations.
-pub(crate) fn document(table: &[Operation]) -> Value {
+/// Makes the document of a route table.
+fn document(api: &ApiRouter) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
@@ -57,14 +33,16 @@ pub(crate) fn document(table: &[Operation]) -> Value {
     let mut schemas = settings.into_generator();
     schemas.subschema_for::<Problem>();
     let mut paths: Map<String, Value> = Map::new();
-    for operation in table {
-        let method = operation.method.as_str().to_lowercase();
-        let described = describe(operation, &mut schemas);
-        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+    for endpoint in api.endpoints() {
+        let method = endpoint.method.as_str().to_lowercase();
+        let described = describe(endpoint, &mut schemas);
+        let path = paths.entry(&*endpoint.path).or_insert_with(|| json!({}));
         path[method] = described;
     }
     let mut components = Value::Object(schemas.take_definitions(true));
     describe_variants(&mut components);
+    let tags = api.tags().iter();
+    let tags = tags.map(|tag| json!({"name": tag.name, "description": tag.description}));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -76,11 +54,11 @@ pub(crate) fn document(table: &[Operation]) -> Value {
         },
         "servers": [{"url": "/", "description": "This server"}],
         "security": [{"token": []}],
-        "tags": tags(table),
+        "tags": tags.collect::<Vec<_>>(),
         "paths": paths,
         "components": {
             "schemas": components,
-            "responses": refusals(),
+            "responses": problem_responses(),
             "securitySchemes": {"token": {
                 "type": "http",
                 "scheme": "bearer",
@@ -90,53 +68,58 @@ pub(crate) fn document(table: &[Operation]) -> Value {
     })
 }
 
-/// The tags of the table in the order above; others come behind.
-fn tags(table: &[Operation]) -> Vec<Value> {
-    let used: BTreeSet<&str> = table.iter().map(Operation::tag).collect();
-    let known = TAGS.into_iter().filter(|(name, _)| used.contains(name));
-    let others = used.iter().filter(|name| !TAGS.iter().any(|(known, _)| known == *name));
-    let known = known.map(|(name, about)| json!({"name": name, "description": about}));
-    known.chain(others.map(|name| json!({"name": name}))).collect()
-}
-
-fn describe(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
-    let (input, output) = ((operation.input)(schemas), (operation.output)(schemas));
-    let mut parameters = path_parameters(operation, schemas);
-    parameters.extend(query_parameters(input.query.as_ref()));
-    parameters.extend(header_parameters(operation, &output));
+/// Describes one operation. Its schemas are added in this order: query or body, responses, path.
+fn describe(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
+    let (mut query, mut body) = (None, None);
+    match endpoint.input {
+        Input::Nothing => {}
+        Input::Query(schema) => query = Some(schema(schemas)),
+        Input::Json(schema) => body = Some(schema(schemas)),
+    }
+    let responses = responses(endpoint, schemas);
+    let mut parameters = path_parameters(endpoint, schemas);
+    parameters.extend(query_parameters(query.as_ref()));
+    parameters.extend(header_parameters(endpoint));
     let mut described = json!({
-        "operationId": operation.id,
-        "summary": operation.summary,
-        "tags": [operation.tag()],
+        "operationId": endpoint.id,
+        "summary": endpoint.summary,
+        "tags": [endpoint.tag()],
         "parameters": parameters,
     });
-    let has_body = input.body.is_some();
-    if let Some(body) = input.body {
+    if let Some(body) = body {
         described["requestBody"] =
             json!({"required": true, "content": {"application/json": {"schema": body}}});
     }
-    described["responses"] = Value::Object(responses(operation, has_body, output));
-    match operation.access {
-        Access::Open => described["security"] = json!([]),
-        Access::Known => {}
+    described["responses"] = Value::Object(responses);
+    match endpoint.access {
+        Access::Public => described["security"] = json!([]),
+        Access::Authenticated => {}
         Access::Scope(scope) => described["x-provost-scope"] = json!(scope),
     }
     described
 }
 
-fn path_parameters(operation: &Operation, schemas: &mut SchemaGenerator) -> Vec<Value> {
-    let names = operation.parameters();
-    names
-        .map(|name| {
-            let schema = parameter_schema(name, schemas);
-            let about = match name {
-                "namespace" => "Whose: names are apart from each other".to_owned(),
-                "id" => "The id of a run, a task, an approval or a session".to_owned(),
-                name => format!("Which {name}"),
-            };
-            json!({"name": name, "in": "path", "required": true, "description": about, "schema": schema})
-        })
-        .collect()
+fn path_parameters(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Vec<Value> {
+    let mut parameters = Vec::new();
+    for name in endpoint.path_names() {
+        let about = match name {
+            "namespace" => "Whose: names are apart from each other".to_owned(),
+            "id" => "The id of a run, a task, an approval or a session".to_owned(),
+            name => format!("Which {name}"),
+        };
+        let known = endpoint.path_parameters.iter().find(|parameter| parameter.name == name);
+        // The namespace is read by `Auth` in all operations.
+        let schema = known.map_or_else(namespace_schema, |known| (known.schema)(schemas));
+        parameters.push(json!({
+            "name": name, "in": "path", "required": true, "description": about, "schema": schema,
+        }));
+    }
+    parameters
+}
+
+fn namespace_schema() -> Value {
+    let pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$";
+    json!({"type": "string", "pattern": pattern, "maxLength": NAMESPACE_CHARS_MAX})
 }
 
 /// The properties of the query's object, each as a parameter. What may be left out is never null.
@@ -160,79 +143,51 @@ fn query_parameters(query: Option<&Value>) -> Vec<Value> {
     properties.into_iter().flatten().map(parameter).collect()
 }
 
-fn header_parameters(operation: &Operation, output: &OutputDoc) -> Vec<Value> {
-    let key = json!({
-        "name": "Idempotency-Key",
-        "in": "header",
-        "required": false,
-        "description": "Makes a repeat harmless: the same key with the same request does it once",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
-    });
-    let guard = json!({
-        "name": "If-Match",
-        "in": "header",
-        "required": false,
-        "description": "The ETag of what is changed: if it is another one by now, nothing happens",
-        "schema": {"type": "string", "pattern": "^\"[0-9]{1,19}\"$"},
-    });
-    let known = json!({
-        "name": "If-None-Match",
-        "in": "header",
-        "required": false,
-        "description": "The ETag of what the caller has: if it is still that, the answer is 304 and empty",
-        "schema": {"type": "string"},
-    });
-    let seen = json!({
-        "name": "Last-Event-ID",
-        "in": "header",
-        "required": false,
-        "description": "The cursor of the last event that was seen: what comes behind it is sent. It goes before `after`",
-        "schema": {"type": "string"},
-    });
+fn header_parameters(endpoint: &Endpoint) -> Vec<Value> {
+    let header = |name: &str, about: &str, schema: Value| json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema});
     let mut parameters = Vec::new();
-    if output.is_tagged && operation.method == Method::GET {
-        parameters.push(known);
+    if endpoint.has_etag && endpoint.method == Method::GET {
+        let about =
+            "The ETag of what the caller has: if it is still that, the answer is 304 and empty";
+        parameters.push(header("If-None-Match", about, json!({"type": "string"})));
     }
-    if is_stream(output) {
-        parameters.push(seen);
+    if endpoint.reads_last_event_id {
+        let about = "The cursor of the last event that was seen: what comes behind it is sent. It goes before `after`";
+        parameters.push(header("Last-Event-ID", about, json!({"type": "string"})));
     }
-    if operation.keyed {
-        parameters.push(key);
+    if endpoint.is_idempotent {
+        let about = "Makes a repeat harmless: the same key with the same request does it once";
+        let schema =
+            json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"});
+        parameters.push(header("Idempotency-Key", about, schema));
     }
-    if operation.guarded {
-        parameters.push(guard);
+    if endpoint.reads_if_match {
+        let about = "The ETag of what is changed: if it is another one by now, nothing happens";
+        let schema = json!({"type": "string", "pattern": "^\"[0-9]{1,19}\"$"});
+        parameters.push(header("If-Match", about, schema));
     }
     parameters
 }
 
-/// True if the answer is a stream of events.
-fn is_stream(output: &OutputDoc) -> bool {
-    let mut kinds = output.answers.iter().filter_map(|(_, body)| Some(body.as_ref()?.0));
-    kinds.any(|kind| kind == "text/event-stream")
-}
-
-fn responses(operation: &Operation, has_body: bool, output: OutputDoc) -> Map<String, Value> {
+fn responses(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Map<String, Value> {
     let mut responses = Map::new();
     let mut headers = headers();
-    if output.is_tagged {
+    if endpoint.has_etag {
         headers["ETag"] = header("The revision: for `If-Match` and `If-None-Match`", "string");
     }
-    if output.is_tagged && operation.method == Method::GET {
+    if endpoint.has_etag && endpoint.method == Method::GET {
         let unchanged = json!({"description": "It is what the caller has", "headers": headers});
         responses.insert("304".to_owned(), unchanged);
     }
-    for (status, body) in output.answers {
-        let mut response = json!({"description": success(status), "headers": headers});
-        if let Some((kind, mut schema)) = body {
-            // Some read the schema of a stream as that of the whole, some as that of each event: it is neither's type.
-            if let Some(schema) = schema.as_object_mut().filter(|_| kind == "text/event-stream") {
-                schema.remove("type");
-            }
-            response["content"] = json!({kind: {"schema": schema}});
+    for doc in &endpoint.responses {
+        let mut response = json!({"description": success(doc.status), "headers": headers});
+        if let Some(content) = doc.content {
+            response["content"] =
+                json!({content.media_type: {"schema": (content.schema)(schemas)}});
         }
-        responses.insert(status.to_string(), response);
+        responses.insert(doc.status.to_string(), response);
     }
-    for status in refused_with(operation, has_body) {
+    for status in problem_statuses(endpoint) {
         let name = format!("#/components/responses/Problem{status}");
         responses.insert(status.to_string(), json!({"$ref": name}));
     }
@@ -248,7 +203,7 @@ fn success(status: u16) -> &'static str {
     }
 }
 
-/// What every answer may carry.
+/// Headers that every response may carry.
 fn headers() -> Value {
     json!({
         "X-Request-Id": header("The id of the request: the caller's, or a new one", "string"),
@@ -258,25 +213,25 @@ fn headers() -> Value {
     })
 }
 
-/// With which statuses an operation may refuse, as far as that is known before it is asked.
-fn refused_with(operation: &Operation, has_body: bool) -> Vec<u16> {
+/// The statuses of problems that an operation may answer with, as far as that is known before it is called.
+fn problem_statuses(endpoint: &Endpoint) -> Vec<u16> {
     let mut statuses = vec![400];
-    if operation.access != Access::Open {
+    if endpoint.access != Access::Public {
         statuses.push(401);
     }
-    if matches!(operation.access, Access::Scope(_)) {
+    if matches!(endpoint.access, Access::Scope(_)) {
         statuses.push(403);
     }
-    if operation.path.contains('{') {
+    if endpoint.path.contains('{') {
         statuses.push(404);
     }
-    if operation.method != Method::GET {
+    if endpoint.method != Method::GET {
         statuses.push(409);
     }
-    if operation.guarded {
+    if endpoint.reads_if_match {
         statuses.push(412);
     }
-    if has_body {
+    if matches!(endpoint.input, Input::Json(_)) {
         statuses.extend([408, 413, 415, 422]);
     }
     statuses.extend([429, 503]);
@@ -284,54 +239,61 @@ fn refused_with(operation: &Operation, has_body: bool) -> Vec<u16> {
     statuses
 }
 
-fn problem_content() -> Value {
-    json!({"schema": {"$ref": "#/components/schemas/Problem"}})
+/// A problem of the document.
+struct ProblemDoc {
+    /// Empty for all others.
+    status: &'static str,
+    about: &'static str,
+    code: &'static str,
+    kind: &'static str,
 }
 
-/// Each refusal once, with an example.
-fn refusals() -> Map<String, Value> {
-    let table: [(&str, &str, &str, &str); 13] = [
-        ("400", "The request is wrong; `fields` says where", "invalid", "invalid"),
-        ("401", "A valid token is needed", "unauthenticated", "unauthenticated"),
-        ("403", "The token lacks the scope", "scope", "denied"),
-        ("404", "There is no such thing, or not for this token", "not_found", "not_found"),
-        ("408", "The body did not arrive in time", "body_timeout", "timeout"),
-        ("409", "The state does not allow it", "conflict", "conflict"),
-        ("412", "It has changed meanwhile", "precondition_failed", "conflict"),
-        ("413", "The body is too large", "too_large", "invalid"),
-        ("415", "The body is not JSON", "invalid", "invalid"),
-        ("422", "A limit or a budget is used up", "budget", "exhausted"),
-        ("429", "Too many requests", "rate_limited", "rate_limited"),
-        ("503", "Not available now: try again after `Retry-After`", "unavailable", "unavailable"),
-        ("", "Refused or failed: `code` says why", "bug", "bug"),
-    ];
-    let refusal = |(status, about, code, kind): (&str, &str, &str, &str)| {
-        let number = status.parse().unwrap_or(500);
-        let example = json!({
-            "type": format!("urn:provost:problem:{code}"),
-            "title": about,
-            "status": number,
-            "detail": about,
-            "code": code,
-            "kind": kind,
-            "request_id": "req_0123456789abcdef",
-        });
-        let mut content = problem_content();
-        content["example"] = example;
-        let mut headers = headers();
-        match number {
-            401 => headers["WWW-Authenticate"] = header("How to show a token", "string"),
-            429 | 503 => headers["Retry-After"] = header("Seconds to wait", "integer"),
-            _ => {}
-        }
-        let response = json!({
-            "description": about,
-            "headers": headers,
-            "content": {Problem::MEDIA_TYPE: content},
-        });
-        (format!("Problem{status}"), response)
-    };
-    table.into_iter().map(refusal).collect()
+#[rustfmt::skip]
+const PROBLEMS: [ProblemDoc; 13] = [
+    ProblemDoc { status: "400", about: "The request is wrong; `fields` says where", code: "invalid", kind: "invalid" },
+    ProblemDoc { status: "401", about: "A valid token is needed", code: "unauthenticated", kind: "unauthenticated" },
+    ProblemDoc { status: "403", about: "The token lacks the scope", code: "scope", kind: "denied" },
+    ProblemDoc { status: "404", about: "There is no such thing, or not for this token", code: "not_found", kind: "not_found" },
+    ProblemDoc { status: "408", about: "The body did not arrive in time", code: "body_timeout", kind: "timeout" },
+    ProblemDoc { status: "409", about: "The state does not allow it", code: "conflict", kind: "conflict" },
+    ProblemDoc { status: "412", about: "It has changed meanwhile", code: "precondition_failed", kind: "conflict" },
+    ProblemDoc { status: "413", about: "The body is too large", code: "too_large", kind: "invalid" },
+    ProblemDoc { status: "415", about: "The body is not JSON", code: "invalid", kind: "invalid" },
+    ProblemDoc { status: "422", about: "A limit or a budget is used up", code: "budget", kind: "exhausted" },
+    ProblemDoc { status: "429", about: "Too many requests", code: "rate_limited", kind: "rate_limited" },
+    ProblemDoc { status: "503", about: "Not available now: try again after `Retry-After`", code: "unavailable", kind: "unavailable" },
+    ProblemDoc { status: "", about: "Refused or failed: `code` says why", code: "bug", kind: "bug" },
+];
+
+/// Each problem once, with an example.
+fn problem_responses() -> Map<String, Value> {
+    PROBLEMS.iter().map(problem_response).collect()
+}
+
+fn problem_response(doc: &ProblemDoc) -> (String, Value) {
+    let number = doc.status.parse().unwrap_or(500);
+    let example = json!({
+        "type": format!("urn:provost:problem:{}", doc.code),
+        "title": doc.about,
+        "status": number,
+        "detail": doc.about,
+        "code": doc.code,
+        "kind": doc.kind,
+        "request_id": "req_0123456789abcdef",
+    });
+    let mut headers = headers();
+    match number {
+        401 => headers["WWW-Authenticate"] = header("How to show a token", "string"),
+        429 | 503 => headers["Retry-After"] = header("Seconds to wait", "integer"),
+        _ => {}
+    }
+    let schema = json!({"$ref": "#/components/schemas/Problem"});
+    let response = json!({
+        "description": doc.about,
+        "headers": headers,
+        "content": {Problem::MEDIA_TYPE: {"schema": schema, "example": example}},
+    });
+    (format!("Problem{}", doc.status), response)
 }
 
 fn header(about: &str, kind: &str) -> Value {

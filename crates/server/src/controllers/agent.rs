@@ -1,99 +1,77 @@
 //! Agents: making, reading, changing and removing them.
 
-use http::Method;
-use provost_api::{Agent, AgentChange, AgentConfig, NewAgent, Page, Paging, Problem, Scope};
+use axum::Json;
+use axum::extract::State;
+use provost_api::{Agent, AgentChange, AgentConfig, NewAgent, Page, Paging};
 
-use super::within;
+use crate::app::App;
 use crate::convert;
-use crate::error::{self, of_engine};
-use crate::input::{Cx, Json, Query, limit};
-use crate::operation::Operation;
-use crate::output::{Answer, Done, Made, Tagged};
+use crate::extract::{AgentName, ApiJson, ApiPath, ApiQuery, Auth, IfMatch, Read, Write, limit};
+use crate::response::{ApiResult, Created, NoContent, Versioned};
 
-pub(super) fn operations() -> Vec<Operation> {
-    vec![
-        Operation::new((Method::POST, within!("agents")), "createAgent", "Make an agent", create)
-            .scope(Scope::Write),
-        Operation::new((Method::GET, within!("agents")), "listAgents", "Agents, by name", list),
-        Operation::new(
-            (Method::GET, within!("agents/{agent}")),
-            "getAgent",
-            "An agent as it stands; its ETag is its revision",
-            get,
-        ),
-        Operation::new(
-            (Method::PATCH, within!("agents/{agent}")),
-            "updateAgent",
-            "Change an agent; runs that were accepted before keep what they had",
-            update,
-        )
-        .scope(Scope::Write)
-        .guarded(),
-        Operation::new(
-            (Method::DELETE, within!("agents/{agent}")),
-            "deleteAgent",
-            "Remove an agent; its tasks stay",
-            delete,
-        )
-        .scope(Scope::Write),
-        Operation::new(
-            (Method::GET, within!("agents/{agent}/default-config")),
-            "getDefaultConfig",
-            "What a new agent of this name is configured with",
-            default_config,
-        ),
-    ]
-}
-
-async fn create(cx: Cx, Json(new): Json<NewAgent>) -> Result<Made<Agent>, Problem> {
+pub(crate) async fn create(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiJson(new): ApiJson<NewAgent>,
+) -> ApiResult<Created<Agent>> {
     let config = convert::agent_config(&new.name, &new.config)?;
     let title = new.title.as_deref().filter(|title| !title.is_empty());
-    let made = cx.app.engine().create_agent(&cx.namespace, &new.name, title, config).await;
-    Ok(Made { what: convert::agent(made.map_err(of_engine)?), new: true })
+    let made = app.engine().create_agent(&auth.namespace, &new.name, title, config).await;
+    Ok(Created { value: convert::agent(made?), is_new: true })
 }
 
-async fn list(cx: Cx, Query(asked): Query<Paging>) -> Result<Answer<Page<Agent>>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<Agent>>> {
     let limit = limit(asked.limit)?;
-    let page = cx.app.engine().agents(&cx.namespace, asked.cursor.as_deref(), limit).await;
-    Ok(Answer(convert::page(page.map_err(of_engine)?, |profile| Ok(convert::agent(profile)))?))
+    let page = app.engine().agents(&auth.namespace, asked.cursor.as_deref(), limit).await;
+    Ok(Json(convert::page(page?, |profile| Ok(convert::agent(profile)))?))
 }
 
-async fn get(cx: Cx, (): ()) -> Result<Tagged<Agent>, Problem> {
-    let profile = cx.app.engine().agent(&cx.namespace, cx.parameter("agent")).await;
-    Ok(tagged(convert::agent(profile.map_err(of_engine)?)))
+pub(crate) async fn get(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(AgentName(agent)): ApiPath<AgentName>,
+) -> ApiResult<Versioned<Agent>> {
+    let profile = app.engine().agent(&auth.namespace, &agent).await;
+    Ok(versioned(convert::agent(profile?)))
 }
 
-async fn update(cx: Cx, Json(change): Json<AgentChange>) -> Result<Tagged<Agent>, Problem> {
+pub(crate) async fn update(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiPath(AgentName(agent)): ApiPath<AgentName>,
+    seen: IfMatch,
+    ApiJson(change): ApiJson<AgentChange>,
+) -> ApiResult<Versioned<Agent>> {
     let change = provost_engine::AgentChange {
         title: change.title.map(|title| Some(title).filter(|title| !title.is_empty())),
         config: change.config,
-        revision: seen(&cx)?,
+        revision: seen.0,
     };
-    let profile = cx.app.engine().update_agent(&cx.namespace, cx.parameter("agent"), change).await;
-    Ok(tagged(convert::agent(profile.map_err(of_engine)?)))
+    let profile = app.engine().update_agent(&auth.namespace, &agent, change).await;
+    Ok(versioned(convert::agent(profile?)))
 }
 
-async fn delete(cx: Cx, (): ()) -> Result<Done, Problem> {
-    cx.app.engine().delete_agent(&cx.namespace, cx.parameter("agent")).await.map_err(of_engine)?;
-    Ok(Done)
+pub(crate) async fn delete(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiPath(AgentName(agent)): ApiPath<AgentName>,
+) -> ApiResult<NoContent> {
+    app.engine().delete_agent(&auth.namespace, &agent).await?;
+    Ok(NoContent)
 }
 
-async fn default_config(cx: Cx, (): ()) -> Result<Answer<AgentConfig>, Problem> {
-    let config = provost_engine::AgentConfig::default_named(cx.parameter("agent"));
-    Ok(Answer(convert::config(config.map_err(of_engine)?)))
+pub(crate) async fn default_config(
+    _: Auth<Read>,
+    ApiPath(AgentName(agent)): ApiPath<AgentName>,
+) -> ApiResult<Json<AgentConfig>> {
+    let config = provost_engine::AgentConfig::default_named(&agent);
+    Ok(Json(convert::config(config?)))
 }
 
-fn tagged(agent: Agent) -> Tagged<Agent> {
-    Tagged { revision: agent.revision, what: agent }
-}
-
-/// The revision that `If-Match` names; `*` is whatever there is.
-fn seen(cx: &Cx) -> Result<Option<u64>, Problem> {
-    let Some(text) = cx.header("if-match")?.map(str::trim).filter(|text| *text != "*") else {
-        return Ok(None);
-    };
-    let tag = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    let revision = tag.and_then(|tag| tag.parse().ok());
-    let refused = || error::invalid("if-match", "use the ETag of the agent, with its quotes");
-    revision.ok_or_else(refused).map(Some)
+fn versioned(agent: Agent) -> Versioned<Agent> {
+    Versioned { revision: agent.revision, value: agent }
 }

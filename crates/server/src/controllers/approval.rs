@@ -1,64 +1,29 @@
 //! Questions to people, their answers, and answers that reach further than one call.
 
-use http::Method;
+use axum::Json;
+use axum::extract::State;
 use provost_api::{
-    Answer as Said, Answered, Approval, ApprovalList, Decision, Grant, GrantKey, Page, Paging,
-    Problem, Scope,
+    Answer, Answered, Approval, ApprovalList, Decision, Grant, GrantKey, Page, Paging,
 };
 use provost_core::work::ApprovalState;
 use provost_core::{ApprovalDecision, ApprovalId};
 use provost_store::row::approval::ApprovalFilter;
 
-use super::within;
+use crate::app::App;
 use crate::convert;
-use crate::error::{self, of_engine};
-use crate::input::{Cx, Json, Query, limit};
-use crate::operation::Operation;
-use crate::output::{Answer, Done};
+use crate::error;
+use crate::extract::{ApiJson, ApiPath, ApiQuery, Approve, Auth, Read, limit};
+use crate::response::{ApiResult, NoContent};
 
-pub(super) fn operations() -> Vec<Operation> {
-    vec![
-        Operation::new(
-            (Method::GET, within!("approvals")),
-            "listApprovals",
-            "Questions that wait for a person, newest first",
-            list,
-        ),
-        Operation::new(
-            (Method::GET, within!("approvals/{approval}")),
-            "getApproval",
-            "A question as it stands",
-            get,
-        ),
-        Operation::new(
-            (Method::POST, within!("approvals/{approval}/answer")),
-            "answerApproval",
-            "Answer a question; the first answer counts",
-            answer,
-        )
-        .scope(Scope::Approve),
-        Operation::new(
-            (Method::GET, within!("grants")),
-            "listGrants",
-            "What was approved beyond single calls",
-            grants,
-        ),
-        Operation::new(
-            (Method::DELETE, within!("grants")),
-            "revokeGrant",
-            "Take a grant back: the next such call asks again",
-            revoke,
-        )
-        .scope(Scope::Approve),
-    ]
-}
-
-async fn list(
-    cx: Cx,
-    Query(asked): Query<ApprovalList>,
-) -> Result<Answer<Page<Approval>>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiQuery(asked): ApiQuery<ApprovalList>,
+) -> ApiResult<Json<Page<Approval>>> {
     let state = match (asked.state, asked.all.unwrap_or(false)) {
-        (Some(_), true) => return Err(error::invalid("all", "`state` is there, too: say one")),
+        (Some(_), true) => {
+            return Err(error::invalid("all", "`state` is there, too: say one").into());
+        }
         (state, false) => Some(state.unwrap_or(ApprovalState::Pending)),
         (None, true) => None,
     };
@@ -68,41 +33,58 @@ async fn list(
         task: asked.task,
         before: convert::cursor(asked.cursor.as_deref())?,
     };
-    let page = cx.app.engine().approvals(&cx.namespace, filter, limit(asked.limit)?).await;
-    Ok(Answer(convert::page(page.map_err(of_engine)?, convert::approval)?))
+    let page = app.engine().approvals(&auth.namespace, filter, limit(asked.limit)?).await;
+    Ok(Json(convert::page(page?, convert::approval)?))
 }
 
-async fn get(cx: Cx, (): ()) -> Result<Answer<Approval>, Problem> {
-    let row = cx.app.engine().approval(&cx.namespace, cx.id("approval")?).await;
-    Ok(Answer(convert::approval(row.map_err(of_engine)?)?))
+pub(crate) async fn get(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(approval): ApiPath<ApprovalId>,
+) -> ApiResult<Json<Approval>> {
+    let row = app.engine().approval(&auth.namespace, approval).await;
+    Ok(Json(convert::approval(row?)?))
 }
 
-async fn answer(cx: Cx, Json(said): Json<Said>) -> Result<Answer<Answered>, Problem> {
-    let (engine, id): (_, ApprovalId) = (cx.app.engine(), cx.id("approval")?);
-    let (ns, by) = (&cx.namespace, cx.who.name.as_str());
+pub(crate) async fn answer(
+    State(app): State<App>,
+    auth: Auth<Approve>,
+    ApiPath(id): ApiPath<ApprovalId>,
+    ApiJson(said): ApiJson<Answer>,
+) -> ApiResult<Json<Answered>> {
+    let engine = app.engine();
+    let (ns, by) = (&auth.namespace, auth.principal.name.as_str());
     if said.grant.is_some() && said.decision != Decision::Approve {
-        return Err(error::invalid("grant", "only a yes reaches further: leave it out"));
+        return Err(error::invalid("grant", "only a yes reaches further: leave it out").into());
     }
     let answered = match (said.decision, said.text) {
         (Decision::Approve, None) => {
             engine.approve(ns, id, said.grant.unwrap_or_default(), by).await
         }
         (Decision::Approve, Some(_)) => {
-            return Err(error::invalid("text", "a yes has none: leave it out, or use `answer`"));
+            return Err(
+                error::invalid("text", "a yes has none: leave it out, or use `answer`").into()
+            );
         }
         (Decision::Deny, reason) => {
             let decision = ApprovalDecision::Deny { reason: reason.unwrap_or_default() };
             engine.answer(ns, id, decision, by).await
         }
         (Decision::Answer, Some(text)) => engine.answer_text(ns, id, &text, by).await,
-        (Decision::Answer, None) => return Err(error::invalid("text", "say what the answer is")),
+        (Decision::Answer, None) => {
+            return Err(error::invalid("text", "say what the answer is").into());
+        }
     };
-    let counts = answered.map_err(of_engine)?.counted;
-    let row = engine.approval(ns, id).await.map_err(of_engine)?;
-    Ok(Answer(Answered { counts, approval: convert::approval(row)? }))
+    let counts = answered?.counted;
+    let row = engine.approval(ns, id).await?;
+    Ok(Json(Answered { counts, approval: convert::approval(row)? }))
 }
 
-async fn grants(cx: Cx, Query(asked): Query<Paging>) -> Result<Answer<Page<Grant>>, Problem> {
+pub(crate) async fn list_grants(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<Grant>>> {
     let limit = limit(asked.limit)?;
     // The key of a call is a hash, so the first colon ends it, whatever the scope is called.
     let after = match asked.cursor.as_deref() {
@@ -112,13 +94,16 @@ async fn grants(cx: Cx, Query(asked): Query<Paging>) -> Result<Answer<Page<Grant
             place.ok_or_else(|| error::invalid("cursor", "use `next` of the page before"))?
         }
     };
-    let rows = cx.app.engine().grants(&cx.namespace, after, limit).await.map_err(of_engine)?;
+    let rows = app.engine().grants(&auth.namespace, after, limit).await?;
     let place = |grant: &Grant| format!("{}:{}", grant.call_key, grant.scope);
-    Ok(Answer(convert::page_of(rows, limit, convert::grant, place)?))
+    Ok(Json(convert::page_of(rows, limit, convert::grant, place)?))
 }
 
-async fn revoke(cx: Cx, Query(key): Query<GrantKey>) -> Result<Done, Problem> {
-    let revoked = cx.app.engine().revoke_grant(&cx.namespace, &key.scope, &key.call_key).await;
-    revoked.map_err(of_engine)?;
-    Ok(Done)
+pub(crate) async fn revoke_grant(
+    State(app): State<App>,
+    auth: Auth<Approve>,
+    ApiQuery(key): ApiQuery<GrantKey>,
+) -> ApiResult<NoContent> {
+    app.engine().revoke_grant(&auth.namespace, &key.scope, &key.call_key).await?;
+    Ok(NoContent)
 }

@@ -1,48 +1,24 @@
-//! What happened and what was said, in pages, for those who do not stream.
+//! Durable events and logs in pages, for clients that poll.
 
-use http::Method;
+use axum::Json;
+use axum::extract::State;
 use provost_api::{EventBatch, LogEntry, LogStream, Page, Problem, RunEvent, Time};
-use provost_core::{ErrorKind, TaskId};
+use provost_core::{ErrorKind, RunId, TaskId};
 use provost_engine::TaskLog;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::within;
+use super::task::{ASKED_CHARS, load_task_view};
+use crate::app::App;
 use crate::convert;
-use crate::error::{self, of_engine};
-use crate::input::{Cx, Query, limit};
-use crate::operation::Operation;
-use crate::output::Answer;
-use crate::sse::encode::event_json;
+use crate::extract::{ApiPath, ApiQuery, Auth, Read, limit};
+use crate::response::ApiResult;
 use crate::sse::{Source, Start};
 
-pub(super) fn operations() -> Vec<Operation> {
-    vec![
-        Operation::new(
-            (Method::GET, within!("runs/{run}/events")),
-            "listRunEvents",
-            "The durable events of a run, oldest first",
-            run_events,
-        ),
-        Operation::new(
-            (Method::GET, within!("tasks/{task}/events")),
-            "getTaskEvents",
-            "What is new about a task, for those who poll",
-            task_events,
-        ),
-        Operation::new(
-            (Method::GET, within!("tasks/{task}/logs")),
-            "listTaskLogs",
-            "What was said in a task, oldest first",
-            task_logs,
-        ),
-    ]
-}
-
-/// Where to go on.
+/// Where a page begins.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct Reading {
+pub(crate) struct EventQuery {
     /// The cursor behind which to begin: `next` of the answer before, or the id of an event of the stream.
     after: Option<String>,
     /// Events of a page: 1 to 500.
@@ -50,57 +26,62 @@ struct Reading {
     limit: Option<u64>,
 }
 
-async fn run_events(
-    cx: Cx,
-    Query(asked): Query<Reading>,
-) -> Result<Answer<Page<RunEvent>>, Problem> {
-    let source = Source::run_of(cx.namespace.clone(), cx.id("run")?);
-    let start = begin(&cx, &source, &asked).await?;
-    let page = source.page(cx.app.engine(), start.after, limit(asked.limit)?).await;
-    let page = page.map_err(of_engine)?;
-    let items = page.entries.iter().map(event).collect::<Result<_, _>>()?;
+pub(crate) async fn run_events(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(run): ApiPath<RunId>,
+    ApiQuery(asked): ApiQuery<EventQuery>,
+) -> ApiResult<Json<Page<RunEvent>>> {
+    let source = Source::run_of(auth.namespace.clone(), run);
+    let start = begin(&app, &source, &asked).await?;
+    let page = source.page(app.engine(), start.after, limit(asked.limit)?).await?;
+    let items = page.entries.iter().map(convert::event).collect::<Result<_, _>>()?;
     let next = page.more.then(|| source.cursor(start.generation, page.next).to_string());
-    Ok(Answer(Page { items, next }))
+    Ok(Json(Page { items, next }))
 }
 
-async fn task_logs(
-    cx: Cx,
-    Query(asked): Query<Reading>,
-) -> Result<Answer<Page<LogEntry>>, Problem> {
-    let task: TaskId = cx.id("task")?;
-    let source = Source::task_of(cx.namespace.clone(), task);
-    let start = begin(&cx, &source, &asked).await?;
+pub(crate) async fn task_logs(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(task): ApiPath<TaskId>,
+    ApiQuery(asked): ApiQuery<EventQuery>,
+) -> ApiResult<Json<Page<LogEntry>>> {
+    let source = Source::task_of(auth.namespace.clone(), task);
+    let start = begin(&app, &source, &asked).await?;
     let limit = limit(asked.limit)?;
-    let page = cx.app.engine().task_logs(&cx.namespace, task, start.after, limit).await;
-    let page = page.map_err(of_engine)?;
+    let page = app.engine().task_logs(&auth.namespace, task, start.after, limit).await?;
     let next = page.more.then(|| source.cursor(start.generation, page.next).to_string());
-    Ok(Answer(Page { items: page.entries.into_iter().map(line).collect(), next }))
+    Ok(Json(Page { items: page.entries.into_iter().map(line).collect(), next }))
 }
 
-async fn task_events(cx: Cx, Query(asked): Query<Reading>) -> Result<Answer<EventBatch>, Problem> {
-    let task_id: TaskId = cx.id("task")?;
-    let (engine, namespace) = (cx.app.engine(), &cx.namespace);
+pub(crate) async fn task_events(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(task_id): ApiPath<TaskId>,
+    ApiQuery(asked): ApiQuery<EventQuery>,
+) -> ApiResult<Json<EventBatch>> {
+    let (engine, namespace) = (app.engine(), &auth.namespace);
     let source = Source::task_of(namespace.clone(), task_id);
     let start = source.start(engine, asked.after.as_deref(), "after").await?;
     let limit = limit(asked.limit)?;
-    let page = source.page(engine, start.after, limit).await.map_err(of_engine)?;
-    let logs = engine.task_logs(namespace, task_id, start.after, limit).await.map_err(of_engine)?;
+    let page = source.page(engine, start.after, limit).await?;
+    let logs = engine.task_logs(namespace, task_id, start.after, limit).await?;
     // The log may have grown between the two; what is new there belongs to the next batch.
     let logs = logs.entries.into_iter().filter(|line| line.pos <= page.next).map(line).collect();
-    let run_events = page.entries.iter().map(event).collect::<Result<_, _>>()?;
-    let row = engine.task(namespace, task_id).await.map_err(of_engine)?;
+    let run_events = page.entries.iter().map(convert::event).collect::<Result<_, _>>()?;
+    let row = engine.task(namespace, task_id).await?;
     let run_id = row.current_run_id;
     let (mut run, mut interaction) = (None, None);
     if let Some(id) = run_id {
-        run = Some(convert::run(engine.run(namespace, id).await.map_err(of_engine)?)?);
-        let found = engine.interaction(namespace, id).await.map_err(of_engine)?;
+        run = Some(convert::run(engine.run(namespace, id).await?)?);
+        let found = engine.interaction(namespace, id).await?;
         interaction = Some(convert::interaction(found));
     }
-    let pending = engine.pending_inputs(namespace, task_id).await.map_err(of_engine)?;
-    Ok(Answer(EventBatch {
+    let pending = engine.pending_inputs(namespace, task_id).await?;
+    Ok(Json(EventBatch {
         task_id,
         run_id,
-        task: super::tell_task(&cx, row, super::ASKED_CHARS).await?,
+        task: load_task_view(&app, namespace, row, ASKED_CHARS).await?,
         run,
         interaction,
         logs,
@@ -113,19 +94,13 @@ async fn task_events(cx: Cx, Query(asked): Query<Reading>) -> Result<Answer<Even
 }
 
 /// Where a page begins. A page has no word for beginning anew, so a stale cursor is refused.
-async fn begin(cx: &Cx, source: &Source, asked: &Reading) -> Result<Start, Problem> {
-    let start = source.start(cx.app.engine(), asked.after.as_deref(), "after").await?;
+async fn begin(app: &App, source: &Source, asked: &EventQuery) -> ApiResult<Start> {
+    let start = source.start(app.engine(), asked.after.as_deref(), "after").await?;
     if start.reset {
         let detail = "the cursor is of another log, or what it names is not kept any more: begin without one";
-        return Err(Problem::new(ErrorKind::Conflict, "cursor_stale", detail).status(410));
+        return Err(Problem::new(ErrorKind::Conflict, "cursor_stale", detail).status(410).into());
     }
     Ok(start)
-}
-
-fn event(entry: &provost_engine::LogEntry) -> Result<RunEvent, Problem> {
-    let mut json = Vec::new();
-    event_json(&mut json, entry);
-    serde_json::from_slice(&json).map_err(|error| error::bug(&error))
 }
 
 fn line(line: TaskLog) -> LogEntry {

@@ -1,27 +1,20 @@
 //! Why something waits, or why it failed.
 
-use http::Method;
-use provost_api::{Explanation, Problem};
+use axum::Json;
+use axum::extract::State;
+use provost_api::Explanation;
 use provost_engine::Subject;
 
-use super::within;
+use crate::app::App;
 use crate::convert;
-use crate::error::{self, of_engine};
-use crate::input::Cx;
-use crate::operation::Operation;
-use crate::output::Answer;
+use crate::extract::{ApiPath, Auth, Read};
+use crate::response::ApiResult;
 
-pub(super) fn operations() -> Vec<Operation> {
-    vec![Operation::new(
-        (Method::GET, within!("explain/{id}")),
-        "explain",
-        "Why a run, a task, a question, a session or a delivery stands where it stands",
-        explain,
-    )]
-}
-
-async fn explain(cx: Cx, (): ()) -> Result<Answer<Explanation>, Problem> {
-    let subject: Subject = cx.parameter("id").parse().map_err(|error| error::bug(&error))?;
-    let told = cx.app.engine().explain(&cx.namespace, subject).await.map_err(of_engine)?;
-    Ok(Answer(convert::explanation(told)))
+pub(crate) async fn explain(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(subject): ApiPath<Subject>,
+) -> ApiResult<Json<Explanation>> {
+    let explanation = app.engine().explain(&auth.namespace, subject).await?;
+    Ok(Json(convert::explanation(explanation)))
 }

@@ -1,54 +1,28 @@
-//! How the server is, and what it serves.
+//! The server itself: its health, its version, its numbers and its documentation.
 
-use axum::body::Body;
-use axum::response::Response;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
-use http::{Method, StatusCode};
-use provost_api::{Check, Health, Problem};
+use axum::Json;
+use axum::extract::State;
+use provost_api::{Check, Health, Problem, Version, Who};
 use provost_core::ErrorKind;
 use provost_engine::EngineError;
 use provost_store::SCHEMA_VERSION;
 use provost_store::row::census;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::app::App;
-use crate::error::of_engine;
-use crate::input::{Cx, Query};
-use crate::operation::Operation;
-use crate::output::{self, Answer, Output, OutputDoc};
-use crate::router::METRICS;
-use crate::{docs_page, metrics, openapi};
+use crate::auth::Principal;
+use crate::extract::{ApiQuery, Auth, Authenticated, Public, Read};
+use crate::metrics;
+use crate::response::{ApiResult, DocsPage, Metrics, OpenApi};
 
-pub(super) fn operations() -> Vec<Operation> {
-    vec![
-        Operation::new(
-            (Method::GET, "/healthz"),
-            "getHealth",
-            "Whether the process is alive",
-            alive,
-        )
-        .open(),
-        Operation::new(
-            (Method::GET, "/readyz"),
-            "getReadiness",
-            "Whether work can be taken in",
-            ready,
-        )
-        .open(),
-        Operation::new((Method::GET, "/metrics"), METRICS, "Numbers for Prometheus", numbers),
-        Operation::new((Method::GET, "/openapi.json"), "getOpenApi", "This document", document)
-            .open(),
-        Operation::new((Method::GET, "/docs"), "getDocs", "A page to read and try this", page)
-            .open(),
-    ]
-}
+/// The version of the paths.
+const API: &str = "v1";
 
-/// What to tell about readiness.
+/// How to report readiness.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct ReadyQuery {
+pub(crate) struct ReadyQuery {
     /// If it is there, each check is told of; `false` is as if it was not.
     verbose: Option<Flag>,
 }
@@ -68,35 +42,38 @@ enum Flag {
     Zero,
 }
 
-async fn alive(_: Cx, (): ()) -> Result<Answer<Health>, Problem> {
-    Ok(Answer(Health { ok: true, checks: Vec::new() }))
+pub(crate) async fn healthz(_: Auth<Public>) -> ApiResult<Json<Health>> {
+    Ok(Json(Health { ok: true, checks: Vec::new() }))
 }
 
-async fn ready(cx: Cx, Query(asked): Query<ReadyQuery>) -> Result<Answer<Health>, Problem> {
-    let mut checks = vec![writable(&cx.app).await];
-    checks.extend(counted(&cx.app).await);
-    let draining = cx.app.is_stopping();
+pub(crate) async fn readyz(
+    State(app): State<App>,
+    _: Auth<Public>,
+    ApiQuery(asked): ApiQuery<ReadyQuery>,
+) -> ApiResult<Json<Health>> {
+    let mut checks = vec![check_database_write(&app).await];
+    checks.extend(check_database_read(&app).await);
+    let draining = app.shutdown().is_cancelled();
     checks.push(check("serving", !draining, if draining { "the server stops" } else { "yes" }));
     let failed = checks.iter().filter(|check| !check.ok);
     let why: Vec<&str> = failed.clone().map(|check| check.name.as_str()).collect();
     if !why.is_empty() {
         let detail = format!("not ready: {}", why.join(", "));
         let problem = Problem::new(ErrorKind::Unavailable, "not_ready", detail);
-        return Err(
-            failed.fold(problem, |problem, check| problem.field(&check.name, &check.detail))
-        );
+        let name = |problem: Problem, check: &Check| problem.field(&check.name, &check.detail);
+        return Err(failed.fold(problem, name).into());
     }
     let verbose = asked.verbose.is_some_and(|flag| !matches!(flag, Flag::No | Flag::Zero));
     let checks = if verbose { checks } else { Vec::new() };
-    Ok(Answer(Health { ok: true, checks }))
+    Ok(Json(Health { ok: true, checks }))
 }
 
 fn check(name: &str, ok: bool, detail: impl Into<String>) -> Check {
     Check { name: name.to_owned(), ok, detail: detail.into() }
 }
 
-/// An empty job goes through the writer: it waits behind nothing but what is being committed.
-async fn writable(app: &App) -> Check {
+/// Sends an empty job through the writer, which waits only for the commit in progress.
+async fn check_database_write(app: &App) -> Check {
     let limit = std::time::Duration::from_secs(5);
     let write = app.engine().store().write_urgent(|_| Ok::<_, EngineError>(()));
     match tokio::time::timeout(limit, write).await {
@@ -106,8 +83,8 @@ async fn writable(app: &App) -> Check {
     }
 }
 
-/// What is there to see. That no worker is alive is told, but a server without one is ready to take work in.
-async fn counted(app: &App) -> Vec<Check> {
+/// Reads what shows the state of the database. A server without a worker is ready: it accepts work.
+async fn check_database_read(app: &App) -> Vec<Check> {
     let vital = app.engine().store().read(|tx| Ok::<_, EngineError>(census::vital(tx)?));
     match vital.await {
         Ok(vital) => vec![
@@ -120,82 +97,29 @@ async fn counted(app: &App) -> Vec<Check> {
     }
 }
 
-/// Text of some other kind than JSON.
-struct Text {
-    text: String,
-    kind: &'static str,
-    policy: Option<&'static str>,
-}
-
-impl Text {
-    fn response(self) -> Result<Response, Problem> {
-        let mut response = Response::new(Body::from(self.text));
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
-        if let Some(policy) = self.policy {
-            headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        }
-        Ok(response)
-    }
-}
-
-struct Numbers(String);
-
-impl Output for Numbers {
-    fn answer(self) -> Result<Response, Problem> {
-        Text { text: self.0, kind: metrics::MEDIA_TYPE, policy: None }.response()
-    }
-
-    fn describe(schemas: &mut SchemaGenerator) -> OutputDoc {
-        let schema = schemas.subschema_for::<String>().to_value();
-        OutputDoc::plain(vec![(200, Some(("text/plain", schema)))])
-    }
-}
-
-async fn numbers(cx: Cx, (): ()) -> Result<Numbers, Problem> {
-    // The numbers tell of all namespaces, so whoever sees only some may not see them.
-    let everywhere = cx.app.shared.options.open_metrics || cx.who.enters("*");
-    if !everywhere {
+pub(crate) async fn metrics(State(app): State<App>, auth: Auth<Read>) -> ApiResult<Metrics> {
+    // The numbers are about all namespaces, so a token for some of them does not read them.
+    if !app.options().open_metrics && !auth.principal.enters("*") {
         let detail = "the numbers tell of all namespaces: use a token for `*`";
-        return Err(Problem::new(ErrorKind::Denied, "scope", detail));
+        return Err(Problem::new(ErrorKind::Denied, "scope", detail).into());
     }
-    metrics::render(&cx.app).await.map(Numbers).map_err(of_engine)
+    Ok(Metrics(metrics::render(&app).await?))
 }
 
-struct Document;
-
-impl Output for Document {
-    fn answer(self) -> Result<Response, Problem> {
-        output::json(StatusCode::OK, openapi::served())
-    }
-
-    fn describe(_: &mut SchemaGenerator) -> OutputDoc {
-        let properties = json!({"openapi": {"type": "string"}, "paths": {"type": "object"}});
-        let schema =
-            json!({"type": "object", "required": ["openapi", "paths"], "properties": properties});
-        OutputDoc::plain(vec![(200, Some(("application/json", schema)))])
-    }
+pub(crate) async fn openapi(_: Auth<Public>) -> ApiResult<OpenApi> {
+    Ok(OpenApi)
 }
 
-async fn document(_: Cx, (): ()) -> Result<Document, Problem> {
-    Ok(Document)
+pub(crate) async fn docs(_: Auth<Public>) -> ApiResult<DocsPage> {
+    Ok(DocsPage)
 }
 
-struct Page;
-
-impl Output for Page {
-    fn answer(self) -> Result<Response, Problem> {
-        let policy = Some(docs_page::POLICY.as_str());
-        Text { text: docs_page::PAGE.clone(), kind: "text/html; charset=utf-8", policy }.response()
-    }
-
-    fn describe(schemas: &mut SchemaGenerator) -> OutputDoc {
-        let schema = schemas.subschema_for::<String>().to_value();
-        OutputDoc::plain(vec![(200, Some(("text/html", schema)))])
-    }
+pub(crate) async fn whoami(auth: Auth<Authenticated>) -> ApiResult<Json<Who>> {
+    let Principal { token, name, scopes, namespaces } = auth.principal.as_ref().clone();
+    Ok(Json(Who { token, name, scopes, namespaces }))
 }
 
-async fn page(_: Cx, (): ()) -> Result<Page, Problem> {
-    Ok(Page)
+pub(crate) async fn version(_: Auth<Authenticated>) -> ApiResult<Json<Version>> {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Ok(Json(Version { version, api: API.to_owned() }))
 }

@@ -1,125 +1,24 @@
-//! Runs: what they do, what was said to them, how they came where they are, and what else could have become of them.
+//! Runs: what they do, how they came where they are, and forks of them.
 
-use http::Method;
+use axum::Json;
+use axum::extract::State;
 use provost_api::{
-    Attempt, Cancelled, Delivery, Fork, Forked, InputReceipt, Interaction, NewInput, Page, Paging,
-    PendingInput, Problem, Replay, Run, RunList, Scope, Snapshot, Step,
+    Attempt, Cancelled, Delivery, Fork, Forked, Interaction, Page, Paging, Replay, Run, RunList,
+    Snapshot, Step,
 };
-use provost_core::{DeliveryId, ErrorKind, InputId, RunId};
-use provost_engine::EngineError;
-use provost_store::row::input;
+use provost_core::{DeliveryId, RunId};
 use provost_store::row::run::RunFilter;
 
-use super::within;
+use crate::app::App;
 use crate::convert;
-use crate::error::of_engine;
-use crate::input::{Cx, Json, Query, limit};
-use crate::operation::Operation;
-use crate::output::{Answer, Done, Made};
+use crate::extract::{ApiJson, ApiPath, ApiQuery, Auth, IdempotencyKey, Read, Write, limit};
+use crate::response::{ApiResult, Created};
 
-pub(super) fn operations() -> Vec<Operation> {
-    [looking(), doing(), saying()].into_iter().flatten().collect()
-}
-
-fn looking() -> Vec<Operation> {
-    vec![
-        Operation::new((Method::GET, within!("runs")), "listRuns", "Runs, newest first", list),
-        Operation::new((Method::GET, within!("runs/{run}")), "getRun", "A run as it stands", get),
-        Operation::new(
-            (Method::GET, within!("runs/{run}/steps")),
-            "listSteps",
-            "The steps of a run, in order",
-            steps,
-        ),
-        Operation::new(
-            (Method::GET, within!("runs/{run}/snapshots")),
-            "listSnapshots",
-            "The changes of a run's life, in order",
-            snapshots,
-        ),
-        Operation::new(
-            (Method::GET, within!("runs/{run}/attempts")),
-            "listAttempts",
-            "The tries of a run, in order",
-            attempts,
-        ),
-        Operation::new(
-            (Method::GET, within!("runs/{run}/replay")),
-            "replayRun",
-            "Fold a run again from what is stored and compare; nothing is changed",
-            replay,
-        ),
-        Operation::new(
-            (Method::GET, within!("runs/{run}/deliveries")),
-            "listRunDeliveries",
-            "What became of sending a run's answer out",
-            deliveries,
-        ),
-    ]
-}
-
-fn doing() -> Vec<Operation> {
-    vec![
-        Operation::new(
-            (Method::POST, within!("runs/{run}/cancel")),
-            "cancelRun",
-            "Cancel a run and every run below it",
-            cancel,
-        )
-        .scope(Scope::Write),
-        Operation::new(
-            (Method::POST, within!("runs/{run}/resume")),
-            "resumeRun",
-            "Let a run go on that waits for an operator",
-            resume,
-        )
-        .scope(Scope::Write),
-        Operation::new(
-            (Method::POST, within!("runs/{run}/fork")),
-            "forkRun",
-            "Make a new run that shares the first steps of this one",
-            fork,
-        )
-        .scope(Scope::Write)
-        .keyed()
-        .large(),
-    ]
-}
-
-fn saying() -> Vec<Operation> {
-    vec![
-        Operation::new(
-            (Method::POST, within!("runs/{run}/inputs")),
-            "sayToRun",
-            "Say something to a run; if it has ended, to its task",
-            say,
-        )
-        .scope(Scope::Write)
-        .keyed()
-        .large(),
-        Operation::new(
-            (Method::GET, within!("runs/{run}/inputs")),
-            "listRunInputs",
-            "What was said to a run and it has not read yet",
-            pending,
-        ),
-        Operation::new(
-            (Method::DELETE, within!("runs/{run}/inputs/{input}")),
-            "withdrawInput",
-            "Take a message back that nobody has read yet",
-            withdraw,
-        )
-        .scope(Scope::Write),
-        Operation::new(
-            (Method::GET, within!("runs/{run}/interaction")),
-            "getInteraction",
-            "What can be said to a run now",
-            interaction,
-        ),
-    ]
-}
-
-async fn list(cx: Cx, Query(asked): Query<RunList>) -> Result<Answer<Page<Run>>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiQuery(asked): ApiQuery<RunList>,
+) -> ApiResult<Json<Page<Run>>> {
     let filter = RunFilter {
         task_id: asked.task,
         session_id: asked.session,
@@ -129,101 +28,114 @@ async fn list(cx: Cx, Query(asked): Query<RunList>) -> Result<Answer<Page<Run>>,
         parent: asked.parent,
         before: convert::cursor(asked.cursor.as_deref())?,
     };
-    let page = cx.app.engine().runs(&cx.namespace, filter, limit(asked.limit)?).await;
-    Ok(Answer(convert::page(page.map_err(of_engine)?, convert::run)?))
+    let page = app.engine().runs(&auth.namespace, filter, limit(asked.limit)?).await;
+    Ok(Json(convert::page(page?, convert::run)?))
 }
 
-async fn get(cx: Cx, (): ()) -> Result<Answer<Run>, Problem> {
-    let row = cx.app.engine().run(&cx.namespace, cx.id("run")?).await.map_err(of_engine)?;
-    Ok(Answer(convert::run(row)?))
+pub(crate) async fn get(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(run): ApiPath<RunId>,
+) -> ApiResult<Json<Run>> {
+    let row = app.engine().run(&auth.namespace, run).await?;
+    Ok(Json(convert::run(row)?))
 }
 
-async fn steps(cx: Cx, Query(asked): Query<Paging>) -> Result<Answer<Page<Step>>, Problem> {
+pub(crate) async fn steps(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(run): ApiPath<RunId>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<Step>>> {
     let after = convert::cursor(asked.cursor.as_deref())?.unwrap_or(0);
-    let (run, limit) = (cx.id("run")?, limit(asked.limit)?);
-    let page = cx.app.engine().shown_steps(&cx.namespace, run, after, limit).await;
-    Ok(Answer(convert::page(page.map_err(of_engine)?, convert::step)?))
+    let limit = limit(asked.limit)?;
+    let page = app.engine().shown_steps(&auth.namespace, run, after, limit).await;
+    Ok(Json(convert::page(page?, convert::step)?))
 }
 
-async fn snapshots(cx: Cx, Query(asked): Query<Paging>) -> Result<Answer<Page<Snapshot>>, Problem> {
+pub(crate) async fn snapshots(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(run): ApiPath<RunId>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<Snapshot>>> {
     let after = convert::cursor(asked.cursor.as_deref())?.unwrap_or(0);
-    let (run, limit) = (cx.id("run")?, limit(asked.limit)?);
-    let page = cx.app.engine().changes(&cx.namespace, run, after, limit).await;
-    Ok(Answer(convert::page(page.map_err(of_engine)?, convert::snapshot)?))
+    let limit = limit(asked.limit)?;
+    let page = app.engine().changes(&auth.namespace, run, after, limit).await;
+    Ok(Json(convert::page(page?, convert::snapshot)?))
 }
 
-async fn attempts(cx: Cx, Query(asked): Query<Paging>) -> Result<Answer<Page<Attempt>>, Problem> {
-    let rows = cx.app.engine().attempts(&cx.namespace, cx.id("run")?).await.map_err(of_engine)?;
+pub(crate) async fn attempts(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(run): ApiPath<RunId>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<Attempt>>> {
+    let rows = app.engine().attempts(&auth.namespace, run).await?;
     let attempts = rows.into_iter().map(convert::attempt).collect::<Result<_, _>>()?;
-    Ok(Answer(convert::cut(attempts, &asked, |attempt: &Attempt| attempt.number)?))
+    Ok(Json(convert::cut(attempts, &asked, |attempt: &Attempt| attempt.number)?))
 }
 
-async fn replay(cx: Cx, (): ()) -> Result<Answer<Replay>, Problem> {
-    let report = cx.app.engine().replay(&cx.namespace, cx.id("run")?).await;
-    Ok(Answer(convert::replay(report.map_err(of_engine)?)))
+pub(crate) async fn replay(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(run): ApiPath<RunId>,
+) -> ApiResult<Json<Replay>> {
+    let report = app.engine().replay(&auth.namespace, run).await;
+    Ok(Json(convert::replay(report?)))
 }
 
-async fn deliveries(
-    cx: Cx,
-    Query(asked): Query<Paging>,
-) -> Result<Answer<Page<Delivery>>, Problem> {
-    let rows = cx.app.engine().deliveries(&cx.namespace, cx.id("run")?).await;
-    let rows = rows.map_err(of_engine)?.into_iter().map(convert::delivery);
+pub(crate) async fn deliveries(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(run): ApiPath<RunId>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<Delivery>>> {
+    let rows = app.engine().deliveries(&auth.namespace, run).await;
+    let rows = rows?.into_iter().map(convert::delivery);
     let deliveries = rows.collect::<Result<_, _>>()?;
-    Ok(Answer(convert::cut(deliveries, &asked, |delivery: &Delivery| -> DeliveryId {
-        delivery.id
-    })?))
+    Ok(Json(convert::cut(deliveries, &asked, |delivery: &Delivery| -> DeliveryId { delivery.id })?))
 }
 
-async fn cancel(cx: Cx, (): ()) -> Result<Answer<Cancelled>, Problem> {
-    let found = cx.app.engine().cancel_run(&cx.namespace, cx.id("run")?).await;
-    Ok(Answer(convert::cancelled(found.map_err(of_engine)?)))
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiPath(run): ApiPath<RunId>,
+) -> ApiResult<Json<Cancelled>> {
+    let found = app.engine().cancel_run(&auth.namespace, run).await;
+    Ok(Json(convert::cancelled(found?)))
 }
 
-async fn resume(cx: Cx, (): ()) -> Result<Answer<Run>, Problem> {
-    let (engine, run) = (cx.app.engine(), cx.id("run")?);
-    engine.resume_run(&cx.namespace, run, &cx.who.name).await.map_err(of_engine)?;
-    Ok(Answer(convert::run(engine.run(&cx.namespace, run).await.map_err(of_engine)?)?))
+pub(crate) async fn resume(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiPath(run): ApiPath<RunId>,
+) -> ApiResult<Json<Run>> {
+    let engine = app.engine();
+    engine.resume_run(&auth.namespace, run, &auth.principal.name).await?;
+    Ok(Json(convert::run(engine.run(&auth.namespace, run).await?)?))
 }
 
-async fn fork(cx: Cx, Json(asked): Json<Fork>) -> Result<Made<Forked>, Problem> {
-    let (run, step): (RunId, _) = (cx.id("run")?, asked.step);
+pub(crate) async fn fork(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiPath(run): ApiPath<RunId>,
+    key: IdempotencyKey,
+    ApiJson(asked): ApiJson<Fork>,
+) -> ApiResult<Created<Forked>> {
+    let step = asked.step;
     let mut edits = convert::fork_edits(asked)?;
-    edits.idempotency_key = cx.idempotency_key(edits.idempotency_key.take())?;
-    edits.by = Some(cx.who.name.clone());
-    let forked = cx.app.engine().fork(&cx.namespace, run, step, edits).await.map_err(of_engine)?;
-    Ok(Made { new: !forked.deduped, what: convert::forked(forked) })
+    edits.idempotency_key = key.or_in_body(edits.idempotency_key.take())?;
+    edits.by = Some(auth.principal.name.clone());
+    let forked = app.engine().fork(&auth.namespace, run, step, edits).await?;
+    Ok(Created { is_new: !forked.deduped, value: convert::forked(forked) })
 }
 
-async fn say(cx: Cx, Json(said): Json<NewInput>) -> Result<Made<InputReceipt>, Problem> {
-    let run: RunId = cx.id("run")?;
-    super::say(&cx, run, said).await
-}
-
-async fn pending(
-    cx: Cx,
-    Query(asked): Query<Paging>,
-) -> Result<Answer<Page<PendingInput>>, Problem> {
-    let run: RunId = cx.id("run")?;
-    super::pending(&cx, run, &asked).await
-}
-
-async fn withdraw(cx: Cx, (): ()) -> Result<Done, Problem> {
-    let (engine, run): (_, RunId) = (cx.app.engine(), cx.id("run")?);
-    let id: InputId = cx.id("input")?;
-    let namespace = cx.namespace.to_string();
-    let read =
-        engine.store().read(move |tx| Ok::<_, EngineError>(input::find(tx, &namespace, id)?));
-    let found = read.await.map_err(of_engine)?;
-    if found.is_none_or(|row| row.run_id != Some(run)) {
-        let detail = format!("there is no input `{id}` of {run}: check the ids and the namespace");
-        return Err(Problem::new(ErrorKind::NotFound, "not_found", detail));
-    }
-    engine.withdraw_input(&cx.namespace, id).await.map_err(of_engine)?;
-    Ok(Done)
-}
-
-async fn interaction(cx: Cx, (): ()) -> Result<Answer<Interaction>, Problem> {
-    let found = cx.app.engine().interaction(&cx.namespace, cx.id("run")?).await;
-    Ok(Answer(convert::interaction(found.map_err(of_engine)?)))
+pub(crate) async fn interaction(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(run): ApiPath<RunId>,
+) -> ApiResult<Json<Interaction>> {
+    let found = app.engine().interaction(&auth.namespace, run).await;
+    Ok(Json(convert::interaction(found?)))
 }

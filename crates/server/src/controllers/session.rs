@@ -1,73 +1,56 @@
 //! Conversations: which there are, what was said, how messages wait.
 
-use http::Method;
-use provost_api::{Page, Paging, Problem, Scope, Session, SessionList, SessionMessage};
+use axum::Json;
+use axum::extract::State;
+use provost_api::{Page, Paging, Session, SessionList, SessionMessage};
 use provost_core::work::QueueOverride;
 use provost_store::row::session::SessionFilter;
 
-use super::within;
+use crate::app::App;
 use crate::convert;
-use crate::error::of_engine;
-use crate::input::{Cx, Json, Query, limit};
-use crate::operation::Operation;
-use crate::output::Answer;
+use crate::extract::{ApiJson, ApiPath, ApiQuery, Auth, Read, SessionKey, Write, limit};
+use crate::response::ApiResult;
 
-pub(super) fn operations() -> Vec<Operation> {
-    vec![
-        Operation::new(
-            (Method::GET, within!("sessions")),
-            "listSessions",
-            "Sessions by id, the last first",
-            list,
-        ),
-        Operation::new(
-            (Method::GET, within!("sessions/{session}")),
-            "getSession",
-            "A session as it stands",
-            get,
-        ),
-        Operation::new(
-            (Method::GET, within!("sessions/{session}/messages")),
-            "listMessages",
-            "What was said in a session, in order",
-            messages,
-        ),
-        Operation::new(
-            (Method::PUT, within!("sessions/{session}/queue")),
-            "setSessionQueue",
-            "Set how messages wait in a session, as far as it differs from its agent",
-            set_queue,
-        )
-        .scope(Scope::Write),
-    ]
-}
-
-async fn list(cx: Cx, Query(asked): Query<SessionList>) -> Result<Answer<Page<Session>>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiQuery(asked): ApiQuery<SessionList>,
+) -> ApiResult<Json<Page<Session>>> {
     let filter = SessionFilter { agent: asked.agent, key: asked.key, before: asked.cursor };
-    let page = cx.app.engine().sessions(&cx.namespace, filter, limit(asked.limit)?).await;
-    Ok(Answer(convert::page(page.map_err(of_engine)?, convert::session)?))
+    let page = app.engine().sessions(&auth.namespace, filter, limit(asked.limit)?).await;
+    Ok(Json(convert::page(page?, convert::session)?))
 }
 
-async fn get(cx: Cx, (): ()) -> Result<Answer<Session>, Problem> {
-    let row = cx.app.engine().session_row(&cx.namespace, cx.parameter("session")).await;
-    Ok(Answer(convert::session(row.map_err(of_engine)?)?))
+pub(crate) async fn get(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(SessionKey(session)): ApiPath<SessionKey>,
+) -> ApiResult<Json<Session>> {
+    let row = app.engine().session_row(&auth.namespace, &session).await;
+    Ok(Json(convert::session(row?)?))
 }
 
-async fn messages(
-    cx: Cx,
-    Query(asked): Query<Paging>,
-) -> Result<Answer<Page<SessionMessage>>, Problem> {
+pub(crate) async fn messages(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(SessionKey(session)): ApiPath<SessionKey>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<SessionMessage>>> {
     let from = asked.cursor.as_deref().map(convert::place).transpose()?;
-    let (session, limit) = (cx.parameter("session"), limit(asked.limit)?);
-    let page = cx.app.engine().session_messages(&cx.namespace, session, from, limit).await;
-    let page = page.map_err(of_engine)?;
+    let limit = limit(asked.limit)?;
+    let page = app.engine().session_messages(&auth.namespace, &session, from, limit).await?;
     let items = page.items.into_iter().map(convert::session_message).collect();
-    Ok(Answer(Page { items, next: page.next.map(convert::place_text) }))
+    Ok(Json(Page { items, next: page.next.map(convert::place_text) }))
 }
 
-async fn set_queue(cx: Cx, Json(queue): Json<QueueOverride>) -> Result<Answer<Session>, Problem> {
-    let (engine, session) = (cx.app.engine(), cx.parameter("session"));
-    engine.set_session_queue(&cx.namespace, session, queue).await.map_err(of_engine)?;
-    let row = engine.session_row(&cx.namespace, session).await.map_err(of_engine)?;
-    Ok(Answer(convert::session(row)?))
+pub(crate) async fn set_queue(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiPath(SessionKey(session)): ApiPath<SessionKey>,
+    ApiJson(queue): ApiJson<QueueOverride>,
+) -> ApiResult<Json<Session>> {
+    let engine = app.engine();
+    engine.set_session_queue(&auth.namespace, &session, queue).await?;
+    let row = engine.session_row(&auth.namespace, &session).await?;
+    Ok(Json(convert::session(row)?))
 }

@@ -1,45 +1,38 @@
-//! Tokens: who may call. Only whoever has the scope `admin` sees them, and only as far as their own token reaches.
+//! Tokens: who may call. A caller with the scope `admin` sees them, as far as its own token reaches.
 
-use http::Method;
-use provost_api::{NewToken, Page, Paging, Problem, Scope, Token, TokenCreated};
+use axum::Json;
+use axum::extract::State;
+use provost_api::{NewToken, Page, Paging, Token, TokenCreated};
+use provost_core::TokenId;
 
+use crate::app::App;
 use crate::auth;
 use crate::convert;
-use crate::input::{Cx, Json, Query, limit};
-use crate::operation::Operation;
-use crate::output::{Answer, Made};
+use crate::extract::{Admin, ApiJson, ApiPath, ApiQuery, Auth, limit};
+use crate::response::{ApiResult, Created};
 
-pub(super) fn operations() -> Vec<Operation> {
-    vec![
-        Operation::new(
-            (Method::POST, "/v1/tokens"),
-            "createToken",
-            "Make a token; its secret is shown this once",
-            create,
-        )
-        .scope(Scope::Admin),
-        Operation::new((Method::GET, "/v1/tokens"), "listTokens", "Tokens, oldest first", list)
-            .scope(Scope::Admin),
-        Operation::new(
-            (Method::DELETE, "/v1/tokens/{token}"),
-            "revokeToken",
-            "Take a token back",
-            revoke,
-        )
-        .scope(Scope::Admin),
-    ]
+pub(crate) async fn create(
+    State(app): State<App>,
+    auth: Auth<Admin>,
+    ApiJson(new): ApiJson<NewToken>,
+) -> ApiResult<Created<TokenCreated>> {
+    let value = auth::create(&app, &auth.principal, new).await?;
+    Ok(Created { value, is_new: true })
 }
 
-async fn create(cx: Cx, Json(new): Json<NewToken>) -> Result<Made<TokenCreated>, Problem> {
-    let what = auth::create(&cx.app, &cx.who, new).await?;
-    Ok(Made { what, new: true })
-}
-
-async fn list(cx: Cx, Query(asked): Query<Paging>) -> Result<Answer<Page<Token>>, Problem> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    auth: Auth<Admin>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<Token>>> {
     let after = convert::cursor(asked.cursor.as_deref())?;
-    Ok(Answer(auth::list(&cx.app, &cx.who, after, limit(asked.limit)?).await?))
+    Ok(Json(auth::list(&app, &auth.principal, after, limit(asked.limit)?).await?))
 }
 
-async fn revoke(cx: Cx, (): ()) -> Result<Answer<Token>, Problem> {
-    Ok(Answer(auth::revoke(&cx.app, &cx.who, cx.id("token")?).await?))
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    auth: Auth<Admin>,
+    ApiPath(token): ApiPath<TokenId>,
+) -> ApiResult<Json<Token>> {
+    Ok(Json(auth::revoke(&app, &auth.principal, token).await?))
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use provost_api::{Page, Paging, Problem};
 
 use crate::error;
-use crate::input::limit;
+use crate::extract::limit;
 
 /// Where a page begins. What is no cursor of this list is refused.
 pub(crate) fn cursor<T: FromStr>(text: Option<&str>) -> Result<Option<T>, Problem> {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::registry::Board;
 use super::run_cache::Placed;
 use super::subscriber::{Frame, What};
+use crate::sse::encode;
 
 /// Pieces that wait for the task that hands them out.
 const WAITING_MAX: usize = 4096;
@@ -61,7 +62,7 @@ impl LiveSink for Sink {
         if has_durable_form(from.run, event) || !board.wants_live(&placed.topics) {
             return;
         }
-        let Some(bytes) = piece(from.run, from.epoch, event) else { return };
+        let bytes = piece(from.run, from.epoch, event);
         let what = What::Live { run: from.run, epoch: from.epoch, number };
         let frame = Arc::new(Frame { bytes, what });
         let follows = follows(&event.kind);
@@ -133,10 +134,7 @@ struct Said<'a> {
     event: &'a Event,
 }
 
-/// A live event as it is sent. One that cannot be written is left out: it is only a view.
-pub(crate) fn piece(run: RunId, epoch: u64, event: &Event) -> Option<Bytes> {
-    let mut bytes = b"event: delta\ndata: ".to_vec();
-    serde_json::to_writer(&mut bytes, &Said { run, epoch, event }).ok()?;
-    bytes.extend_from_slice(b"\n\n");
-    Some(bytes.into())
+/// Encodes a live event as it is sent.
+pub(crate) fn piece(run: RunId, epoch: u64, event: &Event) -> Bytes {
+    encode::unnumbered("delta", &Said { run, epoch, event })
 }

@@ -15,7 +15,7 @@ use super::delta::{Piece, Waiting};
 use super::registry::Board;
 use super::run_cache::{Placed, during};
 use super::subscriber::{Frame, What};
-use crate::sse::encode::{ended_turn, event_frame, terminal};
+use crate::sse::encode::{self, finished_turn, terminal_status};
 
 /// Events of one page.
 const PAGE: u64 = 500;
@@ -125,10 +125,10 @@ impl Tail {
                 placed.see(entry.epoch);
                 self.pass_on_before(entry, placed);
                 self.board.hand(&placed.topics, |topic| {
-                    let at = if topic.is_run() { entry.seq } else { entry.pos };
-                    let end = terminal(&entry.kind);
+                    let kind = topic.cursor_kind();
+                    let (at, end) = (kind.place_of(entry), terminal_status(&entry.kind));
                     Frame {
-                        bytes: event_frame(self.generation, entry, topic.is_run()),
+                        bytes: encode::event(self.generation, entry, kind),
                         what: What::Event { at, epoch: entry.epoch, end },
                     }
                 });
@@ -146,10 +146,10 @@ impl Tail {
 
     /// Hands out the pieces of a run that were said before an event of it.
     fn pass_on_before(&mut self, entry: &LogEntry, placed: &Placed) {
-        let turn = ended_turn(entry);
+        let turn = finished_turn(entry);
         let stage = match turn {
             Some(turn) => during(turn),
-            None if terminal(&entry.kind).is_some() => u64::MAX,
+            None if terminal_status(&entry.kind).is_some() => u64::MAX,
             None => placed.told(),
         };
         let (run, epoch) = (entry.run, entry.epoch);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use provost_core::RunId;
@@ -19,7 +19,6 @@ pub(super) struct Board {
     seats: RwLock<Seats>,
     /// Seats that want live pieces and are not for one run: then nobody can tell by the run alone.
     wide: AtomicUsize,
-    closed: AtomicBool,
     /// True while the log is read, so that whatever is committed now will be handed out.
     stands: watch::Sender<bool>,
     /// Wakes the task that reads the log.
@@ -39,7 +38,6 @@ impl Board {
         Self {
             seats: RwLock::default(),
             wide: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
             stands: watch::Sender::new(false),
             wake: Notify::new(),
             places: Mutex::default(),
@@ -83,17 +81,6 @@ impl Board {
 
     pub(super) fn viewers(&self) -> usize {
         self.read().count
-    }
-
-    pub(super) fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        for seat in self.read().by_topic.values().flatten() {
-            seat.wake();
-        }
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
     }
 
     /// Waits until the log is read as it grows.
@@ -178,13 +165,6 @@ pub(crate) struct Seated {
     board: Arc<Board>,
     topic: Topic,
     seat: Arc<Seat>,
-}
-
-impl Seated {
-    /// What is watched.
-    pub(crate) fn topic(&self) -> &Topic {
-        &self.topic
-    }
 }
 
 impl Deref for Seated {

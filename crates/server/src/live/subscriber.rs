@@ -128,10 +128,6 @@ impl Seat {
         }
     }
 
-    pub(super) fn wake(&self) {
-        self.wake.notify_one();
-    }
-
     /// What is next.
     pub(crate) fn take(&self) -> Taken {
         let mut queue = self.lock();

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use provost_core::{RunId, TaskId};
 use provost_engine::RunPlace;
 
+use crate::sse::encode::CursorKind;
+
 /// What somebody watches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
@@ -36,8 +38,13 @@ impl Topic {
         topics.into()
     }
 
-    /// True if its cursor counts the events of one run, and not positions of the whole log.
-    pub(crate) fn is_run(&self) -> bool {
+    /// Returns how the cursors of its streams count.
+    pub(super) fn cursor_kind(&self) -> CursorKind {
+        if self.is_run() { CursorKind::Sequence } else { CursorKind::Position }
+    }
+
+    /// True if it is one run.
+    pub(super) fn is_run(&self) -> bool {
         matches!(self, Self::Run(_))
     }
 }

@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
-use http_body::Body as _;
 use http_body_util::BodyExt;
 use provost_api::Problem;
 use provost_core::ErrorKind;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use crate::alarm::Alarm;
-use crate::config::Limits;
 use crate::error;
 
 /// The bytes of bodies that are being read or worked on.
@@ -61,48 +59,47 @@ impl Drop for Share {
     }
 }
 
-/// Reads a body of at most `max` bytes. What is too long by its own word is refused before a byte of it is read.
-pub(crate) async fn read(
+/// The limits of one body.
+pub(super) struct BodyLimits<'a> {
+    pub(super) bytes_max: usize,
+    /// How long a body may bring nothing.
+    pub(super) stall_timeout: Duration,
+    /// How long it may take in all.
+    pub(super) timeout: Duration,
+    pub(super) budget: &'a BodyBudget,
+}
+
+/// Reads a body. One that is too long by its own `Content-Length` is refused before a byte of it is read.
+pub(super) async fn read_within(
     headers: &HeaderMap,
     mut body: Body,
-    max: usize,
-    (limits, budget, alarm): (&Limits, &BodyBudget, &mut Alarm),
+    limits: BodyLimits<'_>,
 ) -> Result<(Bytes, Share), Problem> {
-    let mut share = budget.share();
-    if body.is_end_stream() {
-        return Ok((Bytes::new(), share));
-    }
-    let said = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if said.is_some_and(|said: u64| said > max as u64) {
+    let mut share = limits.budget.share();
+    let max = limits.bytes_max;
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    if length.is_some_and(|length: u64| length > max as u64) {
         return Err(too_large(max));
     }
-    // Counted from the first time that there is something to wait for.
-    let mut deadline = None;
+    let deadline = Instant::now() + limits.timeout;
     let mut whole = BytesMut::new();
     loop {
-        let stalled = || {
-            let now = Instant::now();
-            let deadline = *deadline.get_or_insert(now + limits.body_timeout);
-            (now + limits.body_stall_timeout).min(deadline)
-        };
-        let Ok(frame) = alarm.until(stalled, body.frame()).await else { return Err(too_slow()) };
-        let Some(frame) = frame else { return Ok((whole.freeze(), share)) };
+        let stalled = Instant::now() + limits.stall_timeout;
+        let frame = timeout_at(stalled.min(deadline), body.frame()).await;
+        let Some(frame) = frame.map_err(|_elapsed| too_slow())? else { break };
         let frame = frame.map_err(|error| {
             tracing::debug!(%error, "a body broke off");
             error::invalid("body", "it broke off")
         })?;
-        // Trailers are of no use to anybody.
+        // Trailers are not used.
         let Ok(piece) = frame.into_data() else { continue };
         if whole.len() + piece.len() > max {
             return Err(too_large(max));
         }
         share.grow(piece.len())?;
-        if whole.is_empty() && body.is_end_stream() {
-            // It came in one piece, as most do.
-            return Ok((piece, share));
-        }
         whole.extend_from_slice(&piece);
     }
+    Ok((whole.freeze(), share))
 }
 
 fn too_large(max: usize) -> Problem {
@@ -120,47 +117,50 @@ mod tests {
     use futures::stream;
 
     use super::*;
+    use crate::config::Limits;
 
     fn pieces(pieces: Vec<&'static [u8]>) -> Body {
         let pieces = pieces.into_iter().map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece)));
         Body::from_stream(stream::iter(pieces))
     }
 
-    async fn read_within(body: Body, max: usize, budget: &BodyBudget) -> Result<Bytes, Problem> {
-        let limits = Limits::default();
-        let with = (&limits, budget, &mut Alarm::default());
-        read(&HeaderMap::new(), body, max, with).await.map(|(bytes, _)| bytes)
+    async fn read_all(body: Body, max: usize, budget: &BodyBudget) -> Result<Bytes, Problem> {
+        read_within(&HeaderMap::new(), body, limits(max, budget)).await.map(|(bytes, _)| bytes)
+    }
+
+    fn limits(bytes_max: usize, budget: &BodyBudget) -> BodyLimits<'_> {
+        let Limits { body_stall_timeout, body_timeout, .. } = Limits::default();
+        BodyLimits { bytes_max, stall_timeout: body_stall_timeout, timeout: body_timeout, budget }
     }
 
     #[tokio::test]
     async fn a_body_is_as_long_as_it_may_be() {
         let budget = BodyBudget::new(100);
-        let read = read_within(pieces(vec![b"ab", b"cd"]), 4, &budget).await;
+        let read = read_all(pieces(vec![b"ab", b"cd"]), 4, &budget).await;
         assert_eq!(read.unwrap(), "abcd");
-        let refused = read_within(pieces(vec![b"ab", b"cde"]), 4, &budget).await.unwrap_err();
+        let refused = read_all(pieces(vec![b"ab", b"cde"]), 4, &budget).await.unwrap_err();
         assert_eq!((refused.status, refused.code.as_str()), (413, "too_large"));
         assert_eq!(budget.used.load(Ordering::Relaxed), 0, "the share is given back");
     }
 
     #[tokio::test]
     async fn a_length_that_is_too_much_is_refused_unread() {
-        let (limits, budget) = (Limits::default(), BodyBudget::new(100));
+        let budget = BodyBudget::new(100);
         let headers = HeaderMap::from_iter([(CONTENT_LENGTH, "5".parse().unwrap())]);
         let body = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
-        let with = (&limits, &budget, &mut Alarm::default());
-        let refused = read(&headers, body, 4, with).await.unwrap_err();
+        let refused = read_within(&headers, body, limits(4, &budget)).await.unwrap_err();
         assert_eq!(refused.status, 413);
     }
 
     #[tokio::test]
     async fn all_bodies_together_have_a_limit() {
-        let (limits, budget) = (Limits::default(), BodyBudget::new(6));
-        let (none, with) = (HeaderMap::new(), (&limits, &budget, &mut Alarm::default()));
-        let held = read(&none, pieces(vec![b"abcd"]), 9, with).await.unwrap();
-        let refused = read_within(pieces(vec![b"abc"]), 9, &budget).await.unwrap_err();
+        let (none, budget) = (HeaderMap::new(), BodyBudget::new(6));
+        let body = pieces(vec![b"abcd"]);
+        let held = read_within(&none, body, limits(9, &budget)).await.unwrap();
+        let refused = read_all(pieces(vec![b"abc"]), 9, &budget).await.unwrap_err();
         assert_eq!((refused.status, refused.code.as_str()), (503, "overloaded"));
         drop(held);
-        assert!(read_within(pieces(vec![b"abc"]), 9, &budget).await.is_ok());
+        assert!(read_all(pieces(vec![b"abc"]), 9, &budget).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
@@ -168,14 +168,14 @@ mod tests {
         let budget = BodyBudget::new(10_000);
         let still = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
         let started = Instant::now();
-        let refused = read_within(still, 4, &budget).await.unwrap_err();
+        let refused = read_all(still, 4, &budget).await.unwrap_err();
         assert_eq!((refused.status, started.elapsed().as_secs()), (408, 30));
         let trickle = stream::unfold((), |()| async {
             tokio::time::sleep(std::time::Duration::from_secs(29)).await;
             Some((Ok::<_, std::io::Error>(Bytes::from_static(b"x")), ()))
         });
         let started = Instant::now();
-        let refused = read_within(Body::from_stream(trickle), 999, &budget).await.unwrap_err();
+        let refused = read_all(Body::from_stream(trickle), 999, &budget).await.unwrap_err();
         assert_eq!((refused.status, started.elapsed().as_secs()), (408, 300));
     }
 }

@@ -1,15 +1,22 @@
 //! Requests in a second: a bucket for each caller.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use provost_api::Problem;
 use provost_core::ErrorKind;
 use tokio::time::Instant;
+
+use super::{ClientAddr, Route};
+use crate::auth::{self, Principal};
+use crate::error::ApiError;
 
 /// Callers that are remembered at most.
 const CALLERS_MAX: usize = 20_000;
@@ -17,6 +24,39 @@ const CALLERS_MAX: usize = 20_000;
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
+
+/// Finds out who calls and counts the request in the caller's bucket. A caller without a valid token is counted by address; a
+/// caller in the same process is not counted.
+pub(super) async fn enforce(
+    State(Route { app, endpoint }): State<Route>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let nowhere = ClientAddr::Remote(Ipv4Addr::UNSPECIFIED.into());
+    let peer = match request.extensions().get().copied().unwrap_or(nowhere) {
+        ClientAddr::Remote(peer) => peer,
+        ClientAddr::InProcess => {
+            request.extensions_mut().insert(Arc::new(Principal::local()));
+            return next.run(request).await;
+        }
+    };
+    let access = endpoint.access(app.options());
+    let found = auth::identify(&app, access, request.headers(), peer).await;
+    let token = found.as_ref().ok().and_then(|principal| principal.token.clone());
+    let status = app.rates().take(token.map_or(Caller::Peer(peer), Caller::Token));
+    let refused = status.and_then(|status| status.refused());
+    let mut response = match refused.map_or(found, Err) {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(problem) => ApiError::from(problem).into_response(),
+    };
+    if let Some(status) = status {
+        status.write(response.headers_mut());
+    }
+    response
+}
 
 /// Whose bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

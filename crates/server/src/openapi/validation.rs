@@ -7,7 +7,6 @@ use jsonschema::Validator;
 use provost_api::Problem;
 use serde_json::{Value, json};
 
-use super::obvious::Obvious;
 use super::served;
 use super::validation_message::{Fault, fault};
 use crate::error;
@@ -15,7 +14,6 @@ use crate::error;
 /// The schema of one operation's body; it is made ready when it is first needed.
 pub(crate) struct BodySchema {
     schema: Value,
-    obvious: Option<Obvious>,
     validator: OnceLock<Option<Validator>>,
 }
 
@@ -28,9 +26,6 @@ impl BodySchema {
 
     /// Refuses a body that the document does not allow. It is known to be JSON.
     pub(crate) fn check(&self, body: &[u8]) -> Result<(), Problem> {
-        if self.obvious.as_ref().is_some_and(|obvious| obvious.allows(body)) {
-            return Ok(());
-        }
         let Some(validator) = self.validator.get_or_init(|| self.validator()) else {
             return Ok(());
         };
@@ -60,8 +55,7 @@ fn all() -> HashMap<&'static str, BodySchema> {
     let operations = operations.flat_map(|(_, item)| item.as_object().into_iter().flatten());
     let with_body = operations.filter_map(|(_, operation)| {
         let schema = operation.pointer("/requestBody/content/application~1json/schema")?;
-        let obvious = Obvious::of(schema, served());
-        let body = BodySchema { schema: schema.clone(), obvious, validator: OnceLock::new() };
+        let body = BodySchema { schema: schema.clone(), validator: OnceLock::new() };
         Some((operation["operationId"].as_str()?, body))
     });
     with_body.collect()
@@ -78,14 +72,6 @@ mod tests {
         for (id, schema) in all {
             assert!(schema.validator().is_some(), "{id}");
         }
-    }
-
-    #[test]
-    fn a_task_that_only_says_something_is_obvious() {
-        let schema = BodySchema::of("submitTask").unwrap();
-        let obvious = schema.obvious.as_ref().unwrap();
-        assert!(obvious.allows(br#"{"message":"hi","agent":"a","session_key":null}"#));
-        assert!(!obvious.allows(br#"{"message":["hi"]}"#));
     }
 
     #[test]

@@ -1,17 +1,15 @@
-//! Events as they are sent. Stored texts are copied as they are, neither read nor written anew.
+//! Server-sent events as bytes. Stored JSON is copied as it is.
 
 use bytes::Bytes;
+use provost_api::{Cursor, Place, Time};
+use provost_core::RunId;
 use provost_core::work::RunStatus;
 use provost_engine::LogEntry;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use super::source::Source;
-
-/// What an event takes besides its texts.
-const HEAD_BYTES: usize = 256;
-
-/// How a run ended, if this kind of event is the last one of a run.
-pub(crate) fn terminal(kind: &str) -> Option<RunStatus> {
+/// Returns how a run ended, if this kind of event is the last one of a run.
+pub(crate) fn terminal_status(kind: &str) -> Option<RunStatus> {
     match kind {
         "finished" => Some(RunStatus::Ok),
         "failed" => Some(RunStatus::Error),
@@ -21,146 +19,141 @@ pub(crate) fn terminal(kind: &str) -> Option<RunStatus> {
     }
 }
 
-#[derive(Deserialize)]
-struct Turn {
-    turn: u32,
-}
-
-/// The model call that an event has ended, if it is such an event.
-pub(crate) fn ended_turn(entry: &LogEntry) -> Option<u32> {
+/// Returns the number of the model call that an event ends, if it is such an event.
+pub(crate) fn finished_turn(entry: &LogEntry) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct Turn {
+        turn: u32,
+    }
     let body = entry.body.as_deref().filter(|_| entry.kind == "turn_finished")?;
     serde_json::from_str::<Turn>(body).ok().map(|turn| turn.turn)
 }
 
-/// One durable event as it is sent, with its cursor: of its run, or of the whole log.
-pub(crate) fn event_frame(generation: u64, entry: &LogEntry, is_run: bool) -> Bytes {
-    let mut out = Vec::with_capacity(HEAD_BYTES + texts(entry));
-    frame(&mut out, generation, entry, is_run);
-    out.into()
+/// A durable event as JSON: the same fields as [`RunEvent`](provost_api::RunEvent), borrowed from the log.
+#[derive(Serialize)]
+pub(crate) struct EventJson<'a> {
+    run: RunId,
+    seq: u64,
+    epoch: u64,
+    attempt: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_id: Option<&'a str>,
+    kind: &'a str,
+    at: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
 }
 
-/// Many events as they are sent.
-pub(super) fn events(generation: u64, entries: &[LogEntry], is_run: bool) -> Bytes {
-    let room = entries.iter().map(|entry| HEAD_BYTES + texts(entry)).sum();
-    let mut out = Vec::with_capacity(room);
-    for entry in entries {
-        frame(&mut out, generation, entry, is_run);
-    }
-    out.into()
-}
-
-/// One durable event as JSON: a [`RunEvent`](provost_api::RunEvent).
-pub(crate) fn event_json(out: &mut Vec<u8>, entry: &LogEntry) {
-    out.extend_from_slice(b"{\"run\":\"");
-    out.extend_from_slice(entry.run.to_string().as_bytes());
-    out.extend_from_slice(b"\",\"seq\":");
-    number(out, entry.seq);
-    out.extend_from_slice(b",\"epoch\":");
-    number(out, entry.epoch);
-    out.extend_from_slice(b",\"attempt\":");
-    number(out, entry.attempt_no);
-    if let Some(below) = &entry.below {
-        text(out, "agent", &below.agent);
-        text(out, "call_id", &below.call_id);
-    }
-    // Kinds are words of the engine: nothing in them needs to be escaped.
-    out.extend_from_slice(b",\"kind\":\"");
-    out.extend_from_slice(entry.kind.as_bytes());
-    out.extend_from_slice(b"\",\"at\":\"");
-    out.extend_from_slice(entry.at.to_rfc3339().as_bytes());
-    out.push(b'"');
-    let parts = [("data", &entry.body), ("message", &entry.message), ("result", &entry.result)];
-    for (name, text) in parts {
-        if let Some(text) = text {
-            out.extend_from_slice(b",\"");
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b"\":");
-            one_line(out, text);
-        }
-    }
-    out.push(b'}');
-}
-
-/// A field whose text may need to be escaped.
-fn text(out: &mut Vec<u8>, name: &str, value: &str) {
-    out.extend_from_slice(b",\"");
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":");
-    out.extend_from_slice(serde_json::Value::from(value).to_string().as_bytes());
-}
-
-/// Says that live pieces were left out.
-pub(super) fn lagged(pieces: u64) -> Bytes {
-    format!("event: lagged\ndata: {{\"missed\":{pieces}}}\n\n").into()
-}
-
-/// Says that the run is over and nothing follows.
-pub(super) fn end(source: &Source, status: RunStatus) -> Bytes {
-    let run = source.run().map(|run| format!("\"run\":\"{run}\",")).unwrap_or_default();
-    format!("event: end\ndata: {{{run}\"status\":\"{}\"}}\n\n", status.as_str()).into()
-}
-
-/// Only a cursor: the reader remembers it, and nothing else happens.
-pub(super) fn position(generation: u64, at: u64, is_run: bool) -> Vec<u8> {
-    let mut out = b"id: ".to_vec();
-    cursor(&mut out, generation, at, is_run);
-    out.extend_from_slice(b"\n\n");
-    out
-}
-
-fn frame(out: &mut Vec<u8>, generation: u64, entry: &LogEntry, is_run: bool) {
-    out.extend_from_slice(b"id: ");
-    cursor(out, generation, if is_run { entry.seq } else { entry.pos }, is_run);
-    out.extend_from_slice(b"\nevent: ");
-    out.extend_from_slice(entry.kind.as_bytes());
-    out.extend_from_slice(b"\ndata: ");
-    event_json(out, entry);
-    out.extend_from_slice(b"\n\n");
-}
-
-/// A [`Cursor`](provost_api::Cursor) as text.
-fn cursor(out: &mut Vec<u8>, generation: u64, at: u64, is_run: bool) {
-    number(out, generation);
-    out.extend_from_slice(if is_run { b"-" } else { b"-p" });
-    number(out, at);
-}
-
-fn texts(entry: &LogEntry) -> usize {
-    let texts = [&entry.body, &entry.message, &entry.result];
-    texts.into_iter().flatten().map(String::len).sum()
-}
-
-/// JSON in one line. Only white space between values can hold a line's end, and we write none ourselves.
-fn one_line(out: &mut Vec<u8>, json: &str) {
-    let begin = out.len();
-    out.extend_from_slice(json.as_bytes());
-    if memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some() {
-        for byte in &mut out[begin..] {
-            if matches!(byte, b'\n' | b'\r') {
-                *byte = b' ';
-            }
+impl<'a> EventJson<'a> {
+    /// Borrows an event of the log.
+    pub(crate) fn new(entry: &'a LogEntry) -> Self {
+        let below = entry.below.as_deref();
+        Self {
+            run: entry.run,
+            seq: entry.seq,
+            epoch: entry.epoch,
+            attempt: entry.attempt_no,
+            agent: below.map(|below| below.agent.as_str()),
+            call_id: below.map(|below| below.call_id.as_str()),
+            kind: &entry.kind,
+            at: Time(entry.at),
+            data: raw(entry.body.as_deref()),
+            message: raw(entry.message.as_deref()),
+            result: raw(entry.result.as_deref()),
         }
     }
 }
 
-fn number(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
+/// Stored JSON without reading it into values. Text that is no JSON is a defect and is left out.
+fn raw(text: Option<&str>) -> Option<&RawValue> {
+    let read = serde_json::from_str(text?);
+    read.inspect_err(|error| tracing::error!(%error, "stored JSON cannot be read")).ok()
+}
+
+/// How the cursors of a stream count: within one run, or over the whole log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CursorKind {
+    /// By the number of an event in its run.
+    Sequence,
+    /// By the position of an event in the log.
+    Position,
+}
+
+impl CursorKind {
+    /// Returns where an event is by this count.
+    pub(crate) fn place_of(self, entry: &LogEntry) -> u64 {
+        match self {
+            Self::Sequence => entry.seq,
+            Self::Position => entry.pos,
         }
     }
-    out.extend_from_slice(&digits[first..]);
+
+    /// Returns the cursor of a place.
+    pub(crate) fn cursor(self, generation: u64, at: u64) -> Cursor {
+        let place = match self {
+            Self::Sequence => Place::Seq(at),
+            Self::Position => Place::Pos(at),
+        };
+        Cursor { generation, place }
+    }
+}
+
+/// Encodes one durable event with its cursor as id.
+pub(crate) fn event(generation: u64, entry: &LogEntry, kind: CursorKind) -> Bytes {
+    let cursor = kind.cursor(generation, kind.place_of(entry));
+    let data = one_line(&EventJson::new(entry));
+    format!("id: {cursor}\nevent: {}\ndata: {data}\n\n", entry.kind).into()
+}
+
+/// Encodes an event that has no cursor.
+pub(crate) fn unnumbered(event: &str, data: &impl Serialize) -> Bytes {
+    format!("event: {event}\ndata: {}\n\n", one_line(data)).into()
+}
+
+/// Encodes the notice that live deltas were dropped.
+pub(super) fn lagged(missed: u64) -> Bytes {
+    #[derive(Serialize)]
+    struct Lagged {
+        missed: u64,
+    }
+    unnumbered("lagged", &Lagged { missed })
+}
+
+/// Encodes the notice that the run has ended and nothing follows.
+pub(super) fn end(run: Option<RunId>, status: RunStatus) -> Bytes {
+    #[derive(Serialize)]
+    struct End<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        run: Option<RunId>,
+        status: &'a str,
+    }
+    unnumbered("end", &End { run, status: status.as_str() })
+}
+
+/// Encodes a cursor without an event: the client remembers it, and nothing else happens.
+pub(super) fn position(cursor: Cursor) -> String {
+    format!("id: {cursor}\n\n")
+}
+
+/// JSON on one line. Stored JSON may have line ends between its values, and nowhere else.
+fn one_line(data: &impl Serialize) -> String {
+    let json = serde_json::to_string(data).unwrap_or_else(|error| {
+        tracing::error!(%error, "an event cannot be written");
+        "{}".to_owned()
+    });
+    json.replace(['\n', '\r'], " ")
 }
 
 #[cfg(test)]
 mod tests {
-    use provost_api::{Cursor, Place, RunEvent};
-    use provost_core::{RunId, Timestamp};
+    use provost_api::RunEvent;
+    use provost_core::Timestamp;
 
     use super::*;
 
@@ -182,17 +175,21 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_and_reads_as_what_the_api_promises() {
-        let text = String::from_utf8(event_frame(3, &entry(), true).to_vec()).unwrap();
+        let text = String::from_utf8(event(3, &entry(), CursorKind::Sequence).to_vec()).unwrap();
         let lines: Vec<&str> = text.split('\n').collect();
         assert_eq!(lines[..2], ["id: 3-0", "event: tool_finished"]);
         assert_eq!(lines[3..], ["", ""]);
-        let event: RunEvent =
-            serde_json::from_str(lines[2].strip_prefix("data: ").unwrap()).unwrap();
-        assert_eq!((event.seq, event.epoch, event.attempt), (0, 10, 2));
-        assert_eq!(event.data.unwrap()["a"], "\n");
-        assert_eq!(event.result.unwrap().name, "t");
-        assert_eq!(event.at.to_string(), "2023-11-14T22:13:20.123Z");
-        let wide = event_frame(3, &entry(), false);
+        let event_json = lines[2].strip_prefix("data: ").unwrap();
+        let start = "{\"run\":\"run_01jd0000000000000000000000\",\"seq\":0,\"epoch\":10,\"attempt\":2,\
+            \"kind\":\"tool_finished\",\"at\":\"2023-11-14T22:13:20.123Z\",\"data\":{ \"a\": \"\\n\"  },\
+            \"result\":{\"call_id\":\"c\",\"name\":\"t\",\"parts\":[]}}";
+        assert_eq!(event_json, start);
+        let read: RunEvent = serde_json::from_str(event_json).unwrap();
+        assert_eq!((read.seq, read.epoch, read.attempt), (0, 10, 2));
+        assert_eq!(read.data.unwrap()["a"], "\n");
+        assert_eq!(read.result.unwrap().name, "t");
+        assert_eq!(read.at.to_string(), "2023-11-14T22:13:20.123Z");
+        let wide = event(3, &entry(), CursorKind::Position);
         assert!(wide.starts_with(format!("id: 3-p{}\n", u64::MAX).as_bytes()));
         let cursor = Cursor { generation: 3, place: Place::Pos(u64::MAX) };
         assert!(wide.starts_with(format!("id: {cursor}\n").as_bytes()));

@@ -1,45 +1,50 @@
-//! What somebody has missed who comes in the middle of a model's answer.
+//! The deltas of the turn in progress, for a client that comes in the middle of it.
 
-use provost_core::{EventKind, RunId};
+use bytes::Bytes;
+use provost_core::{Event, EventKind, RunId};
 
+use super::SnapshotEnd;
 use super::source::Source;
 use crate::app::App;
 use crate::live::{has_durable_form, piece};
 
-/// The pieces so far.
-pub(super) struct Draft {
-    pub(super) run: RunId,
-    pub(super) epoch: u64,
-    /// The number of the first piece that is not in it.
-    pub(super) next: u64,
-    events: Vec<provost_core::Event>,
+/// The deltas so far.
+pub(super) struct TurnSnapshot {
+    run: RunId,
+    epoch: u64,
+    /// The number of the first delta that is not in it.
+    next: u64,
+    events: Vec<Event>,
 }
 
-/// The present draft, if anybody is at work in this process.
-pub(super) async fn take(app: &App, source: &Source) -> Option<Draft> {
+/// Takes the present snapshot, if a worker of this process executes the run.
+pub(super) async fn take(app: &App, source: &Source) -> Option<TurnSnapshot> {
     let run = Box::pin(source.present_run(app.engine())).await?;
     let provost_engine::Draft { epoch, mut events, next, .. } =
         app.engine().draft(source.namespace(), run)?;
     events.retain(|event| !has_durable_form(run, event));
-    Some(Draft { run, epoch, next, events })
+    Some(TurnSnapshot { run, epoch, next, events })
 }
 
-impl Draft {
-    /// True if a durable event has told it all: it was committed, and only nobody has said so live. `told` is the newest model
-    /// call that an event has ended.
-    pub(super) fn is_told(&self, told: Option<(RunId, u32)>) -> bool {
+impl TurnSnapshot {
+    /// True if a durable event holds all of it already. `finished` is the newest model call that an event has finished.
+    pub(super) fn is_committed(&self, finished: Option<(RunId, u32)>) -> bool {
         let begun = self.events.iter().rev().find_map(|event| match event.kind {
             EventKind::TurnStarted { turn } if event.run_id == self.run => Some(turn),
             _ => None,
         });
-        let told = told.filter(|(run, _)| *run == self.run).map(|(_, turn)| turn);
-        matches!((told, begun), (Some(told), Some(begun)) if told >= begun)
+        let finished = finished.filter(|(run, _)| *run == self.run).map(|(_, turn)| turn);
+        matches!((finished, begun), (Some(finished), Some(begun)) if finished >= begun)
     }
 
-    /// As it is sent.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        for event in &self.events {
-            out.extend(piece(self.run, self.epoch, event).into_iter().flatten());
-        }
+    /// Returns the snapshot as it is sent.
+    pub(super) fn bytes(&self) -> Bytes {
+        let pieces = self.events.iter().map(|event| piece(self.run, self.epoch, event));
+        pieces.collect::<Vec<_>>().concat().into()
+    }
+
+    /// Returns which deltas it holds.
+    pub(super) fn end(&self) -> SnapshotEnd {
+        SnapshotEnd { run: self.run, epoch: self.epoch, next: self.next }
     }
 }

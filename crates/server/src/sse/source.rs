@@ -5,9 +5,11 @@ use provost_core::work::{Namespace, RunStatus};
 use provost_core::{RunId, TaskId};
 use provost_engine::{Engine, EngineError, LogPage};
 
+use super::encode::CursorKind;
 use crate::convert;
-use crate::error::{self, of_engine};
+use crate::error;
 use crate::live::Topic;
+use crate::response::ApiResult;
 
 /// The word for the end of the log in place of a cursor.
 const FROM_END: &str = "end";
@@ -70,9 +72,9 @@ impl Source {
         engine: &Engine,
         after: Option<&str>,
         field: &str,
-    ) -> Result<Start, Problem> {
-        let Extent { first, last, ended } = self.extent(engine).await.map_err(of_engine)??;
-        let generation = engine.log_generation().await.map_err(of_engine)?;
+    ) -> ApiResult<Start> {
+        let Extent { first, last, ended } = self.extent(engine).await?;
+        let generation = engine.log_generation().await?;
         let begin = Start { generation, after: 0, reset: false, from_end: false, ended: None };
         let start = match after {
             None => begin,
@@ -102,17 +104,14 @@ impl Source {
         }
     }
 
-    async fn extent(&self, engine: &Engine) -> Result<Result<Extent, Problem>, EngineError> {
+    async fn extent(&self, engine: &Engine) -> ApiResult<Extent> {
         match &self.what {
             Streamed::Run(run) => {
                 let row = engine.run(&self.namespace, *run).await?;
                 let first = engine.first_kept(&self.namespace, *run).await?.unwrap_or(0);
-                let status = match convert::word::<RunStatus>(&row.status) {
-                    Ok(status) => status,
-                    Err(problem) => return Ok(Err(problem)),
-                };
+                let status = convert::word::<RunStatus>(&row.status)?;
                 let ended = status.is_terminal().then_some(status);
-                return Ok(Ok(Extent { first, last: row.next_seq.saturating_sub(1), ended }));
+                return Ok(Extent { first, last: row.next_seq.saturating_sub(1), ended });
             }
             Streamed::Task(task) => drop(engine.task(&self.namespace, *task).await?),
             Streamed::Session(session) => {
@@ -120,9 +119,9 @@ impl Source {
             }
             Streamed::Namespace => {}
         }
-        // Positions count over all runs, and so does what was removed: whoever stands before it may have missed some.
+        // Positions count over all runs, and so does what was removed: a cursor before it may have missed some.
         let bounds = engine.log_bounds().await?;
-        Ok(Ok(Extent { first: bounds.floor.saturating_add(1), last: bounds.last, ended: None }))
+        Ok(Extent { first: bounds.floor.saturating_add(1), last: bounds.last, ended: None })
     }
 
     /// The next events after a place.
@@ -178,9 +177,13 @@ impl Source {
         }
     }
 
-    /// The cursor for a place.
+    /// Returns how the cursors of this stream count.
+    pub(super) fn cursor_kind(&self) -> CursorKind {
+        if self.run().is_some() { CursorKind::Sequence } else { CursorKind::Position }
+    }
+
+    /// Returns the cursor of a place.
     pub(crate) fn cursor(&self, generation: u64, at: u64) -> Cursor {
-        let place = if self.run().is_some() { Place::Seq(at) } else { Place::Pos(at) };
-        Cursor { generation, place }
+        self.cursor_kind().cursor(generation, at)
     }
 }

@@ -1,15 +1,24 @@
 //! What is posted.
 
+use provost_api::Time;
 use provost_engine::{LogEntry, RunPlace};
+use serde::Serialize;
 
-use crate::sse::encode::event_json;
+use crate::sse::encode::EventJson;
 
-/// The body of a post about an event: type, time and the event itself.
+#[derive(Serialize)]
+struct Payload<'a> {
+    r#type: &'a str,
+    timestamp: Time,
+    data: EventJson<'a>,
+}
+
+/// Returns the body of a post about an event: type, time and the event itself.
 pub(super) fn payload(entry: &LogEntry, _: &RunPlace) -> String {
-    let mut event = Vec::new();
-    event_json(&mut event, entry);
-    // It is made of texts, so it is one.
-    let event = String::from_utf8_lossy(&event);
-    let (kind, at) = (&entry.kind, entry.at.to_rfc3339());
-    format!("{{\"type\":\"{kind}\",\"timestamp\":\"{at}\",\"data\":{event}}}")
+    let data = EventJson::new(entry);
+    let payload = Payload { r#type: &entry.kind, timestamp: Time(entry.at), data };
+    serde_json::to_string(&payload).unwrap_or_else(|error| {
+        tracing::error!(%error, "a post cannot be written");
+        String::new()
+    })
 }

@@ -61,7 +61,7 @@ pub enum SenderError {
 impl App {
     /// Begins to send what webhooks are to be told.
     pub fn send_webhooks(&self) -> Result<WebhookSender, SenderError> {
-        let options = &self.shared.options;
+        let options = &self.options();
         let key = options.master_key.clone().ok_or(SenderError::NoKey)?;
         let client = NetClient::new(policy(options.allow_private_webhooks));
         let post = Arc::new(Post { client, key, env: options.env.clone() });

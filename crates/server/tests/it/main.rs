@@ -7,6 +7,7 @@ mod approvers;
 mod ask;
 mod auth;
 mod bad_input;
+mod connections;
 mod crowd;
 mod house;
 mod limits;
@@ -14,7 +15,7 @@ mod metrics;
 mod net;
 mod openapi;
 mod operation;
-mod plain;
+
 mod runs;
 mod serve;
 mod sessions;

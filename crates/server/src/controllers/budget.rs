@@ -1,0 +1,58 @@
+//! Budgets: what may be spent.
+
+use axum::Json;
+use axum::extract::State;
+use provost_api::{Budget, BudgetChange, BudgetKey, Page, Paging, Problem};
+use provost_core::work::WorkError;
+use provost_engine::{BudgetScope, EngineError};
+
+use crate::app::App;
+use crate::convert;
+use crate::error;
+use crate::extract::{Admin, ApiJson, ApiQuery, Auth, Read};
+use crate::response::{ApiResult, NoContent};
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<Budget>>> {
+    let states = app.engine().budgets(&auth.namespace).await?;
+    let budgets = states.into_iter().map(convert::budget).collect::<Result<_, _>>()?;
+    Ok(Json(convert::cut(budgets, &asked, |budget: &Budget| budget.scope.clone())?))
+}
+
+pub(crate) async fn set(
+    State(app): State<App>,
+    auth: Auth<Admin>,
+    ApiJson(change): ApiJson<BudgetChange>,
+) -> ApiResult<Json<Budget>> {
+    let engine = app.engine();
+    let scope = scope(&change.scope)?;
+    let period = change.period.map(convert::budget_period);
+    let budget = provost_engine::Budget { cap: change.cap, period };
+    engine.set_budget(&auth.namespace, scope.clone(), Some(budget)).await?;
+    let state = engine.budget(&auth.namespace, scope).await?;
+    Ok(Json(convert::budget(state.ok_or_else(|| missing(&change.scope))?)?))
+}
+
+pub(crate) async fn remove(
+    State(app): State<App>,
+    auth: Auth<Admin>,
+    ApiQuery(key): ApiQuery<BudgetKey>,
+) -> ApiResult<NoContent> {
+    let (engine, scope) = (app.engine(), scope(&key.scope)?);
+    let known = engine.budget(&auth.namespace, scope.clone()).await?;
+    known.ok_or_else(|| missing(&key.scope))?;
+    engine.set_budget(&auth.namespace, scope, None).await?;
+    Ok(NoContent)
+}
+
+fn scope(text: &str) -> ApiResult<BudgetScope> {
+    text.parse().map_err(|error: WorkError| EngineError::from(error).into())
+}
+
+fn missing(scope: &str) -> Problem {
+    let scope: String = scope.chars().take(64).collect();
+    error::not_found(format!("there is no budget `{scope}`"))
+}

@@ -1,0 +1,101 @@
+//! What is said to runs and tasks while they work.
+
+use axum::Json;
+use axum::extract::State;
+use provost_api::{InputReceipt, NewInput, Page, Paging, PendingInput};
+use provost_core::{InputId, RunId, TaskId};
+use provost_engine::{EngineError, InputRequest, InputTarget};
+use provost_store::row::input;
+
+use crate::app::App;
+use crate::convert;
+use crate::error;
+use crate::extract::{ApiJson, ApiPath, ApiQuery, Auth, IdempotencyKey, Read, Write};
+use crate::response::{ApiResult, Created, NoContent};
+
+pub(crate) async fn send_to_run(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiPath(run): ApiPath<RunId>,
+    key: IdempotencyKey,
+    ApiJson(said): ApiJson<NewInput>,
+) -> ApiResult<Created<InputReceipt>> {
+    send(&app, &auth, run, request(said, key)?).await
+}
+
+pub(crate) async fn send_to_task(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiPath(task): ApiPath<TaskId>,
+    key: IdempotencyKey,
+    ApiJson(said): ApiJson<NewInput>,
+) -> ApiResult<Created<InputReceipt>> {
+    send(&app, &auth, task, request(said, key)?).await
+}
+
+pub(crate) async fn list_of_run(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(run): ApiPath<RunId>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<PendingInput>>> {
+    pending(&app, &auth, run, &asked).await
+}
+
+pub(crate) async fn list_of_task(
+    State(app): State<App>,
+    auth: Auth<Read>,
+    ApiPath(task): ApiPath<TaskId>,
+    ApiQuery(asked): ApiQuery<Paging>,
+) -> ApiResult<Json<Page<PendingInput>>> {
+    pending(&app, &auth, task, &asked).await
+}
+
+pub(crate) async fn withdraw(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiPath(run): ApiPath<RunId>,
+    ApiPath(id): ApiPath<InputId>,
+) -> ApiResult<NoContent> {
+    let engine = app.engine();
+    let namespace = auth.namespace.to_string();
+    let read =
+        engine.store().read(move |tx| Ok::<_, EngineError>(input::find(tx, &namespace, id)?));
+    let found = read.await?;
+    if found.is_none_or(|row| row.run_id != Some(run)) {
+        let detail = format!("there is no input `{id}` of {run}: check the ids and the namespace");
+        return Err(error::not_found(detail).into());
+    }
+    engine.withdraw_input(&auth.namespace, id).await?;
+    Ok(NoContent)
+}
+
+fn request(said: NewInput, key: IdempotencyKey) -> ApiResult<InputRequest> {
+    let mut request = convert::input(said);
+    request.idempotency_key = key.or_in_body(request.idempotency_key.take())?;
+    Ok(request)
+}
+
+/// Sends a message to a run or a task.
+async fn send(
+    app: &App,
+    auth: &Auth<Write>,
+    target: impl Into<InputTarget>,
+    mut request: InputRequest,
+) -> ApiResult<Created<InputReceipt>> {
+    request.by = Some(auth.principal.name.clone());
+    let receipt = app.engine().input(&auth.namespace, target, request).await?;
+    Ok(Created { is_new: !receipt.deduped, value: convert::receipt(receipt) })
+}
+
+/// Lists the messages that wait to be read by a run or a task.
+async fn pending(
+    app: &App,
+    auth: &Auth<Read>,
+    target: impl Into<InputTarget>,
+    asked: &Paging,
+) -> ApiResult<Json<Page<PendingInput>>> {
+    let waiting = app.engine().pending_inputs(&auth.namespace, target).await?;
+    let waiting = waiting.into_iter().map(convert::pending).collect();
+    Ok(Json(convert::cut(waiting, asked, |input: &PendingInput| input.id)?))
+}

@@ -1,0 +1,32 @@
+//! Webhooks on the wire.
+
+use provost_api::{Problem, Webhook, WebhookPost};
+use provost_store::row::webhook_post::WebhookPostRow;
+
+use crate::error;
+
+/// A webhook.
+pub(crate) fn webhook(row: provost_engine::Webhook) -> Webhook {
+    Webhook {
+        id: row.id.to_string(),
+        url: row.url,
+        kinds: row.kinds,
+        created: row.created.into(),
+        disabled: row.disabled.map(Into::into),
+    }
+}
+
+/// A delivery of a webhook.
+pub(crate) fn webhook_post(row: WebhookPostRow) -> Result<WebhookPost, Problem> {
+    let status = |status: u64| u16::try_from(status).map_err(|error| error::bug(&error));
+    Ok(WebhookPost {
+        id: row.id.to_string(),
+        event: row.event_key,
+        state: row.state,
+        tries: row.tries,
+        next_at: row.next_at.into(),
+        last_status: row.last_status.map(status).transpose()?,
+        last_error: row.last_error,
+        created: row.created.into(),
+    })
+}

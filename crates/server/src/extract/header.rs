@@ -1,0 +1,107 @@
+//! Headers that operations read.
+
+use axum::extract::FromRequestParts;
+use http::HeaderMap;
+use http::request::Parts;
+
+use super::DescribeArgument;
+use crate::app::App;
+use crate::error::{self, ApiError};
+use crate::router::Endpoint;
+
+/// Returns a header as text. One that is there twice is refused: two readers could take different ones.
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ApiError> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(error::invalid(name, "send it once").into());
+    }
+    let text = value.to_str().map_err(|_error| error::invalid(name, "it must be visible ASCII"))?;
+    Ok(Some(text))
+}
+
+/// The header `Idempotency-Key`: a repeat with the same key is harmless.
+pub(crate) struct IdempotencyKey(Option<String>);
+
+impl IdempotencyKey {
+    /// Returns the key of the header, or else of the body. Two different keys are refused.
+    pub(crate) fn or_in_body(self, body: Option<String>) -> Result<Option<String>, ApiError> {
+        match (&self.0, &body) {
+            (Some(header), Some(body)) if header != body => {
+                let problem = "the header `Idempotency-Key` says another one";
+                Err(error::invalid("idempotency_key", problem).into())
+            }
+            _ => Ok(self.0.or(body)),
+        }
+    }
+}
+
+impl FromRequestParts<App> for IdempotencyKey {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        Ok(Self(text(&parts.headers, "idempotency-key")?.map(str::to_owned)))
+    }
+}
+
+impl DescribeArgument for IdempotencyKey {
+    fn describe(endpoint: &mut Endpoint) {
+        endpoint.is_idempotent = true;
+    }
+}
+
+/// The revision that `If-Match` names; `*` is any.
+pub(crate) struct IfMatch(pub(crate) Option<u64>);
+
+impl FromRequestParts<App> for IfMatch {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let text = text(&parts.headers, "if-match")?.map(str::trim).filter(|text| *text != "*");
+        let Some(text) = text else { return Ok(Self(None)) };
+        let tag = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let revision = tag.and_then(|tag| tag.parse().ok());
+        let refused = || error::invalid("if-match", "use the ETag of the agent, with its quotes");
+        Ok(Self(Some(revision.ok_or_else(refused)?)))
+    }
+}
+
+impl DescribeArgument for IfMatch {
+    fn describe(endpoint: &mut Endpoint) {
+        endpoint.reads_if_match = true;
+    }
+}
+
+/// The cursor in `Last-Event-ID`: what an `EventSource` has seen when it reconnects.
+pub(crate) struct LastEventId(pub(crate) Option<String>);
+
+impl FromRequestParts<App> for LastEventId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let id = text(&parts.headers, "last-event-id")?.filter(|id| !id.is_empty());
+        Ok(Self(id.map(str::to_owned)))
+    }
+}
+
+impl DescribeArgument for LastEventId {
+    fn describe(endpoint: &mut Endpoint) {
+        endpoint.reads_last_event_id = true;
+    }
+}
+
+/// The header that proves that a tool's answer belongs to its request; empty if it is not there.
+pub(crate) struct CallbackToken(pub(crate) String);
+
+impl FromRequestParts<App> for CallbackToken {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let token = text(&parts.headers, "x-tool-callback-token")?;
+        Ok(Self(token.unwrap_or_default().to_owned()))
+    }
+}
+
+impl DescribeArgument for CallbackToken {
+    fn describe(_: &mut Endpoint) {}
+}

@@ -1,0 +1,96 @@
+//! Queries.
+
+use std::error::Error;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequestParts, Query};
+use http::Uri;
+use http::request::Parts;
+use provost_api::{LIMIT_DEFAULT, LIMIT_MAX, Problem};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{DescribeArgument, Input, unreadable};
+use crate::app::App;
+use crate::error::{self, ApiError};
+use crate::router::Endpoint;
+
+/// The query. Names that the operation does not know are refused.
+pub(crate) struct ApiQuery<T>(pub(crate) T);
+
+impl<T: JsonSchema> DescribeArgument for ApiQuery<T> {
+    fn describe(endpoint: &mut Endpoint) {
+        endpoint.input = Input::Query(query_schema::<T>);
+    }
+}
+
+/// The schema of an object whose properties are the names of the query.
+fn query_schema<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {
+    T::json_schema(schemas).to_value()
+}
+
+impl<T: DeserializeOwned> FromRequestParts<App> for ApiQuery<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        Ok(Self(read(&parts.uri)?))
+    }
+}
+
+fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    Query::try_from_uri(uri).map(|Query(value)| value).map_err(|rejection| refused(&rejection))
+}
+
+/// Finds the place of what cannot be read in the causes of the rejection.
+fn refused(rejection: &QueryRejection) -> Problem {
+    type Located = serde_path_to_error::Error<serde::de::value::Error>;
+    let mut cause: Option<&(dyn Error + 'static)> = Some(rejection);
+    while let Some(error) = cause {
+        if let Some(located) = error.downcast_ref::<Located>() {
+            return unreadable("query", located.path(), located.inner());
+        }
+        cause = error.source();
+    }
+    error::invalid("query", &rejection.body_text())
+}
+
+/// Refuses a query where none belongs.
+pub(crate) fn refuse_query(uri: &Uri) -> Result<(), Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Empty {}
+
+    if uri.query().is_none_or(str::is_empty) { Ok(()) } else { read(uri).map(|Empty {}| ()) }
+}
+
+/// Checks the size of a page.
+pub(crate) fn limit(asked: Option<u64>) -> Result<u64, Problem> {
+    match asked.unwrap_or(LIMIT_DEFAULT) {
+        limit @ 1..=LIMIT_MAX => Ok(limit),
+        _ => Err(error::invalid("limit", &format!("use 1 to {LIMIT_MAX}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Paging {
+        #[expect(dead_code, reason = "only its type counts")]
+        limit: Option<u64>,
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_by_its_field() {
+        for (query, field) in
+            [("limit=x", "limit"), ("other=1", "other"), ("limit=1&limit=2", "limit")]
+        {
+            let uri: Uri = format!("/?{query}").parse().unwrap();
+            assert_eq!(read::<Paging>(&uri).unwrap_err().fields[0].field, field, "{query}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Requests to no operation.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::ALLOW;
+use http::{Method, StatusCode};
+use provost_api::Problem;
+use provost_core::ErrorKind;
+
+use crate::app::App;
+use crate::error::{self, ApiError};
+
+/// Answers a request to a path that does not exist.
+pub(crate) async fn no_such_path(State(app): State<App>) -> ApiError {
+    app.metrics().answered(None, 404, Duration::ZERO);
+    error::not_found("there is no such path: see /docs".to_owned()).into()
+}
+
+/// Answers a method that no operation of a path has.
+pub(crate) fn other_method(app: &App, method: &Method, allowed: &str) -> Response {
+    let allow = [(ALLOW, allowed.to_owned())];
+    let response = if *method == Method::OPTIONS {
+        (StatusCode::NO_CONTENT, allow).into_response()
+    } else {
+        let detail = format!("this path takes {allowed}");
+        let problem = Problem::new(ErrorKind::Invalid, "method_not_allowed", detail).status(405);
+        (allow, ApiError::from(problem)).into_response()
+    };
+    app.metrics().answered(None, response.status().as_u16(), Duration::ZERO);
+    response
+}

@@ -1,0 +1,20 @@
+//! Counts requests by operation and status, and measures the time until the head of a response.
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::time::Instant;
+
+use super::Route;
+
+pub(super) async fn record(
+    State(Route { app, endpoint }): State<Route>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    app.metrics().answered(Some(endpoint.id), status, started.elapsed());
+    response
+}

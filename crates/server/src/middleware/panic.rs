@@ -1,0 +1,25 @@
+//! A handler that panics is a defect of the server, and not the end of it.
+
+use std::any::Any;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use tower_http::catch_panic::ResponseForPanic;
+
+use super::Route;
+use crate::error::{self, ApiError};
+
+/// Answers for a handler that panicked.
+#[derive(Clone)]
+pub(super) struct Respond(pub(super) Route);
+
+impl ResponseForPanic for Respond {
+    type ResponseBody = Body;
+
+    fn response_for_panic(&mut self, _: Box<dyn Any + Send + 'static>) -> Response {
+        let Route { app, endpoint } = &self.0;
+        app.metrics().panicked();
+        let problem = error::bug(&format_args!("the operation {} panicked", endpoint.id));
+        ApiError::from(problem).into_response()
+    }
+}
