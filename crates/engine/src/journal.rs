@@ -255,7 +255,7 @@ impl Journal for RunJournal {
         let lease = Arc::clone(&self.lease);
         match Snapshot::new(run, fed, self.last_step.load(Ordering::Acquire)) {
             // Whether it is stored does not matter to the run.
-            Ok(snapshot) => self.store.write_along(move |tx| snapshot.put(tx, &lease)).detach(),
+            Ok(snapshot) => self.store.write_deferred(move |tx| snapshot.put(tx, &lease)).detach(),
             Err(error) => {
                 tracing::warn!(run = %self.lease.run, %error, "a snapshot could not be made")
             }

@@ -97,11 +97,6 @@ impl Sqlite {
         self.release()
     }
 
-    /// How many rows were changed since the connection was opened, those that were taken back included.
-    pub(crate) fn changes(&self) -> u64 {
-        self.connection.total_changes()
-    }
-
     /// Why the transaction is gone, if SQLite has rolled it back by itself.
     pub(crate) fn lost_transaction(&self) -> Option<StoreError> {
         self.connection.is_autocommit().then(|| {

@@ -11,7 +11,7 @@ use crate::hint::{HintWatch, Hints};
 use crate::job::{self, Job, Pending};
 use crate::lock::{DatabaseLock, lock_dir};
 use crate::options::{StoreOptions, Threads};
-use crate::queue::{Lane, Queue};
+use crate::queue::{Lane, WriteQueue, write_queue};
 use crate::reader::{self, Readers};
 use crate::sqlite;
 use crate::writer::Writer;
@@ -34,7 +34,7 @@ struct Shared {
 
 enum Writing {
     /// The writer's own thread, and the signal that it has ended.
-    Thread { queue: Arc<Queue>, ended: watch::Receiver<bool> },
+    Thread { queue: WriteQueue, ended: watch::Receiver<bool> },
     /// The thread of whoever calls.
     Caller(Box<Mutex<Option<Writer>>>),
 }
@@ -99,7 +99,7 @@ impl Store {
 
     /// Like [`Store::write`], in the same order, but nobody waits for it: it is committed together with the next job that
     /// somebody waits for, or after a moment.
-    pub fn write_along<T, E>(
+    pub fn write_deferred<T, E>(
         &self,
         job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     ) -> Pending<T, E>
@@ -107,13 +107,13 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.enqueue(job, Lane::Company)
+        self.enqueue(job, Lane::Deferred)
     }
 
-    /// Commits what was written [along](Self::write_along) as soon as possible.
-    pub fn hurry(&self) {
+    /// Commits what was written [deferred](Self::write_deferred) as soon as possible.
+    pub fn flush(&self) {
         if let Writing::Thread { queue, .. } = &self.shared.writing {
-            queue.hurry();
+            queue.flush();
         }
     }
 
@@ -210,14 +210,6 @@ impl Store {
     }
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if let Writing::Thread { queue, .. } = &self.writing {
-            queue.close();
-        }
-    }
-}
-
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").field("path", &self.path()).finish_non_exhaustive()
@@ -226,26 +218,27 @@ impl std::fmt::Debug for Store {
 
 /// Starts the writer's thread.
 fn start(writer: Writer, options: &StoreOptions) -> Result<Writing, StoreError> {
-    let queue = Arc::<Queue>::default();
+    let (queue, incoming) = write_queue();
     let (end, ended) = watch::channel(false);
     let busy_timeout = options.busy_timeout;
-    let guard = EndGuard { queue: Arc::clone(&queue), end };
+    let guard = EndGuard { end };
     thread::Builder::new()
         .name("provost-store".into())
-        .spawn(move || writer.serve(&guard.queue, busy_timeout))
+        .spawn(move || {
+            let _guard = guard;
+            writer.serve(incoming, busy_timeout);
+        })
         .map_err(|error| StoreError::Io { detail: format!("starting a thread: {error}") })?;
     Ok(Writing::Thread { queue, ended })
 }
 
 /// Tells everybody when the writer's thread ends, even if it ends by a defect.
 struct EndGuard {
-    queue: Arc<Queue>,
     end: watch::Sender<bool>,
 }
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
-        self.queue.abandon();
         self.end.send_replace(true);
     }
 }
@@ -253,7 +246,7 @@ impl Drop for EndGuard {
 fn write_here(writer: &Mutex<Option<Writer>>, job: Box<dyn Job>) {
     match &mut *writer.lock().unwrap_or_else(PoisonError::into_inner) {
         // The job was told itself if no transaction could be started.
-        Some(writer) => writer.write(job).unwrap_or(()),
+        Some(writer) => writer.write(vec![job]).unwrap_or(()),
         None => job.answer(Err(StoreError::Closed)),
     }
 }

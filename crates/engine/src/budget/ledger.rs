@@ -123,6 +123,6 @@ impl BudgetHold for DurableHold {
             return;
         }
         let store = ledger.store.clone();
-        store.write_along(move |tx| ledger.give_back(tx, &counted, back)).detach();
+        store.write_deferred(move |tx| ledger.give_back(tx, &counted, back)).detach();
     }
 }

@@ -131,7 +131,7 @@ impl Outgoing {
         let (lease, writes) = (Arc::clone(lease), Arc::clone(&batch));
         let job = move |tx: &mut Tx<'_>| write::steps(tx, &lease, &writes.take());
         let written = match haste {
-            Haste::Along | Haste::WithNext => store.write_along(job),
+            Haste::Along | Haste::WithNext => store.write_deferred(job),
             Haste::Now => store.write(job),
         };
         self.open = (!alone).then_some(batch);
@@ -151,7 +151,7 @@ impl Outgoing {
     pub(super) fn hurry(&mut self, store: &Store, lease: &Arc<Lease>) -> Vec<Sent> {
         self.send_note(store, lease);
         if self.sent.iter().any(|sent| sent.haste == Haste::Along) {
-            store.hurry();
+            store.flush();
         }
         for sent in &mut self.sent {
             sent.haste = Haste::Now;

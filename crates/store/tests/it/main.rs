@@ -63,7 +63,7 @@ conformance! {
         what_waits_together_shares_one_commit,
         what_nobody_waits_for_keeps_its_place_and_is_committed_all_the_same,
         a_job_that_fails_or_panics_leaves_nothing_and_the_others_commit,
-        only_what_fails_half_way_makes_its_group_run_once_more,
+        what_fails_half_way_is_taken_back_and_no_job_runs_twice,
         a_broken_rule_is_told_and_nothing_of_its_job_stays,
         readers_see_committed_state_only_and_ones_own_awaited_writes,
         a_read_sees_one_state_and_cannot_write,
