@@ -136,7 +136,7 @@ async fn publish_due(shared: &Shared, publisher: &dyn Publisher) -> Result<usize
         let (id, tries) = (row.id, row.tries);
         let settled = shared.store.write(move |tx| match &published {
             Ok(()) => Ok::<_, EngineError>(outbox::done(tx, &id)?),
-            Err(error) => Ok(outbox::retry(tx, &id, next_try(tx.now(), tries), error)?),
+            Err(error) => Ok(outbox::retry(tx, &id, tries, next_try(tx.now(), tries), error)?),
         });
         settled.await?;
     }

@@ -57,16 +57,18 @@ pub fn done(tx: &mut Tx<'_>, id: &str) -> Result<(), StoreError> {
     .map(drop)
 }
 
-/// Notes that telling did not work, and when to try again.
+/// Notes that the try with the number `tries` did not work, and when to try again; a later claim of the row is left as it is.
 pub fn retry(
     tx: &mut Tx<'_>,
     id: &str,
+    tries: u64,
     available: Timestamp,
     error: &str,
 ) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE outbox SET available = ?2, claimed_until = NULL, last_error = ?3 WHERE id = ?1 AND done IS NULL",
-        params![id, available, error],
+        "UPDATE outbox SET available = ?2, claimed_until = NULL, last_error = ?3 
+          WHERE id = ?1 AND tries = ?4 AND done IS NULL",
+        params![id, available, error, tries],
     )
     .map(drop)
 }
