@@ -15,7 +15,7 @@ use std::time::Duration;
 use provost_core::work::{ApprovalState, Fallback, Grant, Namespace};
 use provost_core::{ApprovalDecision, ApprovalId};
 use provost_store::row::approval::{self, ApprovalRow};
-use provost_store::row::approval_grant::{self, ApprovalGrantRow};
+use provost_store::row::approval_grant::{self, ApprovalGrantRow, GrantKey};
 
 pub(crate) use self::ask::{ask_for_money, ask_start, asks_start, close_open, park};
 pub(crate) use self::decide::{answer, answer_in_words, expire, wake};
@@ -155,7 +155,7 @@ impl Engine {
         let namespace = namespace.clone();
         let (scope, key) = (after.0.to_owned(), after.1.to_owned());
         let read = self.store().read(move |tx| {
-            let after = (scope.as_str(), key.as_str());
+            let after = GrantKey { scope: &scope, call_key: &key };
             Ok::<_, EngineError>(approval_grant::list(tx, namespace.as_str(), after, limit)?)
         });
         read.await

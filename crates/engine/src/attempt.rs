@@ -317,7 +317,7 @@ async fn take_up(
         shared.store.read(move |tx| {
             let interrupts = crate::input::interrupts(tx, &lease)?;
             let since = run::get(tx, lease.run)?.and_then(|row| row.base_revision).unwrap_or(0);
-            let session = (lease.namespace.as_str(), lease.session.as_str());
+            let session = lease.session();
             let moved = session_entry::added_by_others(tx, session, lease.run, since)?;
             Ok::<_, EngineError>((interrupts, moved))
         })

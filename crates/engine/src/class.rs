@@ -150,7 +150,7 @@ pub(crate) fn give_slot(
     let simple = code.is_none() && exec_class::release(tx, &run.class_key)?;
     if !simple && let Some(mut class) = exec_class::get(tx, &run.class_key)? {
         let now = tx.now();
-        let started = attempt::started(tx, (run.id, run.attempt_no))?.unwrap_or(now);
+        let started = attempt::started(tx, run.id, run.attempt_no)?.unwrap_or(now);
         let settled = breaker(&class)?.settled(started, code, now);
         set_breaker(&mut class, &settled, now)?;
         class.running = class.running.saturating_sub(1);

@@ -73,7 +73,7 @@ pub(crate) fn release(
     let status = code.map_or(AttemptStatus::Ok, OutcomeCode::attempt_status).as_str();
     let outcome_code = code.map(OutcomeCode::as_str);
     let end = attempt::AttemptEnd { status, outcome_code, detail };
-    attempt::end(tx, (run.id, run.attempt_no), end)?;
+    attempt::end(tx, run.id, run.attempt_no, end)?;
     class::give_slot(tx, run, code)
 }
 

@@ -7,6 +7,7 @@ use provost_core::RunId;
 use provost_core::work::Namespace;
 use provost_store::Tx;
 use provost_store::row::run;
+use provost_store::row::session::SessionRef;
 
 use crate::claim::{BUILD, Claimer};
 use crate::error::EngineError;
@@ -41,7 +42,12 @@ impl Claimer {
             return Ok(run::next_ready(tx, &self.pool, BUILD, except)?);
         };
         for (namespace, session) in &focus.sessions() {
-            let found = run::ready_of_session(tx, (namespace, session), &self.pool, BUILD)?;
+            let found = run::ready_of_session(
+                tx,
+                SessionRef { namespace, id: session },
+                &self.pool,
+                BUILD,
+            )?;
             if let Some(found) = found.filter(|(id, _)| !except.contains(id)) {
                 return Ok(Some(found));
             }

@@ -164,11 +164,10 @@ fn forget(tx: &mut Tx<'_>, ended: &RunRow, left: &[InputRow]) -> Result<(), Engi
     let Some(mut session) = session::get(tx, &ended.namespace, &ended.session_id)? else {
         return Ok(());
     };
-    let place = (ended.namespace.as_str(), ended.session_id.as_str());
     let mut gone = 0;
     for row in read {
-        let said = (ended.id, row.message_id);
-        gone += session_entry::retire_message(tx, place, said, session.revision + 1)?;
+        let (place, revision) = (ended.session(), session.revision + 1);
+        gone += session_entry::retire_message(tx, place, ended.id, row.message_id, revision)?;
     }
     if gone > 0 {
         session.revision += 1;

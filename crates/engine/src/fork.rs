@@ -256,7 +256,7 @@ fn shared_entries(
     origin: &RunRow,
     fed: Option<u64>,
 ) -> Result<Vec<SessionEntryRow>, EngineError> {
-    let place = (origin.namespace.as_str(), origin.session_id.as_str());
+    let session = origin.session();
     let base = origin.base_revision.unwrap_or(0);
     let saved = match fed {
         None => 0,
@@ -267,13 +267,13 @@ fn shared_entries(
             rows.iter().filter(|row| of_its_own(row) || with_it(row)).count()
         }
     };
-    let written = session_entry::revisions_of(tx, place, origin.id)?;
+    let written = session_entry::revisions_of(tx, session, origin.id)?;
     let written: Vec<u64> = written.into_iter().filter(|revision| *revision > base).collect();
     let at = match saved {
         0 => base,
         saved => written.get(saved.min(written.len()).saturating_sub(1)).copied().unwrap_or(base),
     };
-    let mut entries = session_entry::at_revision(tx, place.0, place.1, at)?;
+    let mut entries = session_entry::at_revision(tx, session.namespace, session.id, at)?;
     entries.retain(|entry| entry.added <= base || entry.run_id == origin.id);
     Ok(entries)
 }

@@ -1,6 +1,7 @@
 //! One attempt's hold on a run.
 
 use provost_core::{ExecutionId, RunId, TaskId, WorkerId};
+use provost_store::row::session::SessionRef;
 
 /// What a worker needs to write to a run it has claimed. Every write carries the epoch and fails once another counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,4 +28,11 @@ pub struct Lease {
     pub above: Vec<(TaskId, String)>,
     /// The revision of its session that the run starts from, as far as its row knows.
     pub(crate) base_revision: Option<u64>,
+}
+
+impl Lease {
+    /// The session of the run.
+    pub(crate) fn session(&self) -> SessionRef<'_> {
+        SessionRef { namespace: &self.namespace, id: &self.session }
+    }
 }

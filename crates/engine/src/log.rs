@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use provost_core::work::Namespace;
 use provost_core::{RunId, TaskId, Timestamp};
-use provost_store::row::log::{self, Amount, LogRow, LoggedRun};
-use provost_store::row::{meta, run_event, session};
+use provost_store::row::log::{self, Amount, LogRange, LogRow, LoggedRun};
+use provost_store::row::session::{self, SessionRef};
+use provost_store::row::{meta, run_event};
 use provost_store::{Tx, load_body};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -139,7 +140,7 @@ impl Engine {
         let (namespace, amount) = (namespace.clone(), amount(limit));
         let read = self.store().read(move |tx| {
             check_run(tx, &namespace, run)?;
-            let rows = log::of_run(tx, run, (after, u64::MAX), amount)?;
+            let rows = log::of_run(tx, run, LogRange { after, last: u64::MAX }, amount)?;
             let full = is_full(&rows, amount);
             let mut page = page(tx, rows, after, full)?;
             page.next = page.entries.last().map_or(after, |entry| entry.seq);
@@ -178,7 +179,8 @@ impl Engine {
             if session::get(tx, namespace.as_str(), &session)?.is_none() {
                 return Err(EngineError::not_found("session", &session));
             }
-            let runs = log::runs_of_session(tx, (namespace.as_str(), &session), after)?;
+            let session = SessionRef { namespace: namespace.as_str(), id: &session };
+            let runs = log::runs_of_session(tx, session, after)?;
             merged(tx, runs, after, amount)
         });
         read.await
@@ -243,7 +245,7 @@ pub(crate) fn of_namespace(
     let amount = amount(limit);
     let end = run_event::last_pos(tx)?;
     let last = end.min(after.saturating_add(WINDOW));
-    let rows = log::of_namespace(tx, namespace, (after, last), amount)?;
+    let rows = log::of_namespace(tx, namespace, LogRange { after, last }, amount)?;
     let full = is_full(&rows, amount);
     let mut page = page(tx, rows, after, full)?;
     if !page.more {
@@ -329,7 +331,8 @@ fn read_parts(
     let mut rows = Vec::new();
     let mut end: Option<u64> = None;
     for (place, (first, last)) in parts {
-        let part = log::of_run(tx, runs[place].id, (first - 1, last), amount)?;
+        let range = LogRange { after: first - 1, last };
+        let part = log::of_run(tx, runs[place].id, range, amount)?;
         if let Some(cut) = part.last().filter(|row| row.seq < last) {
             end = Some(end.map_or(cut.pos, |end| end.min(cut.pos)));
         }

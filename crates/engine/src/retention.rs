@@ -151,8 +151,7 @@ fn remove_task(tx: &mut Tx<'_>, id: TaskId, kept: Duration) -> Result<u64, Engin
         return Ok(0);
     }
     for run in run::of_task(tx, id)? {
-        let session = (run.namespace.as_str(), run.session_id.as_str());
-        for message in retention::session_messages(tx, session, run.id)? {
+        for message in retention::session_messages(tx, run.session(), run.id)? {
             keep_message(tx, message)?;
         }
     }

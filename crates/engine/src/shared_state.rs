@@ -10,7 +10,7 @@ use provost_core::{StateChange, StateScope};
 use provost_session::shared_state::StateOwners;
 use provost_store::Tx;
 use provost_store::row::input::InputRow;
-use provost_store::row::shared_state::{self, SharedStateRow};
+use provost_store::row::shared_state::{self, SharedStateRow, StateOwner};
 use serde_json::{Map, Value};
 
 use crate::Engine;
@@ -56,7 +56,6 @@ pub(crate) fn works(lease: &Arc<Lease>, user: Option<&str>, changes: &[StateChan
         for StateChange { name, value } in &changes {
             let (scope, inner) = StateScope::split(name);
             let Some(owner) = owners.owner(scope) else { continue };
-            let key = (lease.namespace.as_str(), scope.as_str(), owner);
             match value {
                 Some(value) => SharedStateRow {
                     namespace: lease.namespace.clone(),
@@ -68,7 +67,11 @@ pub(crate) fn works(lease: &Arc<Lease>, user: Option<&str>, changes: &[StateChan
                     updated: tx.now(),
                 }
                 .put(tx)?,
-                None => drop(shared_state::remove(tx, key, inner)?),
+                None => {
+                    let namespace = lease.namespace.as_str();
+                    let owner = StateOwner { namespace, scope: scope.as_str(), id: owner };
+                    shared_state::remove(tx, owner, inner)?;
+                }
             }
         }
         Ok(())
@@ -89,8 +92,9 @@ impl Engine {
         let after = after.map(ToOwned::to_owned);
         let limit = limit.clamp(1, PAGE_MAX);
         let read = self.store().read(move |tx| {
-            let key = (namespace.as_str(), scope.as_str(), owner.as_str());
-            shared_state::list(tx, key, after.as_deref(), limit)
+            let (namespace, scope) = (namespace.as_str(), scope.as_str());
+            let owner = StateOwner { namespace, scope, id: &owner };
+            shared_state::list(tx, owner, after.as_deref(), limit)
         });
         Ok(read.await?)
     }
@@ -104,7 +108,8 @@ impl Engine {
     ) -> Result<u64, EngineError> {
         let (namespace, owner) = (namespace.clone(), owner.to_owned());
         let write = self.store().write(move |tx| {
-            shared_state::forget(tx, (namespace.as_str(), scope.as_str(), &owner))
+            let (namespace, scope) = (namespace.as_str(), scope.as_str());
+            shared_state::forget(tx, StateOwner { namespace, scope, id: &owner })
         });
         Ok(write.await?)
     }

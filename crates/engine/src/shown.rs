@@ -9,7 +9,9 @@ use provost_agent::run::Feed;
 use provost_core::work::{Namespace, StepKind};
 use provost_core::{Message, MessageId, RunId, TaskId, ToolResult};
 use provost_store::row::run_step::{self, RunStepRow};
-use provost_store::row::{input, message as stored, session, session_entry};
+use provost_store::row::session::{self, SessionRef};
+use provost_store::row::session_entry::{self, EntryPage};
+use provost_store::row::{input, message as stored};
 use provost_store::{Tx, load_body};
 
 use crate::engine::Engine;
@@ -109,7 +111,7 @@ impl Engine {
             let row = session::get(tx, &namespace, &session)?;
             let row = row.ok_or_else(|| EngineError::not_found("session", &session))?;
             let from = from.unwrap_or(SessionPlace { revision: row.revision, after: 0 });
-            messages(tx, (&namespace, &session), from, limit)
+            messages(tx, SessionRef { namespace: &namespace, id: &session }, from, limit)
         });
         read.await
     }
@@ -160,11 +162,12 @@ fn size(text: Option<&str>, message: Option<&Message>) -> Result<usize, EngineEr
 
 fn messages(
     tx: &mut Tx<'_>,
-    session: (&str, &str),
+    session: SessionRef<'_>,
     from: SessionPlace,
     limit: u64,
 ) -> Result<Page<ShownMessage, SessionPlace>, EngineError> {
-    let rows = session_entry::page_at(tx, session, (from.revision, from.after), limit)?;
+    let page = EntryPage { revision: from.revision, after: from.after, limit };
+    let rows = session_entry::page_at(tx, session, page)?;
     let full = rows.len() as u64 >= limit;
     let (mut items, mut bytes, mut cut) = (Vec::with_capacity(rows.len()), 0, false);
     for row in rows {

@@ -303,15 +303,15 @@ fn commit_session(
     lease: &Lease,
     change: &SessionWrite,
 ) -> Result<(), EngineError> {
-    let place = (lease.namespace.as_str(), lease.session.as_str());
+    let session = lease.session();
     let added = change.entries.len() as u64;
-    let Some(first) = session::advance(tx, place, change.base, added)? else {
+    let Some(first) = session::advance(tx, session, change.base, added)? else {
         let (id, base) = (&lease.session, change.base);
         return Err(EngineError::bug(format!("session {id} is not at revision {base}")));
     };
     let revision = change.base + 1;
     if change.pop > 0 {
-        journal::pop_entries(tx, place, revision, change.pop as u64)?;
+        journal::pop_entries(tx, session, revision, change.pop as u64)?;
     }
     let mut messages = Vec::with_capacity(change.entries.len());
     for added in &change.entries {
@@ -324,7 +324,7 @@ fn commit_session(
         });
     }
     let new = session_entry::NewEntries { first, messages: &messages, revision };
-    session_entry::add(tx, place, lease.run, new)?;
+    session_entry::add(tx, session, lease.run, new)?;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ impl SealedStore for Store {
     ) -> BoxFuture<'a, Result<Option<SealedRow>, SecretError>> {
         let place = (namespace.to_owned(), name.to_owned(), key.to_owned());
         Box::pin(async move {
-            let found = self.read(move |tx| secret::get(tx, (&place.0, &place.1, &place.2))).await;
+            let found = self.read(move |tx| secret::get(tx, &place.0, &place.1, &place.2)).await;
             found.map(|row| row.map(sealed)).map_err(of_store)
         })
     }

@@ -51,10 +51,10 @@ fn roll_back(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
         return Ok(());
     };
     row.revision += 1;
-    let place = (run.namespace.as_str(), run.session_id.as_str());
-    let left = session_entry::retire_of_run(tx, place, run.id, row.revision)?;
+    let session = run.session();
+    let left = session_entry::retire_of_run(tx, session, run.id, row.revision)?;
     // What the run had replaced by a summary comes back.
-    let gone = session_entry::gone_since(tx, place, base)?;
+    let gone = session_entry::gone_since(tx, session, base)?;
     let restored = gone.len();
     for entry in gone {
         let entry =

@@ -107,7 +107,7 @@ fn batch(
 /// Stores posts and moves the cursor, unless somebody else has done it.
 fn store(tx: &mut Tx<'_>, batch: &Batch) -> Result<u64, EngineError> {
     let webhook = &batch.webhook;
-    if !webhook::advance(tx, webhook.id, (webhook.cursor_pos, batch.to))? {
+    if !webhook::advance(tx, webhook.id, webhook.cursor_pos, batch.to)? {
         return Ok(0);
     }
     let now = tx.now();

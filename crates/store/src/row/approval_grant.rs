@@ -38,17 +38,26 @@ pub fn covers(
     Ok(false)
 }
 
+/// Names a grant within its namespace.
+#[derive(Debug, Clone, Copy)]
+pub struct GrantKey<'a> {
+    /// The scope.
+    pub scope: &'a str,
+    /// The key of the call.
+    pub call_key: &'a str,
+}
+
 /// The grants of a namespace, by scope and key, after the given one.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
-    after: (&str, &str),
+    after: GrantKey<'_>,
     limit: u64,
 ) -> Result<Vec<ApprovalGrantRow>, StoreError> {
     let sql = ApprovalGrantRow::select(
         "WHERE namespace = ?1 AND (scope, call_key) > (?2, ?3) ORDER BY scope, call_key LIMIT ?4",
     );
-    tx.all(&sql, params![namespace, after.0, after.1, limit])
+    tx.all(&sql, params![namespace, after.scope, after.call_key, limit])
 }
 
 /// Takes a grant back; false if there was none.

@@ -60,7 +60,8 @@ pub struct AttemptEnd<'a> {
 /// Notes that an attempt has ended.
 pub fn end(
     tx: &mut Tx<'_>,
-    (run_id, attempt_no): (RunId, u64),
+    run_id: RunId,
+    attempt_no: u64,
     end: AttemptEnd<'_>,
 ) -> Result<(), StoreError> {
     let AttemptEnd { status, outcome_code, detail } = end;
@@ -75,7 +76,8 @@ pub fn end(
 /// When an attempt was started; nothing if there is no such attempt.
 pub fn started(
     tx: &mut Tx<'_>,
-    (run_id, attempt_no): (RunId, u64),
+    run_id: RunId,
+    attempt_no: u64,
 ) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT started FROM attempt WHERE run_id = ?1 AND attempt_no = ?2";
     tx.optional(sql, params![run_id, attempt_no])

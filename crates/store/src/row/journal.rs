@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use provost_core::{InputId, MessageId, RunId};
 
+use super::session::SessionRef;
 use crate::body::Body;
 use crate::value::number;
 use crate::{StoreError, ToColumn, Tx, Value, params};
@@ -320,12 +321,12 @@ pub fn is_committed(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<bool, Stor
 /// Ends the newest `count` entries of a session that are there, with a revision.
 pub fn pop_entries(
     tx: &mut Tx<'_>,
-    (namespace, session): (&str, &str),
+    session: SessionRef<'_>,
     revision: u64,
     count: u64,
 ) -> Result<(), StoreError> {
     let sql = "UPDATE session_entry SET gone = ?3 WHERE namespace = ?1 AND session_id = ?2 AND entry IN (\
                SELECT entry FROM session_entry WHERE namespace = ?1 AND session_id = ?2 AND gone IS NULL \
                ORDER BY entry DESC LIMIT ?4)";
-    tx.execute(sql, params![namespace, session, revision, count]).map(drop)
+    tx.execute(sql, params![session.namespace, session.id, revision, count]).map(drop)
 }

@@ -4,6 +4,7 @@
 
 use provost_core::{RunId, TaskId, Timestamp};
 
+use super::session::SessionRef;
 use crate::body::load_body;
 use crate::{FromRow, Row, StoreError, Tx, params};
 
@@ -92,6 +93,15 @@ pub struct Amount {
     pub bytes: usize,
 }
 
+/// Numbers or positions of events.
+#[derive(Debug, Clone, Copy)]
+pub struct LogRange {
+    /// The one before the first.
+    pub after: u64,
+    /// The last one.
+    pub last: u64,
+}
+
 /// A run that has events after the position that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedRun {
@@ -116,18 +126,18 @@ impl FromRow for LoggedRun {
     }
 }
 
-/// The events of a run after the number `after` up to the number `last`, in order.
+/// The events of a run with the numbers of a range, in order.
 pub fn of_run(
     tx: &mut Tx<'_>,
     run_id: RunId,
-    (after, last): (u64, u64),
+    range: LogRange,
     amount: Amount,
 ) -> Result<Vec<LogRow>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {TABLES} WHERE e.run_id = ?1 AND e.seq > ?2 AND e.seq <= ?3 ORDER BY e.seq LIMIT ?4"
     );
     let enough = enough(amount.bytes);
-    tx.until(&sql, params![run_id, after, last, amount.events], enough)
+    tx.until(&sql, params![run_id, range.after, range.last, amount.events], enough)
 }
 
 /// The events of everybody after the position `after`, in order.
@@ -136,12 +146,12 @@ pub fn tail(tx: &mut Tx<'_>, after: u64, amount: Amount) -> Result<Vec<LogRow>, 
     tx.until(&sql, params![after, amount.events], enough(amount.bytes))
 }
 
-/// The events of a namespace after the position `after` up to the position `last`, in order. All events in between are looked
+/// The events of a namespace at the positions of a range, in order. All events in between are looked
 /// at, so the caller says how many that may be.
 pub fn of_namespace(
     tx: &mut Tx<'_>,
     namespace: &str,
-    (after, last): (u64, u64),
+    range: LogRange,
     amount: Amount,
 ) -> Result<Vec<LogRow>, StoreError> {
     // The cross join keeps the order of the log: nothing is sorted.
@@ -149,7 +159,7 @@ pub fn of_namespace(
         "SELECT {COLUMNS} FROM run_event e CROSS JOIN run r ON r.id = e.run_id LEFT JOIN message m ON m.id = e.message_id
           WHERE e.pos > ?2 AND e.pos <= ?3 AND r.namespace = ?1 ORDER BY e.pos LIMIT ?4"
     );
-    tx.until(&sql, params![namespace, after, last, amount.events], enough(amount.bytes))
+    tx.until(&sql, params![namespace, range.after, range.last, amount.events], enough(amount.bytes))
 }
 
 /// The runs of a task, and of all tasks below it, that have events after the position `after`.
@@ -168,7 +178,7 @@ pub fn runs_of_task(
 /// The runs of a session, and of all tasks below its own, that have events after the position `after`.
 pub fn runs_of_session(
     tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
+    session: SessionRef<'_>,
     after: u64,
 ) -> Result<Vec<LoggedRun>, StoreError> {
     let tasks = and_below("SELECT id FROM task WHERE namespace = ?1 AND session_id = ?2");
@@ -176,7 +186,7 @@ pub fn runs_of_session(
         "{tasks} SELECT DISTINCT {RUN_COLUMNS} FROM below b CROSS JOIN run r ON r.task_id = b.id
           WHERE {RUN_GOES_ON} ?3"
     );
-    tx.all(&sql, params![namespace, session_id, after])
+    tx.all(&sql, params![session.namespace, session.id, after])
 }
 
 /// The number of the first event of a run after the position `after`; the run has one.

@@ -3,6 +3,7 @@
 use provost_core::{MessageId, RunId, TaskId, Timestamp};
 
 use super::meta;
+use super::session::SessionRef;
 use crate::body::Body;
 use crate::{StoreError, Tx, params};
 
@@ -52,13 +53,13 @@ pub fn is_forked(tx: &mut Tx<'_>, task: TaskId) -> Result<bool, StoreError> {
 /// The messages that a run has added to its session, whether they are still there or not.
 pub fn session_messages(
     tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
+    session: SessionRef<'_>,
     run: RunId,
 ) -> Result<Vec<MessageId>, StoreError> {
     tx.all(
         "SELECT message_id FROM session_entry
           WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3 ORDER BY entry",
-        params![namespace, session_id, run],
+        params![session.namespace, session.id, run],
     )
 }
 

@@ -3,6 +3,7 @@
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
 use super::filter::Filter;
+use super::session::SessionRef;
 use crate::{FromRow, Row, StoreError, ToColumn, Tx, params};
 
 table! {
@@ -112,6 +113,13 @@ table! {
         started: Option<Timestamp>,
         /// When it ended.
         ended: Option<Timestamp>,
+    }
+}
+
+impl RunRow {
+    /// The session it writes to.
+    pub fn session(&self) -> SessionRef<'_> {
+        SessionRef { namespace: &self.namespace, id: &self.session_id }
     }
 }
 
@@ -471,7 +479,7 @@ pub fn without_timer(
 /// The run of one session that can be claimed now in a pool, and its class.
 pub fn ready_of_session(
     tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
+    session: SessionRef<'_>,
     pool: &str,
     build: u64,
 ) -> Result<Option<(RunId, String)>, StoreError> {
@@ -482,7 +490,7 @@ pub fn ready_of_session(
             AND NOT EXISTS (SELECT 1 FROM ceiling x WHERE x.running >= x.desired
                   AND x.scope IN ('namespace:' || c.namespace, 'pool:' || c.pool))
           LIMIT 1",
-        params![namespace, session_id, pool, build, tx.now()],
+        params![session.namespace, session.id, pool, build, tx.now()],
     )
 }
 

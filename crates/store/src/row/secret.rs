@@ -27,7 +27,9 @@ table! {
 /// The row in a place: namespace, name and key.
 pub fn get(
     tx: &mut Tx<'_>,
-    (namespace, name, key): (&str, &str, &str),
+    namespace: &str,
+    name: &str,
+    key: &str,
 ) -> Result<Option<SecretRow>, StoreError> {
     let sql = SecretRow::select("WHERE namespace = ?1 AND name = ?2 AND item = ?3");
     tx.optional(&sql, params![namespace, name, key])

@@ -33,6 +33,15 @@ table! {
     }
 }
 
+/// Names a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionRef<'a> {
+    /// The tenancy boundary.
+    pub namespace: &'a str,
+    /// The id.
+    pub id: &'a str,
+}
+
 /// Which sessions to list.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
@@ -108,11 +117,11 @@ pub fn free(tx: &mut Tx<'_>, namespace: &str, id: &str, run_id: RunId) -> Result
 /// nothing if the session is not at that revision.
 pub fn advance(
     tx: &mut Tx<'_>,
-    (namespace, id): (&str, &str),
+    session: SessionRef<'_>,
     base: u64,
     entries: u64,
 ) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE session SET revision = revision + 1, next_entry = next_entry + ?4, updated = ?5 \
                WHERE namespace = ?1 AND id = ?2 AND revision = ?3 RETURNING next_entry - ?4";
-    tx.optional(sql, params![namespace, id, base, entries, tx.now()])
+    tx.optional(sql, params![session.namespace, session.id, base, entries, tx.now()])
 }

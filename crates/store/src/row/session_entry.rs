@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use provost_core::{MessageId, RunId};
 
+use super::session::SessionRef;
 use crate::body::load_body;
 use crate::value::number;
 use crate::{StoreError, ToColumn, Tx, params};
@@ -52,6 +53,17 @@ pub struct NewEntries<'a> {
     pub revision: u64,
 }
 
+/// A page of what a session consists of.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryPage {
+    /// The revision of the session.
+    pub revision: u64,
+    /// The entry before the page.
+    pub after: u64,
+    /// The most entries.
+    pub limit: u64,
+}
+
 /// Entries that one statement stores at most.
 const ENTRIES_AT_ONCE: usize = 4;
 
@@ -71,7 +83,7 @@ static ADD: LazyLock<[String; ENTRIES_AT_ONCE]> = LazyLock::new(|| {
 /// Adds messages to a session.
 pub fn add(
     tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
+    session: SessionRef<'_>,
     run_id: RunId,
     new: NewEntries<'_>,
 ) -> Result<(), StoreError> {
@@ -79,7 +91,7 @@ pub fn add(
     let mut entry = first;
     for messages in messages.chunks(ENTRIES_AT_ONCE) {
         let mut values = Vec::with_capacity(4 + 2 * messages.len());
-        values.extend([namespace.to_value(), session_id.to_value(), run_id.to_value()]);
+        values.extend([session.namespace.to_value(), session.id.to_value(), run_id.to_value()]);
         values.push(number(revision));
         for (entry, message) in (entry..).zip(messages) {
             values.extend([number(entry), message.to_value()]);
@@ -118,16 +130,15 @@ pub fn at_revision(
 /// What the session consists of at a revision after an entry, in order.
 pub fn page_at(
     tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
-    (revision, after): (u64, u64),
-    limit: u64,
+    session: SessionRef<'_>,
+    page: EntryPage,
 ) -> Result<Vec<SessionEntryRow>, StoreError> {
     let sql = SessionEntryRow::select(
         "WHERE namespace = ?1 AND session_id = ?2 AND entry > ?4
            AND added <= ?3 AND (gone IS NULL OR gone > ?3)
          ORDER BY entry LIMIT ?5",
     );
-    tx.all(&sql, params![namespace, session_id, revision, after, limit])
+    tx.all(&sql, params![session.namespace, session.id, page.revision, page.after, page.limit])
 }
 
 /// The messages of the session at a revision, in order, with their texts.
@@ -156,66 +167,67 @@ pub fn messages_at(
 /// The revisions in which a run has added to a session, in order.
 pub fn revisions_of(
     tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
+    session: SessionRef<'_>,
     run_id: RunId,
 ) -> Result<Vec<u64>, StoreError> {
     tx.all(
         "SELECT DISTINCT added FROM session_entry WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3
           ORDER BY added",
-        params![namespace, session_id, run_id],
+        params![session.namespace, session.id, run_id],
     )
 }
 
 /// True if another run has added to a session after the revision `since`.
 pub fn added_by_others(
     tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
+    session: SessionRef<'_>,
     run_id: RunId,
     since: u64,
 ) -> Result<bool, StoreError> {
     tx.exists(
         "SELECT 1 FROM session_entry
           WHERE namespace = ?1 AND session_id = ?2 AND added > ?4 AND run_id <> ?3 LIMIT 1",
-        params![namespace, session_id, run_id, since],
+        params![session.namespace, session.id, run_id, since],
     )
 }
 
 /// Takes what a run added out of a session, with the revision `gone`.
 pub fn retire_of_run(
     tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
+    session: SessionRef<'_>,
     run_id: RunId,
     gone: u64,
 ) -> Result<u64, StoreError> {
     tx.execute(
         "UPDATE session_entry SET gone = ?4
           WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3 AND gone IS NULL",
-        params![namespace, session_id, run_id, gone],
+        params![session.namespace, session.id, run_id, gone],
     )
 }
 
 /// Takes one message that a run added out of a session, with the revision `gone`.
 pub fn retire_message(
     tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
-    (run_id, message_id): (RunId, MessageId),
+    session: SessionRef<'_>,
+    run_id: RunId,
+    message_id: MessageId,
     gone: u64,
 ) -> Result<u64, StoreError> {
     tx.execute(
         "UPDATE session_entry SET gone = ?5
           WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3 AND message_id = ?4 AND gone IS NULL",
-        params![namespace, session_id, run_id, message_id, gone],
+        params![session.namespace, session.id, run_id, message_id, gone],
     )
 }
 
 /// What was in a session at the revision `base` and has gone since, in order.
 pub fn gone_since(
     tx: &mut Tx<'_>,
-    (namespace, session_id): (&str, &str),
+    session: SessionRef<'_>,
     base: u64,
 ) -> Result<Vec<SessionEntryRow>, StoreError> {
     let sql = SessionEntryRow::select(
         "WHERE namespace = ?1 AND session_id = ?2 AND added <= ?3 AND gone > ?3 ORDER BY entry",
     );
-    tx.all(&sql, params![namespace, session_id, base])
+    tx.all(&sql, params![session.namespace, session.id, base])
 }

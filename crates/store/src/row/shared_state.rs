@@ -24,6 +24,17 @@ table! {
     }
 }
 
+/// Whose values are meant.
+#[derive(Debug, Clone, Copy)]
+pub struct StateOwner<'a> {
+    /// The tenancy boundary.
+    pub namespace: &'a str,
+    /// `session`, `user` or `app`.
+    pub scope: &'a str,
+    /// The session or the user; empty for the scope `app`.
+    pub id: &'a str,
+}
+
 impl SharedStateRow {
     /// Sets the value, whatever it was.
     pub fn put(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
@@ -64,7 +75,7 @@ pub fn seen_by(
 /// The values of one owner, by name, after one.
 pub fn list(
     tx: &mut Tx<'_>,
-    (namespace, scope, owner): (&str, &str, &str),
+    owner: StateOwner<'_>,
     after: Option<&str>,
     limit: u64,
 ) -> Result<Vec<SharedStateRow>, StoreError> {
@@ -72,25 +83,18 @@ pub fn list(
         "WHERE namespace = ?1 AND scope = ?2 AND owner = ?3 AND (?4 IS NULL OR name > ?4)
          ORDER BY name LIMIT ?5",
     );
-    tx.all(&sql, params![namespace, scope, owner, after, limit])
+    tx.all(&sql, params![owner.namespace, owner.scope, owner.id, after, limit])
 }
 
 /// Takes one value away; false if there was none.
-pub fn remove(
-    tx: &mut Tx<'_>,
-    (namespace, scope, owner): (&str, &str, &str),
-    name: &str,
-) -> Result<bool, StoreError> {
+pub fn remove(tx: &mut Tx<'_>, owner: StateOwner<'_>, name: &str) -> Result<bool, StoreError> {
     let sql =
         "DELETE FROM shared_state WHERE namespace = ?1 AND scope = ?2 AND owner = ?3 AND name = ?4";
-    Ok(tx.execute(sql, params![namespace, scope, owner, name])? == 1)
+    Ok(tx.execute(sql, params![owner.namespace, owner.scope, owner.id, name])? == 1)
 }
 
 /// Takes everything away that an owner has. How many values it were.
-pub fn forget(
-    tx: &mut Tx<'_>,
-    (namespace, scope, owner): (&str, &str, &str),
-) -> Result<u64, StoreError> {
+pub fn forget(tx: &mut Tx<'_>, owner: StateOwner<'_>) -> Result<u64, StoreError> {
     let sql = "DELETE FROM shared_state WHERE namespace = ?1 AND scope = ?2 AND owner = ?3";
-    tx.execute(sql, params![namespace, scope, owner])
+    tx.execute(sql, params![owner.namespace, owner.scope, owner.id])
 }

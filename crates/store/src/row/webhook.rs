@@ -62,7 +62,7 @@ pub fn count(tx: &mut Tx<'_>, namespace: &str) -> Result<u64, StoreError> {
 }
 
 /// Moves the cursor of a webhook, unless somebody else has moved it or the webhook is told nothing any more.
-pub fn advance(tx: &mut Tx<'_>, id: WebhookId, (from, to): (u64, u64)) -> Result<bool, StoreError> {
+pub fn advance(tx: &mut Tx<'_>, id: WebhookId, from: u64, to: u64) -> Result<bool, StoreError> {
     let sql =
         "UPDATE webhook SET cursor_pos = ?3 WHERE id = ?1 AND cursor_pos = ?2 AND disabled IS NULL";
     Ok(tx.execute(sql, params![id, from, to])? == 1)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use provost_core::{Env, RunId, SessionId, TaskId};
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::{self, RunFilter, RunRow};
+use provost_store::row::session::SessionRef;
 use provost_store::row::task::{self, TaskFilter, TaskRow};
 use provost_store::row::{left, log};
 use provost_store::{StoreError, Tx, params};
@@ -181,7 +182,7 @@ pub(crate) async fn tasks_and_runs_of_a_session_are_found(fixture: Fixture) {
             let filter = RunFilter { session_id: Some(session.clone()), ..RunFilter::default() };
             assert_eq!(run::list(tx, namespace, &filter, 999)?, runs);
             let mut logged: Vec<RunId> = Vec::new();
-            for run in log::runs_of_session(tx, (namespace, session), 0)? {
+            for run in log::runs_of_session(tx, SessionRef { namespace, id: session }, 0)? {
                 logged.push(run.id);
             }
             logged.sort_by_key(|id| Reverse(*id));
@@ -245,7 +246,8 @@ pub(crate) async fn one_run_of_a_session_is_made_ready_and_no_other(fixture: Fix
         let mut expected: Vec<(String, String, RunId)> = Vec::new();
         for TaskRow { namespace, session_id: session, .. } in &rows.tasks {
             let first = run::first_due(tx, namespace, session)?.map(|row| row.id);
-            let marked = run::ready_of_session(tx, (namespace, session), "default", 9)?;
+            let marked =
+                run::ready_of_session(tx, SessionRef { namespace, id: session }, "default", 9)?;
             assert_eq!(marked.map(|(id, _)| id), first);
             expected.extend(first.map(|id| (namespace.clone(), session.clone(), id)));
         }

@@ -244,7 +244,9 @@ pub(crate) async fn the_outbox_is_claimed_once_at_a_time(fixture: Fixture) {
     store
         .write(|tx| {
             outbox::done(tx, "first")?;
-            outbox::retry(tx, "b", at(9000), "no")
+            outbox::retry(tx, "b", 1, at(9000), "no")?;
+            // Not the claim that it speaks of.
+            outbox::retry(tx, "a", 9, at(9000), "no")
         })
         .await
         .unwrap();

@@ -3,8 +3,9 @@
 use provost_core::work::QueueMode;
 use provost_core::{Env, Message};
 use provost_store::Body;
+use provost_store::row::session::{self, SessionRef};
 use provost_store::row::session_entry::SessionEntryRow;
-use provost_store::row::{attempt, journal, message, session};
+use provost_store::row::{attempt, journal, message};
 
 use crate::talk::{Talk, text};
 
@@ -169,7 +170,8 @@ async fn a_rollback_brings_back_what_the_turn_had_summed_up() {
     let squeezed = talk.engine.store().write(move |tx| {
         let mut row = session::get(tx, "default", "chat")?.unwrap();
         row.revision += 1;
-        journal::pop_entries(tx, ("default", "chat"), row.revision, row.next_entry)?;
+        let talk = SessionRef { namespace: "default", id: "chat" };
+        journal::pop_entries(tx, talk, row.revision, row.next_entry)?;
         let message = serde_json::to_string(&Message::summary("they met")).unwrap();
         message::put(tx, "default", summary, &Body::new(message)?)?;
         let entry = SessionEntryRow {
