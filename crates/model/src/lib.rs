@@ -27,7 +27,7 @@ pub use chat::{ChatModel, ModelEvent, ModelResponse, ModelStream, complete};
 pub use error::{ModelError, ModelErrorClass};
 pub use fold::Fold;
 pub use info::{ModelInfo, NativeOutput};
-pub use request::{ChatRequest, Effort, OutputSchema, Settings, ToolChoice};
+pub use request::{ChatRequest, Effort, MISSING_RESULT, OutputSchema, Settings, ToolChoice};
 pub use retrieval::{
     Chunk, Chunking, EmbedFuture, Embedder, EmbedderInfo, Embeddings, HashEmbedder, Purpose,
     Ranked, Ranking, RerankFuture, Reranker, RerankerInfo, embed_traced,

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
+/// The result that a model reads for a call whose real result is not known.
+pub const MISSING_RESULT: &str =
+    "No result: it is not known whether this call ran. Check before you repeat it.";
+
 /// One request to a model. Cheap to clone: the large parts are shared.
 #[derive(Debug, Clone, Default)]
 pub struct ChatRequest {

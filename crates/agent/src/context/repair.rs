@@ -7,14 +7,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use provost_core::{Message, Part, Role, ToolCall, ToolResult};
-
-const INTERRUPTED: &str =
-    "The call was interrupted and its result is not known. It may or may not have taken effect.";
+use provost_model::MISSING_RESULT;
 
 /// Repairs a history and says how many things were wrong with it.
 ///
 /// Results without a call, second results of a call, empty messages and system messages go. A call without a result gets one
-/// that says it was interrupted, in the tool message directly after it. A [`pending`](ToolResult::pending) result is a result.
+/// that says so ([`MISSING_RESULT`]), in the tool message directly after it. A [`pending`](ToolResult::pending) result is a result.
 /// Linear; where nothing is wrong the messages come back as they are, without a copy.
 pub fn repair(messages: Vec<Arc<Message>>) -> (Vec<Arc<Message>>, usize) {
     if is_sound(&messages) {
@@ -133,15 +131,15 @@ fn answer(calls: &Message, answers: Vec<Arc<Message>>, repairs: &mut usize) -> A
     for call in calls.tool_calls() {
         let result = results.get_mut(call.id.as_str()).and_then(VecDeque::pop_front);
         *repairs += usize::from(result.is_none());
-        given.push(result.map_or_else(|| interrupted(call), ToolResult::clone));
+        given.push(result.map_or_else(|| missing(call), ToolResult::clone));
     }
     *repairs += results.values().map(VecDeque::len).sum::<usize>();
     let made_at = answers.first().map_or(calls.created_at, |answer| answer.created_at);
     Arc::new(Message::results(given).at(made_at))
 }
 
-fn interrupted(call: &ToolCall) -> ToolResult {
-    ToolResult::error(call, INTERRUPTED)
+fn missing(call: &ToolCall) -> ToolResult {
+    ToolResult::error(call, MISSING_RESULT)
 }
 
 #[cfg(test)]

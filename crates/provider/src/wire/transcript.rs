@@ -16,7 +16,6 @@ use provost_model::ChatRequest;
 
 pub use self::alias::Aliases;
 pub use self::rule::{Charset, IdRule, NameRule};
-pub use self::settle::MISSING_RESULT;
 
 /// What a vendor wants of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -68,7 +68,7 @@ fn a_call_without_a_result_gets_one_directly_after_it() {
 
     let repaired = check([asked.clone(), results(&["b"])], 2);
     let texts: Vec<_> = repaired[1].tool_results().map(ToolResult::to_text).collect();
-    assert_eq!(texts, [INTERRUPTED, "result of b", INTERRUPTED]);
+    assert_eq!(texts, [MISSING_RESULT, "result of b", MISSING_RESULT]);
     assert_eq!(check([asked], 3).len(), 2, "at the end too");
 }
 

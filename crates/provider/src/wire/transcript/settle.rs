@@ -4,12 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use provost_core::{Message, Part, Role, ToolCall, ToolResult};
+use provost_model::MISSING_RESULT;
 
 use super::Rules;
-
-/// What the model reads where a call never got its result.
-pub const MISSING_RESULT: &str =
-    "No result: it is not known whether this call ran. Check before you repeat it.";
 
 /// Makes a conversation valid. One that is already stays as it is and is not copied.
 pub(super) fn settle(messages: &mut Vec<Arc<Message>>, rules: &Rules) {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use provost_core::{Message, Opaque, Part, Reasoning, ToolCall, ToolDef, ToolResult};
-use provost_model::{ModelEvent, ToolChoice};
+use provost_model::{MISSING_RESULT, ModelEvent, ToolChoice};
 use serde_json::json;
 
 use super::*;
