@@ -20,6 +20,7 @@ pub mod policy;
 pub mod resource;
 mod scope;
 mod secret;
+pub mod sse;
 pub mod text;
 mod time;
 mod tool_def;

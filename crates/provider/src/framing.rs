@@ -2,13 +2,12 @@
 
 mod event_stream;
 mod ndjson;
-mod sse;
 
 use provost_core::limits::SSE_EVENT_BYTES_MAX;
+use provost_core::sse::{SseError, SseFrame, SseLimits, SseParser};
 
 use self::event_stream::EventStream;
 use self::ndjson::Lines;
-pub use self::sse::{SseError, SseEvent, SseParser};
 
 /// What separates the events of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,12 +32,25 @@ impl Framing {
     }
 }
 
+/// Bytes of comments between two server-sent events. Servers send a line every few seconds while a model thinks; more is a
+/// server that will never answer.
+const COMMENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// One event, borrowed until the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SseEvent<'a> {
+    /// Its name; empty if it has none.
+    pub event: &'a [u8],
+    /// Its data. Not checked to be UTF-8: the decoder does that.
+    pub data: &'a [u8],
+}
+
 /// Why bytes cannot be cut into events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Wrong or too large server-sent events.
-    #[error(transparent)]
-    Sse(#[from] SseError),
+    /// Server-sent comments, and no event.
+    #[error("the provider sent {COMMENT_BYTES_MAX} bytes of comments and no event")]
+    OnlyComments,
     /// A frame or a line that does not end.
     #[error("the provider sent an event of more than {SSE_EVENT_BYTES_MAX} bytes")]
     TooLarge,
@@ -67,7 +79,10 @@ impl Frames {
     /// A fresh one for one answer.
     pub fn new(framing: Framing) -> Self {
         Self(match framing {
-            Framing::Sse => Cutter::Sse(SseParser::default()),
+            Framing::Sse => Cutter::Sse(SseParser::with_limits(SseLimits {
+                comment_bytes: COMMENT_BYTES_MAX,
+                ..SseLimits::default()
+            })),
             Framing::Ndjson => Cutter::Lines(Lines::with_limit(SSE_EVENT_BYTES_MAX)),
             Framing::AwsEventStream => {
                 Cutter::EventStream(EventStream::with_limit(SSE_EVENT_BYTES_MAX))
@@ -83,7 +98,7 @@ impl Frames {
     ) -> Result<(), E> {
         match &mut self.0 {
             Cutter::Sse(sse) => {
-                sse.push(chunk, |event| sink(event).map_err(Cut::Sink)).map_err(Cut::into)
+                sse.push(chunk, |frame| with_data(frame, &mut sink)).map_err(Cut::into)
             }
             Cutter::Lines(lines) => lines.push(chunk, &mut sink),
             Cutter::EventStream(stream) => stream.push(chunk, &mut sink),
@@ -96,12 +111,28 @@ impl Frames {
         mut sink: impl FnMut(SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match &mut self.0 {
-            Cutter::Sse(sse) => {
-                sse.finish(|event| sink(event).map_err(Cut::Sink)).map_err(Cut::into)
-            }
+            Cutter::Sse(sse) => sse.finish(|frame| with_data(frame, &mut sink)).map_err(Cut::into),
             Cutter::Lines(lines) => lines.finish(&mut sink),
             // A frame that is not whole has no meaning; the decoder says whether the answer was complete.
             Cutter::EventStream(_) => Ok(()),
+        }
+    }
+}
+
+/// Passes on what has data.
+fn with_data<E>(
+    frame: SseFrame<'_>,
+    sink: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
+) -> Result<(), Cut<E>> {
+    let SseFrame { event, data, .. } = frame;
+    data.map_or(Ok(()), |data| sink(SseEvent { event, data }).map_err(Cut::Sink))
+}
+
+impl From<SseError> for FrameError {
+    fn from(error: SseError) -> Self {
+        match error {
+            SseError::TooLarge => Self::TooLarge,
+            SseError::OnlyComments => Self::OnlyComments,
         }
     }
 }

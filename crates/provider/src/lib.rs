@@ -23,7 +23,6 @@ pub use vendor::{
     Anthropic, AzureOpenAi, Bedrock, Gemini, ModelList, Ollama, OpenAi, Providers, ProvidersError,
     openai_compatible,
 };
-pub use wire::{SseError, SseEvent, SseParser};
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/models.md")]

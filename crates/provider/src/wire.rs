@@ -21,7 +21,7 @@ use provost_model::{ChatRequest, ModelError, ModelErrorClass, ModelEvent, ModelI
 use reqwest::Url;
 use reqwest::header::{HeaderMap, InvalidHeaderValue};
 
-pub use crate::framing::{FrameError, Frames, Framing, SseError, SseEvent, SseParser};
+pub use crate::framing::{FrameError, Frames, Framing, SseEvent};
 use transcript::Rules;
 
 /// One vendor's protocol.

@@ -140,7 +140,7 @@ impl EventStream {
             State::Open(connection) => match ready!(connection.poll_frames(cx)) {
                 Ok(frames) => self.take_frames(frames)?,
                 Err(error) => {
-                    self.pause = connection.sse.retry.unwrap_or(self.pause).min(PAUSE_MAX);
+                    self.pause = connection.sse.retry().unwrap_or(self.pause).min(PAUSE_MAX);
                     self.state = self.failed(error)?;
                 }
             },

@@ -2,11 +2,13 @@ use super::*;
 
 fn events(chunks: &[&[u8]]) -> Vec<(String, String)> {
     let mut seen = Vec::new();
-    let mut sink = |event: SseEvent<'_>| {
-        seen.push((
-            String::from_utf8_lossy(event.event).into_owned(),
-            String::from_utf8_lossy(event.data).into_owned(),
-        ));
+    let mut sink = |event: SseFrame<'_>| {
+        if let Some(data) = event.data {
+            seen.push((
+                String::from_utf8_lossy(event.event).into_owned(),
+                String::from_utf8_lossy(data).into_owned(),
+            ));
+        }
         Ok::<(), SseError>(())
     };
     let mut parser = SseParser::default();
@@ -66,14 +68,16 @@ fn the_place_where_chunks_break_does_not_matter() {
 #[test]
 fn an_event_that_does_not_end_is_refused() {
     for line in ["data: ", "event: ", "nonsense"] {
-        let mut parser = SseParser::with_limit(1000);
+        let mut parser =
+            SseParser::with_limits(SseLimits { event_bytes: 1000, ..SseLimits::default() });
         let mut result = parser.push(line.as_bytes(), |_| Ok::<(), SseError>(()));
         for _ in 0..200 {
             result = result.and_then(|()| parser.push(b"0123456789", |_| Ok(())));
         }
         assert_eq!(result, Err(SseError::TooLarge), "{line}");
     }
-    let mut parser = SseParser::with_limit(1000);
+    let mut parser =
+        SseParser::with_limits(SseLimits { event_bytes: 1000, ..SseLimits::default() });
     let many_lines = "data: 0123456789\n".repeat(200);
     assert_eq!(
         parser.push(many_lines.as_bytes(), |_| Ok::<(), SseError>(())),
