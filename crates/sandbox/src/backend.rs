@@ -3,6 +3,11 @@
 //! Invariant: a job runs in the backend of the mode that its profile names, and in no other. One that is missing, or does not
 //! hold what the profile insists on, is an error.
 
+pub(crate) mod bubblewrap;
+pub(crate) mod container;
+pub(crate) mod landlock;
+pub(crate) mod none;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,15 +17,15 @@ use provost_core::resource::IsolationMode;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::bare::Bare;
-use crate::bubblewrap::Bubblewrap;
+use crate::backend::bubblewrap::Bubblewrap;
+use crate::backend::landlock::Landlocked;
+use crate::backend::none::Bare;
+use crate::command::Job;
 use crate::error::IsolationError;
-use crate::job::Job;
-use crate::landlocked::Landlocked;
 use crate::launcher::Launcher;
 use crate::limits::JOBS_MAX;
+use crate::process::{Channel, Ended, Running};
 use crate::profile::{Hold, Profile, Workspace};
-use crate::running::{Channel, Ended, Running};
 
 /// One thing that a backend holds or does not.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,15 +10,15 @@
 //! Without `bwrap` two of our processes stand above the program: one outside that ends everything when its parent ends, and, in
 //! a name space, one that is the first process there and fetches those that nobody waits for.
 
-pub(crate) mod bounds;
+mod bwrap;
 mod fork;
+pub(crate) mod fork_server;
 mod inner;
 pub(crate) mod order;
 mod outer;
-pub(crate) mod starter;
-mod wrap;
+pub(crate) mod rlimits;
 
-pub(crate) use self::wrap::variables;
+pub(crate) use self::bwrap::variables;
 
 use std::ffi::OsString;
 use std::io;
@@ -70,8 +70,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
     let kind = args.next().unwrap_or_default();
     let done = match kind.to_str() {
         Some(RELAY) => relay(args),
-        Some(STARTER) => starter::run(),
-        Some(INSIDE) => starter::wait_inside(),
+        Some(STARTER) => fork_server::run(),
+        Some(INSIDE) => fork_server::wait_inside(),
         _ => Err(io::Error::other("it is not known what to launch")),
     };
     Some(done.unwrap_or_else(|error| {

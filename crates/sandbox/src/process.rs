@@ -1,146 +1,348 @@
-//! The process of a job that is a child of ours, whoever has made it.
+//! A program that runs in a sandbox.
 
-mod watch;
-
-use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_send_signal, waitid,
-};
-use tokio::io::unix::AsyncFd;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
-use tokio::time::timeout;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
-use self::watch::watch;
-use crate::limits::KILL_GRACE;
-use crate::remains::Held;
-use crate::tree;
+use crate::command::Input;
+use crate::error::IsolationError;
+use crate::launcher::fork_server::receive;
+use crate::limits::{CHUNK_BYTES, COMPLAINT_BYTES_MAX, DRAIN_GRACE, MOMENT, TERM_GRACE};
+use crate::linux::child_process::{self, Pipes, Process};
+use crate::linux::process_tree;
+use crate::teardown::{Held, LastCommand, Remains, abandon};
 
-/// The process of a job.
-#[derive(Debug)]
-pub(crate) enum Process {
-    /// Started by the library, which also waits for it.
-    Child(Child),
-    /// Made by our starter.
-    Made(Made, AsyncFd<OwnedFd>),
+/// Which of its outputs a program has written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
 }
 
-/// A child of ours that somebody else has made. Dropping it ends it.
+/// Why a program is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It ended by itself.
+    Exited,
+    /// Its time was over.
+    TimedOut,
+    /// Somebody asked for its end.
+    Stopped,
+    /// It wrote more than it may.
+    Flooded,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Why.
+    pub cause: Cause,
+    /// Its code; 128 and the number of a signal if one ended it.
+    pub code: i32,
+    /// Bytes that it wrote in all, as far as they were read.
+    pub output_bytes: u64,
+    /// How long it ran.
+    pub took: Duration,
+}
+
+/// A program that runs in a sandbox. Dropping it ends the program and all that it has started.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub struct Running {
+    parts: Option<Parts>,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    /// The line to whoever has become the program, if one waited for it.
+    line: Option<OwnedFd>,
+    pub(crate) backend: &'static str,
+    set_up: SetUp,
+    started: Instant,
+    deadline: Instant,
+    output_bytes_max: u64,
+}
+
+#[derive(Debug)]
+struct Parts {
+    process: Process,
     held: Held,
-    status: Option<ExitStatus>,
+    remains: Remains,
 }
 
-/// The ends of its pipes that are ours.
-#[derive(Debug, Default)]
-pub(crate) struct Pipes {
-    pub(crate) stdin: Option<ChildStdin>,
-    pub(crate) stdout: Option<ChildStdout>,
-    pub(crate) stderr: Option<ChildStderr>,
+/// How it is known that a sandbox was set up, and that its code is that of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetUp {
+    /// There is nothing to set up.
+    Always,
+    /// It tells the program's code in a file.
+    Told,
+    /// It left a sign.
+    Signed,
+    /// It did not end with this code.
+    Unless(i32),
 }
 
-impl Pipes {
-    pub(crate) fn of(child: &mut Child) -> Self {
-        Self { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() }
-    }
+/// How a program is told apart from its sandbox.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) backend: &'static str,
+    pub(crate) set_up: SetUp,
+    pub(crate) time: Duration,
+    pub(crate) output_bytes_max: u64,
 }
 
-impl Process {
-    /// A process whose end can be waited for.
-    pub(crate) fn watched(made: Made) -> io::Result<Self> {
-        let handle = watch(made.held.handle.try_clone()?)?;
-        Ok(Self::Made(made, handle))
-    }
-
-    /// A handle on it; nothing if it is gone.
-    pub(crate) fn held(&self) -> Option<Held> {
-        match self {
-            Self::Child(child) => {
-                let pid = i32::try_from(child.id()?).ok().and_then(Pid::from_raw)?;
-                Some(Held { pid, handle: tree::handle(pid)? })
-            }
-            Self::Made(made, _) => {
-                Some(Held { pid: made.held.pid, handle: made.held.handle.try_clone().ok()? })
-            }
-        }
-    }
-
-    /// Fetches it if it has ended. One that has not is ended by the hand of whoever has started it.
-    pub(crate) fn fetch(self) {
-        if let Self::Child(mut child) = self {
-            drop(child.try_wait());
-        }
-    }
-
-    /// Waits for its end. It can be asked again.
-    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
-        let (made, handle) = match self {
-            Self::Child(child) => return child.wait().await,
-            Self::Made(made, handle) => (made, handle),
+impl Running {
+    pub(crate) fn new(
+        process: Process,
+        pipes: Pipes,
+        remains: Remains,
+        terms: Terms,
+    ) -> Result<Self, IsolationError> {
+        let held = process.held();
+        let Some(held) = held else {
+            remains.clear();
+            return Err(IsolationError::Setup {
+                backend: terms.backend,
+                why: "it is gone".to_owned(),
+            });
         };
-        loop {
-            if let Some(status) = made.fetch()? {
-                return Ok(status);
-            }
-            let mut seen = handle.readable().await?;
-            if made.fetch()?.is_none() {
-                seen.clear_ready();
-            }
-        }
+        let started = Instant::now();
+        Ok(Self {
+            stdin: pipes.stdin,
+            stdout: pipes.stdout,
+            stderr: pipes.stderr,
+            line: None,
+            parts: Some(Parts { process, held, remains }),
+            backend: terms.backend,
+            set_up: terms.set_up,
+            started,
+            deadline: started + terms.time,
+            output_bytes_max: terms.output_bytes_max,
+        })
     }
-}
 
-/// Waits until a process has ended, whoever its parent is; not for longer than it may take.
-pub(crate) async fn ended(handle: OwnedFd) {
-    if let Ok(handle) = watch(handle)
-        && timeout(KILL_GRACE, handle.readable()).await.is_err()
-    {
-        tracing::warn!("a process of a sandbox does not end");
+    /// Gets the pipes of a program, and the line on which it is said if that cannot be started.
+    pub(crate) fn connect(&mut self, pipes: Pipes, line: OwnedFd) {
+        (self.stdin, self.stdout, self.stderr) = (pipes.stdin, pipes.stdout, pipes.stderr);
+        self.line = Some(line);
     }
-}
 
-impl Made {
-    /// A child of ours by its number; nothing if there is no such process.
-    pub(crate) fn of(pid: Pid) -> Option<Self> {
-        Some(Self { held: Held { pid, handle: tree::handle(pid)? }, status: None })
+    /// Begins anew, for a program that takes the place of one that waited.
+    pub(crate) fn begin(&mut self, terms: Terms) {
+        self.set_up = terms.set_up;
+        self.started = Instant::now();
+        self.deadline = self.started + terms.time;
+        self.output_bytes_max = terms.output_bytes_max;
+    }
+
+    pub(crate) fn stdin_mut(&mut self) -> Option<&mut ChildStdin> {
+        self.stdin.as_mut()
     }
 
     /// True if it is over.
-    pub(crate) fn has_ended(&self) -> bool {
-        tree::ended_within(&self.held.handle, Duration::ZERO)
+    pub fn has_ended(&self) -> bool {
+        self.parts.as_ref().is_none_or(|parts| {
+            process_tree::ended_within(&parts.held.handle, std::time::Duration::ZERO)
+        })
     }
 
-    /// How it has ended, if it has.
-    fn fetch(&mut self) -> io::Result<Option<ExitStatus>> {
-        if self.status.is_none() {
-            let which = WaitId::PidFd(self.held.handle.as_fd());
-            let told = waitid(which, WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
-            self.status = told.as_ref().map(status);
+    /// Asks the program to end. Dropping this ends it.
+    pub fn ask_to_end(&self) {
+        if let Some(parts) = &self.parts {
+            parts.remains.ask(&parts.held);
         }
-        Ok(self.status)
+    }
+
+    /// The pipe to its standard input, once, if its job has [`Input::Piped`].
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
+    /// The pipes from its outputs, once. Whoever takes them bounds what is read.
+    pub fn take_outputs(&mut self) -> Option<(ChildStdout, ChildStderr)> {
+        self.stdout.take().zip(self.stderr.take())
+    }
+
+    /// Runs it to its end. Each piece of output is handed over as it comes; `cancel` ends the program.
+    pub async fn drive(
+        mut self,
+        input: Input,
+        cancel: &CancellationToken,
+        mut each: impl FnMut(Channel, &[u8]),
+    ) -> Result<Ended, IsolationError> {
+        let mut complaint = Vec::new();
+        let mut heard = |channel, bytes: &[u8]| {
+            if channel == Channel::Err && complaint.len() < COMPLAINT_BYTES_MAX {
+                complaint.extend_from_slice(bytes);
+            }
+            each(channel, bytes);
+        };
+        let (cause, output_bytes) = self.listen(input, cancel, &mut heard).await;
+        let status = self.finish(cause).await?;
+        let took = self.started.elapsed();
+        let Some(parts) = self.parts.take() else {
+            return Err(IsolationError::Job("it has ended before".to_owned()));
+        };
+        let told = parts.remains.exit_code();
+        let is_set_up = cause != Cause::Exited
+            || match self.set_up {
+                SetUp::Always => true,
+                SetUp::Told => told.is_some() && !self.line.as_ref().is_some_and(is_refused),
+                SetUp::Signed => parts.remains.is_signed(),
+                SetUp::Unless(code) => code_of(status) != code,
+            };
+        let mut remains = parts.remains;
+        if cause == Cause::Exited && is_set_up {
+            // What ended by itself has taken itself away, if nothing was in its way.
+            remains.last = remains.last.filter(LastCommand::is_needed);
+        }
+        // It is about to end: to have the runtime look at it would mostly take longer.
+        if let Some(inner) = remains.inner()
+            && !process_tree::ended_within(&inner, MOMENT)
+        {
+            child_process::ended(inner).await;
+        }
+        // Most jobs leave next to nothing: to hand that to another thread would take longer than to take it away.
+        if let Some(remains) = remains.clear_at_once()
+            && tokio::task::spawn_blocking(move || remains.clear()).await.is_err()
+        {
+            tracing::error!("what a sandbox has left could not be taken away");
+        }
+        if !is_set_up {
+            let why = String::from_utf8_lossy(&complaint).trim().to_owned();
+            return Err(IsolationError::Setup { backend: self.backend, why });
+        }
+        Ok(Ended { cause, code: told.unwrap_or_else(|| code_of(status)), output_bytes, took })
+    }
+
+    async fn listen(
+        &mut self,
+        input: Input,
+        cancel: &CancellationToken,
+        each: &mut (impl FnMut(Channel, &[u8]) + ?Sized),
+    ) -> (Cause, u64) {
+        let feeding = feed(self.stdin.take(), input);
+        tokio::pin!(feeding);
+        // The pipes stay open when this returns: who is asked to end may still say something.
+        let Self { parts, stdout: out, stderr: err, deadline, output_bytes_max, .. } = self;
+        let (mut out_chunk, mut err_chunk) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
+        let (mut total, mut is_fed, mut exited) = (0_u64, false, false);
+        let mut drained_by: Option<Instant> = None;
+        let Some(parts) = parts else { return (Cause::Stopped, 0) };
+        loop {
+            if exited && out.is_none() && err.is_none() {
+                return (Cause::Exited, total);
+            }
+            let until = drained_by.unwrap_or(*deadline);
+            let (channel, read) = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return (Cause::Stopped, total),
+                () = sleep_until(until) => {
+                    let cause = if exited { Cause::Exited } else { Cause::TimedOut };
+                    return (cause, total);
+                }
+                read = read(out, &mut out_chunk), if out.is_some() => (Channel::Out, read),
+                read = read(err, &mut err_chunk), if err.is_some() => (Channel::Err, read),
+                () = &mut feeding, if !is_fed => { is_fed = true; continue }
+                _ = parts.process.wait(), if !exited => {
+                    exited = true;
+                    // A process that was left behind may hold a pipe open for ever.
+                    drained_by = Some(Instant::now() + DRAIN_GRACE);
+                    continue;
+                }
+            };
+            if read == 0 {
+                match channel {
+                    Channel::Out => *out = None,
+                    Channel::Err => *err = None,
+                }
+                continue;
+            }
+            let chunk = match channel {
+                Channel::Out => &out_chunk[..read],
+                Channel::Err => &err_chunk[..read],
+            };
+            let room = output_bytes_max.saturating_sub(total);
+            let kept = usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len());
+            total += read as u64;
+            each(channel, &chunk[..kept]);
+            if kept < chunk.len() {
+                return (Cause::Flooded, total);
+            }
+        }
+    }
+
+    /// Sees to it that the program has ended.
+    async fn finish(&mut self, cause: Cause) -> Result<ExitStatus, IsolationError> {
+        let Some(parts) = &mut self.parts else {
+            return Err(IsolationError::Job("it has ended before".to_owned()));
+        };
+        let waited = IsolationError::io("the end of a program is not known");
+        if cause == Cause::Exited {
+            return parts.process.wait().await.map_err(waited);
+        }
+        parts.remains.ask(&parts.held);
+        if timeout(TERM_GRACE, parts.process.wait()).await.is_err() {
+            // Blocks for as long as the kernel needs to end what was killed.
+            let Some(Parts { process, held, remains }) = self.parts.take() else {
+                return Err(IsolationError::Job("it has ended before".to_owned()));
+            };
+            let ended = tokio::task::spawn_blocking(move || {
+                remains.end(&held);
+                Parts { process, held, remains }
+            });
+            match ended.await {
+                Ok(parts) => self.parts = Some(parts),
+                Err(_) => return Err(IsolationError::Job("its end was cut off".to_owned())),
+            }
+        }
+        let Some(parts) = &mut self.parts else {
+            return Err(IsolationError::Job("it has ended before".to_owned()));
+        };
+        parts.process.wait().await.map_err(waited)
     }
 }
 
-impl Drop for Made {
+impl Drop for Running {
     fn drop(&mut self) {
-        if matches!(self.fetch(), Ok(None)) {
-            pidfd_send_signal(&self.held.handle, Signal::KILL).unwrap_or_default();
-            tree::ended_within(&self.held.handle, KILL_GRACE);
-            // Nobody else would fetch it.
-            self.fetch().map(drop).unwrap_or_default();
+        if let Some(Parts { process, held, remains }) = self.parts.take() {
+            abandon(remains, held, process);
         }
     }
 }
 
-fn status(told: &WaitIdStatus) -> ExitStatus {
-    const CODE_AT: i32 = 8;
-    match (told.exit_status(), told.terminating_signal()) {
-        (Some(code), _) => ExitStatus::from_raw(code << CODE_AT),
-        (None, signal) => ExitStatus::from_raw(signal.unwrap_or_default()),
+/// True if whoever waited has said that it could not become the program. It has ended, so what it said is there.
+fn is_refused(line: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(line, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        && receive(line.as_fd()).is_ok_and(|said| said.is_some())
+}
+
+async fn read<R: tokio::io::AsyncRead + Unpin>(pipe: &mut Option<R>, chunk: &mut [u8]) -> usize {
+    match pipe {
+        // What cannot be read any more is at its end.
+        Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
+        None => std::future::pending().await,
     }
+}
+
+async fn feed(stdin: Option<ChildStdin>, input: Input) {
+    if let (Some(mut stdin), Input::Bytes(bytes)) = (stdin, input) {
+        // A program need not read what it is given.
+        if let Err(error) = stdin.write_all(&bytes).await {
+            tracing::trace!(%error, "a program did not read its input");
+        }
+    }
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }

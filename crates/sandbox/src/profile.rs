@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use provost_core::resource::IsolationMode;
 
-use crate::container::Source;
+use crate::backend::container::Source;
 use crate::egress::Egress;
 use crate::limits;
 

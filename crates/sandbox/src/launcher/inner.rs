@@ -22,8 +22,8 @@ use rustix::thread::{
 use super::order::{Order, Orders};
 use super::{FAILED, READY_FILE, listen};
 use crate::egress::PORT;
-use crate::seccomp::{self, Shared, Sockets};
-use crate::tree;
+use crate::linux::process_tree;
+use crate::linux::seccomp::{self, Shared, Sockets};
 
 /// Without it a file outside could be cut to nothing.
 const FILES_NEEDED: ABI = ABI::V3;
@@ -41,7 +41,7 @@ pub(super) fn run(orders: &Orders, order: &Order) -> io::Result<ExitCode> {
     if let Some(pids) = orders.pids {
         // Without a name space the kernel counts all that the user runs on this machine.
         let user = rustix::process::getuid().as_raw();
-        let others = if orders.has_namespaces { 0 } else { tree::tasks_of(user) };
+        let others = if orders.has_namespaces { 0 } else { process_tree::tasks_of(user) };
         let pids = pids + others;
         setrlimit(Resource::Nproc, Rlimit { current: Some(pids), maximum: Some(pids) })?;
     }

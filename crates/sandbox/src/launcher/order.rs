@@ -15,8 +15,8 @@ use std::process::{Command, ExitCode};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
-use super::bounds::Bounds;
-use super::starter;
+use super::fork_server;
+use super::rlimits::Bounds;
 
 /// What comes between two parts. No word of a command line has it in it.
 const BETWEEN: u8 = 0;
@@ -104,7 +104,7 @@ impl Order {
         let order = OwnedFd::from(self.write()?);
         let [stdin, stdout, stderr] = files;
         let files = [&order, stdin, stdout, stderr].map(|file| file.as_fd());
-        starter::send(line, b"go", &files)
+        fork_server::send(line, b"go", &files)
     }
 
     /// Becomes the program; gives back why not.

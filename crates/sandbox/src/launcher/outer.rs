@@ -16,8 +16,8 @@ use rustix::process::{
 use super::fork::{self, Forked};
 use super::order::{Order, Orders};
 use super::{FAILED, READY_FILE, inner};
-use crate::remains::STATUS_FILE;
-use crate::tree;
+use crate::linux::process_tree;
+use crate::teardown::STATUS_FILE;
 
 /// The user and the group that the program is, where it has name spaces.
 const NOBODY: u32 = 65_534;
@@ -26,7 +26,7 @@ const FETCH_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 pub(super) fn run(orders: &Orders, order: &Order, owner: Option<Pid>) -> io::Result<ExitCode> {
     let gone = || io::Error::other("whoever started this has ended");
-    let parent = owner.and_then(tree::handle).ok_or_else(gone)?;
+    let parent = owner.and_then(process_tree::handle).ok_or_else(gone)?;
     // From here on its end is seen, and is not ours at once: those below must go first.
     set_parent_process_death_signal(None)?;
     if getppid() != owner {
@@ -43,7 +43,7 @@ pub(super) fn run(orders: &Orders, order: &Order, owner: Option<Pid>) -> io::Res
         Forked::Made(child) => child,
     };
     let code = watch(child, &parent);
-    tree::kill_below(getpid());
+    process_tree::kill_below(getpid());
     let is_ready = fs::read(orders.dir.join(READY_FILE)).is_ok_and(|said| said == b"ok");
     if is_ready {
         let status = format!("{{\"exit-code\":{code}}}\n");
@@ -55,7 +55,7 @@ pub(super) fn run(orders: &Orders, order: &Order, owner: Option<Pid>) -> io::Res
 /// Waits for the end of the program, or for that of whoever started us.
 fn watch(child: Pid, parent: &OwnedFd) -> i32 {
     const KILLED: i32 = 137;
-    let held = tree::handle(child);
+    let held = process_tree::handle(child);
     loop {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid == child {

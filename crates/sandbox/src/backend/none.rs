@@ -12,15 +12,15 @@ use provost_core::resource::IsolationMode;
 use tokio::process::Command;
 
 use crate::backend::{Backend, Holding};
+use crate::command::{Input, Job};
 use crate::error::IsolationError;
-use crate::job::{Input, Job};
-use crate::place::{self, Place};
+use crate::linux::layout::{self, Place};
+use crate::linux::process_tree;
+use crate::linux::scratch_dir::Scratch;
+use crate::process::{Running, SetUp, Terms};
 use crate::profile::{Hold, Workspace};
-use crate::remains::{Leader, Remains};
-use crate::running::{Running, SetUp, Terms};
-use crate::scratch::Scratch;
-use crate::spawner::Spawner;
-use crate::tree;
+use crate::teardown::{Leader, Remains};
+use crate::warm::spawn_thread::Spawner;
 
 const NAME: &str = "none";
 
@@ -34,7 +34,7 @@ pub struct Bare {
 impl Bare {
     /// Ready to run programs.
     pub fn open() -> Result<Self, IsolationError> {
-        if !tree::is_told() {
+        if !process_tree::is_told() {
             return Err(IsolationError::Unavailable {
                 mode: IsolationMode::None,
                 why: "the kernel does not tell which processes a program has started".to_owned(),
@@ -49,7 +49,7 @@ impl Bare {
         let tmp = dir.path().to_owned();
         let place = Place::of(&job, None, &tmp)?;
         let mut command = Command::new(&place.program);
-        command.args(&job.args).env_clear().envs(place::environment(
+        command.args(&job.args).env_clear().envs(layout::environment(
             &job,
             place.inside.as_deref(),
             &tmp,

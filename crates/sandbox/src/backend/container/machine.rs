@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::place::{SYSTEM_DIRS, SYSTEM_FILES};
+use crate::linux::layout::{SYSTEM_DIRS, SYSTEM_FILES};
 
 /// A directory with places for what is bound into it.
 #[derive(Debug)]

@@ -10,14 +10,14 @@ use tokio::process::Command;
 
 use super::machine::Machine;
 use super::{ContainerOptions, Pull, Source, TMP, oci};
-use crate::cgroup::Cgroup;
 use crate::error::IsolationError;
-use crate::place::{self, WORKSPACE};
+use crate::linux::cgroup::Cgroup;
+use crate::linux::layout::{self, WORKSPACE};
+use crate::linux::scratch_dir::{JobDir, Scratch, is_orphaned};
+use crate::linux::seccomp;
+use crate::process::SetUp;
 use crate::profile::Limits;
-use crate::remains::{LastCommand, SIGN_FILE};
-use crate::running::SetUp;
-use crate::scratch::{JobDir, Scratch, is_orphaned};
-use crate::seccomp;
+use crate::teardown::{LastCommand, SIGN_FILE};
 
 /// What the names of our containers begin with.
 const PREFIX: &str = "provost-";
@@ -115,7 +115,7 @@ pub(super) fn job(name: &str) -> &str {
 impl Engine {
     /// Looks for the program.
     pub(super) fn open(options: &ContainerOptions, scratch: &Scratch) -> Result<Self, String> {
-        let program = place::find(options.engine.as_os_str())
+        let program = layout::find(options.engine.as_os_str())
             .map_err(|error| format!("{error}; install podman, docker or runc"))?;
         let tongue = match program.file_name().and_then(OsStr::to_str) {
             Some("docker") => Tongue::Docker,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::command::Job;
 use crate::error::IsolationError;
-use crate::job::Job;
 use crate::profile::{Network, Workspace};
 
 /// Where the workspace is where a sandbox has a root of its own.

@@ -21,28 +21,28 @@ use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
 use tokio_util::sync::CancellationToken;
 
+use crate::backend::none::{pipes, terms};
 use crate::backend::{Backend, Holding};
-use crate::bare::{pipes, terms};
-use crate::cgroup::Cgroups;
+use crate::command::Job;
 use crate::egress::{self, Entrance};
 use crate::error::IsolationError;
-use crate::job::Job;
-use crate::launcher::bounds::Bounds;
+use crate::launcher::fork_server::Spaces;
 use crate::launcher::order::{Order, Work, Wrap};
-use crate::launcher::starter::Spaces;
+use crate::launcher::rlimits::Bounds;
 use crate::launcher::{Launcher, RELAY, variables};
 use crate::limits::WARM_WAITING;
-use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, WORKSPACE};
-use crate::pool::{Pool, When};
+use crate::linux::cgroup::Cgroups;
+use crate::linux::layout::{self, DEVICES, Place, SYSTEM_DIRS, WORKSPACE};
+use crate::linux::process_tree;
+use crate::linux::rootfs::{Root, Roots};
+use crate::linux::scratch_dir::Scratch;
+use crate::linux::seccomp::{self, Shared, Sockets};
+use crate::process::{Running, SetUp, Terms};
 use crate::profile::{Hold, Limits, Network, Profile, Workspace};
-use crate::remains::{Leader, Remains, STATUS_FILE};
-use crate::root::{Root, Roots};
-use crate::running::{Running, SetUp, Terms};
-use crate::scratch::Scratch;
-use crate::seccomp::{self, Shared, Sockets};
-use crate::spawner::Spawner;
-use crate::starter::{Room, Starter};
-use crate::tree;
+use crate::teardown::{Leader, Remains, STATUS_FILE};
+use crate::warm::fork_server::{Room, Starter};
+use crate::warm::pool::{Pool, When};
+use crate::warm::spawn_thread::Spawner;
 
 const NAME: &str = "bubblewrap";
 /// The private directory for temporary files.
@@ -103,9 +103,9 @@ impl Bubblewrap {
             why: why.to_owned(),
         };
         let bwrap =
-            place::find("bwrap".as_ref()).map_err(|_missing| unavailable("there is no bwrap"))?;
-        let shell = place::find("sh".as_ref())?;
-        if !tree::is_told() {
+            layout::find("bwrap".as_ref()).map_err(|_missing| unavailable("there is no bwrap"))?;
+        let shell = layout::find("sh".as_ref())?;
+        if !process_tree::is_told() {
             return Err(unavailable(
                 "the kernel does not tell which processes a program has started",
             ));
@@ -222,7 +222,7 @@ impl Wrapper {
         line.extend(self.inner(&place, &job, entrance.is_some()));
         line.extend(job.args.iter().cloned());
         let wrap = self.wrap(limits, dir.path());
-        let env = place::environment(&job, place.inside.as_deref(), Path::new(TMP));
+        let env = layout::environment(&job, place.inside.as_deref(), Path::new(TMP));
         let started = match waiting {
             Some((starter, waiting)) => {
                 let order = Order { work: Work::Wrap(wrap), line, env };

@@ -12,23 +12,23 @@ use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
 use tokio_util::sync::CancellationToken;
 
+use crate::backend::none::terms;
 use crate::backend::{Backend, Holding};
-use crate::bare::terms;
-use crate::cgroup::Cgroups;
+use crate::command::Job;
 use crate::error::IsolationError;
-use crate::job::Job;
 use crate::launcher::Launcher;
-use crate::launcher::bounds::Bounds;
+use crate::launcher::fork_server::Spaces;
 use crate::launcher::order::{Order, Orders, Work};
-use crate::launcher::starter::Spaces;
-use crate::place::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES};
+use crate::launcher::rlimits::Bounds;
+use crate::linux::cgroup::Cgroups;
+use crate::linux::layout::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES};
+use crate::linux::process_tree;
+use crate::linux::scratch_dir::{JobDir, Scratch};
+use crate::process::{Running, SetUp, Terms};
 use crate::profile::{Hold, Network, Profile, Workspace};
-use crate::remains::{Leader, Remains};
-use crate::running::{Running, SetUp, Terms};
-use crate::scratch::{JobDir, Scratch};
-use crate::spawner::Spawner;
-use crate::starter::{Room, Starter};
-use crate::tree;
+use crate::teardown::{Leader, Remains};
+use crate::warm::fork_server::{Room, Starter};
+use crate::warm::spawn_thread::Spawner;
 
 const NAME: &str = "landlock";
 
@@ -60,7 +60,7 @@ impl Landlocked {
     async fn attempt(launcher: Launcher, has_namespaces: bool) -> Result<Self, IsolationError> {
         let unavailable =
             |why: String| IsolationError::Unavailable { mode: IsolationMode::Process, why };
-        if !tree::is_told() {
+        if !process_tree::is_told() {
             let why = "the kernel does not tell which processes a program has started";
             return Err(unavailable(why.to_owned()));
         }
@@ -101,8 +101,8 @@ impl Landlocked {
         orders.entrance = entrance.as_ref().map(|entrance| entrance.path().to_owned());
         let order = Order {
             work: Work::Landlock(Box::new(orders)),
-            line: place::line(&place, &job),
-            env: place::environment(&job, place.inside.as_deref(), &tmp),
+            line: layout::line(&place, &job),
+            env: layout::environment(&job, place.inside.as_deref(), &tmp),
         };
         let started = self.starter.start(waiting, &order, &job);
         let spawner = Arc::clone(&self.spawner);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, Backends, Holding};
+use crate::command::{Input, Job};
 use crate::error::IsolationError;
-use crate::job::{Input, Job};
 use crate::profile::{Hold, Limits, Profile};
 
 /// What a trial showed.
@@ -105,7 +105,8 @@ fn judged(is_broken: bool, how: &str) -> Proof {
 
 async fn files(backend: &dyn Backend) -> Result<Proof, IsolationError> {
     const CANARY: &str = "canary-of-the-doctor";
-    let outside = crate::scratch::Scratch::open().map_err(IsolationError::io("no directory"))?;
+    let outside =
+        crate::linux::scratch_dir::Scratch::open().map_err(IsolationError::io("no directory"))?;
     let file = outside.path().join("canary");
     std::fs::write(&file, CANARY).map_err(IsolationError::io("no file to look for"))?;
     let script = format!("cat {0}; echo changed > {0}; echo made > {0}.new", file.display());

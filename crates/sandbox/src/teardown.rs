@@ -12,14 +12,14 @@ use nix::mount::{MntFlags, umount2};
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use serde::Deserialize;
 
-use crate::cgroup::Cgroup;
 use crate::egress::Entrance;
 use crate::limits::{KILL_GRACE, TERM_GRACE};
-use crate::process::Process;
-use crate::root::Root;
-use crate::scratch::JobDir;
-use crate::spawner::Spawner;
-use crate::tree;
+use crate::linux::cgroup::Cgroup;
+use crate::linux::child_process::Process;
+use crate::linux::process_tree;
+use crate::linux::rootfs::Root;
+use crate::linux::scratch_dir::JobDir;
+use crate::warm::spawn_thread::Spawner;
 
 /// Who the process that we started is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Remains {
         if self.leader == Leader::Program {
             pidfd_send_signal(&held.handle, Signal::TERM).unwrap_or_default();
         }
-        tree::signal_below(held.pid, Signal::TERM);
+        process_tree::signal_below(held.pid, Signal::TERM);
     }
 
     /// Ends everything. Blocks until it is gone, for a bounded time.
@@ -90,26 +90,26 @@ impl Remains {
         let send = |signal| pidfd_send_signal(&held.handle, signal).unwrap_or_default();
         // Who is stopped starts nothing new meanwhile.
         send(Signal::STOP);
-        let is_clear = tree::kill_below(held.pid);
+        let is_clear = process_tree::kill_below(held.pid);
         if let Some(cgroup) = &self.cgroup {
             cgroup.kill();
         }
         if self.leader == Leader::Watcher && is_clear {
             // It fetches those that have ended, so that nobody else has to.
             send(Signal::CONT);
-            if tree::ended_within(&held.handle, KILL_GRACE) {
+            if process_tree::ended_within(&held.handle, KILL_GRACE) {
                 return;
             }
         }
         send(Signal::KILL);
-        if !tree::ended_within(&held.handle, KILL_GRACE) {
+        if !process_tree::ended_within(&held.handle, KILL_GRACE) {
             tracing::warn!(pid = held.pid.as_raw_nonzero(), "a sandbox does not end");
         }
     }
 
     /// The first process inside, where there still is one: it ends a little after the one that we started.
     pub(crate) fn inner(&self) -> Option<OwnedFd> {
-        self.told().child.and_then(Pid::from_raw).and_then(tree::handle)
+        self.told().child.and_then(Pid::from_raw).and_then(process_tree::handle)
     }
 
     /// Takes away what is not a process, if that is a matter of moments; if not, gives it back.
@@ -131,7 +131,7 @@ impl Remains {
             last.run();
         }
         if let Some(inner) = self.inner() {
-            tree::ended_within(&inner, KILL_GRACE);
+            process_tree::ended_within(&inner, KILL_GRACE);
         }
         if let Some(cgroup) = self.cgroup {
             cgroup.remove();
@@ -214,7 +214,7 @@ fn finish(work: &Mutex<Option<(Remains, Held, Process)>>) {
     let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some((remains, held, process)) = taken else { return };
     remains.ask(&held);
-    if !tree::ended_within(&held.handle, TERM_GRACE) {
+    if !process_tree::ended_within(&held.handle, TERM_GRACE) {
         remains.end(&held);
     }
     // Fetches it: nobody else may do so soon.

@@ -4,8 +4,8 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::engine::Launch;
 use crate::error::IsolationError;
-use crate::place;
-use crate::running::Running;
+use crate::linux::layout;
+use crate::process::Running;
 
 /// What ends the words that start a program; an argument that holds this line is refused.
 const END: &str = "# provost: end of the words that start the program";
@@ -17,7 +17,7 @@ pub(super) fn waiting() -> Launch {
     let script = format!(
         "w=; while IFS= read -r l; do [ \"$l\" = '{END}' ] && eval \"unset w l; $w\"; w=\"$w$l\n\"; done"
     );
-    let env = [("PATH".to_owned(), place::PATH.to_owned())].into();
+    let env = [("PATH".to_owned(), layout::PATH.to_owned())].into();
     Launch { program: "sh".into(), args: vec!["-c".into(), script.into()], env, dir: "/".into() }
 }
 

@@ -20,20 +20,20 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::{LAUNCHER_INSIDE, NAME, Plan, TMP, Wrapper};
-use crate::bare::terms;
+use crate::backend::none::terms;
+use crate::command::Job;
 use crate::error::IsolationError;
-use crate::job::Job;
 use crate::launcher::INSIDE;
+use crate::launcher::fork_server::pair;
 use crate::launcher::order::{Order, Work};
-use crate::launcher::starter::pair;
-use crate::place;
-use crate::pool::Maker;
-use crate::process::Pipes;
+use crate::linux::child_process::Pipes;
+use crate::linux::layout;
+use crate::linux::rootfs::Root;
+use crate::process::{Running, SetUp, Terms};
 use crate::profile::{Limits, Network};
-use crate::remains::{Leader, Remains};
-use crate::root::Root;
-use crate::running::{Running, SetUp, Terms};
-use crate::starter::Room;
+use crate::teardown::{Leader, Remains};
+use crate::warm::fork_server::Room;
+use crate::warm::pool::Maker;
 
 /// Everything about a sandbox but what runs in it.
 #[derive(Debug, Clone)]
@@ -95,7 +95,7 @@ impl Wrapper {
         };
         let mut line: Vec<OsString> = vec![plan.place.program.clone().into()];
         line.extend(job.args.iter().cloned());
-        let env = place::environment(job, plan.place.inside.as_deref(), Path::new(TMP));
+        let env = layout::environment(job, plan.place.inside.as_deref(), Path::new(TMP));
         let order = Order { work: Work::Program, line, env };
         let started = starter
             .files(&job.input)

@@ -27,17 +27,17 @@ use tokio_util::sync::CancellationToken;
 
 use self::engine::{Engine, Launch, Shape};
 use self::words::MISSING;
+use crate::backend::none::pipes;
 use crate::backend::{Backend, Holding};
-use crate::bare::pipes;
+use crate::command::{Input, Job};
 use crate::error::IsolationError;
-use crate::job::{Input, Job};
-use crate::place::{self, WORKSPACE};
-use crate::pool::{self, Pool, When};
+use crate::linux::layout::{self, WORKSPACE};
+use crate::linux::scratch_dir::Scratch;
+use crate::process::{Running, SetUp, Terms};
 use crate::profile::{Hold, Limits, Network, Profile, Workspace};
-use crate::remains::{Leader, Remains};
-use crate::running::{Running, SetUp, Terms};
-use crate::scratch::Scratch;
-use crate::spawner::Spawner;
+use crate::teardown::{Leader, Remains};
+use crate::warm::pool::{self, Pool, When};
+use crate::warm::spawn_thread::Spawner;
 
 const NAME: &str = "container";
 const TMP: &str = "/tmp";
@@ -220,7 +220,7 @@ impl Container {
         let launch = Launch {
             program: job.program.clone(),
             args: job.args.clone(),
-            env: place::environment(&job, inside, Path::new(TMP)),
+            env: layout::environment(&job, inside, Path::new(TMP)),
             dir: job.dir.as_ref().map_or_else(|| start.clone(), |dir| start.join(dir)),
         };
         let Some(mut warm) = self.pool.take(&shape) else {

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::ETC_BYTES_MAX;
-use crate::place::{SYSTEM_DIRS, SYSTEM_FILES};
-use crate::scratch::Scratch;
+use crate::linux::layout::{SYSTEM_DIRS, SYSTEM_FILES};
+use crate::linux::scratch_dir::Scratch;
 
 /// Where all of it comes from.
 const SOURCE: &str = "/etc";

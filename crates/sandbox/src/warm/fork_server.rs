@@ -1,7 +1,7 @@
 //! Has processes of ours ready for the next jobs.
 //!
 //! To start a program from a large process costs what that one is large, and a shell between the two costs a program more. So
-//! our launcher is started once, and has processes ready that wait for their orders: see [`crate::launcher::starter`]. One that
+//! our launcher is started once, and has processes ready that wait for their orders: see [`crate::launcher::fork_server`]. One that
 //! has died is started again by the next job; jobs that run do not need it any more, since their parent is this process.
 //! There are a few of them, because it takes the kernel longer to let one into its control groups than a short job lasts.
 //!
@@ -20,18 +20,18 @@ use rustix::process::Pid;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
 
-use crate::cgroup::{Cgroup, Cgroups};
+use crate::command::{Input, Job};
 use crate::error::IsolationError;
-use crate::job::{Input, Job};
+use crate::launcher::fork_server::{BETWEEN, MESSAGE_BYTES_MAX, Spaces, pair, receive, send};
 use crate::launcher::order::Order;
-use crate::launcher::starter::{BETWEEN, MESSAGE_BYTES_MAX, Spaces, pair, receive, send};
 use crate::launcher::{Launcher, STARTER};
 use crate::limits::{KILL_GRACE, STARTER_TRIES_MAX, STARTERS_WAITING_MAX};
-use crate::place::DEVICES;
-use crate::process::{Made, Pipes, Process};
+use crate::linux::cgroup::{Cgroup, Cgroups};
+use crate::linux::child_process::{Made, Pipes, Process};
+use crate::linux::layout::DEVICES;
+use crate::linux::scratch_dir::{JobDir, Scratch};
 use crate::profile::Limits;
-use crate::scratch::{JobDir, Scratch};
-use crate::spawner::Spawner;
+use crate::warm::spawn_thread::Spawner;
 
 /// Has processes ready for the next jobs.
 #[derive(Debug)]

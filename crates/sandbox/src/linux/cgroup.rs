@@ -12,8 +12,8 @@ use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::limits::{FIRST_LOOK, KILL_GRACE, LOOK};
+use crate::linux::scratch_dir::is_orphaned;
 use crate::profile::Limits;
-use crate::scratch::is_orphaned;
 
 /// The directory of ours in a tree.
 pub(crate) const OURS: &str = "provost";

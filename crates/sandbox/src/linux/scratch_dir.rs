@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::tree;
+use crate::linux::process_tree;
 
 /// What the names of these directories begin with.
 const PREFIX: &str = "provost-sandbox-";
@@ -125,7 +125,7 @@ impl Drop for JobDir {
 /// What names this process for ever: its number and its start.
 pub(crate) fn owner() -> String {
     let pid = std::process::id();
-    format!("{pid}-{}", tree::started(pid).unwrap_or_default())
+    format!("{pid}-{}", process_tree::started(pid).unwrap_or_default())
 }
 
 /// True if a name begins with the owner of something, and that one is no more.
@@ -133,7 +133,7 @@ pub(crate) fn is_orphaned(name: &str) -> bool {
     let mut parts = name.split('-');
     let (Some(pid), Some(start)) = (parts.next(), parts.next()) else { return false };
     match (pid.parse::<u32>(), start.parse::<u64>()) {
-        (Ok(pid), Ok(start)) => tree::started(pid) != Some(start),
+        (Ok(pid), Ok(start)) => process_tree::started(pid) != Some(start),
         _ => false,
     }
 }

@@ -22,7 +22,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::fork::{self, Forked};
 use super::order::{Order, Work};
-use super::{outer, wrap};
+use super::{bwrap, outer};
 
 /// Files that are handed over with one message: an order and the standard files of a program.
 pub(crate) const FILES_MAX: usize = 4;
@@ -87,7 +87,7 @@ fn wait_for_order(line: OwnedFd, owner: Option<Pid>, place: &[u8]) -> io::Result
     is_in?;
     let order = Order::read(order)?;
     match &order.work {
-        Work::Wrap(wrap) => wrap::run(wrap, &order),
+        Work::Wrap(wrap) => bwrap::run(wrap, &order),
         Work::Landlock(orders) => outer::run(orders, &order, owner),
         Work::Program => Err(io::Error::other("a program is started in a sandbox only")),
     }

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::error::IsolationError;
-use crate::process::{Pipes, Process};
+use crate::linux::child_process::{Pipes, Process};
 
 /// Starts programs. It lives as long as anything that it has started.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::engine::{self, Launch, Shape};
 use super::machine::Machine;
 use super::{Source, TMP};
-use crate::cgroup;
 use crate::error::IsolationError;
-use crate::place::WORKSPACE;
+use crate::linux::cgroup;
+use crate::linux::layout::WORKSPACE;
+use crate::linux::seccomp;
 use crate::profile::Limits;
-use crate::seccomp;
 
 /// Where a runtime keeps what it knows of its containers: somewhere that only root can make, and that is the same for all of
 /// our processes, so that one can take away what another has left.
