@@ -9,7 +9,7 @@ use provost_core::resource::{
     AgentResource, AuthProfile, EVERY_TOOL, IsolationMode, McpServerResource, McpTransport,
     ToolResource,
 };
-use provost_mcp::start::Starter;
+use provost_mcp::launcher::Starter;
 use provost_mcp::{McpPool, McpTools};
 use provost_net::{NetClient, NetPolicy};
 use provost_redact::Redactor;

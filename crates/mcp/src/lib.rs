@@ -20,27 +20,19 @@
 //! Invariants: a call that may have happened is never repeated; nothing a server sends can be larger or last longer than a
 //! bound with a name; a program does not outlive its pool.
 
-mod call;
+mod connection;
 mod error;
-mod greet;
-mod http;
 mod limits;
-mod link;
-mod list;
-mod name;
 mod oauth;
 mod pool;
-mod result;
-mod scrub;
 mod server;
-pub mod start;
-mod stdio;
-mod tool;
+mod tools;
 mod trace;
-mod wire;
+mod transport;
 
 pub use error::Error;
 pub use oauth::{Authorize, MemoryTokens, OAuth, TokenStore};
 pub use pool::{McpPool, McpTools};
 pub use server::{Elicitation, Era, McpServer};
 pub use trace::TraceContext;
+pub use transport::launcher;

@@ -3,8 +3,8 @@
 //! `rmcp` knows the protocol. Here is what it needs from the outside: a person who says yes, a place for tokens, and a way to
 //! the network that cannot be led inside.
 
+mod http;
 mod session;
-mod wire;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

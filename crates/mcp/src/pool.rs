@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use provost_redact::Redactor;
 use provost_tool::{ToolError, Toolset, ToolsetCx, ToolsetFuture};
 
-use crate::link::Link;
-use crate::scrub::Scrub;
-use crate::wire::locked;
-use crate::{Error, McpServer, list};
+use crate::connection::Link;
+use crate::connection::monitor::locked;
+use crate::connection::redaction::Scrub;
+use crate::tools::list;
+use crate::{Error, McpServer};
 
 /// Connections to MCP servers: one for each definition, shared by all runs, made when it is first needed. Cheap to clone.
 ///

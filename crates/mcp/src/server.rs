@@ -14,7 +14,7 @@ use crate::limits::{
     ARGUMENT_BYTES_MAX, ARGUMENTS_MAX, CALL_TIMEOUT_DEFAULT, CONNECT_TIMEOUT_DEFAULT,
     IDLE_TIMEOUT_DEFAULT, SERVER_NAME_CHARS_MAX, TIMEOUT_MAX,
 };
-use crate::start::{By, Starter};
+use crate::transport::launcher::{By, Starter};
 use crate::{Error, OAuth};
 
 /// Headers that belong to the protocol itself.

@@ -9,7 +9,7 @@ use http::HeaderName;
 use provost_core::Secret;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{Bounds, McpIsolation};
-use provost_mcp::start::{Ending, Life, Start, StartError, Started, Starter};
+use provost_mcp::launcher::{Ending, Life, Start, StartError, Started, Starter};
 use provost_sandbox::egress::{EgressLog, NetPolicy};
 use provost_sandbox::{
     Backends, Egress, EgressRule, Input, IsolationError, Job, Limits, Network, Profile, Running,

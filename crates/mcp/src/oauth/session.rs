@@ -12,9 +12,9 @@ use rmcp::transport::auth::{
 };
 use tokio::sync::Mutex;
 
-use super::wire::Wire;
+use super::http::Wire;
 use super::{Identity, OAuth, TokenStore};
-use crate::scrub::Scrub;
+use crate::connection::redaction::Scrub;
 
 /// How long a person may take.
 const PERSON_TIMEOUT: Duration = Duration::from_secs(300);

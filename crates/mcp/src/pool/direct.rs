@@ -4,7 +4,8 @@ use provost_tool::{ToolCx, ToolOutput};
 use serde_json::{Map, Value};
 
 use super::McpTools;
-use crate::{Error, call};
+use crate::Error;
+use crate::tools::call;
 
 impl McpTools {
     /// Calls a tool by the name that the server has for it. Nothing is listed or checked before: the server knows its tools.

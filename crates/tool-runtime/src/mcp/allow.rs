@@ -8,7 +8,7 @@ use std::sync::Arc;
 use provost_core::Secret;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_mcp::McpServer;
-use provost_mcp::start::Starter;
+use provost_mcp::launcher::Starter;
 
 use crate::fault;
 

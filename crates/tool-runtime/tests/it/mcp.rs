@@ -11,7 +11,7 @@ use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{AuthProfile, McpRef, ToolAuth, ToolResource, ToolType};
 use provost_core::{ResultPart, Secret};
 use provost_mcp::McpPool;
-use provost_mcp::start::Starter;
+use provost_mcp::launcher::Starter;
 use provost_net::NetPolicy;
 use provost_tool::{Credentials, ToolOutput, ToolRuntime};
 use provost_tool_runtime::conformance::{Scene, Seen, Stage};

@@ -13,11 +13,13 @@ use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::http::{HttpError, denied};
+use crate::connection::handshake;
+use crate::connection::monitor::{Followed, Follower};
+use crate::connection::{Held, Link};
 use crate::limits::INPUT_ROUNDS_MAX;
-use crate::link::{Held, Link};
-use crate::wire::{Followed, Follower};
-use crate::{Error, TraceContext, greet, result};
+use crate::tools::result;
+use crate::transport::http::{HttpError, denied};
+use crate::{Error, TraceContext};
 
 /// Time for telling a server that nobody waits any more.
 const TAKE_BACK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -49,7 +51,7 @@ pub(crate) async fn call(
                     .ok_or_else(|| malformed(link, "the result of a call is none"));
             }
             ServerResult::InputRequiredResult(wanted) => {
-                params.input_responses = greet::input_for(link.server.elicitation, &wanted)
+                params.input_responses = handshake::input_for(link.server.elicitation, &wanted)
                     .map_err(|problem| malformed(link, &problem))?;
                 params.request_state = wanted.request_state;
             }

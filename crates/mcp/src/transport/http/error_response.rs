@@ -15,8 +15,8 @@ use rmcp::transport::streamable_http_client::{
 
 use super::{Failure, HttpError, JSON, body, content_type};
 use crate::Error;
+use crate::connection::redaction::Scrub;
 use crate::limits::{ERROR_BODY_BYTES_MAX, RETRY_AFTER_MAX};
-use crate::scrub::Scrub;
 
 /// An answer that says who we should be.
 pub(super) fn check_access(response: &NetResponse) -> Result<(), Failure> {

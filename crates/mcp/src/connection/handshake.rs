@@ -17,12 +17,13 @@ use rmcp::{ClientHandler, RoleClient};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use crate::scrub::Scrub;
+use crate::Error;
+use crate::connection::monitor::{Watched, Wire};
+use crate::connection::redaction::Scrub;
 use crate::server::{Elicitation, Era, McpServer, Reach};
-use crate::start::StartError;
-use crate::stdio::{self, Process};
-use crate::wire::{Watched, Wire};
-use crate::{Error, http};
+use crate::transport::http;
+use crate::transport::launcher::StartError;
+use crate::transport::stdio::{self, Process};
 
 /// A connection on which both sides have greeted each other.
 pub(crate) struct Greeted {

@@ -1,6 +1,6 @@
 //! A server that is a program: its pipes, what it says last, and its end.
 
-mod group;
+mod process_group;
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -15,12 +15,12 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::connection::monitor::{Wire, locked};
 use crate::limits::{
     EXIT_GRACE, MESSAGE_BYTES_MAX, NOISE_LINES_MAX, SIGNAL_GRACE, STDERR_BYTES_MAX, WRITE_TIMEOUT,
 };
 use crate::server::Stdio;
-use crate::start::{Ending, Life, Start, StartError};
-use crate::wire::{Wire, locked};
+use crate::transport::launcher::{Ending, Life, Start, StartError};
 
 /// What a program gets of our own environment.
 const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
@@ -53,7 +53,7 @@ pub(crate) async fn start(
 ) -> Result<(Arc<Process>, Pipes), StartError> {
     let started = match &stdio.by {
         Some(by) => by.0.start(stdio.program()).await?,
-        None => group::start(stdio.own_command())?,
+        None => process_group::start(stdio.own_command())?,
     };
     let words = Arc::new(Words::default());
     tokio::spawn(listen(started.errors, Arc::clone(&words), redact));

@@ -6,8 +6,9 @@ use provost_tool::{Permit, Tool, ToolCx, ToolError, ToolFuture, ToolSpec};
 use rmcp::model::ErrorCode;
 use serde_json::Value;
 
-use crate::link::Link;
-use crate::{Error, call};
+use crate::Error;
+use crate::connection::Link;
+use crate::tools::call;
 
 /// What a server offers. It does not know the connection, which keeps a list of these.
 pub(crate) struct Offer {

@@ -12,9 +12,9 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use crate::connection::monitor::locked;
 use crate::limits::KILL_GRACE;
-use crate::start::{Ending, Life, StartError, Started};
-use crate::wire::locked;
+use crate::transport::launcher::{Ending, Life, StartError, Started};
 
 /// A running program with its whole process group.
 struct Group {

@@ -13,15 +13,16 @@ use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
+use crate::Error;
+use crate::connection::redaction::Scrub;
+use crate::connection::{Held, Link};
 use crate::limits::{
     CALL_GRACE, DESCRIPTION_BYTES_MAX, LIST_BYTES_MAX, LIST_PAGES_MAX, LIST_TTL_MIN,
     SCHEMA_BYTES_MAX, TOOL_NAME_BYTES_MAX, TOOLS_MAX,
 };
-use crate::link::{Held, Link};
-use crate::name::public_names;
-use crate::scrub::Scrub;
-use crate::tool::{McpTool, Offer};
-use crate::{Error, call};
+use crate::tools::call;
+use crate::tools::name::public_names;
+use crate::tools::tool::{McpTool, Offer};
 
 /// What a server offered, and until when that counts.
 pub(crate) struct Listed {

@@ -3,7 +3,7 @@
 //! `rmcp` keeps the sessions, resumes streams and knows the protocol; here are only requests and their answers.
 
 mod client;
-mod refusal;
+mod error_response;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 
 use self::client::{Client, Request};
-use self::refusal::{check_access, refusal};
+use self::error_response::{check_access, refusal};
+use crate::connection::redaction::Scrub;
 use crate::limits::{GOODBYE_TIMEOUT, MESSAGE_BYTES_MAX};
 use crate::oauth::OAuthSession;
-use crate::scrub::Scrub;
 use crate::server::Http;
 
-pub(crate) use self::refusal::denied;
+pub(crate) use self::error_response::denied;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";

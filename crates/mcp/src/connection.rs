@@ -2,6 +2,10 @@
 //!
 //! Invariant: a call that was handed to a connection is never handed to another one.
 
+pub(crate) mod handshake;
+pub(crate) mod monitor;
+pub(crate) mod redaction;
+
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -16,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::greet::{Client, Greeted, greet};
+use crate::connection::handshake::{Client, Greeted, greet};
+use crate::connection::monitor::{Wire, locked};
+use crate::connection::redaction::Scrub;
 use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX, GOODBYE_TIMEOUT, PROGRAM_POLL, STABLE_AFTER};
-use crate::list::Listed;
-use crate::scrub::Scrub;
 use crate::server::{Era, McpServer};
-use crate::stdio::Process;
-use crate::wire::{Wire, locked};
+use crate::tools::list::Listed;
+use crate::transport::stdio::Process;
 
 /// One server of a pool.
 pub(crate) struct Link {
