@@ -1,5 +1,8 @@
 //! One call of a module, from its first instruction to its last.
 
+pub(crate) mod error_excerpt;
+pub(crate) mod store_data;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,11 +12,11 @@ use wasmtime::{
     UpdateDeadline,
 };
 
-use crate::guest::{Guest, Halt};
+use crate::call::store_data::{Guest, Halt};
+use crate::engine::scheduler;
+use crate::engine::{Fuel, Machine};
 use crate::limits;
-use crate::machine::{Fuel, Machine};
-use crate::shelf::{INITIALIZE, Ready};
-use crate::turn;
+use crate::module::loaded::{INITIALIZE, Ready};
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub(crate) async fn run(
     let mut store = Store::new(ready.engine(), guest);
     let ran = set_up(&mut store, fuel);
     let ran = match ran {
-        Ok(()) => turn::in_time(deadline, enter(&mut store, &ready)).await,
+        Ok(()) => scheduler::in_time(deadline, enter(&mut store, &ready)).await,
         Err(error) => Err(error),
     };
     let fuel_left = store.get_fuel().unwrap_or_default();

@@ -4,6 +4,7 @@
 //! host that is asked for is told to whoever keeps records, also one that is refused.
 
 pub(crate) mod http;
+pub(crate) mod key_value;
 mod link;
 
 use std::collections::BTreeMap;
@@ -17,8 +18,8 @@ use provost_sandbox::egress::EgressLog;
 use provost_tool::Credentials;
 use tokio::runtime::Handle;
 
-use crate::guest::Halt;
-use crate::kv::{KeyValues, KvError, KvScope};
+use crate::call::store_data::Halt;
+use crate::host::key_value::{KeyValues, KvError, KvScope};
 use crate::limits;
 
 pub(crate) use link::{NAME, knows, link};

@@ -9,29 +9,22 @@
 //! Fuel, memory, tables, stack, time and output have bounds, and all calls together have one for their memory. Modules run on
 //! threads of their own and give way again and again, so one that loops holds nobody up, and dropping a call ends it.
 
-mod cache;
 mod call;
-mod component;
 mod contract;
+mod engine;
 mod error;
-mod examine;
-mod guest;
 mod host;
-mod inspect;
-mod kv;
 pub mod limits;
-mod machine;
-mod preview1;
-mod private;
+mod module;
+mod private_dir;
 mod runtime;
-mod shelf;
-mod source;
+mod self_test;
 mod stopping;
-mod turn;
-mod words;
+mod wasi;
 
 pub use contract::{MODULE_CONTRACT_VERSION, ModuleBounds, ModuleRequest, ModuleResponse};
 pub use error::WasmError;
-pub use examine::examine;
-pub use kv::{FileKeyValues, KeyValues, KvError, KvScope, MemoryKeyValues};
+
+pub use host::key_value::{FileKeyValues, KeyValues, KvError, KvScope, MemoryKeyValues};
 pub use runtime::{WasmOptions, WasmRuntime};
+pub use self_test::examine;

@@ -17,20 +17,20 @@ use provost_sandbox::egress::EgressLog;
 use provost_tool::{Attempt, OUTCOME_DETAIL, OUTCOME_UNKNOWN, ToolOutput, ToolRuntime};
 use tokio::runtime::Handle;
 
-use crate::cache::{Cache, hex};
+use crate::call::error_excerpt::Words;
+use crate::call::store_data::{Given, Guest, Meter};
 use crate::call::{self, Done, Ending};
 use crate::contract::{ModuleRequest, outcome};
+use crate::engine::{Fuel, Machine};
 use crate::error::WasmError;
-use crate::guest::{Given, Guest, Meter};
+use crate::host::key_value::{KeyValues, KvScope, MemoryKeyValues};
 use crate::host::{Grants, Host, Used};
-use crate::inspect;
-use crate::kv::{KeyValues, KvScope, MemoryKeyValues};
 use crate::limits;
-use crate::machine::{Fuel, Machine};
-use crate::shelf::{self, Shelf};
-use crate::source::{Wanted, wrong};
+use crate::module::compiled_cache::{Cache, hex};
+use crate::module::inspect;
+use crate::module::loaded::{self, Shelf};
+use crate::module::source::{Wanted, wrong};
 use crate::stopping::Stopping;
-use crate::words::Words;
 
 /// The detail of a fault that says which bound was reached.
 pub(crate) const LIMIT_DETAIL: &str = "limit";
@@ -224,7 +224,7 @@ impl ToolRuntime for WasmRuntime {
         let wanted = Wanted::of(spec, self.options.modules.as_deref())?;
         if let Some(bytes) = wanted.at_hand(self.shelf.cache())? {
             let found = inspect::inspect(&bytes, Grants::of(spec)).map_err(|why| wrong(&why))?;
-            shelf::entry(&found, &spec.entrypoint)?;
+            loaded::entry(&found, &spec.entrypoint)?;
         }
         Ok(())
     }

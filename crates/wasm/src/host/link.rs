@@ -5,10 +5,10 @@
 use wasmtime::{Caller, Linker};
 
 use super::{Grants, http};
-use crate::guest::{Guest, Halt};
-use crate::kv::KvError;
+use crate::call::store_data::{Guest, Halt};
+use crate::host::key_value::KvError;
 use crate::limits;
-use crate::preview1::memory::Memory;
+use crate::wasi::preview1::memory::Memory;
 
 /// The name under which modules import them.
 pub(crate) const NAME: &str = "provost";

@@ -12,7 +12,7 @@ use provost_core::work::sha256_hex;
 use super::{KeyValues, KvError, KvScope};
 use crate::error::WasmError;
 use crate::limits::KEYS_MAX;
-use crate::private;
+use crate::private_dir;
 
 /// Keeps values in a directory that nobody else may use.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub struct FileKeyValues {
 impl FileKeyValues {
     /// In a directory, which is made if it is not there.
     pub fn open(dir: &Path) -> Result<Self, WasmError> {
-        private::dir(dir)?;
+        private_dir::dir(dir)?;
         Ok(Self { dir: dir.to_owned() })
     }
 
@@ -79,7 +79,7 @@ impl KeyValues for FileKeyValues {
                     return Err(KvError::Full);
                 }
             }
-            private::put(&place, &value, &Env::system()).map_err(|error| broken(&error))
+            private_dir::put(&place, &value, &Env::system()).map_err(|error| broken(&error))
         })
     }
 

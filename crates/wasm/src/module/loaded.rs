@@ -11,16 +11,16 @@ use tokio::sync::OnceCell;
 use wasmtime::component::Component;
 use wasmtime::{Engine, Linker, Module};
 
-use crate::cache::{Cache, Compiled, Sha256, sha256};
-use crate::component;
+use crate::call::store_data::Guest;
+use crate::engine::{Fuel, Machine};
 use crate::error::WasmError;
-use crate::guest::Guest;
 use crate::host::{self, Grants};
-use crate::inspect::{self, Found};
 use crate::limits::MODULES_MAX;
-use crate::machine::{Fuel, Machine};
-use crate::preview1;
-use crate::source::{Wanted, wrong};
+use crate::module::compiled_cache::{Cache, Compiled, Sha256, sha256};
+use crate::module::inspect::{self, Found};
+use crate::module::source::{Wanted, wrong};
+use crate::wasi::component;
+use crate::wasi::preview1;
 
 /// Entries that are tried where a manifest names none, in this order.
 const ENTRIES: [&str; 2] = ["_start", "run"];

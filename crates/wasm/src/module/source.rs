@@ -8,9 +8,9 @@ use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::WasmSpec;
 use provost_net::{NetClient, NetRequest, Url};
 
-use crate::cache::{Cache, Sha256, hex, sha256, unhex};
 use crate::limits::{FETCH_TIMEOUT, MODULE_BYTES_MAX};
-use crate::private;
+use crate::module::compiled_cache::{Cache, Sha256, hex, sha256, unhex};
+use crate::private_dir;
 
 /// Redirects on the way to a module; its hash is what is believed, not where it came from.
 const REDIRECTS_MAX: u8 = 3;
@@ -121,7 +121,7 @@ impl Wanted {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ToolFault> {
-    let read = File::open(path).and_then(|file| private::bounded(file, MODULE_BYTES_MAX));
+    let read = File::open(path).and_then(|file| private_dir::bounded(file, MODULE_BYTES_MAX));
     read.map_err(|error| wrong(&format!("`{}` cannot be read: {error}", shown(path))))
 }
 

@@ -7,7 +7,7 @@ use wasmtime::{Caller, Linker};
 use super::{
     CLOCK_MONOTONIC, CLOCK_WALL, INVALID, Memory, NAME, SUCCESS, monotonic_nanos, wall_nanos,
 };
-use crate::guest::{Guest, Halt};
+use crate::call::store_data::{Guest, Halt};
 
 /// Things that are waited for at once.
 const WAITS_MAX: u32 = 64;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use wasmtime::{Caller, ExternType, FuncType, Linker, Module, Val};
 
-use crate::guest::{Guest, Halt, Stream};
+use crate::call::store_data::{Guest, Halt, Stream};
 use crate::limits;
 use memory::Memory;
 

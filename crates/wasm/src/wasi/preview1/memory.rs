@@ -2,7 +2,7 @@
 
 use wasmtime::{Caller, Extern};
 
-use crate::guest::{Guest, Halt};
+use crate::call::store_data::{Guest, Halt};
 use crate::limits::PARTS_MAX;
 
 /// The memory that a module exports as `memory`.

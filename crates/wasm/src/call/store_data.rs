@@ -8,10 +8,10 @@ use bytes::Bytes;
 use provost_core::Env;
 use wasmtime::ResourceLimiter;
 
-use crate::component::resource::Resources;
+use crate::engine::Pool;
 use crate::host::Host;
 use crate::limits;
-use crate::machine::Pool;
+use crate::wasi::component::resource::Resources;
 
 /// One call's side of the machine. It is gone when the call is.
 pub(crate) struct Guest {

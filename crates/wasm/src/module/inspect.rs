@@ -4,9 +4,9 @@ use wasmparser::{
     ComponentExternalKind, ComponentTypeRef, Encoding, ExternalKind, Parser, Payload, TypeRef,
 };
 
-use crate::component;
 use crate::host::{self, Grants};
-use crate::preview1;
+use crate::wasi::component;
+use crate::wasi::preview1;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -7,9 +7,9 @@ use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
 use super::io::{input, output, waiting};
 use super::resource::{ANSWER, Descriptor, TerminalInput, TerminalOutput, WORDS};
-use crate::guest::{Guest, Halt};
+use crate::call::store_data::{Guest, Halt};
 use crate::limits::RANDOM_BYTES_MAX;
-use crate::preview1::{monotonic_nanos, wall_nanos};
+use crate::wasi::preview1::{monotonic_nanos, wall_nanos};
 
 type Linked = wasmtime::Result<()>;
 type Context<'a> = StoreContextMut<'a, Guest>;

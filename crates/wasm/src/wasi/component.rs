@@ -13,9 +13,9 @@ use wasmtime::Store;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, InstancePre, Linker, LinkerInstance};
 
-use crate::guest::{Guest, Halt, Stream};
+use crate::call::store_data::{Guest, Halt, Stream};
 use crate::host::Grants;
-use crate::inspect::Found;
+use crate::module::inspect::Found;
 
 /// The interface of a program.
 const COMMAND: &str = "wasi:cli/run@0.2.";

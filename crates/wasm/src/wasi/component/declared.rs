@@ -3,7 +3,7 @@
 use wasmtime::StoreContextMut;
 use wasmtime::component::LinkerInstance;
 
-use crate::guest::Guest;
+use crate::call::store_data::Guest;
 use crate::host::{Grants, http};
 use crate::limits::REQUEST_BYTES_MAX;
 
@@ -35,7 +35,10 @@ pub(super) fn link(instance: &mut LinkerInstance<'_, Guest>, name: &str) -> wasm
             instance.func_wrap_async("send", |mut context: Context<'_>, (request,): (String,)| {
                 Box::new(async move {
                     if request.len() > REQUEST_BYTES_MAX as usize {
-                        return Err(crate::guest::Halt::Misuse("a request is too large").into());
+                        return Err(crate::call::store_data::Halt::Misuse(
+                            "a request is too large",
+                        )
+                        .into());
                     }
                     let answer =
                         http::send(&mut context.data_mut().host, request.as_bytes()).await?;

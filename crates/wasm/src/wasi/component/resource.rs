@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use wasmtime::component::{LinkerInstance, ResourceType};
 
-use crate::guest::{Guest, Halt};
+use crate::call::store_data::{Guest, Halt};
 use crate::limits::RESOURCES_MAX;
 
 /// The input of a component.

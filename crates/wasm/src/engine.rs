@@ -7,6 +7,8 @@
 //! Invariant: no module holds a thread of the program that uses this, nor a thread of the machine for longer than a tick or
 //! [`limits::LOOK_FUEL`].
 
+pub(crate) mod scheduler;
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;

@@ -14,8 +14,9 @@ use provost_tool::{Attempt, Credentials, ToolRuntime as _};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::WasmError;
+use crate::host;
 use crate::runtime::{LIMIT_DETAIL, WasmOptions, WasmRuntime};
-use crate::{host, preview1};
+use crate::wasi::preview1;
 
 /// The longest that one trial may take.
 const TRIAL_TIME: Duration = Duration::from_secs(10);
@@ -256,12 +257,12 @@ mod tests {
     #[test]
     fn the_modules_are_what_their_text_says() {
         let pairs: [(&str, &[u8]); 6] = [
-            (include_str!("examine/answer.wat"), modules::ANSWER),
-            (include_str!("examine/endless.wat"), modules::ENDLESS),
-            (include_str!("examine/grow.wat"), modules::GROW),
-            (include_str!("examine/flood.wat"), modules::FLOOD),
-            (include_str!("examine/open.wat"), modules::OPEN),
-            (include_str!("examine/variables.wat"), modules::VARIABLES),
+            (include_str!("self_test/answer.wat"), modules::ANSWER),
+            (include_str!("self_test/endless.wat"), modules::ENDLESS),
+            (include_str!("self_test/grow.wat"), modules::GROW),
+            (include_str!("self_test/flood.wat"), modules::FLOOD),
+            (include_str!("self_test/open.wat"), modules::OPEN),
+            (include_str!("self_test/variables.wat"), modules::VARIABLES),
         ];
         for (text, bytes) in pairs {
             assert_eq!(wat::parse_str(text).unwrap(), bytes, "{text}");

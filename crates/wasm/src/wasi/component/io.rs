@@ -6,9 +6,9 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
 use super::resource::{ANSWER, INPUT, InputStream, IoError, OutputStream, Pollable};
-use crate::guest::{Guest, Halt, Stream};
+use crate::call::store_data::{Guest, Halt, Stream};
 use crate::limits::OUTPUT_BYTES_MAX;
-use crate::preview1::poll::rest;
+use crate::wasi::preview1::poll::rest;
 
 type Linked = wasmtime::Result<()>;
 type Context<'a> = StoreContextMut<'a, Guest>;

@@ -20,7 +20,7 @@ use wasmtime::component::Component;
 
 use crate::error::WasmError;
 use crate::limits::{COMPILED_BYTES_MAX, MODULE_BYTES_MAX};
-use crate::private;
+use crate::private_dir;
 
 /// The hash of a module.
 pub(crate) type Sha256 = [u8; 32];
@@ -69,7 +69,7 @@ impl Cache {
     pub(crate) fn open(dir: &Path, env: Env) -> Result<Self, WasmError> {
         let (compiled, modules) = (dir.join("compiled"), dir.join("modules"));
         for dir in [dir, &compiled, &modules] {
-            private::dir(dir)?;
+            private_dir::dir(dir)?;
         }
         let key = key(&dir.join("key"), &env).map_err(|error| WasmError::Cache {
             path: dir.display().to_string(),
@@ -88,7 +88,7 @@ impl Cache {
     ) -> Option<Compiled> {
         let title = Title { module, engine: &fingerprint(engine) };
         let path = self.place(title);
-        let bytes = match private::read(&path, COMPILED_BYTES_MAX) {
+        let bytes = match private_dir::read(&path, COMPILED_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
@@ -114,7 +114,7 @@ impl Cache {
         let title = Title { module, engine: &fingerprint(compiled.engine()) };
         let mut bytes = self.tag(title, &code).as_ref().to_vec();
         bytes.extend_from_slice(&code);
-        if let Err(error) = private::put(&self.place(title), &bytes, &self.env) {
+        if let Err(error) = private_dir::put(&self.place(title), &bytes, &self.env) {
             tracing::warn!(%error, "a compiled module cannot be kept");
         }
         self.tidy();
@@ -123,7 +123,7 @@ impl Cache {
     /// A module by its hash, if it lies here and is what its name says.
     pub(crate) fn module(&self, hash: &Sha256) -> Option<Vec<u8>> {
         let path = self.modules.join(hex(hash)).with_extension("wasm");
-        let bytes = private::read(&path, MODULE_BYTES_MAX).ok()?;
+        let bytes = private_dir::read(&path, MODULE_BYTES_MAX).ok()?;
         let is_it = sha256(&bytes) == *hash;
         if !is_it {
             tracing::warn!(path = %path.display(), "a module is not what its name says: it is not used");
@@ -135,7 +135,7 @@ impl Cache {
     pub(crate) fn keep_module(&self, bytes: &[u8]) -> io::Result<Sha256> {
         let hash = sha256(bytes);
         let path = self.modules.join(hex(&hash)).with_extension("wasm");
-        private::put(&path, bytes, &self.env)?;
+        private_dir::put(&path, bytes, &self.env)?;
         // Nothing can make it again where a manifest names it by its hash alone.
         fs::File::open(&path)?.sync_all()?;
         Ok(hash)
@@ -203,7 +203,7 @@ fn revive(engine: &Engine, code: &[u8], is_component: bool) -> Option<Compiled> 
 
 /// The key of a directory: read, or made if there is none.
 fn key(path: &Path, env: &Env) -> io::Result<Vec<u8>> {
-    match private::read(path, KEY_BYTES as u64) {
+    match private_dir::read(path, KEY_BYTES as u64) {
         Ok(key) if key.len() == KEY_BYTES => return Ok(key),
         // A key that is cut off would be a weak one; what was made under it is compiled anew.
         Ok(_) => fs::remove_file(path)?,
@@ -214,9 +214,9 @@ fn key(path: &Path, env: &Env) -> io::Result<Vec<u8>> {
     for _ in 0..KEY_BYTES / 8 {
         fresh.extend_from_slice(&env.random().to_ne_bytes());
     }
-    private::put_first(path, &fresh, env)?;
+    private_dir::put_first(path, &fresh, env)?;
     // Another process may have been first.
-    let key = private::read(path, KEY_BYTES as u64)?;
+    let key = private_dir::read(path, KEY_BYTES as u64)?;
     match key.len() == KEY_BYTES {
         true => Ok(key),
         false => Err(io::Error::new(io::ErrorKind::InvalidData, "it has another size")),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use crate::guest::Halt;
+use crate::call::store_data::Halt;
 use crate::limits;
 
 /// Carries a call to its end, turn by turn, as long as it has time.
