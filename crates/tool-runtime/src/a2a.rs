@@ -3,7 +3,7 @@
 //! Invariants: credentials go to the origin that the operator declared and to no other, whatever a card says; a task that nobody
 //! waits for any more is cancelled.
 
-mod wire;
+mod protocol;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use url::Url;
 
-use crate::clip::Clip;
-use crate::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
 use crate::limits::{
     CARD_BYTES_MAX, CARD_TTL, CARDS_MAX, TAKE_BACK_TIMEOUT, TASK_POLL_DEFAULT, TASK_POLL_MAX,
 };
-use crate::outbound::{self, Call, Outbound};
-use wire::{Card, Interface, Message, Sent, State, Task};
+use crate::transport::client::{self, Call, Outbound};
+use crate::transport::excerpt::Clip;
+use crate::transport::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
+use protocol::{Card, Interface, Message, Sent, State, Task};
 
 /// Where an agent's card is unless the tool says otherwise.
 const CARD_PATH: &str = "/.well-known/agent-card.json";
@@ -84,7 +84,7 @@ impl A2aRuntime {
                 // The same call has the same message: an agent that knows it need not do it twice.
                 "messageId": attempt.effect_key,
                 "role": "ROLE_USER",
-                "parts": wire::parts(&attempt.arguments),
+                "parts": protocol::parts(&attempt.arguments),
                 "metadata": { "request_id": request.request_id, "attempt": request.attempt },
             },
             "configuration": { "returnImmediately": true },
@@ -108,9 +108,9 @@ impl A2aRuntime {
         }
         let mut request = call.request(Method::GET, url.clone(), Bytes::new())?;
         request.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        request.headers.insert(VERSION_HEADER, HeaderValue::from_static(wire::VERSION));
+        request.headers.insert(VERSION_HEADER, HeaderValue::from_static(protocol::VERSION));
         let answer = self.outbound.send(call, request).await?;
-        if !outbound::succeeded(answer.status) {
+        if !client::succeeded(answer.status) {
             return Err(call.failure(answer).await);
         }
         let body = answer.bytes(CARD_BYTES_MAX).await.map_err(|error| call.lost(&error))?;
@@ -183,7 +183,7 @@ async fn follow(peer: Peer, mut task: Task, attempt: &Attempt) -> Result<ToolOut
             }
             return outcome;
         }
-        let says = wire::said(task.status.message.as_ref(), &clip);
+        let says = protocol::said(task.status.message.as_ref(), &clip);
         if !says.is_empty() && says != told {
             (attempt.progress)(says.clone());
             told = says;
@@ -207,7 +207,7 @@ async fn follow(peer: Peer, mut task: Task, attempt: &Attempt) -> Result<ToolOut
 /// What came of a task, once it has ended or waits for somebody.
 fn ended(task: &Task, clip: &Clip) -> Option<Result<ToolOutput, ToolFault>> {
     let word = &task.status.state;
-    let says = wire::said(task.status.message.as_ref(), clip);
+    let says = protocol::said(task.status.message.as_ref(), clip);
     let says = if says.is_empty() { "and not why".to_owned() } else { says };
     let fault = match State::of(word) {
         State::Working => return None,
@@ -252,18 +252,21 @@ fn finished<'a>(
     clip: &Clip,
 ) -> ToolOutput {
     let cut = |id: &str| clip.text(id);
-    wire::output(parts, clip).with_metadata(json!({
+    protocol::output(parts, clip).with_metadata(json!({
         "a2a": { "task_id": task_id.map(cut), "context_id": cut(context_id) }
     }))
 }
 
 fn malformed(clip: &Clip, problem: &dyn std::fmt::Display) -> ToolFault {
     let problem = clip.text(&problem.to_string());
-    ToolFault::final_failure(format!("the agent does not keep to A2A {}: {problem}", wire::VERSION))
+    ToolFault::final_failure(format!(
+        "the agent does not keep to A2A {}: {problem}",
+        protocol::VERSION
+    ))
 }
 
 fn card_url(tool: &ToolResource) -> Result<Url, ToolFault> {
-    let endpoint = outbound::endpoint(tool)?;
+    let endpoint = client::endpoint(tool)?;
     let default = A2aSpec::default();
     let path = &tool.a2a.as_ref().unwrap_or(&default).card_path;
     let url = if path.is_empty() {
@@ -291,7 +294,7 @@ fn chosen(card: Card, card_url: &Url, clip: &Clip) -> Result<Interface, ToolFaul
     let mut interface = card.supported_interfaces.into_iter().find(known).ok_or_else(|| {
         ToolFault::final_failure(format!(
             "the agent's card offers no {BINDING} interface of A2A {}",
-            wire::VERSION
+            protocol::VERSION
         ))
     })?;
     let url = card_url.join(&interface.url).map_err(|error| malformed(clip, &error))?;
@@ -333,19 +336,19 @@ impl Peer {
     /// One request of JSON-RPC.
     async fn call(&self, method: &str, params: Value) -> Result<Value, ToolFault> {
         let id = &self.call.request.request_id;
-        let body = wire::call(id, method, params).to_string();
+        let body = protocol::call(id, method, params).to_string();
         let mut request = self.call.request(Method::POST, self.url.clone(), body.into())?;
         let headers = &mut request.headers;
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-        headers.insert(VERSION_HEADER, HeaderValue::from_static(wire::VERSION));
+        headers.insert(VERSION_HEADER, HeaderValue::from_static(protocol::VERSION));
         let answer = self.outbound.send(&self.call, request).await?;
-        if !outbound::succeeded(answer.status) {
+        if !client::succeeded(answer.status) {
             return Err(self.call.failure(answer).await);
         }
         let body = self.call.body(answer).await?;
         // One that failed inside may have done its work before.
-        wire::result(&body, id, &self.call.clip)
+        protocol::result(&body, id, &self.call.clip)
             .map_err(|fault| if fault.retryable { self.call.doubtful(fault) } else { fault })
     }
 }

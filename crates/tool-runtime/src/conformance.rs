@@ -5,9 +5,9 @@
 //! out is marked as such and never counted as held.
 
 mod call;
-mod check;
-mod play;
+mod expect;
 mod report;
+mod suite;
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use provost_core::resource::ToolResource;
 use provost_tool::ToolRuntime;
 use serde_json::{Value, json};
 
-pub use play::conform;
 pub use report::{Check, Group, Outcome, Report, matrix};
+pub use suite::conform;
 
 /// What a backend is asked to do with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -32,10 +32,10 @@ pub use message::{
     Auth, ExecuteRequest, ExecuteResponse, Failure, Output, Runtime, Tool, Trace, Usage,
 };
 
-use crate::external::said;
-use crate::fault;
+use crate::http::envelope::said;
 use crate::limits::{ANSWER_BYTES_MAX, REQUEST_BYTES_MAX};
-use crate::outbound::{ATTEMPT_HEADER, Call, Outbound, REQUEST_ID_HEADER, traceparent};
+use crate::transport::client::{ATTEMPT_HEADER, Call, Outbound, REQUEST_ID_HEADER, traceparent};
+use crate::transport::fault;
 use channel::{Channels, EndpointKey};
 
 /// The method that is called unless the endpoint names another service.

@@ -4,6 +4,8 @@
 //! only if the tool's definition says so.
 
 mod answer;
+pub(crate) mod callback;
+pub(crate) mod envelope;
 pub(crate) mod template;
 
 use std::collections::BTreeMap;
@@ -19,9 +21,10 @@ use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 use serde_json::Value;
 use url::Url;
 
-use crate::external::read_envelope;
-use crate::outbound::{self, Call, Outbound};
-use crate::{fault, limits};
+use crate::http::envelope::read_envelope;
+use crate::limits;
+use crate::transport::client::{self, Call, Outbound};
+use crate::transport::fault;
 use template::Place;
 
 /// Headers that belong to the connection, or to whoever makes the request.
@@ -86,7 +89,7 @@ async fn exchange(
     let url = request.url.clone();
     let is_head = request.method == Method::HEAD;
     let answer = outbound.send(call, request).await?;
-    if !outbound::succeeded(answer.status) {
+    if !client::succeeded(answer.status) {
         return Err(call.failure(answer).await);
     }
     let headers = answer.headers.clone();
@@ -118,7 +121,7 @@ fn request(call: &Call, arguments: &Value, effect_key: &str) -> Result<NetReques
     }
     headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
     if spec.envelope {
-        headers.insert(outbound::contract_header(), HeaderValue::from_static(CONTRACT_VERSION));
+        headers.insert(client::contract_header(), HeaderValue::from_static(CONTRACT_VERSION));
     }
     for (name, text) in &spec.headers {
         let field = format!("http.headers.{name}");
@@ -225,7 +228,7 @@ impl<'a> Origin<'a> {
             );
             return Err(fault::definition(message).detail("field", "endpoint"));
         }
-        let url = outbound::address(&tool.name, origin)?;
+        let url = client::address(&tool.name, origin)?;
         Ok(Self { url, text: origin, rest })
     }
 }

@@ -35,33 +35,29 @@
 //! ```
 
 mod a2a;
-mod cli;
-mod clip;
 pub mod conformance;
-mod external;
-mod fault;
 #[cfg(feature = "grpc")]
 pub mod grpc;
 mod http;
 mod limits;
 mod mcp;
 mod openapi;
-mod outbound;
+mod process;
 mod sandbox;
-mod webhook;
+mod transport;
 
 pub use a2a::A2aRuntime;
-pub use cli::{CliOptions, CliRuntime};
-pub use external::ExternalRuntime;
-pub use fault::{DETAIL_OUTCOME, DETAIL_RETRY_AFTER, DETAIL_STATUS};
 #[cfg(feature = "grpc")]
 pub use grpc::GrpcRuntime;
 pub use http::HttpRuntime;
-pub use mcp::{CommandAllowList, McpRuntime, Program};
-pub use openapi::{Imported, LeftOut, OpenApiError, OpenApiOptions, import_openapi, read_openapi};
-pub use outbound::{ATTEMPT_HEADER, Outbound, REQUEST_ID_HEADER};
-pub use sandbox::{Sandbox, Wanted};
-pub use webhook::{
+pub use http::callback::{
     CALLBACK_KEY_BYTES, CALLBACK_TOKEN_HEADER, CALLBACK_URL_HEADER, Callback, CallbackDesk,
     CallbackError, WebhookOptions, WebhookRuntime,
 };
+pub use http::envelope::ExternalRuntime;
+pub use mcp::{CommandAllowList, McpRuntime, Program};
+pub use openapi::{Imported, LeftOut, OpenApiError, OpenApiOptions, import_openapi, read_openapi};
+pub use process::{CliOptions, CliRuntime};
+pub use sandbox::{Sandbox, Wanted};
+pub use transport::client::{ATTEMPT_HEADER, Outbound, REQUEST_ID_HEADER};
+pub use transport::fault::{DETAIL_OUTCOME, DETAIL_RETRY_AFTER, DETAIL_STATUS};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: no program is started that the operator did not allow by its path; without a list nothing is.
 
-mod allow;
+mod allow_list;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use provost_tool::{
 };
 use serde_json::Value;
 
-pub use allow::{CommandAllowList, Program};
+pub use allow_list::{CommandAllowList, Program};
 
-use crate::fault::{self, DETAIL_RETRY_AFTER};
-use crate::outbound::{Call, traceparent};
+use crate::transport::client::{Call, traceparent};
+use crate::transport::fault::{self, DETAIL_RETRY_AFTER};
 
 /// Tools of type `mcp`.
 #[derive(Clone, Default)]

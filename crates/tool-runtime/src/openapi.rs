@@ -3,10 +3,10 @@
 //! Invariants: nothing outside the document is fetched; a document, however it is knotted, costs bounded time and memory; an
 //! operation that cannot be called rightly is left out with the reason, never half right.
 
-mod auth;
 mod operation;
 mod parameter;
 mod schema;
+mod security;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -100,8 +100,8 @@ pub fn import_openapi(
     let version = document.get("openapi").and_then(Value::as_str).unwrap_or_default();
     if !["3.0", "3.1"].iter().any(|known| version.starts_with(known)) {
         let shown = match document.get("swagger").and_then(Value::as_str) {
-            Some(old) => format!("it is Swagger {}", crate::fault::shown(old)),
-            None => format!("its version is `{}`", crate::fault::shown(version)),
+            Some(old) => format!("it is Swagger {}", crate::transport::fault::shown(old)),
+            None => format!("its version is `{}`", crate::transport::fault::shown(version)),
         };
         return Err(OpenApiError::Version(shown));
     }
@@ -157,7 +157,7 @@ fn base(document: &Value, options: &OpenApiOptions) -> Result<Url, OpenApiError>
         text = text.replace(&format!("{{{name}}}"), default);
     }
     let url = Url::parse(&text).map_err(|error| {
-        OpenApiError::Server(format!("`{}` ({error})", crate::fault::shown(&text)))
+        OpenApiError::Server(format!("`{}` ({error})", crate::transport::fault::shown(&text)))
     })?;
     usable(url)
 }

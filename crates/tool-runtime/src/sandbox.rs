@@ -17,7 +17,7 @@ use provost_sandbox::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::fault;
+use crate::transport::fault;
 
 /// Time on a processor for a program that stays: its share is bounded, its life is not.
 const SERVER_CPU_TIME: Duration = Duration::from_secs(24 * 60 * 60);

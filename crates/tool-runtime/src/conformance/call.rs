@@ -16,7 +16,7 @@ use provost_tool::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::check::{self, Expected};
+use super::expect::{self, Expected};
 use super::{Scene, Stage};
 
 /// Where the tools of the suite belong.
@@ -100,7 +100,7 @@ impl<'a> Play<'a> {
         let tools = [Arc::new(tool) as Arc<dyn Tool>];
         let executor = ContractExecutor::new(self.guard, tools, Env::system());
         let response = executor.execute(self.request.clone(), self.cancel).await;
-        check::envelope(&self.request, &response)?;
+        expect::envelope(&self.request, &response)?;
         Ok(response)
     }
 }
@@ -109,13 +109,13 @@ impl<'a> Play<'a> {
 pub(crate) async fn fails(play: Option<Play<'_>>, expected: Expected) -> Played {
     let Some(play) = play else { return Ok(None) };
     let response = play.call().await?;
-    check::failed(&response, expected).map(Some)
+    expect::failed(&response, expected).map(Some)
 }
 
 /// Plays a scene that must work.
 pub(crate) async fn works(play: Option<Play<'_>>) -> Played {
     let Some(play) = play else { return Ok(None) };
-    check::succeeded(&play.call().await?, "grüezi").map(Some)
+    expect::succeeded(&play.call().await?, "grüezi").map(Some)
 }
 
 /// Nothing arrives at the backend meanwhile.

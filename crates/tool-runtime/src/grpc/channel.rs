@@ -10,9 +10,9 @@ use provost_net::Connector;
 use tonic::transport::{Channel, Endpoint};
 use tower::Service as _;
 
-use crate::fault;
 use crate::limits::CHANNELS_MAX;
-use crate::outbound::Outbound;
+use crate::transport::client::Outbound;
+use crate::transport::fault;
 
 /// Silence on a connection with calls under way after which it is pinged.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);

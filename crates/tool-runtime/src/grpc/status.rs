@@ -8,9 +8,9 @@ use provost_core::contract::{ToolCode, ToolFault};
 use provost_net::NetError;
 use tonic::{Code, Status};
 
-use crate::fault::{self, DETAIL_RETRY_AFTER};
 use crate::limits::RETRY_AFTER_MAX;
-use crate::outbound::Call;
+use crate::transport::client::Call;
+use crate::transport::fault::{self, DETAIL_RETRY_AFTER};
 
 /// How much before the deadline the other side may see it pass.
 const DEADLINE_SLACK: Duration = Duration::from_millis(50);

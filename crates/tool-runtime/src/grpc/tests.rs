@@ -12,7 +12,7 @@ use provost_core::resource::GrpcSpec;
 
 use super::*;
 use crate::DETAIL_RETRY_AFTER;
-use crate::clip::Clip;
+use crate::transport::excerpt::Clip;
 
 fn tool(endpoint: &str, plaintext: bool) -> ToolResource {
     let mut tool = ToolResource::new("t", ToolType::Grpc, endpoint);

@@ -11,8 +11,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use provost_core::contract::ToolFault;
 use serde_json::Value;
 
-use crate::fault;
 use crate::limits::{REQUEST_BYTES_MAX, TEMPLATE_FUEL};
+use crate::transport::fault;
 
 /// Everything but the unreserved characters of URLs.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::clip::Clip;
+use crate::transport::excerpt::Clip;
 
 fn tool(endpoint: &str, spec: HttpSpec) -> ToolResource {
     let mut tool = ToolResource::new("t", ToolType::Http, endpoint);

@@ -8,7 +8,7 @@ use provost_tool::ToolSpec;
 use serde_json::{Map, Value, json};
 
 use super::parameter::{self, In, Parameter};
-use super::{Reading, auth, legal};
+use super::{Reading, legal, security};
 use crate::limits::DESCRIPTION_CHARS_MAX;
 
 /// The argument that is the body, where its members cannot be arguments of their own.
@@ -47,7 +47,7 @@ impl Operation<'_> {
             ToolResource::new(self.name(reading), ToolType::Http, format!("{base}{path}"));
         tool.description = self.description();
         tool.input_schema = input.schema();
-        tool.auth = auth::of(reading, self.described)?;
+        tool.auth = security::of(reading, self.described)?;
         tool.allow_private = reading.options.allow_private;
         (tool.operation_classes, tool.risk_level, tool.effect) = match self.method {
             HttpMethod::Get | HttpMethod::Head => {
@@ -66,7 +66,7 @@ impl Operation<'_> {
         tool.http = Some(spec);
         // A schema that no call could be checked against is found now and not by a model.
         ToolSpec::new(tool.name.as_str(), tool.description.as_str(), tool.input_schema.clone())
-            .map_err(|error| crate::fault::shown(&error.to_string()))?;
+            .map_err(|error| crate::transport::fault::shown(&error.to_string()))?;
         tool.normalised().map_err(|error| error.to_string())
     }
 

@@ -60,8 +60,11 @@ fn read<'a>(reading: &Reading<'a>, described: &'a Value) -> Result<Option<Parame
         "header" => In::Header,
         "cookie" if !required => return Ok(None),
         other => {
-            let other = crate::fault::shown(other);
-            return Err(format!("parameter `{}` is in `{other}`", crate::fault::shown(&name)));
+            let other = crate::transport::fault::shown(other);
+            return Err(format!(
+                "parameter `{}` is in `{other}`",
+                crate::transport::fault::shown(&name)
+            ));
         }
     };
     if name.is_empty() {

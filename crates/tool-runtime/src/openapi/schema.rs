@@ -37,7 +37,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn target(&self, reference: &str) -> Result<&'a Value, String> {
-        let shown = || crate::fault::shown(reference);
+        let shown = || crate::transport::fault::shown(reference);
         let Some(pointer) = reference.strip_prefix('#') else {
             return Err(format!("`{}` is in another document, which is not fetched", shown()));
         };

@@ -34,7 +34,7 @@ pub(crate) fn of(reading: &Reading<'_>, operation: &Value) -> Result<Option<Tool
 }
 
 fn one(reading: &Reading<'_>, name: &str, scopes: &Value) -> Result<ToolAuth, String> {
-    let shown = crate::fault::shown(name);
+    let shown = crate::transport::fault::shown(name);
     let scheme = reading.document.get("components").and_then(|all| all.get("securitySchemes"));
     let scheme = scheme.and_then(|all| all.get(name));
     let scheme = scheme.ok_or_else(|| format!("security scheme `{shown}` is not described"))?;
@@ -53,7 +53,7 @@ fn one(reading: &Reading<'_>, name: &str, scopes: &Value) -> Result<ToolAuth, St
         (kind, word, place) => {
             return Err(format!(
                 "security scheme `{shown}` ({}) is not supported",
-                crate::fault::shown(&format!("{kind} {word} {place}"))
+                crate::transport::fault::shown(&format!("{kind} {word} {place}"))
             ));
         }
     }

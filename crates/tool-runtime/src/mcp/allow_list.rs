@@ -10,7 +10,7 @@ use provost_core::contract::{ToolCode, ToolFault};
 use provost_mcp::McpServer;
 use provost_mcp::launcher::Starter;
 
-use crate::fault;
+use crate::transport::fault;
 
 /// The programs that may be started, each as it must be written. Empty by default, and empty means none.
 ///

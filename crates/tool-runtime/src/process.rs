@@ -17,13 +17,13 @@ use provost_sandbox::workspaces::{Mark, Seat, Tenant, Workspaces};
 use provost_sandbox::{Cause, Channel, Ended, Input, Job, Profile, Workspace};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 
-use crate::external::said;
-use crate::fault;
+use crate::http::envelope::said;
 use crate::http::template::{self, Place};
 use crate::limits::{ANSWER_BYTES_MAX, FAILURE_BYTES_MAX};
 use crate::mcp::CommandAllowList;
-use crate::outbound::Call;
 use crate::sandbox::{Sandbox, Wanted};
+use crate::transport::client::Call;
+use crate::transport::fault;
 
 /// How programs are run.
 #[derive(Clone)]

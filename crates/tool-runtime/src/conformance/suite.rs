@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::call::{PATIENCE, Play, Played, TIMEOUT, TOKEN, fails, unseen, until, works};
-use super::check::{self, Expected, FINAL, code};
+use super::expect::{self, Expected, FINAL, code};
 use super::{Check, Group, Outcome, Report, Scene, Seen, Stage};
 
 /// How long a call that hangs may take.
@@ -97,7 +97,7 @@ async fn timeout_and_cancel(stage: &dyn Stage, report: &mut Report) {
         play.tool.runtime.timeout = Span(TIMEOUT_SHORT);
         let started = Instant::now();
         let response = play.call().await?;
-        check::failed(&response, code(ToolCode::Timeout))?;
+        expect::failed(&response, code(ToolCode::Timeout))?;
         Ok(Some(started.elapsed()))
     };
     report.check(group, "deadline + 100 ms", timely(ends, TIMEOUT_SHORT + GRACE)).await;
@@ -106,7 +106,7 @@ async fn timeout_and_cancel(stage: &dyn Stage, report: &mut Report) {
         play.cancel.cancel();
         let started = Instant::now();
         let response = play.call().await?;
-        check::failed(&response, code(ToolCode::Canceled))?;
+        expect::failed(&response, code(ToolCode::Canceled))?;
         Ok(Some(started.elapsed()))
     };
     report.check(group, "stopped before it began", timely(at_once, GRACE)).await;
@@ -124,7 +124,7 @@ async fn timeout_and_cancel(stage: &dyn Stage, report: &mut Report) {
         };
         let called = async { (play.call().await, Instant::now()) };
         let ((response, ended), stopped) = tokio::join!(called, arrived);
-        check::failed(&response?, code(ToolCode::Canceled))?;
+        expect::failed(&response?, code(ToolCode::Canceled))?;
         Ok(Some(ended.saturating_duration_since(stopped)))
     };
     report.check(group, "stopped midway within 100 ms", timely(midway, GRACE)).await;
@@ -203,7 +203,7 @@ async fn auth(stage: &dyn Stage, report: &mut Report) {
     let arrives = async {
         let Some(play) = Play::of(stage, Scene::Echo).map(Play::token) else { return Ok(None) };
         let response = play.call().await?;
-        check::succeeded(&response, "grüezi")?;
+        expect::succeeded(&response, "grüezi")?;
         let Some(seen) = stage.seen() else { return Ok(None) };
         let last = seen.last().cloned().unwrap_or_default();
         if last.authorization != format!("Bearer {TOKEN}") {
@@ -309,7 +309,7 @@ async fn determinism(stage: &dyn Stage, report: &mut Report) {
             let Some(mut play) = Play::of(stage, Scene::Echo) else { return Ok(None) };
             play.request.request_id.push_str(&text);
             play.request.input_raw = stage.arguments(Scene::Echo, &text).to_string();
-            check::succeeded(&play.call().await?, &text).map(Some)
+            expect::succeeded(&play.call().await?, &text).map(Some)
         });
         let played = futures::future::join_all(calls).await;
         played.into_iter().reduce(Result::and).unwrap_or(Ok(None))

@@ -7,7 +7,7 @@ use provost_core::resource::{ToolResource, ToolType};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 
 use crate::limits;
-use crate::outbound::{self, Call, Outbound};
+use crate::transport::client::{self, Call, Outbound};
 
 /// Tools of type `external`.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl ToolRuntime for ExternalRuntime {
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.outbound.admit(tool)?;
-        outbound::endpoint(tool).map(|_url| ())
+        client::endpoint(tool).map(|_url| ())
     }
 
     fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
@@ -40,10 +40,10 @@ impl ToolRuntime for ExternalRuntime {
 }
 
 async fn exchange(outbound: &Outbound, call: &Call) -> Result<ToolOutput, ToolFault> {
-    let url = outbound::endpoint(&call.tool)?;
+    let url = client::endpoint(&call.tool)?;
     let request = call.envelope(url, ToolType::External.as_str())?;
     let answer = outbound.send(call, request).await?;
-    if outbound::succeeded(answer.status) {
+    if client::succeeded(answer.status) {
         let body = call.body(answer).await?;
         return read_envelope(&body, call);
     }

@@ -13,9 +13,9 @@ use provost_tool::{Attempt, Credentials};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::clip::Clip;
-use crate::fault;
 use crate::limits::{ANSWER_BYTES_MAX, FAILURE_BYTES_MAX};
+use crate::transport::excerpt::Clip;
+use crate::transport::fault;
 
 /// The header that names a request to a server before it reads the body.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";

@@ -1,6 +1,6 @@
 //! Tools behind an HTTP server that answers later: by a callback, when it is asked again, or both.
 
-mod desk;
+mod registry;
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use provost_core::resource::{ToolResource, ToolType};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 use url::Url;
 
-pub use desk::{CALLBACK_KEY_BYTES, Callback, CallbackDesk, CallbackError};
+pub use registry::{CALLBACK_KEY_BYTES, Callback, CallbackDesk, CallbackError};
 
-use crate::external::{read_envelope, said};
-use crate::fault;
+use crate::http::envelope::{read_envelope, said};
 use crate::limits::{POLL_DEFAULT, POLL_FAILURES_MAX, POLL_MAX};
-use crate::outbound::{self, Call, Outbound};
+use crate::transport::client::{self, Call, Outbound};
+use crate::transport::fault;
 
 /// The header that says where an answer may be posted.
 pub const CALLBACK_URL_HEADER: &str = "x-tool-callback-url";
@@ -71,7 +71,7 @@ impl ToolRuntime for WebhookRuntime {
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
         self.outbound.admit(tool)?;
-        let url = outbound::endpoint(tool)?;
+        let url = client::endpoint(tool)?;
         match url.query() {
             None => Ok(()),
             Some(_) => Err(fault::definition(format!(
@@ -90,7 +90,7 @@ impl ToolRuntime for WebhookRuntime {
 
 impl WebhookRuntime {
     async fn ask(&self, call: &Call) -> Result<ToolOutput, ToolFault> {
-        let url = outbound::endpoint(&call.tool)?;
+        let url = client::endpoint(&call.tool)?;
         let desk = self.options.desk.as_ref();
         let mut callback = desk.map(|desk| desk.register(&call.request.request_id)).transpose()?;
         let mut request = call.envelope(url.clone(), ToolType::WebhookCallback.as_str())?;
@@ -104,7 +104,7 @@ impl WebhookRuntime {
                 drop(answer.prefix(0).await);
                 self.wait(call, poll_url(url, &call.request.request_id), &mut callback).await
             }
-            status if outbound::succeeded(status) => {
+            status if client::succeeded(status) => {
                 let body = call.body(answer).await?;
                 read_envelope(&body, call)
             }
@@ -153,7 +153,7 @@ impl WebhookRuntime {
         let request = call.request(Method::GET, url.clone(), Bytes::new()).map(|mut request| {
             let headers = &mut request.headers;
             headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
-            headers.insert(outbound::contract_header(), HeaderValue::from_static(CONTRACT_VERSION));
+            headers.insert(client::contract_header(), HeaderValue::from_static(CONTRACT_VERSION));
             request
         });
         let request = match request {
@@ -172,7 +172,7 @@ impl WebhookRuntime {
                 drop(answer.prefix(0).await);
                 Look::NotYet
             }
-            status if outbound::succeeded(status) => match call.body(answer).await {
+            status if client::succeeded(status) => match call.body(answer).await {
                 Ok(body) => Look::Answer(read_envelope(&body, call)),
                 Err(fault) => Look::Lost(fault),
             },

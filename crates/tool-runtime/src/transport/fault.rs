@@ -95,7 +95,7 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Text of a definition that is short enough for an error and stays on one line. What comes from a service may hold secrets and
-/// is cut by [`Clip`](crate::clip::Clip).
+/// is cut by [`Clip`](crate::transport::excerpt::Clip).
 pub(crate) fn shown(text: &str) -> String {
     let mut shown = String::new();
     let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());

@@ -6,8 +6,8 @@ use provost_tool::ToolOutput;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::clip::Clip;
 use crate::limits::PARTS_MAX;
+use crate::transport::excerpt::Clip;
 
 /// The version that is spoken.
 pub(crate) const VERSION: &str = "1.0";

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use provost_tool::Redact;
 
-use crate::fault::shown;
 use crate::limits::FAILURE_BYTES_MAX;
+use crate::transport::fault::shown;
 
 /// Cuts the foreign texts of one attempt.
 #[derive(Clone, Default)]
