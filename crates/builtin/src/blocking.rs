@@ -1,50 +1,26 @@
-//! File work off the async runtime, which ends when nobody waits for it any more.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! File work off the async runtime, which ends when the call is dropped.
 
 use provost_tool::ToolError;
+use provost_workspace::{Error, Result};
+use tokio_util::sync::CancellationToken;
 
-use crate::error::{Error, Result};
-
-/// Says whether anybody still waits. Long work asks it between its pieces.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// Ends the work if nobody waits.
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.is_set() { Err(Error::Stopped) } else { Ok(()) }
-    }
-
-    /// Has everybody gone?
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Nobody waits from now on.
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Sets the stop when the call goes, also at its timeout.
-struct SetOnDrop(Stop);
-
-impl Drop for SetOnDrop {
-    fn drop(&mut self) {
-        self.0.set();
-    }
-}
-
-/// Runs blocking work on a thread that may block.
+/// Runs blocking work on a thread that may block. The token is cancelled when the call is dropped, also at its timeout: long
+/// work asks it between its pieces.
 pub(crate) async fn run<T: Send + 'static>(
-    work: impl FnOnce(&Stop) -> Result<T> + Send + 'static,
+    work: impl FnOnce(&CancellationToken) -> Result<T> + Send + 'static,
 ) -> std::result::Result<T, ToolError> {
-    let stop = Stop::default();
-    let _set = SetOnDrop(stop.clone());
+    let stop = CancellationToken::new();
+    let _cancel = stop.clone().drop_guard();
     match tokio::task::spawn_blocking(move || work(&stop)).await {
-        Ok(result) => result.map_err(Error::into_tool),
+        Ok(result) => result.map_err(tool_error),
         Err(error) => Err(ToolError::failed(error)),
+    }
+}
+
+/// The error for the model: only wrong arguments are worth another try with others.
+fn tool_error(error: Error) -> ToolError {
+    match error {
+        Error::Argument(text) => ToolError::Retry(text),
+        other => ToolError::Failed(other.to_string()),
     }
 }

@@ -7,7 +7,7 @@ use provost_tool::{EffectClass, FnTool, SpecError, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::workspace::shortened;
+use provost_workspace::shortened;
 
 const DESCRIPTION: &str = "Tells the current date, time and day of the week in a time zone.";
 

@@ -7,7 +7,8 @@
 //! far as an [`ExecPolicy`] lets them.
 //!
 //! ```
-//! use provost_builtin::{Access, Workspace, workspace_tools};
+//! use provost_builtin::workspace_tools;
+//! use provost_workspace::{Access, Workspace};
 //!
 //! # let dir = tempfile::tempdir()?;
 //! # let project = dir.path();
@@ -25,34 +26,25 @@
 mod blocking;
 mod calculator;
 mod clock;
-mod edit;
-mod error;
-mod fetch;
+mod files;
 pub mod limits;
-mod list;
-mod read;
-mod search;
 pub mod shell;
-mod text;
-mod walk;
-mod workspace;
-mod write;
+mod web;
 
 use std::sync::Arc;
 
 use provost_tool::{SpecError, Tool};
+use provost_workspace::{Access, Workspace};
 
 pub use calculator::calculator;
 pub use clock::{clock, clock_of};
-pub use edit::{EditTool, edit};
-pub use error::{Error, Result};
-pub use fetch::{fetch, fetch_keeping};
-pub use list::list;
-pub use read::{read, read_output};
-pub use search::search;
+pub use files::edit::{EditTool, edit};
+pub use files::list::list;
+pub use files::read::{read, read_output};
+pub use files::search::search;
+pub use files::write::write;
 pub use shell::{ExecPolicy, ShellOptions, shell_tools};
-pub use workspace::{Access, Workspace};
-pub use write::write;
+pub use web::{fetch, fetch_keeping};
 
 /// The tools that a workspace allows, those that only look first.
 pub fn workspace_tools(

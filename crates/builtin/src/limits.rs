@@ -13,13 +13,6 @@ pub(crate) const NOTES_BYTES: usize = 1_024;
 /// Bytes of content in one output.
 pub(crate) const CONTENT_BYTES_MAX: usize = OUTPUT_BYTES_MAX - NOTES_BYTES;
 
-/// Bytes of a path.
-pub const PATH_BYTES_MAX: usize = 4_096;
-/// Bytes of one name in a path, as file systems have it.
-pub const NAME_BYTES_MAX: usize = 255;
-/// Names in one path.
-pub const PATH_NAMES_MAX: usize = 128;
-
 /// Bytes at the start of a file that tell whether it is text.
 pub const SNIFF_BYTES: usize = 8 * 1024;
 /// Bytes that are looked through for the line at which reading shall begin.
@@ -32,17 +25,6 @@ pub const WRITE_BYTES_MAX: usize = 1024 * 1024;
 pub const EDIT_FILE_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// Places that are looked at to find out whether an edit has happened.
 pub(crate) const PROOF_PLACES_MAX: usize = 64;
-
-/// Entries of one directory that are looked at.
-pub const DIRECTORY_ENTRIES_MAX: usize = 100_000;
-/// Entries that one walk through directories looks at.
-pub const WALK_ENTRIES_MAX: usize = 500_000;
-/// Directories inside each other that a walk enters; each holds one descriptor.
-pub const WALK_DEPTH_MAX: usize = 64;
-/// Bytes of a file with rules about what to ignore.
-pub const IGNORE_FILE_BYTES_MAX: u64 = 256 * 1024;
-/// Bytes of a glob.
-pub const GLOB_BYTES_MAX: usize = 512;
 
 /// Bytes of a pattern.
 pub const PATTERN_BYTES_MAX: usize = 1_000;

@@ -5,11 +5,11 @@
 //!
 //! Invariant: whatever a line says, it runs inside of the profile; the policy is a second wall and not the only one.
 
-mod carrier;
-mod job;
+mod command_workspace;
+mod indirect_exec;
+mod jobs;
 pub mod parse;
 mod policy;
-mod room;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +17,20 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{IsolationMode, OperationClass, RiskLevel};
-use provost_sandbox::{Backends, Cause, Channel, Ended, Job, Profile, Workspaces};
+use provost_sandbox::{Backends, Cause, Channel, Ended, Job, Profile};
 use provost_tool::{
     Approval, EffectClass, Facts, FnTool, OutputCollector, Permit, SpecError, Spill, Tool, ToolCx,
     ToolError, ToolFuture, ToolOutput, ToolSpec, tool_fn,
 };
+use provost_workspace::conversation::Workspaces;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use self::job::{Jobs, Owner, owner};
+use self::command_workspace::Room;
+use self::jobs::{ConversationKey, Jobs};
 pub use self::policy::{Args, Ask, Decision, ExecPolicy, Rule, Security};
-use self::room::Room;
 use crate::limits::{SHELL_JOBS_MAX, SHELL_LINE_SHOWN_MAX, SHELL_TIMEOUT_MAX};
 
 const DESCRIPTION: &str = "Runs a command line with sh, in a sandbox, in the workspace. Gives its output and the code with \
@@ -160,7 +161,7 @@ fn call(options: &Arc<ShellOptions>, jobs: &Jobs, permit: Permit, cx: ToolCx) ->
                 background(
                     &options,
                     &jobs,
-                    Ready { job, room, owner: owner(&cx) },
+                    Ready { job, room, owner: ConversationKey::of(&cx) },
                     &arguments.command,
                 )
                 .await
@@ -178,7 +179,7 @@ fn call(options: &Arc<ShellOptions>, jobs: &Jobs, permit: Permit, cx: ToolCx) ->
 struct Ready {
     job: Job,
     room: Room,
-    owner: Owner,
+    owner: Option<ConversationKey>,
 }
 
 async fn background(

@@ -13,7 +13,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Access, Workspace, edit, list, read, search, write};
+use provost_workspace::{Access, Workspace};
+
+use crate::{edit, list, read, search, write};
 
 /// A workspace `inside`, and beside it what nobody may touch.
 pub(crate) struct Stage {

@@ -7,7 +7,12 @@ use provost_tool::{Approval, EffectClass, Tool};
 use serde_json::{Value, json};
 
 use crate::testing::Stage;
-use crate::{Access, calculator, clock, fetch, workspace_tools};
+use provost_workspace::Access;
+
+use crate::{calculator, clock, fetch, workspace_tools};
+
+mod confinement;
+mod walk;
 
 fn all() -> Vec<Arc<dyn Tool>> {
     let stage = Stage::new();

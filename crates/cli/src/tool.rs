@@ -6,9 +6,10 @@ mod shell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use provost_builtin::{Access, Workspace, calculator, clock_of, workspace_tools};
+use provost_builtin::{calculator, clock_of, workspace_tools};
 use provost_core::{Env, ErrorKind};
 use provost_tool::{SpecError, Tool};
+use provost_workspace::{Access, Workspace};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::shell::{Keeps, Shell, ShellArgs};

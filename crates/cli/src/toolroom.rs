@@ -9,18 +9,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use provost_agent::AgentBuilder;
-use provost_builtin::{Access, Workspace, read_output};
+use provost_builtin::read_output;
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
 use provost_declared::Records;
 use provost_net::{NetPolicy, Url};
 use provost_redact::Redactor;
-use provost_sandbox::Workspaces;
 use provost_secret::{
     ChainResolver, EnvResolver, FileResolver, KeySource, SecretError, Secrets, StoreResolver, Vault,
 };
 use provost_store::Store;
 use provost_tool::{FileSpill, Oversight, Tool};
+use provost_workspace::conversation::Workspaces;
+use provost_workspace::{Access, Workspace};
 
 pub(crate) use self::container::ContainerArgs;
 pub(crate) use self::house::{DECLARED, told};

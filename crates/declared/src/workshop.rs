@@ -13,7 +13,7 @@ use provost_mcp::launcher::Starter;
 use provost_mcp::{McpPool, McpTools};
 use provost_net::{NetClient, NetPolicy};
 use provost_redact::Redactor;
-use provost_sandbox::{ContainerOptions, Launcher, Workspaces};
+use provost_sandbox::{ContainerOptions, Launcher};
 use provost_secret::{AuthInjector, SecretRef, Secrets};
 use provost_tool::{
     AuditSink, Authenticator, GovernedTool, RegistryError, Runtimes, Tool, ToolHost, ToolRuntime,
@@ -23,6 +23,7 @@ use provost_tool_runtime::{
     A2aRuntime, CallbackDesk, CommandAllowList, ExternalRuntime, HttpRuntime, McpRuntime, Outbound,
     Program, WebhookOptions, WebhookRuntime,
 };
+use provost_workspace::conversation::Workspaces;
 
 use crate::module::{ModulePlaces, Modules};
 use crate::program::{Means, Programs, Sandboxes};

@@ -30,7 +30,6 @@ mod profile;
 mod self_test;
 mod teardown;
 mod warm;
-pub mod workspaces;
 
 pub use backend::bubblewrap::Bubblewrap;
 pub use backend::container::{Container, ContainerOptions, Pull, Source};
@@ -45,4 +44,3 @@ pub use linux::scratch_dir::Scratch;
 pub use process::{Cause, Channel, Ended, Running};
 pub use profile::{Hold, Limits, Network, Profile, Workspace};
 pub use self_test::{Proof, Trial, examine};
-pub use workspaces::{Workspaces, WorkspacesOptions};

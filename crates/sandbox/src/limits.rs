@@ -56,19 +56,6 @@ pub(crate) const STARTERS_WAITING_MAX: usize = 4;
 /// Bytes of the list of arguments of a job.
 pub const ARGUMENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Time without a call after which the directory of a conversation is taken away; its snapshot stays.
-pub const WORKSPACE_IDLE_DEFAULT: Duration = Duration::from_secs(15 * 60);
-/// Bytes of one workspace of a conversation that are kept.
-pub const WORKSPACE_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
-/// Files and directories of one workspace of a conversation that are kept.
-pub const WORKSPACE_FILES_DEFAULT: usize = 20_000;
-/// Turns of one workspace of which the last snapshot is kept, and calls of the last turn.
-pub const WORKSPACE_SNAPSHOTS_MAX: usize = 16;
-/// Directories inside each other that are kept; each holds one descriptor.
-pub(crate) const WORKSPACE_DEPTH_MAX: usize = 64;
-/// Processes that may keep workspaces of conversations in one directory.
-pub(crate) const WORKSPACE_SLOTS_MAX: usize = 64;
-
 /// Sorts of containers that some wait for.
 pub(crate) const WARM_SHAPES_MAX: usize = 16;
 /// Time without a job after which a container that waits is taken away.

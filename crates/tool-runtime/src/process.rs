@@ -13,9 +13,9 @@ use provost_core::contract::{ToolCode, ToolFault, ToolRequest, ToolResponse};
 use provost_core::resource::{
     CliOutput, CliSpec, CliWorkspace, IsolationMode, ToolResource, ToolType,
 };
-use provost_sandbox::workspaces::{Mark, Seat, Tenant, Workspaces};
 use provost_sandbox::{Cause, Channel, Ended, Input, Job, Profile, Workspace};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
+use provost_workspace::conversation::{Mark, Seat, Tenant, Workspaces};
 
 use crate::http::envelope::said;
 use crate::http::template::{self, Place};

@@ -15,7 +15,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use provost_tool::EffectClass;
 use serde::Deserialize;
 
-use super::carrier;
+use super::indirect_exec;
 use super::parse::{self, Command, Line};
 
 /// What a rule can say of repeating its command. Nothing but a person knows more of a program.
@@ -181,8 +181,8 @@ impl Rule {
         };
         match &self.args {
             Args::Exact(expected) => given.len() == expected.len() && is_plain(expected),
-            Args::Begin(expected) => is_plain(expected) && !carrier::carries(command),
-            Args::Any => !carrier::carries(command),
+            Args::Begin(expected) => is_plain(expected) && !indirect_exec::carries(command),
+            Args::Any => !indirect_exec::carries(command),
         }
     }
 }
@@ -240,7 +240,7 @@ impl ExecPolicy {
             let rule = self.rules.iter().find(|rule| rule.matches(command));
             let Some(rule) = rule else {
                 let name: String = command.name().chars().take(64).collect();
-                return Err(match carrier::carries(command) {
+                return Err(match indirect_exec::carries(command) {
                     true => format!("`{name}` runs other commands, which no rule allows in full"),
                     false => format!("no rule allows `{name}` with these arguments"),
                 });

@@ -5,15 +5,15 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use provost_agent::{Agent, OnApproval};
 use provost_builtin::shell::{Ask, Security};
-use provost_builtin::{
-    Access, ExecPolicy, ShellOptions, Workspace, calculator, clock, shell_tools, workspace_tools,
-};
+use provost_builtin::{ExecPolicy, ShellOptions, calculator, clock, shell_tools, workspace_tools};
 use provost_core::resource::IsolationMode;
 use provost_core::{Event, EventKind};
 use provost_model::{ScriptedModel, call, calls, text};
-use provost_sandbox::{Backends, Profile, Workspaces, WorkspacesOptions};
+use provost_sandbox::{Backends, Profile};
 use provost_session::MemorySessions;
 use provost_tool::Origin;
+use provost_workspace::conversation::{Workspaces, WorkspacesOptions};
+use provost_workspace::{Access, Workspace};
 use serde_json::json;
 
 #[tokio::test]

@@ -6,8 +6,9 @@ use provost_builtin::shell::{Ask, Rule, Security};
 use provost_builtin::{ExecPolicy, ShellOptions, shell_tools};
 use provost_core::ErrorKind;
 use provost_core::resource::IsolationMode;
-use provost_sandbox::{Backends, Launcher, Profile, Workspace, Workspaces};
+use provost_sandbox::{Backends, Launcher, Profile, Workspace};
 use provost_tool::{Spill, Tool};
+use provost_workspace::conversation::Workspaces;
 use serde::{Deserialize, Serialize};
 
 use super::Files;

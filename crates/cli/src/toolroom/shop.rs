@@ -10,11 +10,12 @@ use provost_declared::{
     Change, DeclareError, Declared, DeclaredGovernor, ModulePlaces, Workshop, WorkshopOptions,
 };
 use provost_redact::Redactor;
-use provost_sandbox::{ContainerOptions, Launcher, Workspaces};
+use provost_sandbox::{ContainerOptions, Launcher};
 use provost_secret::Secrets;
 use provost_server::App;
 use provost_tool::AuditSink;
 use provost_tool_runtime::{CallbackDesk, CommandAllowList};
+use provost_workspace::conversation::Workspaces;
 
 use super::{Site, house};
 use super::{ToolNetwork, Toolroom, ToolroomArgs, secrets};

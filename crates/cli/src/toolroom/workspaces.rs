@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::ErrorKind;
 use provost_engine::{Lease, Workspaces as Survivors};
-use provost_sandbox::{Workspaces, WorkspacesOptions};
+use provost_workspace::conversation::{Workspaces, WorkspacesOptions};
 
 use super::Toolroom;
 use crate::problem::Problem;

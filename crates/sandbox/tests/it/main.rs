@@ -16,4 +16,3 @@ mod leftovers;
 mod process;
 mod stage;
 mod warm;
-mod workspaces;

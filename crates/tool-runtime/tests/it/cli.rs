@@ -8,10 +8,11 @@ use provost_core::contract::ToolCode;
 use provost_core::resource::{
     CliOutput, CliSpec, CliWorkspace, IsolationMode, ToolResource, ToolType,
 };
-use provost_sandbox::{Backends, Profile, Workspaces, WorkspacesOptions};
+use provost_sandbox::{Backends, Profile};
 use provost_tool::{Conversation, ToolRuntime};
 use provost_tool_runtime::conformance::{Scene, Seen, Stage};
 use provost_tool_runtime::{CliOptions, CliRuntime, CommandAllowList};
+use provost_workspace::conversation::{Workspaces, WorkspacesOptions};
 use serde_json::json;
 
 use crate::sandboxes;

@@ -1,0 +1,147 @@
+//! What a search has found, as text of bounded size.
+
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+
+use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+use provost_tool::Redact;
+
+use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_LINES_MAX, SEARCH_LINE_BYTES_MAX};
+use provost_workspace::InnerPath;
+use provost_workspace::text::{count, shown, shown_name};
+
+/// The matches of a search so far.
+pub(super) struct Matches {
+    text: String,
+    path: String,
+    /// True if the file at hand has a match.
+    has_match: bool,
+    files: u64,
+    lines: usize,
+    matches: u64,
+    matches_max: u64,
+    is_full: bool,
+    /// Takes secrets out of lines before they are cut: half of one is found by nobody.
+    redact: Option<Arc<dyn Redact>>,
+}
+
+/// The same while one file is searched.
+pub(super) struct InFile<'a>(&'a mut Matches);
+
+impl Matches {
+    pub(super) fn new(matches_max: u64, redact: Option<Arc<dyn Redact>>) -> Self {
+        Self {
+            text: String::new(),
+            path: String::new(),
+            has_match: false,
+            files: 0,
+            lines: 0,
+            matches: 0,
+            matches_max,
+            is_full: false,
+            redact,
+        }
+    }
+
+    /// Begins with the next file.
+    pub(super) fn begin(&mut self, path: &InnerPath) {
+        self.path = shown_name(path.as_str().as_bytes());
+        self.has_match = false;
+    }
+
+    pub(super) fn in_file(&mut self) -> InFile<'_> {
+        InFile(self)
+    }
+
+    /// Does nothing more fit?
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Adds a line; false if it does not fit.
+    fn line(&mut self, mark: char, number: u64, bytes: &[u8]) -> bool {
+        let line = format!("{}{mark}{number}{mark} {}\n", self.path, self.shortened(bytes));
+        if self.lines == OUTPUT_LINES_MAX || self.text.len() + line.len() > CONTENT_BYTES_MAX {
+            self.is_full = true;
+            return false;
+        }
+        self.text.push_str(&line);
+        self.lines += 1;
+        true
+    }
+
+    /// A line without its end, cut where it is too long.
+    fn shortened(&self, bytes: &[u8]) -> String {
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        if bytes.len() <= SEARCH_LINE_BYTES_MAX {
+            return shown(bytes);
+        }
+        let clean = match &self.redact {
+            None => Cow::Borrowed(bytes),
+            Some(redact) => {
+                let mut stream = redact.stream();
+                let mut clean = stream.push(bytes);
+                clean.extend(stream.finish());
+                Cow::Owned(clean)
+            }
+        };
+        let mut cut = SEARCH_LINE_BYTES_MAX.min(clean.len());
+        // Not in the middle of a character.
+        while cut < clean.len() && cut > SEARCH_LINE_BYTES_MAX - 4 && clean[cut] & 0xC0 == 0x80 {
+            cut -= 1;
+        }
+        let rest = clean.len() - cut;
+        match rest {
+            0 => shown(&clean),
+            _ => format!("{} [… {rest} bytes more]", shown(&clean[..cut])),
+        }
+    }
+
+    pub(super) fn finish(mut self, notes: &[String]) -> String {
+        let files = count(self.files, "file");
+        let matches = count(self.matches, "match");
+        if self.is_full {
+            self.text.push_str(&format!(
+                "[showing the first {matches}, in {files}; there may be more: narrow the pattern, the path or the glob]\n"
+            ));
+        } else {
+            self.text.push_str(&format!("[{matches} in {files}]\n"));
+        }
+        for note in notes {
+            self.text.push_str(note);
+            self.text.push('\n');
+        }
+        self.text.pop();
+        self.text
+    }
+}
+
+impl Sink for InFile<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        let matches = &mut *self.0;
+        if matches.matches == matches.matches_max {
+            matches.is_full = true;
+            return Ok(false);
+        }
+        if !matches.line(':', found.line_number().unwrap_or(0), found.bytes()) {
+            return Ok(false);
+        }
+        matches.files += u64::from(!matches.has_match);
+        matches.has_match = true;
+        matches.matches += 1;
+        Ok(true)
+    }
+
+    fn context(&mut self, _searcher: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
+        Ok(self.0.line('-', found.line_number().unwrap_or(0), found.bytes()))
+    }
+
+    fn context_break(&mut self, _searcher: &Searcher) -> io::Result<bool> {
+        self.0.text.push_str("--\n");
+        Ok(true)
+    }
+}

@@ -1,0 +1,77 @@
+//! The body of an answer as text.
+
+use encoding_rs::{Encoding, UTF_8};
+use provost_net::Url;
+use serde::de::IgnoredAny;
+
+use super::html::Document;
+use super::{Format, pick, render};
+use crate::files::read::is_binary;
+use provost_workspace::{Error, Result};
+
+/// Bytes of a page in which it may say how its text is encoded.
+const META_BYTES: usize = 1024;
+
+/// What came.
+pub(super) struct Body<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) content_type: &'a str,
+    pub(super) url: &'a Url,
+}
+
+impl Body<'_> {
+    /// The text in a format.
+    pub(super) fn read(&self, format: Format) -> Result<String> {
+        let media = self.content_type.split(';').next().unwrap_or_default().trim();
+        let media = media.to_ascii_lowercase();
+        let is_text = media.is_empty()
+            || media.starts_with("text/")
+            || ["json", "xml", "javascript", "yaml", "toml", "x-sh", "graphql"]
+                .iter()
+                .any(|word| media.contains(word));
+        let encoding = self.encoding();
+        let has_zeros = encoding == UTF_8 && is_binary(self.bytes);
+        if !is_text || has_zeros {
+            let what = if media.is_empty() { "binary" } else { &media };
+            return Err(Error::Content(format!("the page is {what}, and only text can be shown")));
+        }
+        let (text, _, _) = encoding.decode(self.bytes);
+        let is_html = media.contains("html") || (media.is_empty() && looks_like_html(&text));
+        match format {
+            Format::Html => Ok(text.into_owned()),
+            Format::Json => match serde_json::from_str::<IgnoredAny>(&text) {
+                Ok(_) => Ok(text.into_owned()),
+                Err(error) => Err(Error::Content(format!("the page is not JSON: {error}"))),
+            },
+            Format::Markdown | Format::Text if is_html => {
+                let document = Document::parse(&text);
+                let main = pick::main_part(&document);
+                Ok(render::render(&document, main, self.url, format == Format::Markdown))
+            }
+            Format::Markdown | Format::Text => Ok(text.into_owned()),
+        }
+    }
+
+    /// By what the header says, else the page itself, else UTF-8. A mark at the start beats all, which decoding looks for.
+    fn encoding(&self) -> &'static Encoding {
+        let start = &self.bytes[..self.bytes.len().min(META_BYTES)];
+        let start = String::from_utf8_lossy(start).to_ascii_lowercase();
+        [self.content_type.to_ascii_lowercase(), start]
+            .iter()
+            .find_map(|text| charset(text))
+            .unwrap_or(UTF_8)
+    }
+}
+
+fn charset(text: &str) -> Option<&'static Encoding> {
+    let (_, after) = text.split_once("charset=")?;
+    let after = after.trim_start_matches(['"', '\'']);
+    let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || "-_:".contains(c)));
+    Encoding::for_label(&after.as_bytes()[..end.unwrap_or(after.len())])
+}
+
+fn looks_like_html(text: &str) -> bool {
+    let start = text.trim_start();
+    let start = &start[..start.floor_char_boundary(200)].to_ascii_lowercase();
+    start.starts_with("<!doctype html") || start.starts_with("<html") || start.contains("<head")
+}

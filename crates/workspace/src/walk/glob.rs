@@ -1,0 +1,35 @@
+//! Globs over paths.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::error::{Error, Result};
+use crate::limits::GLOB_BYTES_MAX;
+use crate::root::shortened;
+
+/// A glob that is matched against paths from where a walk began.
+#[derive(Debug)]
+pub struct Pattern(GlobMatcher);
+
+impl Pattern {
+    /// Reads a glob. One without a slash is about names at any depth.
+    pub fn parse(glob: &str) -> Result<Self> {
+        if glob.len() > GLOB_BYTES_MAX {
+            return Err(Error::Argument(format!("the glob is longer than {GLOB_BYTES_MAX} bytes")));
+        }
+        let rooted = match glob.strip_prefix('/') {
+            Some(rooted) => rooted.to_owned(),
+            None if glob.contains('/') => glob.to_owned(),
+            None => format!("**/{glob}"),
+        };
+        let built = GlobBuilder::new(&rooted).literal_separator(true).build();
+        let built = built.map_err(|error| {
+            Error::Argument(format!("`{}` is no glob: {}", shortened(glob), error.kind()))
+        })?;
+        Ok(Self(built.compile_matcher()))
+    }
+
+    /// Does a path match?
+    pub fn fits(&self, path: &str) -> bool {
+        self.0.is_match(path)
+    }
+}

@@ -1,0 +1,3 @@
+//! Workspaces of conversations.
+
+mod conversation;
