@@ -12,7 +12,7 @@ use provost_agent::AgentBuilder;
 use provost_builtin::read_output;
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
-use provost_declared::Records;
+use provost_host::Records;
 use provost_net::{NetPolicy, Url};
 use provost_redact::Redactor;
 use provost_secret::{

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use provost_agent::AgentBuilder;
 use provost_core::Env;
-use provost_declared::{
-    Declared, DeclaredGovernor, ModulePlaces, Records, Workshop, WorkshopOptions,
-};
+use provost_host::{ModulePlaces, Records, Workshop, WorkshopOptions};
 use provost_net::NetPolicy;
 use provost_redact::Redactor;
+use provost_resource::{Declared, DeclaredGovernor};
 use provost_secret::{EnvResolver, Secrets};
 use provost_store::Store;
 use provost_tool::{Oversight, Tool};

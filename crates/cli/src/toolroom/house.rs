@@ -7,7 +7,7 @@ use provost_core::contract::ToolResponse;
 use provost_core::resource::AgentResource;
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
-use provost_declared::Declared;
+use provost_resource::Declared;
 use provost_server::{App, LocalTransport, ToolHouse, Undelivered};
 use provost_tool::{CapabilitySnapshot, GovernedTool};
 use provost_tool_runtime::CallbackError;

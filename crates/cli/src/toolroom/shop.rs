@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use provost_core::{Env, ErrorKind};
-use provost_declared::{
-    Change, DeclareError, Declared, DeclaredGovernor, ModulePlaces, Workshop, WorkshopOptions,
-};
+use provost_host::{ModulePlaces, Workshop, WorkshopOptions};
 use provost_redact::Redactor;
+use provost_resource::{Change, DeclareError, Declared, DeclaredGovernor};
 use provost_sandbox::{ContainerOptions, Launcher};
 use provost_secret::Secrets;
 use provost_server::App;

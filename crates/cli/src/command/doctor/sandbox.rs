@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provost_core::ErrorKind;
 use provost_core::resource::IsolationMode;
-use provost_declared::{HAS_WASM, examine_modules};
+use provost_host::{HAS_WASM, examine_modules};
 use provost_sandbox::{
     Backends, Container, ContainerOptions, Launcher, Proof, Source, Trial, examine as tried,
 };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use provost_core::ErrorKind;
-use provost_declared::{HAS_WASM, ModulePlaces};
+use provost_host::{HAS_WASM, ModulePlaces};
 use serde_json::json;
 
 use super::BUILD_WITH_WASM;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use provost_core::{Env, ErrorKind};
-use provost_declared::{Declared, HAS_WASM, Records};
+use provost_host::{HAS_WASM, Records};
+use provost_resource::Declared;
 use provost_tool::{GovernedTool, Tool as _};
 use serde_json::json;
 
@@ -81,7 +82,7 @@ impl Bench<'_> {
 
 /// The tool of a module: as the manifest beside it says, or with nothing declared.
 fn declared(path: &Path, namespace: &str) -> Result<Declared, Problem> {
-    let refused = |error: provost_declared::DeclareError| Problem::invalid(error.to_string());
+    let refused = |error: provost_resource::DeclareError| Problem::invalid(error.to_string());
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let manifest = path.with_file_name(MANIFEST);
     if manifest.is_file() {

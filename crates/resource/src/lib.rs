@@ -1,11 +1,10 @@
-//! What an operator declares in files, and the guarded tools made of it.
+//! Manifests: what an operator declares in files.
 //!
 //! [`Declared`] is everything that was read: agents, tools, roles, permissions, policies and MCP servers, each in its
-//! namespace, checked together. A [`Workshop`] makes tools of it, with the runtimes, the credentials and the connections they
-//! need. A [`DeclaredGovernor`] tells the guard what counts for a run. [`Records`] keeps who did what in the database.
+//! namespace, checked together. A [`DeclaredGovernor`] tells the guard which rules apply to a run.
 //!
 //! ```
-//! use provost_declared::Declared;
+//! use provost_resource::Declared;
 //!
 //! let declared = Declared::parse(
 //!     "kind: Tool\n\
@@ -19,30 +18,23 @@
 //! assert_eq!(declared.tools("default").count(), 1);
 //! let wrong = Declared::parse("kind: Tool\nmetadata: {name: search}\nspec:\n  endpiont: x\n").unwrap_err();
 //! assert!(wrong.to_string().contains("line 4: spec.endpiont"));
-//! # Ok::<_, provost_declared::DeclareError>(())
+//! # Ok::<_, provost_resource::DeclareError>(())
 //! ```
 //!
 //! Invariant: what cannot be read whole is not used at all. A rule that was mistyped is an error and never a rule less.
 
-mod change;
+mod diff;
 mod error;
-mod governor;
-mod line;
 mod load;
-mod module;
-mod program;
-mod records;
+mod locate;
+mod policy;
 mod set;
-mod workshop;
 
-pub use change::{Became, Change};
+pub use diff::{Became, Change};
 pub use error::{DeclareError, Place};
-pub use governor::DeclaredGovernor;
 pub use load::{DEPTH_MAX, FILE_BYTES_MAX, FILES_MAX};
-pub use module::{HAS_WASM, ModulePlaces, examine_modules};
-pub use records::Records;
-pub use set::{Declared, RESOURCES_MAX};
-pub use workshop::{Workshop, WorkshopOptions};
+pub use policy::DeclaredGovernor;
+pub use set::{At, Declared, RESOURCES_MAX};
 
 #[cfg(test)]
 mod tests;

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_core::resource::{IsolationMode, ToolType};
+use provost_resource::Declared;
 use provost_sandbox::egress::{EgressLog, NetPolicy};
 use provost_sandbox::{
     Backends, Container, ContainerOptions, EgressEvent, Launcher, Limits, Profile, Verdict,
-    Workspaces,
 };
 use provost_tool::{AuditEvent, AuditOutcome, AuditSink, RegistryError, Runtimes};
 use provost_tool_runtime::{CliOptions, CliRuntime, CommandAllowList, Sandbox};
-
-use crate::Declared;
+use provost_workspace::conversation::Workspaces;
 
 /// What programs need.
 pub(crate) struct Programs<'a> {
@@ -47,8 +46,8 @@ impl Sandboxes {
     /// Looks what works here, if anything declared needs it.
     pub(crate) async fn find(declared: &Declared, means: Means) -> Self {
         let Means { launcher, container, network, audit, env } = means;
-        let is_needed = declared.tools.values().any(|tool| tool.what.kind == ToolType::Cli)
-            || declared.servers.values().any(|server| server.what.isolation.is_some());
+        let is_needed = declared.all_tools().any(|(_, tool)| tool.what.kind == ToolType::Cli)
+            || declared.all_servers().any(|(_, server)| server.what.isolation.is_some());
         let mut backends = match is_needed {
             true => Backends::find(launcher).await,
             false => Backends::default(),
@@ -95,7 +94,7 @@ impl Programs<'_> {
         runtimes: &mut Runtimes,
         declared: &Declared,
     ) -> Result<(), RegistryError> {
-        if !declared.tools.values().any(|tool| tool.what.kind == ToolType::Cli) {
+        if !declared.all_tools().any(|(_, tool)| tool.what.kind == ToolType::Cli) {
             return Ok(());
         }
         for mode in [IsolationMode::None, IsolationMode::Process, IsolationMode::Container] {
@@ -185,7 +184,7 @@ mod tests {
         let commands = CommandAllowList::of(["wc"]);
         let programs = Programs { sandboxes: &sandboxes, commands: &commands, workspaces: None };
         programs.add(&mut runtimes, &declared).unwrap();
-        for tool in declared.tools.values() {
+        for (_, tool) in declared.all_tools() {
             let fault = runtimes.select(&tool.what).err().unwrap();
             assert_eq!(fault.code, ToolCode::IsolationUnavailable, "{}", fault.message);
         }

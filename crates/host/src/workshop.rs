@@ -27,8 +27,7 @@ use provost_workspace::conversation::Workspaces;
 
 use crate::module::{ModulePlaces, Modules};
 use crate::program::{Means, Programs, Sandboxes};
-use crate::set::At;
-use crate::{DeclareError, Declared, Place};
+use provost_resource::{At, DeclareError, Declared, Place};
 
 /// What a workshop needs.
 pub struct WorkshopOptions {
@@ -97,7 +96,7 @@ impl Workshop {
         let sandboxes = Sandboxes::find(&declared, means).await;
         let setting =
             Setting { secrets: &secrets, sandboxes: &sandboxes, network, allow_private_tools };
-        for ((namespace, _), At { place, what }) in &declared.servers {
+        for (namespace, At { place, what }) in declared.all_servers() {
             setting.add(&mut mcp, namespace, what, place).await?;
         }
         let outbound = Outbound::new(network).allow_private_tools(allow_private_tools);
@@ -110,16 +109,16 @@ impl Workshop {
         programs.add(&mut runtimes, &declared).map_err(unusable)?;
         let host = ToolHost { runtimes: Arc::new(runtimes), authenticator, env };
         let mut tools = BTreeMap::new();
-        for ((namespace, key), At { place, what }) in &declared.tools {
+        for (namespace, At { place, what }) in declared.all_tools() {
             let named = || format!("tool `{}`", what.name);
             let resource = with_server(&declared, namespace, what.clone());
-            let tool = GovernedTool::new(resource, namespace.as_str(), host.clone())
+            let tool = GovernedTool::new(resource, namespace, host.clone())
                 .map_err(|error| DeclareError::unusable(place, named(), error))?;
             // What this program cannot run is refused when it is called; what nobody could run is refused now.
             if host.runtimes.select(tool.resource()).is_ok() {
                 tool.verify().map_err(|fault| DeclareError::fault(place, named(), &fault))?;
             }
-            tools.insert((namespace.clone(), key.clone()), Arc::new(tool));
+            tools.insert((namespace.to_owned(), what.name.trim().to_lowercase()), Arc::new(tool));
         }
         Ok(Self { declared, host, pool, mcp: Arc::new(mcp), tools })
     }

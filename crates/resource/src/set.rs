@@ -24,10 +24,13 @@ const REVISION_DIGITS: usize = 16;
 /// Namespace and name. Names are compared as rules compare them: without regard to case.
 pub(crate) type Key = (String, String);
 
+/// A resource and where it was declared.
 #[derive(Debug, Clone)]
-pub(crate) struct At<T> {
-    pub(crate) place: Place,
-    pub(crate) what: T,
+pub struct At<T> {
+    /// Where.
+    pub place: Place,
+    /// The resource.
+    pub what: T,
 }
 
 pub(crate) type Kind<T> = BTreeMap<Key, At<T>>;
@@ -144,6 +147,16 @@ impl Declared {
     /// The tools of a namespace.
     pub fn tools(&self, namespace: &str) -> impl Iterator<Item = &ToolResource> {
         of_namespace(&self.tools, namespace)
+    }
+
+    /// The tools of all namespaces, each with its namespace.
+    pub fn all_tools(&self) -> impl Iterator<Item = (&str, &At<ToolResource>)> {
+        self.tools.iter().map(|((namespace, _), tool)| (namespace.as_str(), tool))
+    }
+
+    /// The MCP servers of all namespaces, each with its namespace.
+    pub fn all_servers(&self) -> impl Iterator<Item = (&str, &At<McpServerResource>)> {
+        self.servers.iter().map(|((namespace, _), server)| (namespace.as_str(), server))
     }
 
     /// The MCP servers of a namespace.

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use provost_core::Env;
 use provost_net::NetPolicy;
+use provost_resource::{DeclareError, Declared, Place};
 use provost_sandbox::Trial;
 use provost_tool::{AuditSink, Runtimes};
-
-use crate::{DeclareError, Declared};
 
 /// True if this program can run WASM modules: it was built with the feature `wasm`.
 pub const HAS_WASM: bool = cfg!(feature = "wasm");
@@ -99,15 +98,11 @@ impl Modules<'_> {
         use provost_core::resource::ToolType;
         use provost_wasm::{FileKeyValues, WasmOptions, WasmRuntime};
 
-        if !declared.tools.values().any(|tool| tool.what.kind == ToolType::Wasm) {
+        if !declared.all_tools().any(|(_, tool)| tool.what.kind == ToolType::Wasm) {
             return Ok(());
         }
         let unusable = |problem: String| {
-            DeclareError::unusable(
-                &crate::Place::default(),
-                "the runtime of modules".to_owned(),
-                problem,
-            )
+            DeclareError::unusable(&Place::default(), "the runtime of modules".to_owned(), problem)
         };
         let mut options = WasmOptions {
             modules: self.places.files,

@@ -95,11 +95,13 @@ pub enum DeclareError {
 }
 
 impl DeclareError {
-    pub(crate) fn unusable(place: &Place, what: String, problem: impl fmt::Display) -> Self {
+    /// A tool or a server cannot be set up.
+    pub fn unusable(place: &Place, what: String, problem: impl fmt::Display) -> Self {
         Self::Unusable { place: place.clone(), what, problem: problem.to_string() }
     }
 
-    pub(crate) fn fault(place: &Place, what: String, fault: &ToolFault) -> Self {
+    /// The same, for what a tool runtime says.
+    pub fn fault(place: &Place, what: String, fault: &ToolFault) -> Self {
         Self::unusable(place, what, &fault.message)
     }
 }

@@ -8,7 +8,7 @@ use provost_core::resource::{Resource, ResourceError};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::line;
+use crate::locate;
 use crate::{DeclareError, Place};
 
 /// Bytes of one file.
@@ -90,7 +90,7 @@ pub(crate) fn parse(
     file: Option<&Path>,
 ) -> Result<Vec<(Place, Resource)>, DeclareError> {
     let place = |line| Place { file: file.map(Path::to_owned), line };
-    let starts = line::documents(text);
+    let starts = locate::documents(text);
     let mut found = Vec::new();
     for (number, document) in serde_yaml_ng::Deserializer::from_str(text).enumerate() {
         let start = starts.get(number).copied().unwrap_or(1);
@@ -103,7 +103,7 @@ pub(crate) fn parse(
             })?;
         for manifest in manifests(document) {
             let resource = Resource::read(manifest).map_err(|error: ResourceError| {
-                let line = line::of_field(text, start, &error.path);
+                let line = locate::of_field(text, start, &error.path);
                 DeclareError::Resource { place: place(line), error }
             })?;
             found.push((place(start), resource));
