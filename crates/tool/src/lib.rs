@@ -25,7 +25,6 @@
 
 mod asking;
 mod audit;
-mod capability;
 mod conversation;
 mod cx;
 mod deps;
@@ -50,7 +49,6 @@ mod toolset;
 pub mod trace;
 
 pub use audit::{AuditEvent, AuditOutcome, AuditSink};
-pub use capability::{Capability, CapabilityProvider, CapabilitySnapshot};
 pub use conversation::Conversation;
 pub use cx::{Confirm, Nobody, ToolCx, ToolCxParts};
 pub use deps::{Dep, DepType, Deps};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{IsolationMode, ToolResource, ToolType};
 
-use crate::{Capability, CapabilityProvider, ToolRuntime};
+use crate::ToolRuntime;
 
 /// Why a set of runtimes cannot be like this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,32 +86,22 @@ impl Runtimes {
         );
         Err(unavailable(message, demanded).detail("type", kind.as_str()))
     }
+
+    /// Returns true if tools of this type can run here.
+    pub fn supports(&self, kind: ToolType) -> bool {
+        self.known.keys().any(|(known, _)| *known == kind)
+    }
+
+    /// Returns true if a runtime has this isolation.
+    pub fn isolates(&self, isolation: IsolationMode) -> bool {
+        let real = match isolation {
+            IsolationMode::Sandboxed => self.sandbox,
+            other => Some(other),
+        };
+        self.known.keys().any(|(_, known)| Some(*known) == real)
+    }
 }
 
 fn unavailable(message: String, demanded: IsolationMode) -> ToolFault {
     ToolFault::new(ToolCode::IsolationUnavailable, message).detail("isolation", demanded.as_str())
-}
-
-impl CapabilityProvider for Runtimes {
-    fn capabilities(&self) -> Vec<Capability> {
-        let told = |id: String, enabled, description| Capability {
-            id,
-            enabled,
-            description,
-            source: "runtimes".to_owned(),
-        };
-        let kinds = ToolType::ALL.iter().map(|kind| {
-            let enabled = self.known.keys().any(|(known, _)| known == kind);
-            told(format!("tool.{kind}"), enabled, format!("tools of type `{kind}`"))
-        });
-        let isolations = IsolationMode::ALL.iter().map(|isolation| {
-            let real = match isolation {
-                IsolationMode::Sandboxed => self.sandbox,
-                other => Some(*other),
-            };
-            let enabled = self.known.keys().any(|(_, known)| Some(*known) == real);
-            told(format!("isolation.{isolation}"), enabled, format!("isolation `{isolation}`"))
-        });
-        kinds.chain(isolations).collect()
-    }
 }

@@ -4,12 +4,12 @@ use provost_api::{
     AgentChange, AgentConfig, Capabilities, Capability, Client, DeclaredTool, NewAgent, Time,
 };
 use provost_core::contract::ToolResponse;
-use provost_core::resource::AgentResource;
+use provost_core::resource::{AgentResource, IsolationMode, ToolType};
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
 use provost_resource::Declared;
 use provost_server::{App, LocalTransport, ToolHouse, Undelivered};
-use provost_tool::{CapabilitySnapshot, GovernedTool};
+use provost_tool::{GovernedTool, Runtimes};
 use provost_tool_runtime::CallbackError;
 use serde_json::{Map, Value, json};
 
@@ -26,21 +26,9 @@ impl ToolHouse for Toolroom {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let env = Env::system();
-        let Some(shop) = &self.shop else {
-            return Capabilities { generated_at: Time(env.now()), capabilities: Vec::new() };
-        };
-        let snapshot = CapabilitySnapshot::collect(&env, &[shop.workshop().runtimes()]);
-        let tell = |one: provost_tool::Capability| Capability {
-            id: one.id,
-            enabled: one.enabled,
-            description: one.description,
-            source: one.source,
-        };
-        Capabilities {
-            generated_at: Time(snapshot.generated_at),
-            capabilities: snapshot.capabilities.into_iter().map(tell).collect(),
-        }
+        let capabilities = self.shop.as_ref().map(|shop| capabilities(shop.workshop().runtimes()));
+        let capabilities = capabilities.unwrap_or_default();
+        Capabilities { generated_at: Time(Env::system().now()), capabilities }
     }
 
     fn deliver(
@@ -57,6 +45,27 @@ impl ToolHouse for Toolroom {
             CallbackError::Mismatch => Undelivered::Mismatch,
         })
     }
+}
+
+/// Which tool types and isolation modes work here, sorted by id.
+fn capabilities(runtimes: &Runtimes) -> Vec<Capability> {
+    let capability = |id: String, enabled, description| Capability {
+        id,
+        enabled,
+        description,
+        source: "runtimes".to_owned(),
+    };
+    let types = ToolType::ALL.iter().map(|kind| {
+        let description = format!("tools of type `{kind}`");
+        capability(format!("tool.{kind}"), runtimes.supports(*kind), description)
+    });
+    let isolations = IsolationMode::ALL.iter().map(|mode| {
+        let description = format!("isolation `{mode}`");
+        capability(format!("isolation.{mode}"), runtimes.isolates(*mode), description)
+    });
+    let mut capabilities: Vec<_> = types.chain(isolations).collect();
+    capabilities.sort_by(|one, two| one.id.cmp(&two.id));
+    capabilities
 }
 
 /// A declared tool as people and programs see it.

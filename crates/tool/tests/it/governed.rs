@@ -6,8 +6,8 @@ use std::time::Duration;
 use provost_core::contract::{ToolCode, ToolFault, ToolReason};
 use provost_core::resource::{IsolationMode, ToolType};
 use provost_tool::{
-    CapabilitySnapshot, Deps, GovernedTool, Guard, Origin, RETRY_AFTER_DETAIL, RegistryError,
-    Runtimes, Tool, ToolError, ToolHost, Verdict,
+    Deps, GovernedTool, Guard, Origin, RETRY_AFTER_DETAIL, RegistryError, Runtimes, Tool,
+    ToolError, ToolHost, Verdict,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -275,10 +275,9 @@ fn a_runtime_is_found_by_type_and_isolation_and_there_is_no_second_best() {
     }
     assert!(runtimes.add(puppet(ToolType::Http, Sandboxed)).is_err());
     assert!(runtimes.add(puppet(ToolType::Http, Open)).is_err());
-    let snapshot = CapabilitySnapshot::collect(&provost_core::Env::simulated(1), &[&runtimes]);
-    let has = |id| snapshot.has(id);
-    assert!(has("tool.http") && has("tool.cli") && has("isolation.container"));
-    assert!(!has("tool.grpc") && !has("isolation.wasm") && !has("isolation.sandboxed"));
+    assert!(runtimes.supports(ToolType::Http) && runtimes.supports(ToolType::Cli));
+    assert!(runtimes.isolates(IsolationMode::Container) && !runtimes.supports(ToolType::Grpc));
+    assert!(!runtimes.isolates(Wasm) && !runtimes.isolates(Sandboxed));
 }
 
 #[tokio::test]
