@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use provost_net::{NetClient, NetPolicy};
 use provost_tool::{Approval, EffectClass, Tool};
+use provost_workspace::Access;
 use serde_json::{Value, json};
 
 use crate::testing::Stage;
-use provost_workspace::Access;
-
 use crate::{calculator, clock, fetch, workspace_tools};
 
 mod confinement;

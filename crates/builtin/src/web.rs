@@ -15,16 +15,16 @@ use std::time::Instant;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use provost_net::{NetClient, NetError, NetRequest, Url};
 use provost_tool::{EffectClass, FnTool, SpecError, Spill, ToolCx, ToolError, ToolOutput, tool_fn};
+use provost_workspace::shortened;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use self::body::Body;
 use crate::blocking;
 use crate::files::read::Page;
 use crate::limits::{FETCH_BYTES_MAX, FETCH_REDIRECTS_MAX, FETCH_TIMEOUT, OUTPUT_LINES_MAX};
-use provost_workspace::shortened;
-use tokio_util::sync::CancellationToken;
 
 /// Bytes that are handed to an artifact at once.
 const CHUNK_BYTES: usize = 256 * 1024;

@@ -13,6 +13,7 @@ use provost_mcp::launcher::Starter;
 use provost_mcp::{McpPool, McpTools};
 use provost_net::{NetClient, NetPolicy};
 use provost_redact::Redactor;
+use provost_resource::{At, DeclareError, Declared, Place};
 use provost_sandbox::{ContainerOptions, Launcher};
 use provost_secret::{AuthInjector, SecretRef, Secrets};
 use provost_tool::{
@@ -27,7 +28,6 @@ use provost_workspace::conversation::Workspaces;
 
 use crate::module::{ModulePlaces, Modules};
 use crate::program::{Means, Programs, Sandboxes};
-use provost_resource::{At, DeclareError, Declared, Place};
 
 /// What a workshop needs.
 pub struct WorkshopOptions {

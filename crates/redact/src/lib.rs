@@ -32,13 +32,14 @@ mod peek;
 mod redactor;
 mod run;
 mod scan;
-mod seam;
 mod shape;
 mod stream;
+mod traits;
 mod value;
 
 pub use redactor::{LEARNED_MAX, Redactor, Unlearnable, VALUE_BYTES_MAX, VALUE_BYTES_MIN};
 pub use stream::RedactStream;
+pub use traits::{Redact, RedactChunks};
 
 /// What stands where a secret stood.
 pub const MARK: &str = "[REDACTED]";

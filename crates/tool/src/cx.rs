@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use futures::future::BoxFuture;
 use provost_core::work::EffectKey;
 use provost_core::{ApprovalDecision, RunId};
+use provost_redact::Redact;
 use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::asking::Asking;
 use crate::error::check_question;
 use crate::output::cut_text;
-use crate::{Conversation, Dep, Deps, Redact, State, ToolError};
+use crate::{Conversation, Dep, Deps, State, ToolError};
 
 /// Bytes of one report of progress; each one is an event that watchers keep.
 const PROGRESS_BYTES_MAX: usize = 4 * 1024;

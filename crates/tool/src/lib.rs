@@ -63,7 +63,6 @@ pub use guard::{Asked, CallFacts, Guard, Oversight, Permit, Ruling, Verdict};
 pub use meter::{MeterEvent, MeterSink};
 pub use output::{IntoToolOutput, ToolOutput};
 pub use provost_core::work::EffectClass;
-pub use redact::{Redact, RedactChunks};
 pub use registry::{RegistryError, Runtimes};
 pub use runtime::{Attempt, Authenticator, Credentials, ToolRuntime};
 pub use schema::{SchemaError, schema_of};

@@ -10,7 +10,9 @@ use provost_core::resource::{IsolationMode, ToolAuth, ToolResource, ToolType};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Conversation, Redact, ToolOutput};
+use provost_redact::Redact;
+
+use crate::{Conversation, ToolOutput};
 
 /// Speaks one wire to tools of one type.
 ///

@@ -12,9 +12,10 @@ use provost_agent::hook::{Gate, Hook, HookCx, HookError};
 use provost_agent::{Agent, BuildError, Error};
 use provost_core::{Event, EventKind, ToolCall};
 use provost_model::{ChatRequest, ScriptedModel, call, text};
+use provost_redact::{Redact, RedactChunks};
 use provost_tool::{
-    CompositeTools, FilteredTools, FnTool, Oversight, Redact, RedactChunks, StaticTools, Tool,
-    ToolError, Toolset, ToolsetCx, ToolsetFuture, tool_fn,
+    CompositeTools, FilteredTools, FnTool, Oversight, StaticTools, Tool, ToolError, Toolset,
+    ToolsetCx, ToolsetFuture, tool_fn,
 };
 use serde_json::json;
 

@@ -14,17 +14,17 @@ use provost_tool::{
     Approval, EffectClass, Permit, Probe, SpecError, Tool, ToolCx, ToolError, ToolFuture,
     ToolOutput, ToolSpec,
 };
+use provost_workspace::{Error, Result, check_stopped};
+use provost_workspace::{InnerPath, Marks, Opened, Replacement, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use self::verify::{Past, matches, past};
 use crate::blocking;
 use crate::files::read::is_binary;
 use crate::limits::EDIT_FILE_BYTES_MAX;
-use provost_workspace::{Error, Result, check_stopped};
-use provost_workspace::{InnerPath, Marks, Opened, Replacement, Workspace};
-use tokio_util::sync::CancellationToken;
 
 /// Matches that are counted; nobody needs to know more exactly.
 const COUNT_MAX: usize = 1_000;

@@ -3,18 +3,18 @@
 use std::os::fd::AsFd;
 
 use provost_tool::{EffectClass, FnTool, SpecError, ToolError, tool_fn};
-use rustix::fs::{AtFlags, FileType, readlinkat, statat};
-use schemars::JsonSchema;
-use serde::Deserialize;
-
-use crate::blocking;
-use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_LINES_MAX};
 use provost_workspace::limits::DIRECTORY_ENTRIES_MAX;
 use provost_workspace::text::{count, shown_name};
 use provost_workspace::walk::{Flow, Pattern, walk};
 use provost_workspace::{Entries, Entry, InnerPath, Workspace, kind_name};
 use provost_workspace::{Error, Result, check_stopped};
+use rustix::fs::{AtFlags, FileType, readlinkat, statat};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
+
+use crate::blocking;
+use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_LINES_MAX};
 
 const DESCRIPTION: &str = "Lists a directory of the workspace: names with sizes, directories with a slash. With a \
      glob it lists all files below that fit, without those that .gitignore leaves out.";

@@ -8,18 +8,20 @@ mod page;
 
 use std::io::{ErrorKind, Read};
 
-use provost_tool::{EffectClass, FnTool, Redact, SpecError, tool_fn};
+use provost_redact::Redact;
+use provost_tool::{EffectClass, FnTool, SpecError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use provost_workspace::text::count;
+use provost_workspace::{Error, Result, check_stopped};
+use provost_workspace::{InnerPath, Workspace};
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::page::Page;
 
 use crate::blocking;
 use crate::limits::{OUTPUT_LINES_MAX, READ_COUNT_BYTES_MAX, READ_SEEK_BYTES_MAX, SNIFF_BYTES};
-use provost_workspace::text::count;
-use provost_workspace::{Error, Result, check_stopped};
-use provost_workspace::{InnerPath, Workspace};
-use tokio_util::sync::CancellationToken;
 
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 64 * 1024;

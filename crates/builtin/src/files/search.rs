@@ -8,10 +8,15 @@ use std::sync::Arc;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
-use provost_tool::{EffectClass, FnTool, Redact, SpecError, tool_fn};
+use provost_redact::Redact;
+use provost_tool::{EffectClass, FnTool, SpecError, tool_fn};
+use provost_workspace::walk::{Flow, LeftOut, Pattern, walk};
+use provost_workspace::{Error, Result, check_stopped};
+use provost_workspace::{InnerPath, Workspace, open_in, shortened};
 use rustix::fs::{FileType, OFlags, fstat};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 
 use self::sink::Matches;
 use crate::blocking;
@@ -20,10 +25,6 @@ use crate::limits::{
     PATTERN_BYTES_MAX, PATTERN_COMPILED_BYTES_MAX, SEARCH_BYTES_MAX, SEARCH_CONTEXT_MAX,
     SEARCH_HEAP_BYTES_MAX, SEARCH_MATCHES_DEFAULT, SEARCH_MATCHES_MAX,
 };
-use provost_workspace::walk::{Flow, LeftOut, Pattern, walk};
-use provost_workspace::{Error, Result, check_stopped};
-use provost_workspace::{InnerPath, Workspace, open_in, shortened};
-use tokio_util::sync::CancellationToken;
 
 const DESCRIPTION: &str = "Searches the text files of the workspace for lines that match a regular expression. \
      Answers path:line: text. Leaves out binary files and what .gitignore names.";

@@ -1,14 +1,14 @@
 //! `write`: a file as a whole.
 
 use provost_tool::{Approval, EffectClass, FnTool, SpecError, ToolError, tool_fn};
+use provost_workspace::{Error, Result};
+use provost_workspace::{InnerPath, Replacement, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 
 use crate::blocking;
 use crate::limits::WRITE_BYTES_MAX;
-use provost_workspace::{Error, Result};
-use provost_workspace::{InnerPath, Replacement, Workspace};
-use tokio_util::sync::CancellationToken;
 
 const DESCRIPTION: &str = "Writes a whole file of the workspace: makes it, with the directories above it, or \
      replaces what it says. To change a part of a file use edit.";

@@ -1,17 +1,15 @@
 //! Nothing leaves the workspace: tables, properties, and others who change directories meanwhile.
 
+use std::fs::File;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
+use provost_workspace::{Access, InnerPath, Replacement, Workspace, open_in};
+use rustix::fs::OFlags;
 use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-
-use std::fs::File;
-
-use provost_workspace::{Access, InnerPath, Replacement, Workspace, open_in};
-use rustix::fs::OFlags;
 
 use crate::testing::{SECRET, Stage};
 

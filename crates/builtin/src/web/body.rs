@@ -2,12 +2,12 @@
 
 use encoding_rs::{Encoding, UTF_8};
 use provost_net::Url;
+use provost_workspace::{Error, Result};
 use serde::de::IgnoredAny;
 
 use super::html::Document;
 use super::{Format, pick, render};
 use crate::files::read::is_binary;
-use provost_workspace::{Error, Result};
 
 /// Bytes of a page in which it may say how its text is encoded.
 const META_BYTES: usize = 1024;

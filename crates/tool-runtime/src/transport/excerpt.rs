@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use provost_tool::Redact;
+use provost_redact::Redact;
 
 use crate::limits::FAILURE_BYTES_MAX;
 use crate::transport::fault::shown;

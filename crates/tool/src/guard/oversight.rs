@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::{Env, ResultPart, ToolCall};
+use provost_redact::Redact;
 use tokio::time::Instant;
 
 use super::record::{Done, Started};
@@ -13,8 +14,7 @@ use super::{Guard, Permit, Verdict};
 use crate::redact::{redact_error, redact_output};
 use crate::spill::keep;
 use crate::{
-    AuditOutcome, AuditSink, Governor, MeterSink, Redact, Spill, Tool, ToolCx, ToolError,
-    ToolOutput,
+    AuditOutcome, AuditSink, Governor, MeterSink, Spill, Tool, ToolCx, ToolError, ToolOutput,
 };
 
 /// Bytes of text that are searched for secrets without leaving the runtime's thread.

@@ -5,9 +5,10 @@ use std::io;
 use std::sync::Arc;
 
 use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
+use provost_redact::{Redact, RedactChunks};
 
 use super::{Spill, SpillWriter};
-use crate::{Redact, RedactChunks, ToolOutput};
+use crate::ToolOutput;
 
 /// Bytes for the words between beginning and end.
 const MARKER_BYTES: usize = 1024;

@@ -163,7 +163,7 @@ async fn a_long_output_is_kept_whole_without_secrets_and_cut_for_the_model() {
 #[tokio::test]
 async fn output_of_any_size_is_collected_in_constant_memory() {
     let shelf = Arc::new(Shelf::default());
-    let collect = |redact: Option<&dyn provost_tool::Redact>| {
+    let collect = |redact: Option<&dyn provost_redact::Redact>| {
         OutputCollector::new("big", Some(Arc::clone(&shelf) as _), redact)
     };
     let mut collector = collect(Some(&Hunter));

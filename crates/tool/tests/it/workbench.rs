@@ -11,9 +11,10 @@ use provost_core::Env;
 use provost_core::Secret;
 use provost_core::contract::{ToolFault, ToolRequest};
 use provost_core::resource::{IsolationMode, ToolAuth, ToolResource, ToolType};
+use provost_redact::{Redact, RedactChunks};
 use provost_tool::{
-    Attempt, Authenticator, Credentials, GovernedTool, Guard, NoCredentials, Redact, RedactChunks,
-    Runtimes, Sink, SinkError, Tool, ToolCx, ToolError, ToolHost, ToolOutput, ToolRuntime, Verdict,
+    Attempt, Authenticator, Credentials, GovernedTool, Guard, NoCredentials, Runtimes, Sink,
+    SinkError, Tool, ToolCx, ToolError, ToolHost, ToolOutput, ToolRuntime, Verdict,
 };
 use serde_json::{Value, json};
 

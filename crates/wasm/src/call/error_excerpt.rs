@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_tool::Redact;
+use provost_redact::Redact;
 
 use crate::limits::{WORDS_BYTES_MAX, WORDS_CHARS_MAX};
 

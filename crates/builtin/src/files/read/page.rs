@@ -1,9 +1,10 @@
 //! The lines of a file that are shown, taken from a stream of bytes.
 
-use super::header;
-use crate::limits::CONTENT_BYTES_MAX;
 use provost_workspace::text::count;
 use provost_workspace::{Error, Result};
+
+use super::header;
+use crate::limits::CONTENT_BYTES_MAX;
 
 /// Some lines of a file.
 pub(crate) struct Page {

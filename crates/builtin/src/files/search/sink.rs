@@ -5,11 +5,11 @@ use std::io;
 use std::sync::Arc;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
-use provost_tool::Redact;
-
-use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_LINES_MAX, SEARCH_LINE_BYTES_MAX};
+use provost_redact::Redact;
 use provost_workspace::InnerPath;
 use provost_workspace::text::{count, shown, shown_name};
+
+use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_LINES_MAX, SEARCH_LINE_BYTES_MAX};
 
 /// The matches of a search so far.
 pub(super) struct Matches {
