@@ -15,14 +15,14 @@ use provost_net::{NetClient, NetPolicy};
 use provost_redact::Redactor;
 use provost_resource::{At, DeclareError, Declared, Place};
 use provost_sandbox::{ContainerOptions, Launcher};
-use provost_secret::{AuthInjector, SecretRef, Secrets};
+use provost_secret::{SecretRef, Secrets};
 use provost_tool::{
     AuditSink, Authenticator, GovernedTool, RegistryError, Runtimes, Tool, ToolHost, ToolRuntime,
     Toolset,
 };
 use provost_tool_runtime::{
-    A2aRuntime, CallbackDesk, CommandAllowList, ExternalRuntime, HttpRuntime, McpRuntime, Outbound,
-    Program, WebhookOptions, WebhookRuntime,
+    A2aRuntime, AuthInjector, CallbackDesk, CommandAllowList, ExternalRuntime, HttpRuntime,
+    McpRuntime, Outbound, Program, WebhookOptions, WebhookRuntime,
 };
 use provost_workspace::conversation::Workspaces;
 

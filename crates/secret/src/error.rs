@@ -1,7 +1,5 @@
 //! Why a secret cannot be had.
 
-use std::sync::Arc;
-
 use provost_core::ErrorKind;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_redact::Unlearnable;
@@ -130,11 +128,8 @@ impl SecretError {
     }
 
     /// As a failure of a tool call.
-    pub(crate) fn fault(&self) -> ToolFault {
+    pub fn fault(&self) -> ToolFault {
         let fault = ToolFault::new(ToolCode::SecretResolutionFailed, self.to_string());
         ToolFault { retryable: self.kind().retryable(), ..fault }
     }
 }
-
-/// One failure for everybody who waited for the same thing.
-pub(crate) type SharedError = Arc<SecretError>;

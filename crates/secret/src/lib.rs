@@ -1,4 +1,4 @@
-//! Secrets: where they are found, how they are kept, and how they prove who calls.
+//! Secrets: where they are found and how they are kept.
 //!
 //! A definition names a secret by a [`SecretRef`] and never holds one. A [`SecretResolver`] finds the value: the sealed store
 //! first, then the environment, then files. Only "there is none" goes on to the next place; a place that cannot be read ends the
@@ -29,7 +29,6 @@
 //! Invariants: no error, log line or `Debug` form holds a value; a namespace sees its own secrets and no others; a sealed row
 //! opens only in its own place.
 
-mod auth;
 mod error;
 mod key_file;
 mod keyring;
@@ -40,7 +39,6 @@ mod secrets;
 mod sqlite;
 mod vault;
 
-pub use auth::{AuthInjector, TOKENS_MAX};
 pub use error::SecretError;
 pub use key_file::{KEY_FILE_VARIABLE, KEY_VARIABLE, KeySource};
 pub use keyring::{KeyId, Keyring};

@@ -1,6 +1,5 @@
 //! Sealing, resolving and rotating, and what must not get through.
 
-mod auth;
 mod key;
 mod resolve;
 

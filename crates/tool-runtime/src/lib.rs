@@ -36,6 +36,7 @@
 
 mod a2a;
 pub mod conformance;
+mod credentials;
 #[cfg(feature = "grpc")]
 pub mod grpc;
 mod http;
@@ -47,6 +48,7 @@ mod sandbox;
 mod transport;
 
 pub use a2a::A2aRuntime;
+pub use credentials::{AuthInjector, TOKENS_MAX};
 #[cfg(feature = "grpc")]
 pub use grpc::GrpcRuntime;
 pub use http::HttpRuntime;

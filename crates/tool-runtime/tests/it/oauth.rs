@@ -7,9 +7,9 @@ use provost_core::resource::{AuthProfile, ToolAuth, ToolResource, ToolType};
 use provost_core::{Env, Secret};
 use provost_net::{NetClient, NetPolicy, NetRequest, Url};
 use provost_redact::Redactor;
-use provost_secret::{AuthInjector, Keyring, MemorySealedStore, Secrets, StoreResolver, Vault};
+use provost_secret::{Keyring, MemorySealedStore, Secrets, StoreResolver, Vault};
 use provost_tool::{ContractExecutor, GovernedTool, Guard, Runtimes, Tool, ToolHost};
-use provost_tool_runtime::HttpRuntime;
+use provost_tool_runtime::{AuthInjector, HttpRuntime};
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{PATIENCE, outbound, python_server};

@@ -1,7 +1,9 @@
 //! Credentials for tools: headers made of secrets.
 
-mod cache;
 mod oauth;
+mod token_cache;
+
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,13 +13,16 @@ use provost_core::contract::ToolFault;
 use provost_core::resource::{AuthProfile, ToolAuth};
 use provost_core::{Env, Secret};
 use provost_net::NetClient;
+use provost_secret::{SecretError, SecretRef, Secrets};
 use provost_tool::{Authenticator, Credentials};
 
-use crate::{SecretError, SecretRef, Secrets};
+pub use token_cache::TOKENS_MAX;
 
-pub use cache::TOKENS_MAX;
-use cache::TokenCache;
 use oauth::{Client, Fetcher};
+use token_cache::TokenCache;
+
+/// One failure for all callers that waited for the same token.
+type SharedError = Arc<SecretError>;
 
 /// Headers that belong to the connection and not to whoever calls.
 const HEADERS_REFUSED: [&str; 9] = [
@@ -154,3 +159,6 @@ fn check_value(value: &Secret<String>, reference: &SecretRef) -> Result<(), Secr
     let problem = "it has a line end or another character that no header takes";
     Err(SecretError::Unusable { reference: reference.to_string(), problem })
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,12 +10,12 @@ use http::{HeaderValue, StatusCode};
 use provost_core::resource::ToolAuth;
 use provost_core::{Env, ErrorKind, Secret, Timestamp};
 use provost_net::{NetClient, NetError, NetRequest, Url};
+use provost_secret::{SecretError, SecretRef, Secrets};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::error::SharedError;
-use crate::{SecretError, SecretRef, Secrets};
+use super::SharedError;
 
 /// How long fetching a token may take.
 const FETCH_TIME: Duration = Duration::from_secs(10);

@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
 use provost_core::{Env, Secret, Timestamp};
+use provost_secret::SecretError;
 
+use super::SharedError;
 use super::oauth::{Client, ClientId, Fetcher, Token};
-use crate::SecretError;
-use crate::error::SharedError;
 
 /// Tokens that are kept at once. Beyond it the one that was used longest ago goes.
 pub const TOKENS_MAX: usize = 1024;

@@ -12,11 +12,12 @@ use provost_core::resource::{AuthProfile, ToolAuth};
 use provost_core::{Env, Secret};
 use provost_net::{NetClient, NetPolicy};
 use provost_redact::{LEARNED_MAX, Redactor};
+use provost_secret::{EnvResolver, Secrets};
 use provost_tool::Authenticator;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::{AuthInjector, EnvResolver, Secrets};
+use super::AuthInjector;
 
 const VARIABLES: [(&str, &str); 8] = [
     ("PROVOST_SECRET_KEY", "a-key-of-mine\n"),
