@@ -19,7 +19,6 @@ mod module;
 mod private_dir;
 mod runtime;
 mod self_test;
-mod stopping;
 mod wasi;
 
 pub use contract::{MODULE_CONTRACT_VERSION, ModuleBounds, ModuleRequest, ModuleResponse};

@@ -16,6 +16,7 @@ use provost_sandbox::EgressRule;
 use provost_sandbox::egress::EgressLog;
 use provost_tool::{Attempt, OUTCOME_DETAIL, OUTCOME_UNKNOWN, ToolOutput, ToolRuntime};
 use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::call::error_excerpt::Words;
 use crate::call::store_data::{Given, Guest, Meter};
@@ -30,7 +31,6 @@ use crate::module::compiled_cache::{Cache, hex};
 use crate::module::inspect;
 use crate::module::loaded::{self, Shelf};
 use crate::module::source::{Wanted, wrong};
-use crate::stopping::Stopping;
 
 /// The detail of a fault that says which bound was reached.
 pub(crate) const LIMIT_DETAIL: &str = "limit";
@@ -159,8 +159,8 @@ impl WasmRuntime {
         let guest = self.guest(&attempt, spec, input.into())?;
         let running = call::run(Arc::clone(&self.machine), ready, guest, spec.fuel_bound());
         let threads = self.machine.threads().map_err(WasmError::unavailable)?;
-        let task = Stopping::new(threads.spawn(running));
-        let done = task.ended().await.map_err(|error| match error.is_cancelled() {
+        let task = AbortOnDropHandle::new(threads.spawn(running));
+        let done = task.await.map_err(|error| match error.is_cancelled() {
             true => ToolFault::new(ToolCode::Canceled, "the call was stopped"),
             false => ToolFault::final_failure("the machine for modules went wrong in this call"),
         })?;

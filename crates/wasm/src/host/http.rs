@@ -13,10 +13,10 @@ use bytes::Bytes;
 use provost_net::{NetRequest, Url};
 use provost_sandbox::{EgressEvent, Verdict};
 use serde::{Deserialize, Serialize};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Host;
 use crate::limits::REQUEST_BYTES_MAX;
-use crate::stopping::Stopping;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -95,7 +95,7 @@ async fn exchange(host: &mut Host, request: &[u8]) -> Result<Answered, Why> {
         let (status, headers) = (answer.status.as_u16(), answer.headers.clone());
         Ok((status, headers, answer.bytes(REQUEST_BYTES_MAX as usize).await?))
     });
-    let came = Stopping::new(asking).ended().await;
+    let came = AbortOnDropHandle::new(asking).await;
     let came: Result<_, provost_net::NetError> =
         came.map_err(|error| Why::failed(format!("nobody waited for the answer: {error}")))?;
     match came {
