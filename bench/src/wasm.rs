@@ -146,7 +146,7 @@ async fn calls(
     Ok(())
 }
 
-/// The same work on both sides, by turns: in a module whose fuel is counted, in one whose fuel is off, and without a machine.
+/// The same work on both sides, by turns: in a module, and without a machine.
 async fn speed(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     let bench = Bench::open(dir)?;
     for work in WORKS {
@@ -154,33 +154,21 @@ async fn speed(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
         let body = (work.module)(rounds, (work.native)(rounds));
         let bytes = wat::parse_str(answering("", &body))?;
         let tool = bench.tool(&format!("{}.wasm", work.name), &bytes)?;
-        for (how, fuel) in [("fuel counted", u64::MAX), ("fuel off", 0)] {
-            let tool = fueled(&tool, fuel);
+        bench.call(&tool).await?;
+        let mut pairs = Pairs::default();
+        for _ in 0..plan.pick(9, 3) {
+            let began = Instant::now();
             bench.call(&tool).await?;
-            let mut pairs = Pairs::default();
-            for _ in 0..plan.pick(9, 3) {
-                let began = Instant::now();
-                bench.call(&tool).await?;
-                let ours = began.elapsed().as_secs_f64();
-                let began = Instant::now();
-                black_box((work.native)(black_box(rounds)));
-                // How fast, not how long.
-                pairs.push(1.0 / ours, 1.0 / began.elapsed().as_secs_f64());
-            }
-            let what = format!("work of the processor in a module: a {}, {how}", work.name);
-            table.ratio_at_least(&what, Unit::PerSecond, &pairs, SPEED_MIN);
+            let ours = began.elapsed().as_secs_f64();
+            let began = Instant::now();
+            black_box((work.native)(black_box(rounds)));
+            // How fast, not how long.
+            pairs.push(1.0 / ours, 1.0 / began.elapsed().as_secs_f64());
         }
+        let what = format!("work of the processor in a module: a {}", work.name);
+        table.ratio_at_least(&what, Unit::PerSecond, &pairs, SPEED_MIN);
     }
     Ok(())
-}
-
-/// The same tool with other fuel.
-fn fueled(tool: &ToolResource, fuel: u64) -> Arc<ToolResource> {
-    let mut tool = tool.clone();
-    if let Some(spec) = &mut tool.wasm {
-        spec.fuel = fuel;
-    }
-    Arc::new(tool)
 }
 
 /// A thousand calls that have all touched their megabyte, and are all in their module at the same moment.

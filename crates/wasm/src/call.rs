@@ -4,18 +4,12 @@ pub(crate) mod error_excerpt;
 pub(crate) mod store_data;
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use async_trait::async_trait;
-use wasmtime::{
-    CallHook, CallHookHandler, PoolConcurrencyLimitError, Store, StoreContextMut, Trap,
-    UpdateDeadline,
-};
+use tokio::time::timeout_at;
+use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
 use crate::call::store_data::{Guest, Halt};
-use crate::engine::scheduler;
-use crate::engine::{Fuel, Machine};
-use crate::limits;
+use crate::engine::Machine;
 use crate::module::loaded::{INITIALIZE, Ready};
 
 /// How a call ended.
@@ -58,12 +52,15 @@ pub(crate) async fn run(
     guest: Guest,
     fuel: Option<u64>,
 ) -> Done {
-    let _running = machine.enter(Fuel::bound_by(fuel));
+    let _running = machine.enter();
     let deadline = guest.deadline;
     let mut store = Store::new(ready.engine(), guest);
     let ran = set_up(&mut store, fuel);
     let ran = match ran {
-        Ok(()) => scheduler::in_time(deadline, enter(&mut store, &ready)).await,
+        Ok(()) => match timeout_at(deadline.into(), enter(&mut store, &ready)).await {
+            Ok(came) => came,
+            Err(_) => Err(Halt::Late.into()),
+        },
         Err(error) => Err(error),
     };
     let fuel_left = store.get_fuel().unwrap_or_default();
@@ -82,43 +79,13 @@ pub(crate) async fn run(
     Done { ending, answer, words, has_acted, refused, fuel_used, memory_bytes }
 }
 
-/// Sees to it that a module gives way: by what it uses up, or by the clock where that is not counted.
+/// Bounds what a module uses up, and lets others run at every tick of the clock.
 fn set_up(store: &mut Store<Guest>, fuel: Option<u64>) -> wasmtime::Result<()> {
     store.limiter(|guest| &mut guest.meter);
-    match fuel {
-        Some(fuel) => {
-            store.set_fuel(fuel)?;
-            store.fuel_async_yield_interval(Some(limits::LOOK_FUEL))?;
-            store.call_hook_async(GiveWay);
-            Ok(())
-        }
-        None => {
-            store.set_epoch_deadline(1);
-            store.epoch_deadline_callback(|_| Ok(UpdateDeadline::Yield(1)));
-            Ok(())
-        }
-    }
-}
-
-/// What a function of ours does for a module uses up none of its fuel, so the clock is looked at when it is done.
-struct GiveWay;
-
-#[async_trait]
-impl CallHookHandler<Guest> for GiveWay {
-    async fn handle_call_event(
-        &self,
-        mut store: StoreContextMut<'_, Guest>,
-        event: CallHook,
-    ) -> wasmtime::Result<()> {
-        let guest = store.data_mut();
-        if matches!(event, CallHook::ReturningFromHost)
-            && guest.turn_began.elapsed() >= limits::TICK
-        {
-            tokio::task::yield_now().await;
-            guest.turn_began = Instant::now();
-        }
-        Ok(())
-    }
+    store.set_fuel(fuel.unwrap_or(u64::MAX))?;
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(|_| Ok(UpdateDeadline::Yield(1)));
+    Ok(())
 }
 
 /// Goes in. The number is the code of its end.

@@ -1,19 +1,14 @@
-//! The machine that modules run on: engines, threads of its own, and a clock that takes modules off them.
+//! The machine that modules run on: an engine, threads of its own, and a clock that takes modules off them.
 //!
-//! There are two engines. One counts what a module uses up, at every turn of a loop, and takes it off its thread by that count;
-//! the other does not count and goes by the clock: looking at both would cost a tight loop a fifth of its speed. It is there
-//! from the first module on that wants it. Time, memory, tables, stack and output are bounded by both in the same way.
+//! The engine counts fuel and looks at the epoch, which the clock moves on: fuel bounds what a module uses up, the epoch lets
+//! other modules run.
 //!
-//! Invariant: no module holds a thread of the program that uses this, nor a thread of the machine for longer than a tick or
-//! [`limits::LOOK_FUEL`].
-
-pub(crate) mod scheduler;
+//! Invariant: no module holds a thread of the program that uses this, nor a thread of the machine for longer than a tick.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
-use provost_core::resource::WasmSpec;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
 use wasmtime::{Config, Engine, OptLevel, PoolingAllocationConfig};
@@ -23,7 +18,7 @@ use crate::limits;
 
 /// The machine. Shared by all tools of a runtime.
 pub(crate) struct Machine {
-    engines: Arc<Engines>,
+    engine: Engine,
     threads: Option<Runtime>,
     clock: Clock,
     /// Room for calls.
@@ -33,53 +28,6 @@ pub(crate) struct Machine {
     /// Bytes of memory that all calls have together.
     pub(crate) memory: Arc<Pool>,
     running: AtomicUsize,
-}
-
-/// Whether what a module uses up is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fuel {
-    Counted,
-    Off,
-}
-
-impl Fuel {
-    /// As a manifest wants it.
-    pub(crate) fn of(spec: &WasmSpec) -> Self {
-        Self::bound_by(spec.fuel_bound())
-    }
-
-    /// For a module that may use up so much, if that is counted.
-    pub(crate) fn bound_by(fuel: Option<u64>) -> Self {
-        if fuel.is_some() { Self::Counted } else { Self::Off }
-    }
-}
-
-/// One engine that counts, and one that does not.
-struct Engines {
-    counting: Engine,
-    /// Places for its memories are another 8 TiB of addresses: whoever never needs them never has them.
-    free: OnceLock<Engine>,
-}
-
-impl Engines {
-    fn get(&self, fuel: Fuel) -> Result<&Engine, WasmError> {
-        match (fuel, self.free.get()) {
-            (Fuel::Counted, _) => Ok(&self.counting),
-            (Fuel::Off, Some(engine)) => Ok(engine),
-            (Fuel::Off, None) => {
-                let made = engine(fuel)?;
-                // Of two that are made at once the first one is used, by both.
-                Ok(self.free.get_or_init(|| made))
-            }
-        }
-    }
-
-    /// Takes every module off its thread that is not counted.
-    fn tick(&self) {
-        if let Some(engine) = self.free.get() {
-            engine.increment_epoch();
-        }
-    }
 }
 
 /// Bytes that are shared by all calls.
@@ -113,8 +61,7 @@ impl Pool {
 impl Machine {
     /// Sets it up; its threads sleep until there is something to run.
     pub(crate) fn start(memory_bytes_total: u64) -> Result<Arc<Self>, WasmError> {
-        let engines = Engines { counting: engine(Fuel::Counted)?, free: OnceLock::new() };
-        let engines = Arc::new(engines);
+        let engine = engine()?;
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = Builder::new_multi_thread()
             .worker_threads(cores)
@@ -122,9 +69,9 @@ impl Machine {
             .enable_time()
             .build()
             .map_err(WasmError::io("the threads for modules cannot be started"))?;
-        let clock = Clock::start(Arc::clone(&engines))?;
+        let clock = Clock::start(engine.clone())?;
         Ok(Arc::new(Self {
-            engines,
+            engine,
             threads: Some(threads),
             clock,
             room: Arc::new(Semaphore::new(limits::CALLS_MAX)),
@@ -134,9 +81,9 @@ impl Machine {
         }))
     }
 
-    /// The engine for modules that are counted, or for those that are not.
-    pub(crate) fn engine(&self, fuel: Fuel) -> Result<&Engine, WasmError> {
-        self.engines.get(fuel)
+    /// The engine of all modules.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// The threads that modules run on.
@@ -144,13 +91,11 @@ impl Machine {
         self.threads.as_ref().map(Runtime::handle).ok_or(WasmError::Closed)
     }
 
-    /// Counts a call in, and keeps the clock going while it lasts, if it needs one.
-    pub(crate) fn enter(self: &Arc<Self>, fuel: Fuel) -> Running {
+    /// Counts a call in, and keeps the clock going while it lasts.
+    pub(crate) fn enter(self: &Arc<Self>) -> Running {
         self.running.fetch_add(1, Ordering::SeqCst);
-        if fuel == Fuel::Off {
-            self.clock.hold();
-        }
-        Running(Arc::clone(self), fuel)
+        self.clock.hold();
+        Running(Arc::clone(self))
     }
 
     /// Calls that are in a module right now.
@@ -169,26 +114,24 @@ impl Drop for Machine {
 }
 
 /// A call that is in a module.
-pub(crate) struct Running(Arc<Machine>, Fuel);
+pub(crate) struct Running(Arc<Machine>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.1 == Fuel::Off {
-            self.0.clock.release();
-        }
+        self.0.clock.release();
         self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// An engine that keeps places for the memories and stacks of calls: to map one for each call takes longer than many calls do.
 /// Where the system does not give that much of the address space, they are mapped for each call.
-fn engine(fuel: Fuel) -> Result<Engine, WasmError> {
-    let mut places = config(fuel);
+fn engine() -> Result<Engine, WasmError> {
+    let mut places = config();
     places.allocation_strategy(pool());
     if let Ok(engine) = Engine::new(&places) {
         return Ok(engine);
     }
-    Engine::new(&config(fuel)).map_err(WasmError::engine)
+    Engine::new(&config()).map_err(WasmError::engine)
 }
 
 fn pool() -> PoolingAllocationConfig {
@@ -215,11 +158,11 @@ fn pool() -> PoolingAllocationConfig {
     pool
 }
 
-fn config(fuel: Fuel) -> Config {
+fn config() -> Config {
     let mut config = Config::new();
     config
-        .consume_fuel(fuel == Fuel::Counted)
-        .epoch_interruption(fuel == Fuel::Off)
+        .consume_fuel(true)
+        .epoch_interruption(true)
         .max_wasm_stack(limits::STACK_BYTES)
         .async_stack_size(limits::CALL_STACK_BYTES)
         .async_stack_zeroing(true)
@@ -231,7 +174,7 @@ fn config(fuel: Fuel) -> Config {
     config
 }
 
-/// Moves the epoch on while something runs that is not counted.
+/// Moves the epoch on while a module runs.
 struct Clock(Arc<ClockState>);
 
 struct ClockState {
@@ -247,12 +190,12 @@ struct Hands {
 }
 
 impl Clock {
-    fn start(engines: Arc<Engines>) -> Result<Self, WasmError> {
+    fn start(engine: Engine) -> Result<Self, WasmError> {
         let state = Arc::new(ClockState { hands: Mutex::default(), wake: Condvar::new() });
         let ticking = Arc::clone(&state);
         thread::Builder::new()
             .name("provost-wasm-clock".to_owned())
-            .spawn(move || ticking.tick(&engines))
+            .spawn(move || ticking.tick(&engine))
             .map_err(WasmError::io("the clock for modules cannot be started"))?;
         Ok(Self(state))
     }
@@ -279,7 +222,7 @@ impl Drop for Clock {
 }
 
 impl ClockState {
-    fn tick(&self, engines: &Engines) {
+    fn tick(&self, engine: &Engine) {
         let mut idle = 0;
         loop {
             {
@@ -295,7 +238,7 @@ impl ClockState {
                 }
             }
             thread::sleep(limits::TICK);
-            engines.tick();
+            engine.increment_epoch();
         }
     }
 }

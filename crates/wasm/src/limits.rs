@@ -70,9 +70,6 @@ pub(crate) const KEYS_MAX: usize = 1_000;
 
 /// How long a module runs before others have their turn.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
-/// How much a module uses up between two looks at the clock, if that is counted: some 50 us, and a few ticks if each of its
-/// instructions waits for memory.
-pub(crate) const LOOK_FUEL: u64 = 200_000;
 /// How many ticks the clock goes on when nothing runs, so that calls one after the other need not start it.
 pub(crate) const IDLE_TICKS: u32 = 50;
 /// How long fetching a module may take.

@@ -22,7 +22,7 @@ use crate::call::error_excerpt::Words;
 use crate::call::store_data::{Given, Guest, Meter};
 use crate::call::{self, Done, Ending};
 use crate::contract::{ModuleRequest, outcome};
-use crate::engine::{Fuel, Machine};
+use crate::engine::Machine;
 use crate::error::WasmError;
 use crate::host::key_value::{KeyValues, KvScope, MemoryKeyValues};
 use crate::host::{Grants, Host, Used};
@@ -102,7 +102,7 @@ impl WasmRuntime {
     }
 
     /// Keeps a module here, to be named as `blob:` and its SHA-256, which is given back. What no tool could run is refused;
-    /// it takes as long as compiling does, and the first call is the faster for it where fuel is counted.
+    /// it takes as long as compiling does, and the first call is the faster for it.
     pub fn keep(&self, module: &[u8]) -> Result<String, WasmError> {
         let cache = self.shelf.cache().ok_or_else(|| WasmError::Cache {
             path: String::new(),
@@ -113,7 +113,7 @@ impl WasmRuntime {
             return Err(WasmError::Module(why));
         }
         let found = inspect::inspect(module, Grants::ALL).map_err(WasmError::Module)?;
-        let compiled = self.shelf.compiled(module, found.is_component, Fuel::Counted);
+        let compiled = self.shelf.compiled(module, found.is_component);
         compiled.map_err(|fault| WasmError::Module(fault.message))?;
         let kept = cache.keep_module(module);
         kept.map(|hash| hex(&hash)).map_err(WasmError::io("the module cannot be kept"))

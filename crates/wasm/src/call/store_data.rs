@@ -24,8 +24,6 @@ pub(crate) struct Guest {
     pub(crate) host: Host,
     pub(crate) env: Env,
     pub(crate) began: Instant,
-    /// When it last gave way in a function of ours.
-    pub(crate) turn_began: Instant,
     pub(crate) deadline: Instant,
     pub(crate) resources: Resources,
 }
@@ -70,7 +68,6 @@ impl Guest {
             host,
             env,
             began,
-            turn_began: began,
             deadline,
             resources: Resources::default(),
         }

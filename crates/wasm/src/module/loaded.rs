@@ -12,8 +12,7 @@ use wasmtime::component::Component;
 use wasmtime::{Engine, Linker, Module};
 
 use crate::call::store_data::Guest;
-use crate::engine::{Fuel, Machine};
-use crate::error::WasmError;
+use crate::engine::Machine;
 use crate::host::{self, Grants};
 use crate::limits::MODULES_MAX;
 use crate::module::compiled_cache::{Cache, Compiled, Sha256, sha256};
@@ -60,7 +59,6 @@ struct Title {
     sha256: Option<String>,
     entrypoint: String,
     grants: Grants,
-    fuel: Fuel,
 }
 
 /// Modules that are ready to run.
@@ -68,7 +66,7 @@ pub(crate) struct Shelf {
     machine: Arc<Machine>,
     cache: Option<Arc<Cache>>,
     ready: Mutex<BTreeMap<Title, Arc<OnceCell<Arc<Ready>>>>>,
-    compiled: Mutex<BTreeMap<(Sha256, Fuel), Compiled>>,
+    compiled: Mutex<BTreeMap<Sha256, Compiled>>,
 }
 
 impl Shelf {
@@ -92,7 +90,6 @@ impl Shelf {
             sha256: spec.sha256.clone(),
             entrypoint: spec.entrypoint.clone(),
             grants: Grants::of(spec),
-            fuel: Fuel::of(spec),
         };
         let place = {
             let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +116,7 @@ impl Shelf {
     fn make(&self, bytes: &[u8], title: &Title) -> Result<Arc<Ready>, ToolFault> {
         let found = inspect::inspect(bytes, title.grants).map_err(|why| wrong(&why))?;
         let entry = entry(&found, &title.entrypoint)?;
-        let compiled = self.compiled(bytes, found.is_component, title.fuel)?;
+        let compiled = self.compiled(bytes, found.is_component)?;
         let refused = |error: wasmtime::Error| wrong(&format!("it cannot be linked: {error:#}"));
         let ready = match compiled {
             Compiled::Core(module) => {
@@ -142,18 +139,13 @@ impl Shelf {
     }
 
     /// A module, compiled: now, before, or by another process.
-    pub(crate) fn compiled(
-        &self,
-        bytes: &[u8],
-        is_component: bool,
-        fuel: Fuel,
-    ) -> Result<Compiled, ToolFault> {
+    pub(crate) fn compiled(&self, bytes: &[u8], is_component: bool) -> Result<Compiled, ToolFault> {
         let hash = sha256(bytes);
         let all = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(compiled) = all().get(&(hash, fuel)).cloned() {
+        if let Some(compiled) = all().get(&hash).cloned() {
             return Ok(compiled);
         }
-        let engine = self.machine.engine(fuel).map_err(WasmError::unavailable)?;
+        let engine = self.machine.engine();
         let kept = self.cache().and_then(|cache| cache.find(engine, &hash, is_component));
         let compiled = match kept {
             Some(compiled) => compiled,
@@ -177,7 +169,7 @@ impl Shelf {
         if all.len() >= MODULES_MAX {
             all.pop_first();
         }
-        all.insert((hash, fuel), compiled.clone());
+        all.insert(hash, compiled.clone());
         Ok(compiled)
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use provost_wasm::{WasmError, WasmOptions, WasmRuntime};
 
-use crate::stage::{Room, answering, declared, nothing};
+use crate::stage::{Room, answering, nothing};
 
 fn files(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir.join("cache/compiled")).unwrap().map(|entry| entry.unwrap().path()).collect()
@@ -74,34 +74,6 @@ async fn a_compiled_module_is_used_again_and_a_damaged_or_foreign_one_never() {
     room = room.again();
     assert!(room.call(&tool, nothing()).await.is_ok());
     assert!(!fs::symlink_metadata(&path).unwrap().is_symlink(), "the link was followed");
-}
-
-/// A module that was compiled without a count, in the place of one with it, would run without any bound of fuel.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_was_compiled_without_a_count_never_runs_where_there_is_one() {
-    let room = Room::open();
-    let tool = room.wat(
-        r#"(module (memory (export "memory") 1) (func (export "run")
-            (local $n i32) (loop $l (br_if $l (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 100000))))))"#,
-    );
-    let with = |fuel| declared(tool.clone(), |spec| spec.fuel = fuel);
-    room.call(&with(1_000), nothing()).await.unwrap_err();
-    let (counted, sound) = only(&room);
-    room.call(&with(0), nothing()).await.unwrap_err();
-    let all = files(room.dir.path());
-    assert_eq!(all.len(), 2, "{all:?}");
-    let free = all.into_iter().find(|file| *file != counted).unwrap();
-    let uncounted = fs::read(&free).unwrap();
-    // Each in the place of the other: neither is used, and both are compiled anew.
-    fs::write(&counted, &uncounted).unwrap();
-    fs::write(&free, &sound).unwrap();
-    let room = room.again();
-    let fault = room.call(&with(1_000), nothing()).await.unwrap_err();
-    assert_eq!(fault.details["limit"], "fuel");
-    assert_ne!(fs::read(&counted).unwrap(), uncounted);
-    let fault = room.call(&with(0), nothing()).await.unwrap_err();
-    assert!(fault.message.contains("no answer"), "{}", fault.message);
-    assert_ne!(fs::read(&free).unwrap(), sound);
 }
 
 #[test]
