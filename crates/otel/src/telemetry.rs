@@ -41,7 +41,6 @@ impl Telemetry {
         metrics: Option<SdkMeterProvider>,
         content: bool,
     ) -> Self {
-        provost_agent::trace::connect(propagate::LINK);
         Self { spans, metrics, content }
     }
 
@@ -81,7 +80,7 @@ impl Telemetry {
             let taken: fn(&Metadata<'_>) -> bool =
                 |metadata| metadata.is_span() && *metadata.level() <= Level::INFO;
             let taken = FilterFn::new(taken).with_max_level_hint(LevelFilter::INFO);
-            capture.and_then(spans).and_then(measure).with_filter(taken)
+            propagate::LINK.and_then(capture).and_then(spans).and_then(measure).with_filter(taken)
         })
     }
 

@@ -1,12 +1,12 @@
-//! The seam to whoever exports spans: trace contexts that leave and enter the process, and content.
+//! Trace contexts that leave and enter the process, and content of spans, for code that must not know the exporter.
 //!
-//! Nothing here knows an exporter. Without one there is no trace context, and content is not even put into words.
+//! The exporter is part of the `tracing` subscriber that the span belongs to. Without one there is no trace context, and content
+//! is never formatted.
 
-use std::sync::OnceLock;
+use tracing::{Span, Subscriber};
+use tracing_subscriber::Layer;
 
-use tracing::Span;
-
-/// What an exporter of spans can do.
+/// What an exporter of spans can do: a layer that a subscriber has beside the exporter, and that is found through its spans.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceLink {
     /// The W3C `traceparent` of a span; `None` if the span is not exported.
@@ -17,30 +17,29 @@ pub struct TraceLink {
     pub content: fn(&Span, &'static str, &dyn Fn() -> String),
 }
 
-/// Process-wide like the subscribers that its functions look at; it has no state of its own.
-static LINK: OnceLock<TraceLink> = OnceLock::new();
+impl<S: Subscriber> Layer<S> for TraceLink {}
 
-/// Makes an exporter known. The first one stays.
-pub fn connect(link: TraceLink) {
-    LINK.get_or_init(|| link);
+/// The exporter of a span, if its subscriber has one and takes the span.
+fn link(span: &Span) -> Option<TraceLink> {
+    span.with_subscriber(|(_, subscriber)| subscriber.downcast_ref::<TraceLink>().copied())
+        .flatten()
 }
 
 /// The W3C `traceparent` of the current span, for whoever goes on with the trace elsewhere.
 pub fn current() -> Option<String> {
-    LINK.get().and_then(|link| (link.traceparent)(&Span::current()))
+    let span = Span::current();
+    (link(&span)?.traceparent)(&span)
 }
 
 /// Puts a span, before it is entered, below the span that a `traceparent` names. False if nothing exports it or the
 /// text is no `traceparent`.
 pub fn adopt(span: &Span, traceparent: &str) -> bool {
-    LINK.get().is_some_and(|link| (link.adopt)(span, traceparent))
+    link(span).is_some_and(|link| (link.adopt)(span, traceparent))
 }
 
 /// Records content with a span, if it is exported and that was asked for.
 pub fn content(span: &Span, name: &'static str, value: impl Fn() -> String) {
-    if let Some(link) = LINK.get()
-        && !span.is_disabled()
-    {
+    if let Some(link) = link(span) {
         (link.content)(span, name, &value);
     }
 }
