@@ -13,7 +13,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use crate::interrupt::Interrupt;
 use crate::output::{one_line, printable};
 use crate::problem::Problem;
-use crate::remote::Reach;
+use crate::remote::Connection;
 use crate::show::{Format, Show, line};
 
 /// Characters of a call or a result that one line shows.
@@ -343,13 +343,13 @@ pub(crate) fn standing(run: &Run) -> String {
 }
 
 /// Says how to come back to a run that was left.
-pub(crate) fn left(show: &Show, run: RunId, reach: &Reach) -> u8 {
-    let flags = reach.flags();
-    let what = match reach.is_local() {
+pub(crate) fn left(cx: &Connection, run: RunId) -> u8 {
+    let flags = cx.flags();
+    let what = match cx.is_local() {
         true => "nobody works on the run now",
         false => "the run goes its way",
     };
-    show.output.dim(&format!(
+    cx.show.output.dim(&format!(
         "· {what}: `provost runs wait {run}{flags}` goes on waiting, `provost runs cancel {run}{flags}` stops it"
     ));
     ErrorKind::Cancelled.exit_code()

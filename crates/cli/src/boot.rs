@@ -1,45 +1,193 @@
-//! The composition root: the one place that names the database, the engine, models and tools together.
+//! The composition root: the only place that names the store, the engine, models, tools and the API together.
+//!
+//! Every entry point builds a [`Runtime`] here, from the bottom up: store, tools, agents, engine, API. Nothing is set later.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::Env;
-use provost_engine::{AgentProfile, Engine, EngineDeps, EngineOptions, Focus, Lease, Worker};
-use provost_model::{ChatModel, Endpoint, RetryPolicy, RoutedModel};
-use provost_provider::wire::Wire;
-use provost_provider::{
-    Anthropic, BuildError, HttpModel, HttpModelBuilder, OpenAi, Providers, openai_compatible,
-};
+use provost_api::Client;
+use provost_core::work::Namespace;
+use provost_core::{Env, RunId};
+pub(crate) use provost_engine::DEFAULT_AGENT;
+use provost_engine::{BootGuard, Engine, EngineDeps, EngineOptions, Focus, Worker};
+use provost_host::AgentFactory;
+use provost_host::agent::{AgentSpec, HostDefaults};
+use provost_host::model::{self, Choice, Models};
+use provost_host::tool::{ToolConfig, ToolDeps, ToolProvider};
+use provost_model::Cassette;
 use provost_redact::Redactor;
+use provost_server::{App, AppOptions, LiveEvents, LocalTransport, MasterKey};
 use provost_session::SESSION_ID_BYTES_MAX;
 use provost_store::Store;
 
-use crate::command::AgentArgs;
+use crate::args::AgentArgs;
+use crate::catalog::ToolCatalog;
 use crate::data::{self, engine_problem};
-use crate::demo::DemoModel;
-use crate::discover::{self, Choice, Provider, Wanted, World};
 use crate::problem::Problem;
-use crate::recipe::{Kitchen, Recipe};
 use crate::talk::Talk;
-use crate::toolroom::{Site, Toolroom, ToolroomArgs};
 
-/// How long it may take to reach a local server.
-pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(150);
+/// Runs that a process works on at once when it serves one person.
+const LOCAL_CAPACITY: usize = 4;
 
-/// Turns that one terminal works on at once.
-const CAPACITY: usize = 4;
+/// The file of the key from which the keys of webhooks are derived.
+const KEY_FILE: &str = "master.key";
 
-/// Everything that is decided before anything is opened or stored.
+/// What a runtime is built from.
+pub(crate) struct Config {
+    /// The data directory.
+    pub(crate) dir: PathBuf,
+    /// The values that are never shown.
+    pub(crate) redactor: Redactor,
+    /// The models of agents.
+    pub(crate) models: Arc<Models>,
+    /// For agents that others have described; without it only the agents of this program are built.
+    pub(crate) defaults: Option<HostDefaults>,
+    /// Tools, and what surrounds them.
+    pub(crate) tools: ToolConfig,
+    /// Which runs the worker takes, and how many at once.
+    pub(crate) work: Work,
+    /// True if `/metrics` needs no token.
+    pub(crate) open_metrics: bool,
+}
+
+/// Which runs the worker of a process takes, and how many at once.
+pub(crate) enum Work {
+    /// Those of the sessions in [`Runtime::focus`], for one person.
+    Focused,
+    /// All. The service is started again by itself if it crashes.
+    Service {
+        /// Runs at work at once.
+        capacity: usize,
+    },
+}
+
+impl Work {
+    fn options(&self, focus: &Focus) -> EngineOptions {
+        let usual = EngineOptions::default();
+        match self {
+            Self::Focused => {
+                EngineOptions { focus: Some(focus.clone()), capacity: LOCAL_CAPACITY, ..usual }
+            }
+            Self::Service { capacity } => EngineOptions {
+                capacity: *capacity,
+                boot_guard: Some(BootGuard::default()),
+                ..usual
+            },
+        }
+    }
+}
+
+impl Config {
+    /// The configuration of a process that serves one person.
+    pub(crate) fn local(dir: &Path, models: Arc<Models>) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            redactor: Redactor::new(),
+            models,
+            defaults: None,
+            tools: ToolConfig::default(),
+            work: Work::Focused,
+            open_metrics: false,
+        }
+    }
+}
+
+/// Everything that an entry point uses.
+pub(crate) struct Runtime {
+    /// Durable tasks and runs.
+    pub(crate) engine: Engine,
+    /// The API over them.
+    pub(crate) app: App,
+    /// Builds the agents of runs.
+    pub(crate) agents: Arc<AgentFactory>,
+    /// Tools, and what surrounds them.
+    pub(crate) tools: Arc<ToolProvider>,
+    /// The sessions that a focused worker serves.
+    pub(crate) focus: Focus,
+    worker: Option<Worker>,
+}
+
+/// Builds a runtime. It accepts work at once; [`Runtime::start`] starts a worker.
+pub(crate) async fn build(config: Config) -> Result<Runtime, Problem> {
+    let Config { dir, redactor, models, defaults, tools, work, open_metrics } = config;
+    let store = data::open(&dir)?;
+    let deps = ToolDeps { dir: &dir, store: &store, redactor: &redactor };
+    let tools = Arc::new(ToolProvider::open(&tools, deps).await?);
+    let agents = Arc::new(AgentFactory::new(models, defaults, Arc::clone(&tools)));
+    let live = LiveEvents::new();
+    let deps = EngineDeps {
+        store,
+        agents: Arc::clone(&agents) as _,
+        env: Env::system(),
+        channels: HashMap::new(),
+        publisher: None,
+        workspaces: tools.workspaces(),
+        live: Some(live.sink()),
+    };
+    let focus = Focus::default();
+    let engine = Engine::new(deps, work.options(&focus));
+    let key = MasterKey::open(&dir.join(KEY_FILE))
+        .map_err(|error| Problem::io("the key of webhooks", &error))?;
+    let options = AppOptions {
+        open_metrics,
+        master_key: Some(key),
+        tools: Some(Arc::new(ToolCatalog(Arc::clone(&tools)))),
+        ..AppOptions::default()
+    };
+    let app = App::new(engine.clone(), live, options);
+    Ok(Runtime { engine, app, agents, tools, focus, worker: None })
+}
+
+impl Runtime {
+    /// A client of the API in this process.
+    pub(crate) fn client(&self, namespace: Namespace) -> Client {
+        Client::new(LocalTransport::new(self.app.clone()), namespace)
+    }
+
+    /// The model calls of a run, to be played back in a test.
+    pub(crate) async fn cassette(
+        &self,
+        namespace: &Namespace,
+        run: RunId,
+    ) -> Result<Cassette, Problem> {
+        self.engine.cassette(namespace, run).await.map_err(|error| engine_problem(&error))
+    }
+
+    /// The database.
+    pub(crate) fn store(&self) -> &Store {
+        self.engine.store()
+    }
+
+    /// Starts a worker, unless there is one.
+    pub(crate) async fn start(&mut self) -> Result<(), Problem> {
+        if self.worker.is_none() {
+            let started = self.engine.start().await.map_err(|error| engine_problem(&error))?;
+            self.worker = Some(started);
+        }
+        Ok(())
+    }
+
+    /// Ends everything. Runs get this time to finish; unfinished ones are given back, and another process resumes them.
+    pub(crate) async fn close(self, timeout: Duration) {
+        if let Some(worker) = self.worker {
+            worker.stop(timeout).await;
+        }
+        self.tools.close().await;
+        self.engine.store().close().await;
+    }
+}
+
+/// What a conversation is decided to be before anything is opened or stored.
 pub(crate) struct Plan {
     /// The model and why it was chosen.
     pub(crate) choice: Choice,
-    recipe: Recipe,
-    kitchen: Arc<Kitchen>,
+    spec: AgentSpec,
+    models: Arc<Models>,
     dir: PathBuf,
     name: Option<String>,
-    toolroom: ToolroomArgs,
-    roles: Vec<String>,
+    tools: ToolConfig,
 }
 
 /// Everything a command needs to talk.
@@ -49,20 +197,13 @@ pub(crate) struct Boot {
     /// The model and why it was chosen.
     pub(crate) choice: Choice,
     /// What the agent is made of.
-    pub(crate) recipe: Recipe,
-    /// Where agents are made.
-    pub(crate) kitchen: Arc<Kitchen>,
+    pub(crate) spec: AgentSpec,
+    /// The opened models.
+    pub(crate) models: Arc<Models>,
     /// Names and descriptions of the tools.
     pub(crate) tools: Vec<(String, String)>,
     /// What carries turns out and keeps the database open.
-    pub(crate) works: Works,
-}
-
-/// What works in the background.
-pub(crate) struct Works {
-    engine: Engine,
-    worker: Worker,
-    room: Arc<Toolroom>,
+    pub(crate) runtime: Runtime,
 }
 
 impl Plan {
@@ -73,14 +214,14 @@ impl Plan {
         pace: Duration,
         is_interactive: bool,
     ) -> Result<Self, Problem> {
-        let choice = choose(&args.wanted())?;
-        let recipe = Recipe::new(args, &choice, is_interactive)?;
-        let kitchen = Arc::new(Kitchen::new(pace));
-        kitchen.open(&recipe, &choice)?;
+        let choice = model::choose(&args.model_request())?;
+        let spec = AgentSpec::new(args.options(is_interactive)?, &choice)?;
+        let models = Arc::new(Models::new(pace));
+        models.open(spec.model_request(), &choice)?;
         let name = args.session.as_deref().map(session_name).transpose()?;
         let dir = data::real_dir(data)?;
-        let (toolroom, roles) = (args.toolroom.clone(), args.role.clone());
-        Ok(Self { choice, recipe, kitchen, dir, name, toolroom, roles })
+        let tools = args.tools.config(args.role.clone(), spec.shell().cloned())?;
+        Ok(Self { choice, spec, models, dir, name, tools })
     }
 
     /// Uses the session with this name unless another is asked for.
@@ -92,57 +233,20 @@ impl Plan {
 
     /// Opens the database and starts to work: what a dead terminal left in the session is taken up at once.
     pub(crate) async fn open(self) -> Result<Boot, Problem> {
-        let Self { choice, recipe, kitchen, dir, name, toolroom, roles } = self;
-        let focus = Focus::default();
-        let options = EngineOptions {
-            focus: Some(focus.clone()),
-            capacity: CAPACITY,
-            ..EngineOptions::default()
-        };
-        let store = data::open(&dir)?;
-        let redactor = Redactor::new();
-        let site = Site {
-            dir: &dir,
-            store: &store,
-            redactor: &redactor,
-            callbacks: None,
-            roles,
-            shell: recipe.shell(),
-        };
-        let room = Arc::new(Toolroom::open(&toolroom, site).await?);
-        kitchen.equip(Arc::clone(&room));
-        let deps = EngineDeps { workspaces: room.workspaces(), ..deps(store, &kitchen) };
-        let engine = Engine::new(deps, options);
-        let mut talk = Talk::open(&engine, &kitchen, &focus, name.as_deref()).await?;
-        let described = recipe.tools(Some(&room))?.into_iter().map(|tool| {
+        let Self { choice, spec, models, dir, name, tools } = self;
+        let config = Config { tools, ..Config::local(&dir, Arc::clone(&models)) };
+        let mut runtime = build(config).await?;
+        let mut talk = Talk::open(&runtime, name.as_deref()).await?;
+        let described = spec.tools(&runtime.tools)?.into_iter().map(|tool| {
             let def = tool.spec().def();
             (def.name.clone(), def.description.clone())
         });
-        let tools = described.chain(room.described()).collect();
-        let (stored, worker) = tokio::join!(talk.use_recipe(&recipe), engine.start());
+        let tools = described.chain(runtime.tools.described()).collect();
+        let (stored, started) = tokio::join!(talk.use_agent(&spec), runtime.start());
         stored?;
-        let worker = worker.map_err(|error| engine_problem(&error))?;
-        let works = Works { engine, worker, room };
-        Ok(Boot { talk, choice, recipe, kitchen, tools, works })
+        started?;
+        Ok(Boot { talk, choice, spec, models, tools, runtime })
     }
-}
-
-impl Works {
-    /// Lets what is under way come to an end, but not for longer than this; what is not finished then is given back, and
-    /// whoever opens the session next goes on with it.
-    pub(crate) async fn close(self, patience: Duration) {
-        self.worker.stop(patience).await;
-        self.room.close().await;
-        self.engine.store().close().await;
-    }
-}
-
-/// The dependencies of an engine whose agents this kitchen makes.
-pub(crate) fn deps(store: Store, kitchen: &Arc<Kitchen>) -> EngineDeps {
-    let kitchen = Arc::clone(kitchen);
-    let build =
-        move |profile: &AgentProfile, lease: &Lease| kitchen.build(profile, &lease.namespace);
-    EngineDeps::new(store, build, Env::system())
 }
 
 /// The name of a session, if it can be one.
@@ -159,67 +263,4 @@ fn session_name(name: &str) -> Result<String, Problem> {
         return Err(Problem::invalid(what).help("choose a shorter name with --session"));
     }
     Ok(name.to_owned())
-}
-
-/// Decides which model to use, from the real environment.
-pub(crate) fn choose(wanted: &Wanted) -> Result<Choice, Problem> {
-    let env = |name: &str| std::env::var(name).ok();
-    let ollama = |address: &discover::Address| discover::ollama_models(address, PROBE_TIMEOUT);
-    let world = World { env: &env, ollama: &ollama };
-    discover::discover(wanted, &world)
-}
-
-/// The model of a decision: a route, if others stand in for it.
-pub(crate) fn open_model(choice: &Choice, pace: Duration) -> Result<Arc<dyn ChatModel>, Problem> {
-    if choice.stand_ins.is_empty() {
-        return open_one(choice, pace, RetryPolicy::default());
-    }
-    let first = Choice { stand_ins: Vec::new(), ..choice.clone() };
-    let mut route = RoutedModel::builder();
-    for each in std::iter::once(&first).chain(&choice.stand_ins) {
-        // The route tries again, and knows who else could be asked.
-        let model = open_one(each, pace, RetryPolicy::never())?;
-        route = route.endpoint(Endpoint::new(each.name(), model));
-    }
-    let route = route.build().map_err(|error| Problem::invalid(error.to_string()))?;
-    Ok(Arc::new(route))
-}
-
-fn open_one(
-    choice: &Choice,
-    pace: Duration,
-    retry: RetryPolicy,
-) -> Result<Arc<dyn ChatModel>, Problem> {
-    let refused = |error: BuildError| Problem::new(error.kind(), error.to_string());
-    let model = match choice.provider {
-        Provider::Demo => return Ok(Arc::new(DemoModel::new(pace))),
-        Provider::Anthropic => finished(Anthropic::builder(&choice.model), choice, retry),
-        Provider::Vendor(_) => {
-            let env = |name: &str| std::env::var(name).ok();
-            let builder = Providers::builtin().builder(&choice.name(), env).map_err(refused)?;
-            finished(builder, choice, retry)
-        }
-        Provider::OpenAi => finished(OpenAi::builder(&choice.model), choice, retry),
-        Provider::Ollama | Provider::Compatible => {
-            let url = choice.base_url.as_deref().unwrap_or_default();
-            let builder = openai_compatible(choice.provider.as_str(), url, &choice.model);
-            finished(builder, choice, retry)
-        }
-    };
-    Ok(Arc::new(model.map_err(refused)?))
-}
-
-/// What a decision says besides the provider and the model.
-fn finished<W: Wire>(
-    mut builder: HttpModelBuilder<W>,
-    choice: &Choice,
-    retry: RetryPolicy,
-) -> Result<HttpModel, BuildError> {
-    if let Some(url) = &choice.base_url {
-        builder = builder.base_url(url);
-    }
-    if let Some(key) = &choice.key {
-        builder = builder.api_key(key.clone());
-    }
-    builder.retry(retry).build()
 }

@@ -29,19 +29,17 @@ mod top;
 mod webhook;
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use provost_core::ErrorKind;
 use provost_core::resource::Span;
 use serde::de::DeserializeOwned;
 
-use crate::discover::Wanted;
 use crate::output::{Color, Output};
 use crate::problem::Problem;
-use crate::tool::{NOTES_DIR_DEFAULT, ShellArgs};
-use crate::toolroom::ToolroomArgs;
+use crate::remote::{Connection, ConnectionArgs, IfMissing};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -143,93 +141,32 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
         Command::Chat(args) => chat::run(&args, data, output),
         Command::Run(args) => run::run(&args, data, output),
         Command::Serve(args) => serve::run(&args, data, output),
-        Command::Task(args) => task::run(&args, data, output),
-        Command::Runs(args) => runs::run(&args, data, output),
-        Command::Explain(args) => explain::run(&args, data, output),
-        Command::Approvals(args) => approve::list(&args, data, output),
-        Command::Approve(args) => approve::approve(&args, data, output),
-        Command::Deny(args) => approve::deny(&args, data, output),
-        Command::Answer(args) => approve::answer(&args, data, output),
-        Command::Session(args) => session::run(&args, data, output),
-        Command::Agent(args) => agent::run(&args, data, output),
-        Command::Class(args) => class::run(&args, data, output),
-        Command::Budget(args) => budget::run(&args, data, output),
+        Command::Task(args) => connected(args, data, output),
+        Command::Runs(args) => connected(args, data, output),
+        Command::Explain(args) => connected(args, data, output),
+        Command::Approvals(args) => connected(args, data, output),
+        Command::Approve(args) => connected(args, data, output),
+        Command::Deny(args) => connected(args, data, output),
+        Command::Answer(args) => connected(args, data, output),
+        Command::Session(args) => connected(args, data, output),
+        Command::Agent(args) => connected(args, data, output),
+        Command::Class(args) => connected(args, data, output),
+        Command::Budget(args) => connected(args, data, output),
         Command::Models(args) => models::run(&args, output),
-        Command::Schedule(args) => schedule::run(&args, data, output),
-        Command::Grant(args) => grant::run(&args, data, output),
-        Command::Delivery(args) => delivery::run(&args, data, output),
-        Command::Webhook(args) => webhook::run(&args, data, output),
-        Command::Token(args) => token::run(&args, data, output),
+        Command::Schedule(args) => connected(args, data, output),
+        Command::Grant(args) => connected(args, data, output),
+        Command::Delivery(args) => connected(args, data, output),
+        Command::Webhook(args) => connected(args, data, output),
+        Command::Token(args) => connected(args, data, output),
         Command::Secret(args) => secret::run(&args, data, output),
         Command::Tool(args) => tool::run(&args, data, output),
-        Command::Audit(args) => audit::run(&args, data, output),
-        Command::Server(args) => server::run(&args, data, output),
-        Command::Top(args) => top::run(&args, data, output),
+        Command::Audit(args) => connected(args, data, output),
+        Command::Server(args) => connected(args, data, output),
+        Command::Top(args) => connected(args, data, output),
         Command::Openapi(args) => openapi::run(&args, output),
         Command::Db(args) => db::run(&args, data, output),
         Command::Doctor(args) => doctor::run(&args, data, output),
         Command::Completions(args) => completions::run(&args),
-    }
-}
-
-/// Which agent to talk to.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Agent")]
-pub(crate) struct AgentArgs {
-    /// The model, as provider/model: openai/gpt-5-mini, anthropic/claude-sonnet-5-5, ollama/llama3.2, demo; with commas between
-    /// several, each stands in for those before it
-    #[arg(long, short, value_name = "MODEL")]
-    pub(crate) model: Option<String>,
-    /// Where the provider is; any OpenAI-compatible server will do
-    #[arg(long, value_name = "URL")]
-    pub(crate) base_url: Option<String>,
-    /// The environment variable that holds the key
-    #[arg(long, value_name = "NAME")]
-    pub(crate) api_key_env: Option<String>,
-    /// What the agent is told before anything else
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) system: Option<String>,
-    /// Rounds of tool calls in one turn
-    #[arg(long, value_name = "N")]
-    pub(crate) max_turns: Option<u32>,
-    /// Time for one turn: 500ms, 30s, 5m, 1h
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) timeout: Option<Duration>,
-    /// Offer no tools to the model
-    #[arg(long)]
-    pub(crate) no_tools: bool,
-    /// A directory whose files the agent may read, list and search; nothing outside of it
-    #[arg(long, value_name = "DIR")]
-    pub(crate) workspace: Option<PathBuf>,
-    /// Let the agent also write and edit files there, asking first
-    #[arg(long, requires = "workspace")]
-    pub(crate) write: bool,
-    /// Where the tool save_note writes
-    #[arg(long, value_name = "DIR", default_value = NOTES_DIR_DEFAULT)]
-    pub(crate) notes_dir: PathBuf,
-    #[command(flatten)]
-    pub(crate) shell: ShellArgs,
-    #[command(flatten)]
-    pub(crate) toolroom: ToolroomArgs,
-    /// A role of the agent, of those that are declared; can be repeated
-    #[arg(long, value_name = "ROLE", requires = "resources", help_heading = "Declared tools")]
-    pub(crate) role: Vec<String>,
-    /// The name of the conversation: it is kept under it, and goes on next time
-    #[arg(long, value_name = "NAME")]
-    pub(crate) session: Option<String>,
-    /// Allow every tool call without asking
-    #[arg(long)]
-    pub(crate) yes: bool,
-}
-
-impl AgentArgs {
-    /// What is asked for about the model.
-    pub(crate) fn wanted(&self) -> Wanted {
-        Wanted {
-            model: self.model.clone(),
-            base_url: self.base_url.clone(),
-            api_key_env: self.api_key_env.clone(),
-        }
     }
 }
 
@@ -247,7 +184,42 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
     Ok(result)
 }
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
+/// A command that calls the API: of a server, or of this process on the database of this machine.
+trait ApiCommand {
+    /// Where the runs are, and how results are shown.
+    fn connection(&self) -> &ConnectionArgs;
+
+    /// What to do where there is no database yet.
+    fn if_missing(&self) -> IfMissing {
+        IfMissing::Fail
+    }
+
+    /// Reads and checks what the command needs before anything is opened.
+    fn check(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    /// Does its work; the number is the exit code.
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem>;
+}
+
+/// Runs a command over a connection that is opened and closed here.
+fn connected(
+    mut command: impl ApiCommand,
+    data: Option<&Path>,
+    output: &Output,
+) -> Result<u8, Problem> {
+    command.check()?;
+    block_on(async {
+        let args = command.connection();
+        let mut cx = args.open(data, output, command.if_missing()).await?;
+        let done = command.run(&mut cx).await;
+        cx.close().await;
+        done
+    })?
+}
+
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     // A number alone is in seconds.
     let time = if is_number { Span::read(&format!("{text}s")) } else { Span::read(text) }?;

@@ -1,9 +1,9 @@
 //! The data directory: where it is, and the database in it.
 
-use std::fs::DirBuilder;
 use std::path::{Path, PathBuf};
 
 use provost_engine::EngineError;
+use provost_host::tool::make_private_dir;
 use provost_store::{Store, StoreError, StoreOptions};
 
 use crate::problem::Problem;
@@ -46,13 +46,8 @@ pub(crate) fn database(dir: &Path) -> PathBuf {
 
 /// Makes the directory, for its owner only; one that is there stays as it is.
 pub(crate) fn make(dir: &Path) -> Result<(), Problem> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir).map_err(|error| {
-        Problem::io(format!("the data directory {}", dir.display()), &error)
-            .help("choose another one with --data DIR or PROVOST_DATA")
+    make_private_dir(dir).map_err(|error| {
+        Problem::from(error).help("choose another one with --data DIR or PROVOST_DATA")
     })
 }
 

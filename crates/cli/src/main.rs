@@ -2,18 +2,17 @@
 //!
 //! Parsing comes first and needs no runtime, so that `--version` and `--help` cost nothing.
 
+mod args;
 mod attend;
 mod boot;
+mod catalog;
 mod command;
 mod data;
-mod demo;
-mod discover;
 mod interrupt;
 mod log;
 mod output;
 mod plain;
 mod problem;
-mod recipe;
 mod remote;
 mod show;
 mod stdin;
@@ -21,8 +20,6 @@ mod table;
 mod talk;
 #[cfg(feature = "otel")]
 mod telemetry;
-mod tool;
-mod toolroom;
 mod tui;
 mod turn;
 mod view;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use provost_core::{ErrorInfo, ErrorKind, LimitKind, LimitReached, RunSummary, StopReason};
+use provost_host::HostError;
 
 /// A failure with a way out. Its kind decides the exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +115,13 @@ pub(crate) fn warning(summary: &RunSummary) -> Option<&'static str> {
         }
         _ if summary.text.trim().is_empty() => Some("the model gave an empty answer"),
         _ => None,
+    }
+}
+
+impl From<HostError> for Problem {
+    fn from(error: HostError) -> Self {
+        let HostError { kind, message, hint } = error;
+        Self { kind, what: message, help: hint }
     }
 }
 

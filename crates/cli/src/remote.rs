@@ -2,22 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use provost_api::{
     AgentConfig, ApiError, Client, HttpOptions, HttpTransport, NewAgent, TransportError,
 };
 use provost_core::ErrorKind;
 use provost_core::work::{Namespace, PolicyPatch};
-use provost_engine::{DEFAULT_AGENT, Engine, EngineDeps, EngineOptions, Focus, Worker};
-use provost_server::{App, AppOptions, LiveEvents, LocalTransport};
+use provost_host::agent::HostDefaults;
+use provost_host::model::{ModelRequest, Models};
 
-use crate::boot;
+use crate::boot::{self, Config, DEFAULT_AGENT, Runtime};
 use crate::command::LEAVE_PATIENCE;
-use crate::data::{self, engine_problem};
-use crate::discover::Wanted;
+use crate::data;
 use crate::output::Output;
 use crate::problem::Problem;
-use crate::recipe::{House, Kitchen};
 use crate::show::{Format, Show};
 
 /// The variable that names the server.
@@ -32,13 +31,11 @@ const NAMESPACE_VARIABLE: &str = "PROVOST_NAMESPACE";
 const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
 /// Bytes of a token file that are looked at.
 const TOKEN_BYTES_MAX: usize = 4096;
-/// Runs that this process works on at once when it works for one command.
-const CAPACITY: usize = 4;
 
 /// Where the runs are and how to show them.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Server")]
-pub(crate) struct RemoteArgs {
+pub(crate) struct ConnectionArgs {
     /// The server [env: PROVOST_SERVER]; without one, the database of this machine
     #[arg(long, global = true, value_name = "URL")]
     server: Option<String>,
@@ -67,35 +64,31 @@ pub(crate) struct RemoteArgs {
 
 /// What to do where there is no database yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// Make one.
-    Make,
-    /// There is nothing to look at.
-    Refuse,
+pub(crate) enum IfMissing {
+    /// Create one.
+    Create,
+    /// Fail: there is nothing to look at.
+    Fail,
 }
 
-/// A way to runs.
-pub(crate) struct Reach {
-    /// What speaks.
+/// An open connection to runs.
+pub(crate) struct Connection {
+    /// Calls the API.
     pub(crate) client: Client,
-    local: Option<Local>,
+    /// Shows results.
+    pub(crate) show: Show,
+    local: Option<Runtime>,
 }
 
-/// The engine of this process.
-struct Local {
-    engine: Engine,
-    focus: Focus,
-    worker: Option<Worker>,
-}
-
-impl RemoteArgs {
-    /// How things are shown.
-    pub(crate) fn show(&self, output: &Output) -> Show {
-        Show { output: *output, format: self.output }
-    }
-
+impl ConnectionArgs {
     /// Opens the way to runs.
-    pub(crate) fn open(&self, data: Option<&Path>, missing: Missing) -> Result<Reach, Problem> {
+    pub(crate) async fn open(
+        &self,
+        data: Option<&Path>,
+        output: &Output,
+        missing: IfMissing,
+    ) -> Result<Connection, Problem> {
+        let show = Show { output: *output, format: self.output };
         let env = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let namespace = match (&self.namespace, env(NAMESPACE_VARIABLE)) {
             (Some(namespace), _) => namespace.clone(),
@@ -105,8 +98,15 @@ impl RemoteArgs {
             (None, None) => Namespace::default(),
         };
         match self.server.clone().or_else(|| env(SERVER_VARIABLE)) {
-            Some(url) => self.connect(&url, namespace, env),
-            None => here(data, missing, namespace),
+            Some(url) => {
+                let client = self.connect(&url, namespace, env)?;
+                Ok(Connection { client, show, local: None })
+            }
+            None => {
+                let local = open_local(data, missing).await?;
+                let client = local.client(namespace);
+                Ok(Connection { client, show, local: Some(local) })
+            }
         }
     }
 
@@ -115,7 +115,7 @@ impl RemoteArgs {
         url: &str,
         namespace: Namespace,
         env: impl Fn(&str) -> Option<String>,
-    ) -> Result<Reach, Problem> {
+    ) -> Result<Client, Problem> {
         let options = HttpOptions {
             insecure: self.insecure,
             cert_file: env(CERT_FILE_VARIABLE).map(PathBuf::from),
@@ -138,7 +138,7 @@ impl RemoteArgs {
                     .help("copy it once more; it begins with prv_")
             })?;
         }
-        Ok(Reach { client, local: None })
+        Ok(client)
     }
 }
 
@@ -151,62 +151,50 @@ fn read_token(path: &Path) -> Result<String, Problem> {
     Ok(text)
 }
 
-/// The database of this machine, by the same calls as a server.
-fn here(data: Option<&Path>, missing: Missing, namespace: Namespace) -> Result<Reach, Problem> {
+/// A runtime on the database of this machine.
+async fn open_local(data: Option<&Path>, missing: IfMissing) -> Result<Runtime, Problem> {
     let dir = data::real_dir(data)?;
     let file = data::database(&dir);
-    if missing == Missing::Refuse && !file.exists() {
+    if missing == IfMissing::Fail && !file.exists() {
         let what = format!("there is no server named and no database at {}", file.display());
         return Err(Problem::new(ErrorKind::NotFound, what).help(format!(
             "name a server with --server or {SERVER_VARIABLE}, a database with --data, or begin with `provost task submit`"
         )));
     }
-    let focus = Focus::default();
-    let options = EngineOptions {
-        focus: Some(focus.clone()),
-        capacity: CAPACITY,
-        ..EngineOptions::default()
+    let models = Arc::new(Models::new(Duration::ZERO));
+    let defaults = HostDefaults {
+        wanted: ModelRequest::default(),
+        notes_dir: dir.join("notes"),
+        files: None,
+        shell: None,
     };
-    let (wanted, notes_dir) = (Wanted::default(), dir.join("notes"));
-    let kitchen =
-        Arc::new(Kitchen::of_house(House { wanted, notes_dir, files: None, shell: None }));
-    let live = LiveEvents::new();
-    let deps = boot::deps(data::open(&dir)?, &kitchen);
-    let engine = Engine::new(EngineDeps { live: Some(live.sink()), ..deps }, options);
-    let transport = LocalTransport::new(App::new(engine.clone(), live, AppOptions::default()));
-    let client = Client::new(transport, namespace);
-    Ok(Reach { client, local: Some(Local { engine, focus, worker: None }) })
+    let config = Config { defaults: Some(defaults), ..Config::local(&dir, models) };
+    boot::build(config).await
 }
 
-impl Reach {
+impl Connection {
     /// True if there is no server.
     pub(crate) fn is_local(&self) -> bool {
         self.local.is_some()
     }
 
-    /// The engine of this process, unless a server has it.
-    pub(crate) fn engine(&self) -> Option<&Engine> {
-        self.local.as_ref().map(|local| &local.engine)
+    /// The runtime of this process, unless a server has it.
+    pub(crate) fn runtime(&self) -> Option<&Runtime> {
+        self.local.as_ref()
     }
 
     /// Works on a session in this process, unless a server does.
     pub(crate) async fn work_on(&mut self, session: &str) -> Result<(), Problem> {
         let Some(local) = &mut self.local else { return Ok(()) };
         local.focus.add(self.client.namespace(), session);
-        if local.worker.is_none() {
-            let started = local.engine.start().await.map_err(|error| engine_problem(&error))?;
-            local.worker = Some(started);
-        }
-        Ok(())
+        local.start().await
     }
 
     /// Ends what works here. What is not finished is given back.
     pub(crate) async fn close(self) {
-        let Some(local) = self.local else { return };
-        if let Some(worker) = local.worker {
-            worker.stop(LEAVE_PATIENCE).await;
+        if let Some(local) = self.local {
+            local.close(LEAVE_PATIENCE).await;
         }
-        local.engine.store().close().await;
     }
 
     /// How to name the server in a command that a person types next.

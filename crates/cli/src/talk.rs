@@ -6,10 +6,12 @@ use provost_core::limits::COMMAND_TEXT_BYTES_MAX;
 use provost_core::work::{AgentCommand, LOCAL_PRINCIPAL, Namespace, QueueMode, SessionName};
 use provost_core::{Env, ErrorKind, InputId, Message, Part, RunId};
 use provost_engine::{Engine, Focus};
+use provost_host::AgentFactory;
+use provost_host::agent::{AgentSpec, NAME_PREFIX};
 
+use crate::boot::Runtime;
 use crate::data::engine_problem;
 use crate::problem::Problem;
-use crate::recipe::{Kitchen, NAME_PREFIX, Recipe};
 use crate::turn::Turn;
 
 /// Runs among which the last one of a terminal is looked for.
@@ -19,7 +21,7 @@ const RECENT_MAX: u64 = 200;
 #[derive(Clone)]
 pub(crate) struct Talk {
     engine: Engine,
-    kitchen: Arc<Kitchen>,
+    agents: Arc<AgentFactory>,
     focus: Focus,
     namespace: Namespace,
     /// The stored agent that answers.
@@ -42,12 +44,8 @@ pub(crate) struct Past {
 impl Talk {
     /// A conversation under a name, or a new one without. One with a turn that cannot be finished here is refused: nobody
     /// shall lose it by opening it with the wrong environment.
-    pub(crate) async fn open(
-        engine: &Engine,
-        kitchen: &Arc<Kitchen>,
-        focus: &Focus,
-        name: Option<&str>,
-    ) -> Result<Self, Problem> {
+    pub(crate) async fn open(runtime: &Runtime, name: Option<&str>) -> Result<Self, Problem> {
+        let (engine, focus) = (&runtime.engine, &runtime.focus);
         let namespace = Namespace::default();
         let session = match name {
             Some(name) => engine.session(&namespace, name).await.map_err(|e| engine_problem(&e))?,
@@ -55,7 +53,7 @@ impl Talk {
         };
         let talk = Self {
             engine: engine.clone(),
-            kitchen: Arc::clone(kitchen),
+            agents: Arc::clone(&runtime.agents),
             focus: focus.clone(),
             namespace,
             agent: String::new(),
@@ -83,21 +81,21 @@ impl Talk {
         }
         let agent = self.engine.agent(&self.namespace, &run.agent).await;
         let agent = agent.map_err(|error| engine_problem(&error))?;
-        self.kitchen.check(&agent).map_err(|problem| {
+        self.agents.prepare(&agent).await.map_err(|error| {
             let what = format!(
                 "a turn of this session is not finished, and its agent cannot be used here: {}",
-                problem.what
+                error.message
             );
-            let help = problem.help.unwrap_or_else(|| "use another --session".to_owned());
-            Problem::new(problem.kind, what).help(help)
+            let help = error.hint.unwrap_or_else(|| "use another --session".to_owned());
+            Problem::new(error.kind, what).help(help)
         })
     }
 
-    /// The agent of this recipe answers from now on.
-    pub(crate) async fn use_recipe(&mut self, recipe: &Recipe) -> Result<(), Problem> {
-        let config = recipe.config()?;
-        let name = Recipe::name(&config)?;
-        let stored = self.engine.put_agent(&self.namespace, &name, Some(&recipe.model), config);
+    /// Makes this agent answer from now on.
+    pub(crate) async fn use_agent(&mut self, spec: &AgentSpec) -> Result<(), Problem> {
+        let config = spec.config()?;
+        let name = AgentSpec::name(&config)?;
+        let stored = self.engine.put_agent(&self.namespace, &name, Some(&spec.model), config);
         stored.await.map_err(|error| engine_problem(&error))?;
         self.agent = name;
         Ok(())

@@ -14,13 +14,13 @@ use provost_core::{
     ApprovalDecision, ApprovalId, EVENT_VERSION, Env, ErrorKind, Event, EventKind, RunId,
 };
 use provost_engine::{Engine, EngineError, Follow, RunView};
+use provost_host::agent::AGENT;
 use provost_store::Hint;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::AbortHandle;
 
 use crate::data::engine_problem;
 use crate::problem::Problem;
-use crate::recipe::AGENT;
 
 /// How often is looked at what other processes do.
 const POLL: Duration = Duration::from_millis(500);

@@ -1,18 +1,14 @@
 //! `provost agent`: who does the work, and how they are configured.
 
-use std::path::Path;
-
 use clap::Subcommand;
 use provost_api::{AgentChange, AgentConfig, NewAgent};
 use provost_core::work::PolicyPatch;
 use serde_json::{Map, Value, json};
 
-use super::block_on;
+use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
-use crate::show::Show;
+use crate::remote::{Connection, ConnectionArgs, IfMissing};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +24,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -120,53 +116,53 @@ fn parse_set(text: &str) -> Result<(String, Value), String> {
     Ok((key.to_owned(), value))
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    let missing = match args.action {
-        Action::Create { .. } => Missing::Make,
-        _ => Missing::Refuse,
-    };
-    block_on(async {
-        let reach = args.remote.open(data, missing)?;
-        let done = act(&args.action, &reach, &show).await;
-        reach.close().await;
-        done
-    })?
-}
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
 
-async fn act(action: &Action, reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    let client = &reach.client;
-    match action {
-        Action::List(list) => {
-            let paging = list.paging();
-            return list.run(show, async || client.agents(&paging).await).await;
-        }
-        Action::Get { name } => show.one(&client.agent(name).await?, name)?,
-        Action::Defaults { name } => show.one(&client.default_config(name).await?, name)?,
-        Action::Create { name, said } => {
-            let mut config: AgentConfig = serde_json::from_value(said.config().into())
-                .map_err(|error| Problem::invalid(format!("--set: {error}")))?;
-            // People can be asked over the API, so its questions wait for them.
-            let policy = config.policy.get_or_insert_default();
-            *policy =
-                PolicyPatch { interactive: policy.interactive.or(Some(true)), ..policy.clone() };
-            let agent = NewAgent { name: name.clone(), title: said.title.clone(), config };
-            let made = client.create_agent(&agent).await?;
-            show.done(&made, name, &format!("{name} is made"))?;
-        }
-        Action::Update { name, revision, said } => {
-            let change = AgentChange { title: said.title.clone(), config: said.config() };
-            let changed = client.update_agent(name, &change, *revision).await?;
-            let sentence = format!("{name} is changed: revision {}", changed.revision);
-            show.done(&changed, name, &sentence)?;
-        }
-        Action::Delete { name } => {
-            client.delete_agent(name).await?;
-            show.done(&json!({ "name": name }), name, &format!("{name} is removed"))?;
+    fn if_missing(&self) -> IfMissing {
+        match self.action {
+            Action::Create { .. } => IfMissing::Create,
+            _ => IfMissing::Fail,
         }
     }
-    Ok(0)
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
+            Action::List(list) => {
+                let paging = list.paging();
+                return list.run(show, async || client.agents(&paging).await).await;
+            }
+            Action::Get { name } => show.one(&client.agent(name).await?, name)?,
+            Action::Defaults { name } => show.one(&client.default_config(name).await?, name)?,
+            Action::Create { name, said } => {
+                let mut config: AgentConfig = serde_json::from_value(said.config().into())
+                    .map_err(|error| Problem::invalid(format!("--set: {error}")))?;
+                // People can be asked over the API, so its questions wait for them.
+                let policy = config.policy.get_or_insert_default();
+                *policy = PolicyPatch {
+                    interactive: policy.interactive.or(Some(true)),
+                    ..policy.clone()
+                };
+                let agent = NewAgent { name: name.clone(), title: said.title.clone(), config };
+                let made = client.create_agent(&agent).await?;
+                show.done(&made, name, &format!("{name} is made"))?;
+            }
+            Action::Update { name, revision, said } => {
+                let change = AgentChange { title: said.title.clone(), config: said.config() };
+                let changed = client.update_agent(name, &change, *revision).await?;
+                let sentence = format!("{name} is changed: revision {}", changed.revision);
+                show.done(&changed, name, &sentence)?;
+            }
+            Action::Delete { name } => {
+                client.delete_agent(name).await?;
+                show.done(&json!({ "name": name }), name, &format!("{name} is removed"))?;
+            }
+        }
+        Ok(0)
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,14 @@
 //! `provost approve`, `deny`, `answer` and `approvals`: what waits for a person, and what they say.
 
-use std::path::Path;
-
 use provost_api::{Answer, Answered, Approval, ApprovalList, Decision, Tally};
 use provost_core::work::{ApprovalState, Grant};
 use provost_core::{ApprovalId, ErrorKind, RunId, TaskId};
 
-use super::block_on;
+use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, RemoteArgs};
+use crate::remote::{Connection, ConnectionArgs};
+use crate::show::Format;
 
 /// What `approve` takes.
 #[derive(Debug, clap::Args)]
@@ -23,7 +21,7 @@ pub(crate) struct ApproveArgs {
     #[arg(long = "for", value_name = "REACH")]
     reach: Option<Grant>,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 /// What `deny` takes.
@@ -38,7 +36,7 @@ pub(crate) struct DenyArgs {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 /// What `answer` takes.
@@ -50,7 +48,7 @@ pub(crate) struct AnswerArgs {
     /// The answer
     text: String,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 /// What `approvals` takes.
@@ -71,62 +69,56 @@ pub(crate) struct ListApprovals {
     #[command(flatten)]
     list: ListArgs,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
-/// Says yes.
-pub(crate) fn approve(
-    args: &ApproveArgs,
-    data: Option<&Path>,
-    output: &Output,
-) -> Result<u8, Problem> {
-    let answer = Answer { decision: Decision::Approve, text: None, grant: args.reach };
-    settle(args.approval, &answer, &args.remote, data, output)
+impl ApiCommand for ApproveArgs {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let answer = Answer { decision: Decision::Approve, text: None, grant: self.reach };
+        settle(cx, self.approval, &answer).await
+    }
 }
 
-/// Says no.
-pub(crate) fn deny(args: &DenyArgs, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let answer = Answer { decision: Decision::Deny, text: args.reason.clone(), grant: None };
-    settle(args.approval, &answer, &args.remote, data, output)
+impl ApiCommand for DenyArgs {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let text = self.reason.clone();
+        settle(cx, self.approval, &Answer { decision: Decision::Deny, text, grant: None }).await
+    }
 }
 
-/// Says something else.
-pub(crate) fn answer(
-    args: &AnswerArgs,
-    data: Option<&Path>,
-    output: &Output,
-) -> Result<u8, Problem> {
-    let text = Some(args.text.clone());
-    let answer = Answer { decision: Decision::Answer, text, grant: None };
-    settle(args.approval, &answer, &args.remote, data, output)
+impl ApiCommand for AnswerArgs {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let text = Some(self.text.clone());
+        settle(cx, self.approval, &Answer { decision: Decision::Answer, text, grant: None }).await
+    }
 }
 
-fn settle(
-    id: ApprovalId,
-    answer: &Answer,
-    remote: &RemoteArgs,
-    data: Option<&Path>,
-    output: &Output,
-) -> Result<u8, Problem> {
-    let show = remote.show(output);
-    block_on(async {
-        let reach = remote.open(data, Missing::Refuse)?;
-        let (answered, flags, is_local) =
-            (reach.client.answer(id, answer).await, reach.flags(), reach.is_local());
-        reach.close().await;
-        let Answered { counts, approval } = answered?;
-        let sentence = sentence(counts, &approval);
-        show.done(&Answered { counts, approval: approval.clone() }, &id.to_string(), &sentence)?;
-        if !counts {
-            return Ok(ErrorKind::Conflict.exit_code());
-        }
-        let run = approval.run;
-        let is_settled = approval.state != ApprovalState::Pending;
-        if is_settled && is_local && show.format == crate::show::Format::Table {
-            output.dim(&format!("→ `provost runs wait {run}{flags}` goes on with it here"));
-        }
-        Ok(0)
-    })?
+async fn settle(cx: &Connection, id: ApprovalId, answer: &Answer) -> Result<u8, Problem> {
+    let Answered { counts, approval } = cx.client.answer(id, answer).await?;
+    let sentence = sentence(counts, &approval);
+    cx.show.done(&Answered { counts, approval: approval.clone() }, &id.to_string(), &sentence)?;
+    if !counts {
+        return Ok(ErrorKind::Conflict.exit_code());
+    }
+    let (run, flags) = (approval.run, cx.flags());
+    let is_settled = approval.state != ApprovalState::Pending;
+    if is_settled && cx.is_local() && cx.show.format == Format::Table {
+        let told = format!("→ `provost runs wait {run}{flags}` goes on with it here");
+        cx.show.output.dim(&told);
+    }
+    Ok(0)
 }
 
 /// What an answer did, in one line.
@@ -143,28 +135,22 @@ fn sentence(counts: bool, approval: &Approval) -> String {
     }
 }
 
-/// Lists what waits.
-pub(crate) fn list(
-    args: &ListApprovals,
-    data: Option<&Path>,
-    output: &Output,
-) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    let asked = ApprovalList {
-        all: args.all.then_some(true),
-        run: args.run,
-        task: args.task,
-        limit: args.list.limit,
-        cursor: args.list.cursor.clone(),
-        ..ApprovalList::default()
-    };
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let client = &reach.client;
-        let code = args.list.run(&show, async || client.approvals(&asked).await).await;
-        reach.close().await;
-        code
-    })?
+impl ApiCommand for ListApprovals {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let asked = ApprovalList {
+            all: self.all.then_some(true),
+            run: self.run,
+            task: self.task,
+            limit: self.list.limit,
+            cursor: self.list.cursor.clone(),
+            ..ApprovalList::default()
+        };
+        self.list.run(&cx.show, async || cx.client.approvals(&asked).await).await
+    }
 }
 
 #[cfg(test)]

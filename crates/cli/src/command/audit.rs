@@ -1,15 +1,12 @@
 //! `provost audit`: who did what with which tool.
 
-use std::path::Path;
-
 use provost_api::{AuditList, AuditRecord};
 use provost_core::{RunId, Timestamp};
 
-use super::block_on;
+use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, RemoteArgs};
+use crate::remote::{Connection, ConnectionArgs};
 use crate::show::Shown;
 use crate::table::{Cell, Column, ago, rigid, text};
 
@@ -36,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OUTCOME")]
     outcome: Option<String>,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 impl Shown for AuditRecord {
@@ -63,20 +60,19 @@ impl Shown for AuditRecord {
     }
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    let list = AuditList {
-        run: args.run,
-        resource: args.tool.clone(),
-        outcome: args.outcome.clone(),
-        limit: args.list.limit,
-        cursor: args.list.cursor.clone(),
-    };
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let done = args.list.run(&show, async || reach.client.audit(&list).await).await;
-        reach.close().await;
-        done
-    })?
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let list = AuditList {
+            run: self.run,
+            resource: self.tool.clone(),
+            outcome: self.outcome.clone(),
+            limit: self.list.limit,
+            cursor: self.list.cursor.clone(),
+        };
+        self.list.run(&cx.show, async || cx.client.audit(&list).await).await
+    }
 }

@@ -1,17 +1,13 @@
 //! `provost budget`: how much may be spent, and how much was.
 
-use std::path::Path;
-
 use clap::Subcommand;
 use provost_api::{BudgetChange, BudgetKey, Period};
 use serde_json::json;
 
 use super::listing::ListArgs;
-use super::{block_on, parse_word};
-use crate::output::Output;
+use super::{ApiCommand, parse_word};
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
-use crate::show::Show;
+use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +25,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -58,35 +54,31 @@ enum Action {
     },
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let done = act(&args.action, &reach, &show).await;
-        reach.close().await;
-        done
-    })?
-}
-
-async fn act(action: &Action, reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    let client = &reach.client;
-    match action {
-        Action::List(list) => {
-            let paging = list.paging();
-            return list.run(show, async || client.budgets(&paging).await).await;
-        }
-        Action::Set { scope, cap, period } => {
-            let cap = super::task::money(cap).map_err(|problem| problem.help("write 0.50"))?;
-            let change = BudgetChange { scope: scope.clone(), cap, period: *period };
-            let set = client.set_budget(&change).await?;
-            let sentence = format!("{scope} may spend {}, and has spent {}", set.cap, set.spent);
-            show.done(&set, scope, &sentence)?;
-        }
-        Action::Remove { scope } => {
-            client.remove_budget(&BudgetKey { scope: scope.clone() }).await?;
-            show.done(&json!({ "scope": scope }), scope, &format!("{scope} has no bound"))?;
-        }
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
     }
-    Ok(0)
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
+            Action::List(list) => {
+                let paging = list.paging();
+                return list.run(show, async || client.budgets(&paging).await).await;
+            }
+            Action::Set { scope, cap, period } => {
+                let cap = super::task::money(cap).map_err(|problem| problem.help("write 0.50"))?;
+                let change = BudgetChange { scope: scope.clone(), cap, period: *period };
+                let set = client.set_budget(&change).await?;
+                let sentence =
+                    format!("{scope} may spend {}, and has spent {}", set.cap, set.spent);
+                show.done(&set, scope, &sentence)?;
+            }
+            Action::Remove { scope } => {
+                client.remove_budget(&BudgetKey { scope: scope.clone() }).await?;
+                show.done(&json!({ "scope": scope }), scope, &format!("{scope} has no bound"))?;
+            }
+        }
+        Ok(0)
+    }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use provost_core::ErrorKind;
 
-use super::{AgentArgs, LEAVE_PATIENCE, block_on};
+use super::{LEAVE_PATIENCE, block_on};
+use crate::args::AgentArgs;
 use crate::boot::Plan;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -56,14 +57,14 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
         return block_on(async {
             let mut boot = plan.open().await?;
             let code = pipe(args, output, &mut boot.talk).await;
-            boot.works.close(LEAVE_PATIENCE).await;
+            boot.runtime.close(LEAVE_PATIENCE).await;
             code
         })?;
     }
     let plan = Plan::new(&args.agent, data, DEMO_PACE, /*is_interactive*/ true)?;
     let plan = plan.session_or(SESSION_DEFAULT);
     let setting = Setting {
-        wanted: args.agent.wanted(),
+        wanted: args.agent.model_request(),
         theme: if output.stdout_color { Theme::color() } else { Theme::mono() },
         has_mouse: args.mouse,
         is_yes: args.agent.yes,

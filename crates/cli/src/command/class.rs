@@ -1,14 +1,11 @@
 //! `provost class`: how many runs may work at once.
 
-use std::path::Path;
-
 use clap::Subcommand;
 
-use super::block_on;
+use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, RemoteArgs};
+use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +20,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -41,28 +38,23 @@ enum Action {
     },
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let client = &reach.client;
-        let done = match &args.action {
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
             Action::List(list) => {
                 let paging = list.paging();
-                list.run(&show, async || client.classes(&paging).await).await
+                list.run(show, async || client.classes(&paging).await).await
             }
             Action::Set { class, desired } => {
-                match client.set_class_target(class, *desired).await {
-                    Ok(set) => {
-                        let sentence = format!("{class}: {} at once", set.desired);
-                        show.done(&set, class, &sentence).map(|()| 0)
-                    }
-                    Err(error) => Err(error.into()),
-                }
+                let set = client.set_class_target(class, *desired).await?;
+                let sentence = format!("{class}: {} at once", set.desired);
+                show.done(&set, class, &sentence).map(|()| 0)
             }
-        };
-        reach.close().await;
-        done
-    })?
+        }
+    }
 }

@@ -1,18 +1,14 @@
 //! `provost delivery`: answers on their way out to a channel.
 
-use std::path::Path;
-
 use clap::Subcommand;
 use provost_api::DeliveryList;
 use provost_core::work::DeliveryState;
 use provost_core::{DeliveryId, RunId};
 
-use super::block_on;
+use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
-use crate::show::Show;
+use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +25,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -69,40 +65,35 @@ enum Action {
     },
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let done = act(&args.action, &reach, &show).await;
-        reach.close().await;
-        done
-    })?
-}
-
-async fn act(action: &Action, reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    let client = &reach.client;
-    match action {
-        Action::List { state, run, list } => {
-            let asked = DeliveryList {
-                state: *state,
-                run: *run,
-                limit: list.limit,
-                cursor: list.cursor.clone(),
-            };
-            return list.run(show, async || client.deliveries(&asked).await).await;
-        }
-        Action::Get { delivery } => {
-            show.one(&client.delivery(*delivery).await?, &delivery.to_string())?;
-        }
-        Action::Retry { delivery } => {
-            let sent = client.retry_delivery(*delivery).await?;
-            show.done(&sent, &delivery.to_string(), &format!("{delivery} is sent again"))?;
-        }
-        Action::Dismiss { delivery } => {
-            let put_away = client.dismiss_delivery(*delivery).await?;
-            show.done(&put_away, &delivery.to_string(), &format!("{delivery} is put away"))?;
-        }
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
     }
-    Ok(0)
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
+            Action::List { state, run, list } => {
+                let asked = DeliveryList {
+                    state: *state,
+                    run: *run,
+                    limit: list.limit,
+                    cursor: list.cursor.clone(),
+                };
+                return list.run(show, async || client.deliveries(&asked).await).await;
+            }
+            Action::Get { delivery } => {
+                show.one(&client.delivery(*delivery).await?, &delivery.to_string())?;
+            }
+            Action::Retry { delivery } => {
+                let sent = client.retry_delivery(*delivery).await?;
+                show.done(&sent, &delivery.to_string(), &format!("{delivery} is sent again"))?;
+            }
+            Action::Dismiss { delivery } => {
+                let put_away = client.dismiss_delivery(*delivery).await?;
+                show.done(&put_away, &delivery.to_string(), &format!("{delivery} is put away"))?;
+            }
+        }
+        Ok(0)
+    }
 }

@@ -8,11 +8,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use provost_host::model::{self, Choice, ModelRequest, PROBE_TIMEOUT, Provider};
 use serde::Serialize;
 
-use crate::boot::{self, PROBE_TIMEOUT};
 use crate::data;
-use crate::discover::{self, Choice, Provider, Wanted};
 use crate::output::{Output, printable};
 use crate::problem::Problem;
 
@@ -101,28 +100,28 @@ fn examine(
     data: Option<&Path>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> (Report, u8) {
-    let probe = |address: &discover::Address| {
+    let probe = |address: &model::Address| {
         if is_offline {
             return None;
         }
-        discover::ollama_models(address, PROBE_TIMEOUT)
+        model::ollama_models(address, PROBE_TIMEOUT)
     };
-    let world = discover::World { env, ollama: &probe };
-    let choice = discover::discover(&Wanted::default(), &world);
+    let world = model::Environment { env, ollama: &probe };
+    let choice = model::select(&ModelRequest::default(), &world);
     let mut checks = Vec::new();
     let mut code = 0;
     match &choice {
         Ok(choice) => {
             let detail = format!("{}: {}", choice.name(), choice.why);
             checks.push(ok("model", detail));
-            if let Err(problem) = boot::open_model(choice, Duration::ZERO) {
+            if let Err(problem) = model::open_model(choice, Duration::ZERO) {
                 code = problem.kind.exit_code();
-                checks.push(bad("model", &problem));
+                checks.push(bad("model", problem));
             }
         }
         Err(problem) => {
             code = problem.kind.exit_code();
-            checks.push(bad("model", problem));
+            checks.push(bad("model", problem.clone()));
         }
     }
     checks.extend(variables(env));
@@ -149,8 +148,9 @@ fn ok(name: &'static str, detail: impl Into<String>) -> Check {
     Check { name, state: State::Ok, detail: detail.into(), help: None }
 }
 
-fn bad(name: &'static str, problem: &Problem) -> Check {
-    Check { state: State::Error, help: problem.help.clone(), ..ok(name, &problem.what) }
+fn bad(name: &'static str, problem: impl Into<Problem>) -> Check {
+    let problem = problem.into();
+    Check { state: State::Error, help: problem.help, ..ok(name, problem.what) }
 }
 
 fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<Check> {
@@ -176,12 +176,12 @@ fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<Check> {
 fn ollama(
     is_offline: bool,
     env: &dyn Fn(&str) -> Option<String>,
-    probe: &dyn Fn(&discover::Address) -> Option<Vec<String>>,
+    probe: &dyn Fn(&model::Address) -> Option<Vec<String>>,
 ) -> Check {
     let host = env("OLLAMA_HOST").filter(|host| !host.trim().is_empty());
-    let address = match discover::ollama_address(host.as_deref()) {
+    let address = match model::ollama_address(host.as_deref()) {
         Ok(address) => address,
-        Err(problem) => return bad("ollama", &problem),
+        Err(problem) => return bad("ollama", problem),
     };
     let at = address.authority();
     let info = |detail: String| Check { state: State::Info, ..ok("ollama", detail) };
@@ -213,9 +213,9 @@ fn vendor_check(
         (None, None) => return None,
     };
     let name = provider.as_str();
-    let address = match discover::parse_url(&url) {
+    let address = match model::parse_url(&url) {
         Ok(address) => address,
-        Err(problem) => return Some(bad(name, &problem)),
+        Err(problem) => return Some(bad(name, problem)),
     };
     let at = address.authority();
     if is_offline {
@@ -224,7 +224,7 @@ fn vendor_check(
             ..ok(name, format!("not asked at {at} (--offline)"))
         });
     }
-    Some(match discover::connect(&address, CONNECT_TIMEOUT) {
+    Some(match model::connect(&address, CONNECT_TIMEOUT) {
         Ok(_) => ok(name, format!("{at} is reachable")),
         Err(why) => Check {
             state: State::Warning,
@@ -240,7 +240,10 @@ fn data_checks(given: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> (V
     let found = data::dir(given, env).and_then(|dir| writable(&dir).map(|()| dir));
     let dir = match found {
         Ok(dir) => dir,
-        Err(problem) => return (vec![bad(NAME, &problem)], problem.kind.exit_code()),
+        Err(problem) => {
+            let code = problem.kind.exit_code();
+            return (vec![bad(NAME, problem)], code);
+        }
     };
     let database = match std::fs::metadata(data::database(&dir)) {
         Ok(file) => ok("database", format!("{} KiB", file.len().div_ceil(1024))),

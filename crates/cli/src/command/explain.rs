@@ -1,13 +1,11 @@
 //! `provost explain`: why something waits or failed, and what to do.
 
-use std::path::Path;
-
 use provost_api::Explanation;
 
-use super::block_on;
-use crate::output::{Output, printable};
+use super::ApiCommand;
+use crate::output::printable;
 use crate::problem::Problem;
-use crate::remote::{Missing, RemoteArgs};
+use crate::remote::{Connection, ConnectionArgs};
 use crate::show::Format;
 
 const EXAMPLES: &str = "\
@@ -25,23 +23,22 @@ pub(crate) struct Args {
     /// A run, a task, a question, a delivery or a session
     id: String,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
-/// Says the cause first, then what was seen, then what to do.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let found = reach.client.explain(&args.id).await;
-        reach.close().await;
-        let explanation = found?;
-        match show.format {
-            Format::Table => show.write(&text(&explanation, output.stdout_color))?,
-            _ => show.one(&explanation, &explanation.subject)?,
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let explanation = cx.client.explain(&self.id).await?;
+        match cx.show.format {
+            Format::Table => cx.show.write(&text(&explanation, cx.show.output.stdout_color))?,
+            _ => cx.show.one(&explanation, &explanation.subject)?,
         }
         Ok(0)
-    })?
+    }
 }
 
 fn text(explanation: &Explanation, has_color: bool) -> String {

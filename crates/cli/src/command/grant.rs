@@ -1,16 +1,12 @@
 //! `provost grant`: each yes that reaches further than one call.
 
-use std::path::Path;
-
 use clap::Subcommand;
 use provost_api::GrantKey;
 
-use super::block_on;
+use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
-use crate::show::Show;
+use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +22,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -45,30 +41,25 @@ enum Action {
     },
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let done = act(&args.action, &reach, &show).await;
-        reach.close().await;
-        done
-    })?
-}
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
 
-async fn act(action: &Action, reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    let client = &reach.client;
-    match action {
-        Action::List(list) => {
-            let paging = list.paging();
-            list.run(show, async || client.grants(&paging).await).await
-        }
-        Action::Revoke { scope, call_key } => {
-            let key = GrantKey { scope: scope.clone(), call_key: call_key.clone() };
-            client.revoke_grant(&key).await?;
-            let sentence = format!("{call_key} of {scope} is asked about again");
-            show.done(&key, &format!("{scope} {call_key}"), &sentence)?;
-            Ok(0)
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
+            Action::List(list) => {
+                let paging = list.paging();
+                list.run(show, async || client.grants(&paging).await).await
+            }
+            Action::Revoke { scope, call_key } => {
+                let key = GrantKey { scope: scope.clone(), call_key: call_key.clone() };
+                client.revoke_grant(&key).await?;
+                let sentence = format!("{call_key} of {scope} is asked about again");
+                show.done(&key, &format!("{scope} {call_key}"), &sentence)?;
+                Ok(0)
+            }
         }
     }
 }

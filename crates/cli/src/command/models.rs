@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use provost_api::Page;
 use provost_core::{ErrorKind, Secret, Timestamp, Usage};
+use provost_host::model::ollama_address;
 use provost_model::{Catalog, CatalogEntry, ModelKind};
 use provost_provider::{Anthropic, ModelList, OpenAi};
 use serde_json::json;
 
 use super::block_on;
-use crate::discover::ollama_address;
 use crate::output::Output;
 use crate::problem::Problem;
 use crate::show::{Format, Show, Shown};

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use provost_core::ErrorKind;
 
-use super::{AgentArgs, LEAVE_PATIENCE, block_on};
+use super::{LEAVE_PATIENCE, block_on};
+use crate::args::AgentArgs;
 use crate::boot::{Boot, Plan};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
             Ok(Ended::Left) => LEAVE_PATIENCE,
             _ => Duration::ZERO,
         };
-        boot.works.close(patience).await;
+        boot.runtime.close(patience).await;
         let mut printer = printer(args, output);
         if let Ok(Ended::Left) = asked {
             printer.aside(&left(args.agent.session.as_deref()));

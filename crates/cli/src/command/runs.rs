@@ -14,13 +14,10 @@ use serde_json::json;
 
 use super::listing::ListArgs;
 use super::task::{InputArgs, cancelled_text};
-use super::{block_on, parse_duration};
+use super::{ApiCommand, parse_duration};
 use crate::attend::{Attendant, Attended, Telling, conclude, left};
-use crate::data::engine_problem;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
-use crate::show::Show;
+use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +38,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -206,82 +203,77 @@ struct ListRuns {
     list: ListArgs,
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let mut reach = args.remote.open(data, Missing::Refuse)?;
-        let done = act(&args.action, &mut reach, &show).await;
-        reach.close().await;
-        done
-    })?
-}
-
-async fn act(action: &Action, reach: &mut Reach, show: &Show) -> Result<u8, Problem> {
-    let client = &reach.client;
-    match action {
-        Action::List(args) => {
-            let asked = args.asked();
-            return args.list.run(show, async || client.runs(&asked).await).await;
-        }
-        Action::Get { run } => show.one(&client.run(*run).await?, &run.to_string())?,
-        Action::Steps { run, list } => {
-            let paging = list.paging();
-            return list.run(show, async || client.steps(*run, &paging).await).await;
-        }
-        Action::Attempts { run, list } => {
-            let paging = list.paging();
-            return list.run(show, async || client.attempts(*run, &paging).await).await;
-        }
-        Action::Events(args) => return args.run(reach, show).await,
-        Action::Wait { run, timeout } => return wait(reach, show, *run, *timeout).await,
-        Action::Input { run, said } => {
-            said.tell(&client.tell_run(*run, &said.input()).await?, show)?;
-        }
-        Action::Inputs { run, list } => {
-            let paging = list.paging();
-            return list.run(show, async || client.run_inputs(*run, &paging).await).await;
-        }
-        Action::Withdraw { run, input } => {
-            client.withdraw_input(*run, *input).await?;
-            let sentence = format!("{input} is taken back");
-            show.done(&json!({ "id": input }), &input.to_string(), &sentence)?;
-        }
-        Action::Interaction { run } => {
-            show.one(&client.interaction(*run).await?, &run.to_string())?;
-        }
-        Action::Snapshots { run, list } => {
-            let paging = list.paging();
-            return list.run(show, async || client.snapshots(*run, &paging).await).await;
-        }
-        Action::Fork { run, step, say, instead, idempotency_key } => {
-            let fork = Fork {
-                step: *step,
-                say: say.clone().map(Said::Text),
-                instead: instead.clone().map(Said::Text),
-                idempotency_key: idempotency_key.clone(),
-            };
-            let forked = client.fork(*run, &fork).await?;
-            let flags = reach.flags();
-            let sentence = format!(
-                "{}\n  task     {}\n  session  {}\n→ provost runs wait {}{flags}",
-                forked.run, forked.task, forked.session, forked.run
-            );
-            show.done(&forked, &forked.run.to_string(), &sentence)?;
-        }
-        Action::Replay { run } => return replay(reach, show, *run).await,
-        Action::Cassette { run, file } => cassette(reach, show, *run, file.as_deref()).await?,
-        Action::Cancel { run } => {
-            let cancelled = client.cancel_run(*run).await?;
-            let sentence = format!("{run} {}", cancelled_text(cancelled.outcome));
-            show.done(&cancelled, &run.to_string(), &sentence)?;
-        }
-        Action::Resume { run } => {
-            let resumed = client.resume_run(*run).await?;
-            show.done(&resumed, &run.to_string(), &format!("{run} goes on"))?;
-        }
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
     }
-    Ok(0)
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
+            Action::List(args) => {
+                let asked = args.asked();
+                return args.list.run(show, async || client.runs(&asked).await).await;
+            }
+            Action::Get { run } => show.one(&client.run(*run).await?, &run.to_string())?,
+            Action::Steps { run, list } => {
+                let paging = list.paging();
+                return list.run(show, async || client.steps(*run, &paging).await).await;
+            }
+            Action::Attempts { run, list } => {
+                let paging = list.paging();
+                return list.run(show, async || client.attempts(*run, &paging).await).await;
+            }
+            Action::Events(args) => return args.run(cx).await,
+            Action::Wait { run, timeout } => return wait(cx, *run, *timeout).await,
+            Action::Input { run, said } => {
+                said.tell(&client.tell_run(*run, &said.input()).await?, show)?;
+            }
+            Action::Inputs { run, list } => {
+                let paging = list.paging();
+                return list.run(show, async || client.run_inputs(*run, &paging).await).await;
+            }
+            Action::Withdraw { run, input } => {
+                client.withdraw_input(*run, *input).await?;
+                let sentence = format!("{input} is taken back");
+                show.done(&json!({ "id": input }), &input.to_string(), &sentence)?;
+            }
+            Action::Interaction { run } => {
+                show.one(&client.interaction(*run).await?, &run.to_string())?;
+            }
+            Action::Snapshots { run, list } => {
+                let paging = list.paging();
+                return list.run(show, async || client.snapshots(*run, &paging).await).await;
+            }
+            Action::Fork { run, step, say, instead, idempotency_key } => {
+                let fork = Fork {
+                    step: *step,
+                    say: say.clone().map(Said::Text),
+                    instead: instead.clone().map(Said::Text),
+                    idempotency_key: idempotency_key.clone(),
+                };
+                let forked = client.fork(*run, &fork).await?;
+                let flags = cx.flags();
+                let sentence = format!(
+                    "{}\n  task     {}\n  session  {}\n→ provost runs wait {}{flags}",
+                    forked.run, forked.task, forked.session, forked.run
+                );
+                show.done(&forked, &forked.run.to_string(), &sentence)?;
+            }
+            Action::Replay { run } => return replay(cx, *run).await,
+            Action::Cassette { run, file } => cassette(cx, *run, file.as_deref()).await?,
+            Action::Cancel { run } => {
+                let cancelled = client.cancel_run(*run).await?;
+                let sentence = format!("{run} {}", cancelled_text(cancelled.outcome));
+                show.done(&cancelled, &run.to_string(), &sentence)?;
+            }
+            Action::Resume { run } => {
+                let resumed = client.resume_run(*run).await?;
+                show.done(&resumed, &run.to_string(), &format!("{run} goes on"))?;
+            }
+        }
+        Ok(0)
+    }
 }
 
 impl ListRuns {
@@ -299,35 +291,25 @@ impl ListRuns {
     }
 }
 
-async fn wait(
-    reach: &mut Reach,
-    show: &Show,
-    run: RunId,
-    timeout: Option<Duration>,
-) -> Result<u8, Problem> {
-    let found = reach.client.run(run).await?;
+async fn wait(cx: &mut Connection, run: RunId, timeout: Option<Duration>) -> Result<u8, Problem> {
+    let found = cx.client.run(run).await?;
     if found.ended.is_none() {
-        reach.work_on(&found.session).await?;
+        cx.work_on(&found.session).await?;
     }
     let telling = Telling::Progress;
-    match Attendant::new(*show, telling).attend(&reach.client, run, timeout).await? {
-        Attended::Ended(run) | Attended::TimedOut(run) => conclude(show, &run, telling),
-        Attended::Left => Ok(left(show, run, reach)),
+    match Attendant::new(cx.show, telling).attend(&cx.client, run, timeout).await? {
+        Attended::Ended(run) | Attended::TimedOut(run) => conclude(&cx.show, &run, telling),
+        Attended::Left => Ok(left(cx, run)),
     }
 }
 
-async fn cassette(
-    reach: &Reach,
-    show: &Show,
-    run: RunId,
-    file: Option<&Path>,
-) -> Result<(), Problem> {
-    let Some(engine) = reach.engine() else {
+async fn cassette(cx: &Connection, run: RunId, file: Option<&Path>) -> Result<(), Problem> {
+    let show = &cx.show;
+    let Some(runtime) = cx.runtime() else {
         let what = "a cassette is made where the database is";
         return Err(Problem::invalid(what).help("run it on the server's machine, without --server"));
     };
-    let cassette = engine.cassette(reach.client.namespace(), run).await;
-    let cassette = cassette.map_err(|error| engine_problem(&error))?;
+    let cassette = runtime.cassette(cx.client.namespace(), run).await?;
     let redactor = provost_redact::Redactor::new();
     let redaction = Redaction::default().rule(move |text| redactor.redact(text).into_owned());
     let (calls, cassette) = (cassette.calls.len(), cassette.redacted(&redaction));
@@ -343,8 +325,9 @@ async fn cassette(
     show.done(&what, &run.to_string(), &sentence)
 }
 
-async fn replay(reach: &Reach, show: &Show, run: RunId) -> Result<u8, Problem> {
-    let replay = reach.client.replay(run).await?;
+async fn replay(cx: &Connection, run: RunId) -> Result<u8, Problem> {
+    let show = &cx.show;
+    let replay = cx.client.replay(run).await?;
     let mut sentence = match replay.consistent {
         true => {
             format!("✓ {run}: {} events and {} turns fit together", replay.events, replay.turns)

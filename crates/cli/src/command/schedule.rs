@@ -1,6 +1,5 @@
 //! `provost schedule`: work that is handed in by the clock.
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -9,11 +8,9 @@ use provost_core::work::SessionName;
 use serde_json::json;
 
 use super::listing::ListArgs;
-use super::{block_on, parse_duration, parse_word};
-use crate::output::Output;
+use super::{ApiCommand, parse_duration, parse_word};
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
-use crate::show::Show;
+use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +29,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -153,43 +150,38 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let done = act(&args.action, &reach, &show).await;
-        reach.close().await;
-        done
-    })?
-}
-
-async fn act(action: &Action, reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    let client = &reach.client;
-    match action {
-        Action::List(list) => {
-            let paging = list.paging();
-            return list.run(show, async || client.schedules(&paging).await).await;
-        }
-        Action::Get { schedule } => show.one(&client.schedule(schedule).await?, schedule)?,
-        Action::Set(args) => {
-            let name = &args.schedule;
-            let set = client.put_schedule(name, &args.change()?).await?;
-            let next = set.next_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
-            show.done(&set, name, &format!("{name} comes next: {next}"))?;
-        }
-        Action::Pause { schedule } => {
-            let paused = client.pause_schedule(schedule, true).await?;
-            show.done(&paused, schedule, &format!("{schedule} is paused"))?;
-        }
-        Action::Resume { schedule } => {
-            let resumed = client.pause_schedule(schedule, false).await?;
-            show.done(&resumed, schedule, &format!("{schedule} goes on"))?;
-        }
-        Action::Delete { schedule } => {
-            client.delete_schedule(schedule).await?;
-            show.done(&json!({ "id": schedule }), schedule, &format!("{schedule} is removed"))?;
-        }
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
     }
-    Ok(0)
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
+            Action::List(list) => {
+                let paging = list.paging();
+                return list.run(show, async || client.schedules(&paging).await).await;
+            }
+            Action::Get { schedule } => show.one(&client.schedule(schedule).await?, schedule)?,
+            Action::Set(args) => {
+                let name = &args.schedule;
+                let set = client.put_schedule(name, &args.change()?).await?;
+                let next = set.next_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+                show.done(&set, name, &format!("{name} comes next: {next}"))?;
+            }
+            Action::Pause { schedule } => {
+                let paused = client.pause_schedule(schedule, true).await?;
+                show.done(&paused, schedule, &format!("{schedule} is paused"))?;
+            }
+            Action::Resume { schedule } => {
+                let resumed = client.pause_schedule(schedule, false).await?;
+                show.done(&resumed, schedule, &format!("{schedule} goes on"))?;
+            }
+            Action::Delete { schedule } => {
+                client.delete_schedule(schedule).await?;
+                show.done(&json!({ "id": schedule }), schedule, &format!("{schedule} is removed"))?;
+            }
+        }
+        Ok(0)
+    }
 }

@@ -6,35 +6,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_api::Client;
 use provost_core::ErrorKind;
 use provost_core::work::Namespace;
-use provost_engine::{BootGuard, Engine, EngineDeps, EngineOptions, Worker};
+use provost_host::agent::HostDefaults;
+use provost_host::model::{self, ModelRequest, Models};
+use provost_host::tool::{Files, ToolConfig, ToolProvider};
 use provost_net::Url;
 use provost_redact::Redactor;
-use provost_server::{App, AppOptions, LiveEvents, LocalTransport, MasterKey};
+use provost_server::App;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::boot;
-use crate::data::{self, engine_problem};
-use crate::discover::Wanted;
+use crate::args::{ShellArgs, ToolArgs};
+use crate::boot::{self, Config, Work};
+use crate::catalog;
+use crate::data;
 use crate::interrupt::{Interrupt, Signal};
 #[cfg(not(feature = "otel"))]
 use crate::log::Log;
 use crate::output::Output;
 use crate::problem::Problem;
-use crate::recipe::{House, Kitchen};
 use crate::remote::ensure_agent;
 use crate::show::{Format, Show, line};
-use crate::tool::{Files, Shell, ShellArgs};
-use crate::toolroom::{Site, Toolroom, ToolroomArgs};
 
 /// How long runs may take to come to a boundary when the server is told to end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
-/// The file of the key from which the keys of webhooks are made.
-const KEY_FILE: &str = "master.key";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,7 +90,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     shell: ShellArgs,
     #[command(flatten)]
-    toolroom: ToolroomArgs,
+    tools: ToolArgs,
     /// Where tools reach this server with answers that come later, if it is not where it listens
     #[arg(long, value_name = "URL", requires = "resources", help_heading = "Declared tools")]
     callback_url: Option<Url>,
@@ -106,14 +103,14 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
         return Err(Problem::new(ErrorKind::Denied, what)
             .help("listen on 127.0.0.1, or put TLS in front of it and add --allow-remote"));
     }
-    let wanted = Wanted {
+    let wanted = ModelRequest {
         model: args.model.clone(),
         base_url: args.base_url.clone(),
         api_key_env: args.api_key_env.clone(),
     };
-    if wanted != Wanted::default() {
+    if wanted != ModelRequest::default() {
         // What is wrong with it is said now and not by the first run.
-        boot::choose(&wanted)?;
+        model::choose(&wanted)?;
     }
     let dir = data::real_dir(data)?;
     let redactor = Redactor::new();
@@ -130,56 +127,23 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
         .enable_all()
         .build()
         .map_err(|error| Problem::new(ErrorKind::Unavailable, format!("no runtime: {error}")))?;
-    let code = runtime.block_on(serve(args, (&dir, &redactor), wanted, output));
+    let code = runtime.block_on(serve(args, Host { dir, redactor, wanted }, output));
     #[cfg(feature = "otel")]
     runtime.block_on(crate::telemetry::close(&telemetry));
     runtime.shutdown_background();
     code
 }
 
-async fn serve(
-    args: &Args,
-    (dir, redactor): (&Path, &Redactor),
-    wanted: Wanted,
-    output: &Output,
-) -> Result<u8, Problem> {
-    let (mut signals, reloads) = listen_to_signals(args.toolroom.resources.is_some())?;
+async fn serve(args: &Args, host: Host, output: &Output) -> Result<u8, Problem> {
+    let (mut signals, reloads) = listen_to_signals(args.tools.resources.is_some())?;
     let listener = bind(args.listen).await?;
-    let engine_options = EngineOptions {
-        capacity: args.capacity as usize,
-        boot_guard: Some(BootGuard::default()),
-        ..EngineOptions::default()
-    };
-    let files = Files::new(args.workspace.as_ref(), args.write)?;
-    let shell = Shell::new(&args.shell)?;
-    let house = House { wanted, notes_dir: dir.join("notes"), files, shell: shell.clone() };
-    let kitchen = Arc::new(Kitchen::of_house(house));
-    let store = data::open(dir)?;
-    let callbacks = callback_url(args, &listener)?;
-    let (roles, shell) = (Vec::new(), shell.as_ref());
-    let site = Site { dir, store: &store, redactor, callbacks, roles, shell };
-    let room = Arc::new(Toolroom::open(&args.toolroom, site).await?);
-    kitchen.equip(Arc::clone(&room));
-    let live = LiveEvents::new();
-    let deps = boot::deps(store, &kitchen);
-    let deps = EngineDeps { workspaces: room.workspaces(), live: Some(live.sink()), ..deps };
-    let engine = Engine::new(deps, engine_options);
-    let key = MasterKey::open(&dir.join(KEY_FILE))
-        .map_err(|error| Problem::io("the key of webhooks", &error))?;
-    let options = AppOptions {
-        open_metrics: args.open_metrics,
-        master_key: Some(key),
-        tools: Some(Arc::clone(&room) as _),
-        ..AppOptions::default()
-    };
-    let app = App::new(engine.clone(), live, options);
-    let client = Client::new(LocalTransport::new(app.clone()), Namespace::default());
-    ensure_agent(&client).await?;
-    room.ensure_agents(&app).await?;
-    let worker = match args.no_worker {
-        true => None,
-        false => Some(engine.start().await.map_err(|error| engine_problem(&error))?),
-    };
+    let mut runtime = boot::build(config(args, host, &listener)?).await?;
+    ensure_agent(&runtime.client(Namespace::default())).await?;
+    catalog::reconcile_agents(&runtime.tools, &runtime.app).await?;
+    if !args.no_worker {
+        runtime.start().await?;
+    }
+    let (app, tools) = (runtime.app.clone(), Arc::clone(&runtime.tools));
     announce(args, &app, &listener, output).await?;
     let _webhooks = app
         .send_webhooks()
@@ -190,10 +154,9 @@ async fn serve(
         let serving = provost_server::serve(app.clone(), listener, stopped);
         tokio::select! {
             () = serving => {}
-            () = reload(&room, &app, reloads, output) => {}
+            () = reload(&tools, &app, reloads, output) => {}
         }
-        close(worker, &engine).await;
-        room.close().await;
+        runtime.close(DRAIN_PATIENCE).await;
     };
     tokio::select! {
         () = working => Ok(0),
@@ -202,9 +165,39 @@ async fn serve(
     }
 }
 
+/// What the process brings to a server besides its arguments.
+struct Host {
+    dir: PathBuf,
+    redactor: Redactor,
+    wanted: ModelRequest,
+}
+
+/// The configuration of a server behind this listener.
+fn config(args: &Args, host: Host, listener: &TcpListener) -> Result<Config, Problem> {
+    let shell = args.shell.shell()?;
+    let defaults = HostDefaults {
+        wanted: host.wanted,
+        notes_dir: host.dir.join("notes"),
+        files: Files::new(args.workspace.as_ref(), args.write)?,
+        shell: shell.clone(),
+    };
+    Ok(Config {
+        dir: host.dir,
+        redactor: host.redactor,
+        models: Arc::new(Models::new(Duration::ZERO)),
+        defaults: Some(defaults),
+        tools: ToolConfig {
+            callbacks: callback_url(args, listener)?,
+            ..args.tools.config(Vec::new(), shell)?
+        },
+        work: Work::Service { capacity: args.capacity as usize },
+        open_metrics: args.open_metrics,
+    })
+}
+
 /// Where tools hand in answers that come later.
 fn callback_url(args: &Args, listener: &TcpListener) -> Result<Option<Url>, Problem> {
-    if args.toolroom.resources.is_none() {
+    if args.tools.resources.is_none() {
         return Ok(None);
     }
     let address = listener.local_addr().map_err(|error| Problem::io("the address", &error))?;
@@ -237,9 +230,9 @@ fn listen_to_signals(
 }
 
 /// Reads anew what is declared whenever that is asked for, and says what came of it. Never ends by itself.
-async fn reload(room: &Toolroom, app: &App, mut asked: watch::Receiver<u32>, output: &Output) {
+async fn reload(tools: &ToolProvider, app: &App, mut asked: watch::Receiver<u32>, output: &Output) {
     while asked.changed().await.is_ok() {
-        match room.reload(app).await {
+        match catalog::reload(tools, app).await {
             Ok(told) => output.dim(&told),
             Err(problem) => output.problem(&problem),
         }
@@ -287,11 +280,4 @@ async fn announce(
         ));
     }
     show.write(&text)
-}
-
-async fn close(worker: Option<Worker>, engine: &Engine) {
-    if let Some(worker) = worker {
-        worker.stop(DRAIN_PATIENCE).await;
-    }
-    engine.store().close().await;
 }

@@ -1,16 +1,13 @@
 //! `provost server`: how a server is, and who one is there.
 
-use std::path::Path;
-
 use clap::Subcommand;
 use provost_core::ErrorKind;
 use serde_json::json;
 
-use super::block_on;
-use crate::output::Output;
+use super::ApiCommand;
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
-use crate::show::{Format, Show};
+use crate::remote::{Connection, ConnectionArgs};
+use crate::show::Format;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +22,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -43,48 +40,47 @@ enum Action {
     Metrics,
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let done = match args.action {
-            Action::Status => status(&reach, &show).await,
-            Action::Whoami => whoami(&reach, &show).await,
-            Action::Metrics => metrics(&reach, &show).await,
-        };
-        reach.close().await;
-        done
-    })?
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        match self.action {
+            Action::Status => status(cx).await,
+            Action::Whoami => whoami(cx).await,
+            Action::Metrics => metrics(cx).await,
+        }
+    }
 }
 
-async fn status(reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    let (health, version) = (reach.client.health().await?, reach.client.version().await?);
-    let readiness = reach.client.readiness().await?;
+async fn status(cx: &Connection) -> Result<u8, Problem> {
+    let (health, version) = (cx.client.health().await?, cx.client.version().await?);
+    let readiness = cx.client.readiness().await?;
     let what = json!({
         "version": version.version, "api": version.api,
         "alive": health.ok, "ready": readiness.ok, "checks": readiness.checks,
     });
-    if show.format == Format::Table {
+    if cx.show.format == Format::Table {
         let mut text = format!("provost {} · API {}\n", version.version, version.api);
         for check in &readiness.checks {
             let mark = if check.ok { '✓' } else { '✗' };
             text.push_str(&format!("{mark} {:<12}  {}\n", check.name, check.detail));
         }
-        show.write(&text)?;
+        cx.show.write(&text)?;
     } else {
-        show.one(&what, &version.version)?;
+        cx.show.one(&what, &version.version)?;
     }
     Ok(if health.ok && readiness.ok { 0 } else { ErrorKind::Unavailable.exit_code() })
 }
 
-async fn whoami(reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    let who = reach.client.who().await?;
-    show.one(&who, &who.name)?;
+async fn whoami(cx: &Connection) -> Result<u8, Problem> {
+    let who = cx.client.who().await?;
+    cx.show.one(&who, &who.name)?;
     Ok(0)
 }
 
-async fn metrics(reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    show.write(&reach.client.metrics().await?)?;
+async fn metrics(cx: &Connection) -> Result<u8, Problem> {
+    cx.show.write(&cx.client.metrics().await?)?;
     Ok(0)
 }

@@ -1,6 +1,5 @@
 //! `provost session`: conversations and what was said in them.
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -9,12 +8,11 @@ use provost_core::work::{DropPolicy, QueueMode, QueueOverride};
 
 use super::listing::ListArgs;
 use super::task::event_text;
-use super::{block_on, parse_duration, parse_word};
+use super::{ApiCommand, parse_duration, parse_word};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
-use crate::show::{Format, Show};
+use crate::remote::{Connection, ConnectionArgs};
+use crate::show::Format;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +29,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -112,58 +110,50 @@ impl QueueArgs {
     }
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let done = act(&args.action, &reach, &show).await;
-        reach.close().await;
-        done
-    })?
-}
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
 
-async fn act(action: &Action, reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    let client = &reach.client;
-    match action {
-        Action::List { agent, key, list } => {
-            let asked = SessionList {
-                agent: agent.clone(),
-                key: key.clone(),
-                limit: list.limit,
-                cursor: list.cursor.clone(),
-            };
-            list.run(show, async || client.sessions(&asked).await).await
-        }
-        Action::Show { session, list } => {
-            let found = client.session(session).await?;
-            if show.format == Format::Table {
-                show.one(&found, session)?;
-                show.write("\n")?;
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
+            Action::List { agent, key, list } => {
+                let asked = SessionList {
+                    agent: agent.clone(),
+                    key: key.clone(),
+                    limit: list.limit,
+                    cursor: list.cursor.clone(),
+                };
+                list.run(show, async || client.sessions(&asked).await).await
             }
-            let paging: Paging = list.paging();
-            list.run(show, async || client.session_messages(session, &paging).await).await
-        }
-        Action::Events { session, after } => watch(reach, show, session, after.clone()).await,
-        Action::Queue { session, queue } => {
-            let set = client.set_session_queue(session, &queue.queue()).await?;
-            let mode =
-                queue.mode.map_or_else(|| "as everywhere else".to_owned(), |mode| mode.to_string());
-            show.done(&set, session, &format!("{session}: {mode}"))?;
-            Ok(0)
+            Action::Show { session, list } => {
+                let found = client.session(session).await?;
+                if show.format == Format::Table {
+                    show.one(&found, session)?;
+                    show.write("\n")?;
+                }
+                let paging: Paging = list.paging();
+                list.run(show, async || client.session_messages(session, &paging).await).await
+            }
+            Action::Events { session, after } => watch(cx, session, after.clone()).await,
+            Action::Queue { session, queue } => {
+                let set = client.set_session_queue(session, &queue.queue()).await?;
+                let mode = queue
+                    .mode
+                    .map_or_else(|| "as everywhere else".to_owned(), |mode| mode.to_string());
+                show.done(&set, session, &format!("{session}: {mode}"))?;
+                Ok(0)
+            }
         }
     }
 }
 
-async fn watch(
-    reach: &Reach,
-    show: &Show,
-    session: &str,
-    after: Option<String>,
-) -> Result<u8, Problem> {
+async fn watch(cx: &Connection, session: &str, after: Option<String>) -> Result<u8, Problem> {
+    let show = &cx.show;
     let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
     let watch = Watch { after, deltas: false, ..Watch::default() };
-    let mut stream = reach.client.watch_session(session, watch)?;
+    let mut stream = cx.client.watch_session(session, watch)?;
     loop {
         let item = tokio::select! {
             item = stream.next() => item?,

@@ -3,7 +3,6 @@
 mod logs;
 mod submit;
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -15,11 +14,10 @@ use serde_json::json;
 pub(crate) use self::logs::event_text;
 pub(crate) use self::submit::money;
 use super::listing::ListArgs;
-use super::{block_on, parse_duration};
+use super::{ApiCommand, parse_duration};
 use crate::attend::{Attendant, Attended, Telling, conclude, left};
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
+use crate::remote::{Connection, ConnectionArgs, IfMissing};
 use crate::show::Show;
 
 const EXAMPLES: &str = "\
@@ -42,7 +40,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -181,92 +179,88 @@ struct ListTasks {
     list: ListArgs,
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    let submitted = match &args.action {
-        Action::Submit(submit) => Some(submit.task()?),
-        _ => None,
-    };
-    block_on(async {
-        let missing = if submitted.is_some() { Missing::Make } else { Missing::Refuse };
-        let mut reach = args.remote.open(data, missing)?;
-        let done = match (&args.action, submitted) {
-            (Action::Submit(submit), Some(task)) => submit.run(&mut reach, &show, task).await,
-            (action, _) => act(action, &mut reach, &show).await,
-        };
-        reach.close().await;
-        done
-    })?
-}
-
-async fn act(action: &Action, reach: &mut Reach, show: &Show) -> Result<u8, Problem> {
-    let client = &reach.client;
-    match action {
-        Action::Submit(_) => {}
-        Action::List(args) => {
-            let asked = TaskList {
-                state: args.state,
-                agent: args.agent.clone(),
-                session: args.session.clone(),
-                label: args.label.clone(),
-                parent: args.parent,
-                archived: args.archived.then_some(true),
-                limit: args.list.limit,
-                cursor: args.list.cursor.clone(),
-            };
-            return args.list.run(show, async || client.tasks(&asked).await).await;
-        }
-        Action::Get { task } => show.one(&client.task(*task).await?, &task.to_string())?,
-        Action::Wait { task, timeout } => return wait(reach, show, *task, *timeout).await,
-        Action::Cancel { task } => {
-            let cancelled = client.cancel_task(*task).await?;
-            let sentence = cancelled_text(cancelled.outcome);
-            show.done(&cancelled, &task.to_string(), &format!("{task} {sentence}"))?;
-        }
-        Action::Archive { task } => {
-            let archived = client.archive_task(*task).await?;
-            show.done(&archived, &task.to_string(), &format!("{task} is put away"))?;
-        }
-        Action::Retry { task } => {
-            let run = client.retry_task(*task).await?.run;
-            let what = json!({ "task": task, "run": run });
-            let sentence = format!("{run} answers {task}\n→ provost task wait {task}");
-            show.done(&what, &run.to_string(), &sentence)?;
-        }
-        Action::Runs { task, list } => {
-            let paging = list.paging();
-            return list.run(show, async || client.task_runs(*task, &paging).await).await;
-        }
-        Action::Input { task, said } => {
-            said.tell(&client.tell_task(*task, &said.input()).await?, show)?;
-        }
-        Action::Inputs { task, list } => {
-            let paging = list.paging();
-            return list.run(show, async || client.task_inputs(*task, &paging).await).await;
-        }
-        Action::Logs(args) => return args.run(reach, show).await,
-        Action::Events(args) => return args.run(reach, show).await,
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
     }
-    Ok(0)
+
+    fn if_missing(&self) -> IfMissing {
+        match self.action {
+            Action::Submit(_) => IfMissing::Create,
+            _ => IfMissing::Fail,
+        }
+    }
+
+    fn check(&mut self) -> Result<(), Problem> {
+        match &mut self.action {
+            Action::Submit(args) => args.read_message(),
+            _ => Ok(()),
+        }
+    }
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
+            Action::Submit(args) => return args.run(cx).await,
+            Action::List(args) => {
+                let asked = TaskList {
+                    state: args.state,
+                    agent: args.agent.clone(),
+                    session: args.session.clone(),
+                    label: args.label.clone(),
+                    parent: args.parent,
+                    archived: args.archived.then_some(true),
+                    limit: args.list.limit,
+                    cursor: args.list.cursor.clone(),
+                };
+                return args.list.run(show, async || client.tasks(&asked).await).await;
+            }
+            Action::Get { task } => show.one(&client.task(*task).await?, &task.to_string())?,
+            Action::Wait { task, timeout } => return wait(cx, *task, *timeout).await,
+            Action::Cancel { task } => {
+                let cancelled = client.cancel_task(*task).await?;
+                let sentence = cancelled_text(cancelled.outcome);
+                show.done(&cancelled, &task.to_string(), &format!("{task} {sentence}"))?;
+            }
+            Action::Archive { task } => {
+                let archived = client.archive_task(*task).await?;
+                show.done(&archived, &task.to_string(), &format!("{task} is put away"))?;
+            }
+            Action::Retry { task } => {
+                let run = client.retry_task(*task).await?.run;
+                let what = json!({ "task": task, "run": run });
+                let sentence = format!("{run} answers {task}\n→ provost task wait {task}");
+                show.done(&what, &run.to_string(), &sentence)?;
+            }
+            Action::Runs { task, list } => {
+                let paging = list.paging();
+                return list.run(show, async || client.task_runs(*task, &paging).await).await;
+            }
+            Action::Input { task, said } => {
+                said.tell(&client.tell_task(*task, &said.input()).await?, show)?;
+            }
+            Action::Inputs { task, list } => {
+                let paging = list.paging();
+                return list.run(show, async || client.task_inputs(*task, &paging).await).await;
+            }
+            Action::Logs(args) => return args.run(cx).await,
+            Action::Events(args) => return args.run(cx).await,
+        }
+        Ok(0)
+    }
 }
 
-async fn wait(
-    reach: &mut Reach,
-    show: &Show,
-    task: TaskId,
-    timeout: Option<Duration>,
-) -> Result<u8, Problem> {
-    let found = reach.client.task(task).await?;
+async fn wait(cx: &mut Connection, task: TaskId, timeout: Option<Duration>) -> Result<u8, Problem> {
+    let found = cx.client.task(task).await?;
     let run = found.run.ok_or_else(|| {
         let reason = found.drop_reason.as_deref().unwrap_or("nobody knows why");
         Problem::new(provost_core::ErrorKind::Conflict, format!("{task} has no run: {reason}"))
     })?;
-    reach.work_on(&found.session).await?;
+    cx.work_on(&found.session).await?;
     let telling = Telling::Progress;
-    match Attendant::new(*show, telling).attend(&reach.client, run, timeout).await? {
-        Attended::Ended(run) | Attended::TimedOut(run) => conclude(show, &run, telling),
-        Attended::Left => Ok(left(show, run, reach)),
+    match Attendant::new(cx.show, telling).attend(&cx.client, run, timeout).await? {
+        Attended::Ended(run) | Attended::TimedOut(run) => conclude(&cx.show, &run, telling),
+        Attended::Left => Ok(left(cx, run)),
     }
 }
 

@@ -1,6 +1,5 @@
 //! `provost token`: who may call the server.
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -9,11 +8,10 @@ use provost_core::Env;
 use serde_json::json;
 
 use super::listing::ListArgs;
-use super::{block_on, parse_duration};
-use crate::output::Output;
+use super::{ApiCommand, parse_duration};
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
-use crate::show::{Format, Show};
+use crate::remote::{Connection, ConnectionArgs};
+use crate::show::Format;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +30,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -65,40 +63,36 @@ enum Action {
     },
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let done = act(&args.action, &reach, &show).await;
-        reach.close().await;
-        done
-    })?
-}
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
 
-async fn act(action: &Action, reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    let client = &reach.client;
-    match action {
-        Action::Create { name, scope, only, expires } => {
-            let namespaces = if only.is_empty() { vec!["*".to_owned()] } else { only.clone() };
-            let expires = expires.map(|time| Time(Env::system().now().after(time)));
-            let new = NewToken { name: name.clone(), scopes: scope.clone(), namespaces, expires };
-            let created = client.create_token(&new).await?;
-            let TokenCreated { token, secret } = &created;
-            show.done(&created, &token.id, secret)?;
-            if show.format == Format::Table {
-                show.output.dim(&format!("{} is shown this once: keep it safe", token.id));
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
+            Action::Create { name, scope, only, expires } => {
+                let namespaces = if only.is_empty() { vec!["*".to_owned()] } else { only.clone() };
+                let expires = expires.map(|time| Time(Env::system().now().after(time)));
+                let new =
+                    NewToken { name: name.clone(), scopes: scope.clone(), namespaces, expires };
+                let created = client.create_token(&new).await?;
+                let TokenCreated { token, secret } = &created;
+                show.done(&created, &token.id, secret)?;
+                if show.format == Format::Table {
+                    show.output.dim(&format!("{} is shown this once: keep it safe", token.id));
+                }
+            }
+            Action::List(list) => {
+                let paging = list.paging();
+                return list.run(show, async || client.tokens(&paging).await).await;
+            }
+            Action::Revoke { id } => {
+                client.revoke_token(id).await?;
+                let sentence = format!("{id} opens nothing any more");
+                show.done(&json!({ "id": id }), id, &sentence)?;
             }
         }
-        Action::List(list) => {
-            let paging = list.paging();
-            return list.run(show, async || client.tokens(&paging).await).await;
-        }
-        Action::Revoke { id } => {
-            client.revoke_token(id).await?;
-            let sentence = format!("{id} opens nothing any more");
-            show.done(&json!({ "id": id }), id, &sentence)?;
-        }
+        Ok(0)
     }
-    Ok(0)
 }

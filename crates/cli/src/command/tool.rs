@@ -8,13 +8,15 @@ mod scaffold;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Subcommand;
 use provost_api::{DeclaredTool, Page};
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind, Timestamp};
+use provost_host::model::Models;
+use provost_host::tool::{Files, ToolProvider, builtin_tools};
 use provost_redact::Redactor;
-use provost_store::Store;
 use provost_tool::Tool;
 use serde_json::json;
 
@@ -23,13 +25,14 @@ use self::check::CheckArgs;
 use self::keep::KeepArgs;
 use self::scaffold::ScaffoldArgs;
 use super::block_on;
+use crate::args::{NOTES_DIR_DEFAULT, ShellArgs, ToolArgs};
+use crate::boot::{self, Config, Runtime};
+use crate::catalog::told;
 use crate::data;
 use crate::output::Output;
 use crate::problem::Problem;
 use crate::show::{Format, Show, Shown};
 use crate::table::{Cell, Column, rigid, text};
-use crate::tool::{self, Files, NOTES_DIR_DEFAULT, Shell, ShellArgs};
-use crate::toolroom::{Site, Toolroom, ToolroomArgs, told};
 
 /// What to do where modules cannot be run.
 pub(crate) const BUILD_WITH_WASM: &str =
@@ -68,7 +71,7 @@ pub(crate) struct Setting {
     resources: Option<PathBuf>,
     /// Where declared tools may be
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHERE")]
-    tool_network: crate::toolroom::ToolNetwork,
+    tool_network: crate::args::ToolNetworkArg,
     /// A program that declared MCP servers may start; can be repeated
     #[arg(long, global = true, value_name = "COMMAND")]
     allow_command: Vec<String>,
@@ -76,7 +79,7 @@ pub(crate) struct Setting {
     #[arg(long, global = true, value_name = "DIR")]
     secrets_dir: Option<PathBuf>,
     #[command(flatten)]
-    container: crate::toolroom::ContainerArgs,
+    container: crate::args::ContainerArgs,
     /// A directory for read, list and search
     #[arg(long, global = true, value_name = "DIR")]
     workspace: Option<PathBuf>,
@@ -86,7 +89,7 @@ pub(crate) struct Setting {
     #[command(flatten)]
     shell: ShellArgs,
     /// The agent that calls
-    #[arg(long, global = true, value_name = "NAME", default_value = crate::recipe::AGENT)]
+    #[arg(long, global = true, value_name = "NAME", default_value = provost_host::agent::AGENT)]
     agent: String,
     /// A role of the agent, if the agent is not declared; can be repeated
     #[arg(long, global = true, value_name = "ROLE")]
@@ -136,9 +139,9 @@ enum Action {
 /// The tools of this command, and what stands around them.
 pub(crate) struct Bench<'a> {
     setting: &'a Setting,
-    room: Toolroom,
+    runtime: Runtime,
+    tools: Arc<ToolProvider>,
     own: Vec<Arc<dyn Tool>>,
-    store: Store,
     show: Show,
     dir: PathBuf,
     redactor: Redactor,
@@ -167,16 +170,15 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
             },
             Action::Scaffold(_) | Action::Keep(_) => Ok(0),
         };
-        bench.room.close().await;
-        bench.store.close().await;
+        bench.runtime.close(Duration::ZERO).await;
         done
     })?
 }
 
 impl Setting {
     /// What declared tools are made with.
-    fn toolroom(&self) -> ToolroomArgs {
-        ToolroomArgs {
+    fn tool_args(&self) -> ToolArgs {
+        ToolArgs {
             resources: self.resources.clone(),
             tool_network: self.tool_network,
             allow_command: self.allow_command.clone(),
@@ -184,35 +186,34 @@ impl Setting {
             container: self.container.clone(),
         }
     }
-
-    fn site<'a>(&self, dir: &'a Path, store: &'a Store, redactor: &'a Redactor) -> Site<'a> {
-        Site { dir, store, redactor, callbacks: None, roles: self.role.clone(), shell: None }
-    }
 }
 
 impl<'a> Bench<'a> {
     async fn open(setting: &'a Setting, dir: &Path, show: Show) -> Result<Self, Problem> {
-        let store = data::open(dir)?;
-        let redactor = Redactor::new();
-        let shell = Shell::new(&setting.shell)?;
-        let site = Site { shell: shell.as_ref(), ..setting.site(dir, &store, &redactor) };
-        let room = Toolroom::open(&setting.toolroom(), site).await?;
-        let mut own = tool::all(&Env::system(), PathBuf::from(NOTES_DIR_DEFAULT))?;
+        let shell = setting.shell.shell()?;
+        let tools = setting.tool_args().config(setting.role.clone(), shell.clone())?;
+        let models = Arc::new(Models::new(Duration::ZERO));
+        let config = Config { tools, ..Config::local(dir, models) };
+        let redactor = config.redactor.clone();
+        let runtime = boot::build(config).await?;
+        let mut own = builtin_tools(&Env::system(), PathBuf::from(NOTES_DIR_DEFAULT))?;
         let files = Files::new(setting.workspace.as_ref(), setting.write)?;
         if let Some(files) = &files {
             own.extend(files.tools()?);
         }
         if let Some(shell) = &shell {
-            own.extend(shell.tools(files.as_ref(), room.keeps())?);
+            own.extend(shell.tools(files.as_ref(), runtime.tools.shell_host()?)?);
         }
-        own.extend(room.outputs()?);
-        Ok(Self { setting, room, own, store, show, dir: dir.to_owned(), redactor })
+        own.extend(runtime.tools.outputs()?);
+        let tools = Arc::clone(&runtime.tools);
+        Ok(Self { setting, runtime, tools, own, show, dir: dir.to_owned(), redactor })
     }
 
     /// A tool by its name: one of ours, or one that was declared.
     fn find(&self, name: &str) -> Result<Arc<dyn Tool>, Problem> {
-        let shop = self.room.shop.as_ref();
-        let declared = shop.and_then(|shop| shop.workshop().tool(self.namespace(), name).cloned());
+        let declared = self.tools.declared.as_ref();
+        let declared =
+            declared.and_then(|set| set.workshop().tool(self.namespace(), name).cloned());
         let declared = declared.map(|tool| tool as Arc<dyn Tool>);
         let own = || self.own.iter().find(|tool| tool.spec().name() == name).cloned();
         declared.or_else(own).ok_or_else(|| {
@@ -228,8 +229,9 @@ impl<'a> Bench<'a> {
     }
 
     fn all(&self) -> Vec<DeclaredTool> {
-        let shop = self.room.shop.as_ref();
-        let declared = shop.map(|shop| shop.workshop().tools(self.namespace())).unwrap_or_default();
+        let declared = self.tools.declared.as_ref();
+        let declared =
+            declared.map(|set| set.workshop().tools(self.namespace())).unwrap_or_default();
         let own = self.own.iter().map(|tool| built_in(tool.as_ref()));
         declared.iter().map(|tool| told(tool)).chain(own).collect()
     }
@@ -242,8 +244,9 @@ impl<'a> Bench<'a> {
 
     fn describe(&self, name: &str) -> Result<u8, Problem> {
         let tool = self.find(name)?;
-        let shop = self.room.shop.as_ref();
-        let declared = shop.and_then(|shop| shop.workshop().tool(self.namespace(), name).cloned());
+        let declared = self.tools.declared.as_ref();
+        let declared =
+            declared.and_then(|set| set.workshop().tool(self.namespace(), name).cloned());
         let mut what = match declared {
             Some(declared) => json!(declared.resource()),
             None => json!(built_in(tool.as_ref())),

@@ -4,7 +4,6 @@
 
 mod board;
 
-use std::path::Path;
 use std::time::Duration;
 
 use provost_api::{
@@ -16,11 +15,10 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use tokio::sync::mpsc;
 
 use self::board::Board;
-use super::block_on;
+use super::ApiCommand;
 use crate::interrupt::Interrupt;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
+use crate::remote::{Connection, ConnectionArgs};
 use crate::show::{Format, Show};
 use crate::tui::{Screen, Theme};
 
@@ -47,27 +45,27 @@ pub(crate) struct Args {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
-/// Shows it until somebody presses q.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    let is_live = !args.once && show.format == Format::Table && output.stdout_tty;
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let done = match is_live {
-            true => live(&reach, output).await,
-            false => once(&reach, &show).await,
-        };
-        reach.close().await;
-        done
-    })?
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
+
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let Show { output, format } = cx.show;
+        match !self.once && format == Format::Table && output.stdout_tty {
+            true => live(cx).await,
+            false => once(cx).await,
+        }
+    }
 }
 
-async fn once(reach: &Reach, show: &Show) -> Result<u8, Problem> {
+async fn once(cx: &Connection) -> Result<u8, Problem> {
+    let show = &cx.show;
     let mut board = Board::default();
-    look(&reach.client, &mut board).await?;
+    look(&cx.client, &mut board).await?;
     match show.format {
         Format::Table => show.write(&board.text(Env::system().now(), show.width()))?,
         _ => show.one(&board.as_json(), "top")?,
@@ -98,8 +96,8 @@ async fn look(client: &Client, board: &mut Board) -> Result<(), ApiError> {
     Ok(())
 }
 
-async fn live(reach: &Reach, output: &Output) -> Result<u8, Problem> {
-    let client = &reach.client;
+async fn live(cx: &Connection) -> Result<u8, Problem> {
+    let (client, output) = (&cx.client, &cx.show.output);
     let mut board = Board::of(client.namespace());
     // What is wrong is said before the screen is taken.
     look(client, &mut board).await?;

@@ -1,17 +1,14 @@
 //! `provost webhook`: who is told what happens, and what was told.
 
-use std::path::Path;
-
 use clap::Subcommand;
 use provost_api::{NewWebhook, WebhookCreated};
 use serde_json::json;
 
-use super::block_on;
+use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::remote::{Missing, Reach, RemoteArgs};
-use crate::show::{Format, Show};
+use crate::remote::{Connection, ConnectionArgs};
+use crate::show::Format;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +27,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    remote: RemoteArgs,
+    remote: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -80,48 +77,44 @@ enum Action {
     },
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = args.remote.show(output);
-    block_on(async {
-        let reach = args.remote.open(data, Missing::Refuse)?;
-        let done = act(&args.action, &reach, &show).await;
-        reach.close().await;
-        done
-    })?
-}
+impl ApiCommand for Args {
+    fn connection(&self) -> &ConnectionArgs {
+        &self.remote
+    }
 
-async fn act(action: &Action, reach: &Reach, show: &Show) -> Result<u8, Problem> {
-    let client = &reach.client;
-    match action {
-        Action::Create { url, kind } => {
-            let new = NewWebhook { url: url.clone(), kinds: kind.clone() };
-            let created = client.create_webhook(&new).await?;
-            let WebhookCreated { webhook, secret } = &created;
-            show.done(&created, &webhook.id, secret)?;
-            if show.format == Format::Table {
-                let told = format!("the key of {} is shown this once: keep it safe", webhook.id);
-                show.output.dim(&told);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (client, show) = (&cx.client, &cx.show);
+        match &self.action {
+            Action::Create { url, kind } => {
+                let new = NewWebhook { url: url.clone(), kinds: kind.clone() };
+                let created = client.create_webhook(&new).await?;
+                let WebhookCreated { webhook, secret } = &created;
+                show.done(&created, &webhook.id, secret)?;
+                if show.format == Format::Table {
+                    let told =
+                        format!("the key of {} is shown this once: keep it safe", webhook.id);
+                    show.output.dim(&told);
+                }
+            }
+            Action::List(list) => {
+                let paging = list.paging();
+                return list.run(show, async || client.webhooks(&paging).await).await;
+            }
+            Action::Get { webhook } => show.one(&client.webhook(webhook).await?, webhook)?,
+            Action::Delete { webhook } => {
+                client.delete_webhook(webhook).await?;
+                let sentence = format!("{webhook} is told nothing more");
+                show.done(&json!({ "id": webhook }), webhook, &sentence)?;
+            }
+            Action::Posts { webhook, list } => {
+                let paging = list.paging();
+                return list.run(show, async || client.webhook_posts(webhook, &paging).await).await;
+            }
+            Action::Resend { webhook, post } => {
+                let again = client.resend_webhook_post(webhook, post).await?;
+                show.done(&again, &again.id, &format!("{post} is told once more"))?;
             }
         }
-        Action::List(list) => {
-            let paging = list.paging();
-            return list.run(show, async || client.webhooks(&paging).await).await;
-        }
-        Action::Get { webhook } => show.one(&client.webhook(webhook).await?, webhook)?,
-        Action::Delete { webhook } => {
-            client.delete_webhook(webhook).await?;
-            let sentence = format!("{webhook} is told nothing more");
-            show.done(&json!({ "id": webhook }), webhook, &sentence)?;
-        }
-        Action::Posts { webhook, list } => {
-            let paging = list.paging();
-            return list.run(show, async || client.webhook_posts(webhook, &paging).await).await;
-        }
-        Action::Resend { webhook, post } => {
-            let again = client.resend_webhook_post(webhook, post).await?;
-            show.done(&again, &again.id, &format!("{post} is told once more"))?;
-        }
+        Ok(0)
     }
-    Ok(0)
 }

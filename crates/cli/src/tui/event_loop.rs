@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::{Env, ErrorKind, InputId};
+use provost_host::agent::AgentSpec;
+use provost_host::model::{self, ModelRequest, Models};
 use ratatui::crossterm::event::{self, Event as TermEvent, MouseEventKind};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -17,13 +19,11 @@ use super::app::{Action, App, Effect, Facts};
 use super::terminal::Screen;
 use super::theme::Theme;
 use super::view::View;
-use crate::boot::{self, Boot, Works};
+use crate::boot::{Boot, Runtime};
 use crate::command::LEAVE_PATIENCE;
-use crate::discover::Wanted;
 use crate::interrupt::{Interrupt, Signal};
 use crate::plain::ALONE_MAX;
 use crate::problem::Problem;
-use crate::recipe::{Kitchen, Recipe};
 use crate::talk::{Past, Talk};
 use crate::turn::Turn;
 
@@ -41,7 +41,7 @@ const WHEEL_ROWS: isize = 3;
 /// What a chat starts with besides its agent.
 pub(crate) struct Setting {
     /// What the command line asked for about the model.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: ModelRequest,
     /// Colours.
     pub(crate) theme: Theme,
     /// True if the wheel scrolls.
@@ -67,11 +67,11 @@ pub(crate) async fn run(mut boot: Boot, setting: Setting) -> Result<u8, Problem>
     let terminal = |error: std::io::Error| Problem::io("the terminal", &error);
     let mut interrupt = Interrupt::listen().map_err(terminal)?;
     let screen = Screen::open(setting.has_mouse).map_err(terminal)?;
-    let (mut desk, works) = Desk::new(boot, setting, screen);
+    let (mut desk, runtime) = Desk::new(boot, setting, screen);
     desk.take_up(past).await;
     let end = desk.work(&mut interrupt).await;
     let left = desk.close(end.as_ref().copied().unwrap_or(End::Quit)).await;
-    works.close(if left.is_some() { LEAVE_PATIENCE } else { Duration::ZERO }).await;
+    runtime.close(if left.is_some() { LEAVE_PATIENCE } else { Duration::ZERO }).await;
     if let Some(left) = left {
         writeln!(std::io::stderr(), "{left}").ok();
     }
@@ -106,9 +106,9 @@ struct Desk {
     view: View,
     screen: Screen,
     talk: Talk,
-    recipe: Recipe,
-    kitchen: Arc<Kitchen>,
-    wanted: Wanted,
+    spec: AgentSpec,
+    models: Arc<Models>,
+    wanted: ModelRequest,
     turn: Option<Turn>,
     /// What was said to the turn and may not have been read yet.
     said: Vec<InputId>,
@@ -119,8 +119,8 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(boot: Boot, setting: Setting, screen: Screen) -> (Self, Works) {
-        let Boot { talk, choice, recipe, kitchen, tools, works } = boot;
+    fn new(boot: Boot, setting: Setting, screen: Screen) -> (Self, Runtime) {
+        let Boot { talk, choice, spec, models, tools, runtime } = boot;
         let facts = Facts { model: choice.name(), tools, is_yes: setting.is_yes };
         let version = env!("CARGO_PKG_VERSION");
         let session = talk.name().unwrap_or_default();
@@ -134,8 +134,8 @@ impl Desk {
             view: View::new(setting.theme),
             screen,
             talk,
-            recipe,
-            kitchen,
+            spec,
+            models,
             wanted: setting.wanted,
             turn: None,
             said: Vec::new(),
@@ -143,7 +143,7 @@ impl Desk {
             is_stale: true,
             is_over: false,
         };
-        (desk, works)
+        (desk, runtime)
     }
 
     /// Shows what was said before, and goes on with what is not finished.
@@ -324,18 +324,18 @@ impl Desk {
 
     async fn switch(&mut self, name: &str) -> Action {
         let wanted = self.wanted.with_model(name);
-        let chosen = boot::choose(&wanted).and_then(|choice| {
-            let recipe = self.recipe.clone().with_model(&choice, wanted.api_key_env);
-            self.kitchen.open(&recipe, &choice)?;
-            Ok((recipe, choice))
+        let chosen = model::choose(&wanted).and_then(|choice| {
+            let spec = self.spec.clone().with_model(&choice, wanted.api_key_env);
+            self.models.open(spec.model_request(), &choice)?;
+            Ok((spec, choice))
         });
-        let (recipe, choice) = match chosen {
+        let (spec, choice) = match chosen {
             Ok(chosen) => chosen,
-            Err(problem) => return Action::Problem(problem),
+            Err(problem) => return Action::Problem(problem.into()),
         };
-        match self.talk.use_recipe(&recipe).await {
+        match self.talk.use_agent(&spec).await {
             Ok(()) => {
-                self.recipe = recipe;
+                self.spec = spec;
                 Action::Model(choice.name())
             }
             Err(problem) => Action::Problem(problem),

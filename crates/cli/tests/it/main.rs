@@ -8,9 +8,12 @@ mod db;
 #[cfg(unix)]
 mod durable;
 #[cfg(unix)]
+mod entry_points;
+#[cfg(unix)]
 mod governed;
 #[cfg(unix)]
 mod journey;
+mod layout;
 mod models;
 #[cfg(unix)]
 mod operate;

@@ -6,8 +6,8 @@ use provost_core::RunId;
 use super::super::task::event_text;
 use crate::interrupt::Interrupt;
 use crate::problem::Problem;
-use crate::remote::Reach;
-use crate::show::{Format, Show, line};
+use crate::remote::Connection;
+use crate::show::{Format, line};
 
 /// What it takes.
 #[derive(Debug, clap::Args)]
@@ -31,13 +31,14 @@ pub(crate) struct Args {
 
 impl Args {
     /// Shows what happened.
-    pub(crate) async fn run(&self, reach: &mut Reach, show: &Show) -> Result<u8, Problem> {
+    pub(crate) async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let show = cx.show;
         if !self.follow {
             let mut at = self.after.clone();
             loop {
-                let page = reach.client.run_events(self.run, at.as_deref(), Some(500)).await?;
+                let page = cx.client.run_events(self.run, at.as_deref(), Some(500)).await?;
                 for event in &page.items {
-                    show.write(&event_text(show, event)?)?;
+                    show.write(&event_text(&show, event)?)?;
                 }
                 if page.items.is_empty() || page.next.is_none() || page.next == at {
                     return Ok(0);
@@ -45,13 +46,13 @@ impl Args {
                 at = page.next;
             }
         }
-        let found = reach.client.run(self.run).await?;
+        let found = cx.client.run(self.run).await?;
         if found.ended.is_none() {
-            reach.work_on(&found.session).await?;
+            cx.work_on(&found.session).await?;
         }
         let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
         let watch = Watch { after: self.after.clone(), deltas: self.deltas, ..Watch::default() };
-        let mut stream = reach.client.watch_run(self.run, watch);
+        let mut stream = cx.client.watch_run(self.run, watch);
         loop {
             let item = tokio::select! {
                 item = stream.next() => item?,
@@ -59,7 +60,7 @@ impl Args {
             };
             match item {
                 None | Some(StreamItem::End) => return Ok(0),
-                Some(StreamItem::Event { event, .. }) => show.write(&event_text(show, &event)?)?,
+                Some(StreamItem::Event { event, .. }) => show.write(&event_text(&show, &event)?)?,
                 Some(StreamItem::Delta(delta)) if show.format != Format::Table => {
                     show.write(&line(&delta)?)?;
                 }

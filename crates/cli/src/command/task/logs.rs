@@ -6,7 +6,7 @@ use provost_core::TaskId;
 use crate::interrupt::Interrupt;
 use crate::output::printable;
 use crate::problem::Problem;
-use crate::remote::Reach;
+use crate::remote::Connection;
 use crate::show::{Format, Show, line};
 use crate::view::speaker;
 
@@ -45,17 +45,17 @@ pub(crate) struct EventArgs {
 
 impl Args {
     /// Shows what was said.
-    pub(crate) async fn run(&self, reach: &mut Reach, show: &Show) -> Result<u8, Problem> {
+    pub(crate) async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
         let mut at = self.after.clone();
         if !self.follow {
-            self.read_on(reach, show, &mut at).await?;
+            self.read_on(cx, &mut at).await?;
             return Ok(0);
         }
-        let found = reach.client.task(self.task).await?;
-        reach.work_on(&found.session).await?;
+        let found = cx.client.task(self.task).await?;
+        cx.work_on(&found.session).await?;
         let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
         let watch = Watch { deltas: false, ..Watch::default() };
-        let mut stream = reach.client.watch_task(self.task, watch);
+        let mut stream = cx.client.watch_task(self.task, watch);
         loop {
             let item = tokio::select! {
                 item = stream.next() => item?,
@@ -66,24 +66,20 @@ impl Args {
                 Some(StreamItem::Event { event, .. }) => is_last(&event.kind),
                 Some(_) => continue,
             };
-            self.read_on(reach, show, &mut at).await?;
-            if is_over && reach.client.task(self.task).await?.ended.is_some() {
+            self.read_on(cx, &mut at).await?;
+            if is_over && cx.client.task(self.task).await?.ended.is_some() {
                 return Ok(0);
             }
         }
     }
 
     /// Shows everything that is new.
-    async fn read_on(
-        &self,
-        reach: &Reach,
-        show: &Show,
-        at: &mut Option<String>,
-    ) -> Result<(), Problem> {
+    async fn read_on(&self, cx: &Connection, at: &mut Option<String>) -> Result<(), Problem> {
+        let show = cx.show;
         loop {
-            let page = reach.client.task_logs(self.task, at.as_deref(), Some(500)).await?;
+            let page = cx.client.task_logs(self.task, at.as_deref(), Some(500)).await?;
             for entry in &page.items {
-                show.write(&log_text(show, entry)?)?;
+                show.write(&log_text(&show, entry)?)?;
             }
             let is_last = page.items.is_empty() || page.next.is_none() || page.next == *at;
             *at = page.next.or(at.take());
@@ -96,13 +92,14 @@ impl Args {
 
 impl EventArgs {
     /// Shows what happened.
-    pub(crate) async fn run(&self, reach: &mut Reach, show: &Show) -> Result<u8, Problem> {
+    pub(crate) async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let show = cx.show;
         if !self.follow {
             let mut at = self.after.clone();
             loop {
-                let batch = reach.client.task_events(self.task, at.as_deref(), Some(500)).await?;
+                let batch = cx.client.task_events(self.task, at.as_deref(), Some(500)).await?;
                 for event in &batch.run_events {
-                    show.write(&event_text(show, event)?)?;
+                    show.write(&event_text(&show, event)?)?;
                 }
                 if !batch.more {
                     return Ok(0);
@@ -110,11 +107,11 @@ impl EventArgs {
                 at = Some(batch.next);
             }
         }
-        let found = reach.client.task(self.task).await?;
-        reach.work_on(&found.session).await?;
+        let found = cx.client.task(self.task).await?;
+        cx.work_on(&found.session).await?;
         let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
         let watch = Watch { after: self.after.clone(), deltas: false, ..Watch::default() };
-        let mut stream = reach.client.watch_task(self.task, watch);
+        let mut stream = cx.client.watch_task(self.task, watch);
         loop {
             let item = tokio::select! {
                 item = stream.next() => item?,
@@ -123,8 +120,8 @@ impl EventArgs {
             match item {
                 None | Some(StreamItem::End) => return Ok(0),
                 Some(StreamItem::Event { event, .. }) => {
-                    show.write(&event_text(show, &event)?)?;
-                    if is_last(&event.kind) && reach.client.task(self.task).await?.ended.is_some() {
+                    show.write(&event_text(&show, &event)?)?;
+                    if is_last(&event.kind) && cx.client.task(self.task).await?.ended.is_some() {
                         return Ok(0);
                     }
                 }

@@ -10,8 +10,8 @@ use provost_core::{Env, Money};
 use super::super::parse_duration;
 use crate::attend::{Attendant, Attended, Telling, conclude, left};
 use crate::problem::Problem;
-use crate::remote::{Reach, ensure_agent};
-use crate::show::{Format, Show};
+use crate::remote::{Connection, ensure_agent};
+use crate::show::Format;
 use crate::stdin;
 
 const EXAMPLES: &str = "\
@@ -80,13 +80,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The task as it is handed in.
+    /// The task with a message that was read.
     pub(crate) fn task(&self) -> Result<NewTask, Problem> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let budget = self.budget.as_deref().map(money).transpose()?;
         let deadline = self.within.map(|time| Time(Env::system().now().after(time)));
         Ok(NewTask {
-            message: Said::Text(message(self.message.as_deref())?),
+            message: Said::Text(self.message.clone().unwrap_or_default()),
             agent: self.agent.clone(),
             session: self.session.clone(),
             label: self.label.clone(),
@@ -105,46 +105,49 @@ impl Args {
         })
     }
 
-    /// Hands it in, and stays if that is wanted.
-    pub(crate) async fn run(
-        &self,
-        reach: &mut Reach,
-        show: &Show,
-        task: NewTask,
-    ) -> Result<u8, Problem> {
-        if reach.is_local() && task.agent.is_none() {
-            ensure_agent(&reach.client).await?;
+    /// Reads the message from standard input where it is there. An empty one is refused before a database is made.
+    pub(crate) fn read_message(&mut self) -> Result<(), Problem> {
+        self.message = Some(message(self.message.as_deref())?);
+        self.task().map(drop)
+    }
+
+    /// Submits it, and follows the run if that is wanted.
+    pub(crate) async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+        let (task, show) = (self.task()?, cx.show);
+        if cx.is_local() && task.agent.is_none() {
+            ensure_agent(&cx.client).await?;
         }
-        let accepted = reach.client.submit(&task).await?;
+        let accepted = cx.client.submit(&task).await?;
         let telling = match (self.wait, self.follow) {
             (_, true) => Telling::Everything,
             (true, false) => Telling::Progress,
             (false, false) => {
-                tell(&accepted, reach, show)?;
+                tell(&accepted, cx)?;
                 return Ok(0);
             }
         };
         if show.format == Format::Table {
             show.output.dim(&format!("{} · {}", accepted.task, accepted.run));
         }
-        reach.work_on(&accepted.session).await?;
-        let attendant = Attendant::new(*show, telling);
-        match attendant.attend(&reach.client, accepted.run, None).await? {
-            Attended::Ended(run) | Attended::TimedOut(run) => conclude(show, &run, telling),
-            Attended::Left => Ok(left(show, accepted.run, reach)),
+        cx.work_on(&accepted.session).await?;
+        let attendant = Attendant::new(show, telling);
+        match attendant.attend(&cx.client, accepted.run, None).await? {
+            Attended::Ended(run) | Attended::TimedOut(run) => conclude(&show, &run, telling),
+            Attended::Left => Ok(left(cx, accepted.run)),
         }
     }
 }
 
 /// Says what was accepted and who works on it.
-fn tell(accepted: &Accepted, reach: &Reach, show: &Show) -> Result<(), Problem> {
+fn tell(accepted: &Accepted, cx: &Connection) -> Result<(), Problem> {
+    let show = &cx.show;
     let Accepted { task, run, session, deduped, .. } = accepted;
     let again = if *deduped { " (it was handed in before)" } else { "" };
     let sentence = format!("{task}{again}\n  run      {run}\n  session  {session}");
     show.done(accepted, &task.to_string(), &sentence)?;
     if show.format == Format::Table {
-        let flags = reach.flags();
-        let how = match reach.is_local() {
+        let flags = cx.flags();
+        let how = match cx.is_local() {
             true => format!(
                 "`provost serve` works on it, or `provost task wait {task}{flags}` does here and now"
             ),

@@ -63,8 +63,8 @@ impl Bench<'_> {
 
     /// What the rules say about calling a tool; nothing where nobody governs.
     pub(super) fn decision(&self, tool: &dyn Tool) -> Result<Option<Decision>, Problem> {
-        let Some(shop) = &self.room.shop else { return Ok(None) };
-        let governance = shop.governor.governance_of(&self.origin(None));
+        let Some(declared) = &self.tools.declared else { return Ok(None) };
+        let governance = declared.governor.governance_of(&self.origin(None));
         let governance =
             governance.map_err(|error| Problem::new(ErrorKind::Unavailable, error.to_string()))?;
         Ok(Some(governance.decide(&tool.spec().tool_facts(), "invoke")))
@@ -88,7 +88,7 @@ impl Bench<'_> {
     ) -> Result<Called, Problem> {
         let env = Env::system();
         let run: RunId = env.id();
-        let guard = Guard::default().with_oversight(self.room.oversight());
+        let guard = Guard::default().with_oversight(self.tools.oversight());
         let guard = guard.for_run(self.origin(Some(run))).await;
         let name = tool.spec().name().to_owned();
         let call = ToolCall::new("call_1", &name, arguments);

@@ -8,6 +8,7 @@ use provost_api::Page;
 use provost_core::Timestamp;
 use provost_core::contract::ToolCode;
 use provost_core::resource::ToolResource;
+use provost_host::tool::ToolNetwork;
 use provost_net::{Dialer, SystemLookup, Url};
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
@@ -100,11 +101,11 @@ impl Bench<'_> {
         for name in &args.names {
             self.find(name)?;
         }
-        if let Some(shop) = &self.room.shop {
-            for rule in shop.workshop().declared().loose_rules() {
+        if let Some(declared) = &self.tools.declared {
+            for rule in declared.workshop().declared().loose_rules() {
                 self.show.output.dim(&rule);
             }
-            for tool in shop.workshop().tools(self.namespace()) {
+            for tool in declared.workshop().tools(self.namespace()) {
                 if wanted(&tool.resource().name) {
                     self.try_tool(&tool, args.offline, &mut items).await;
                 }
@@ -147,8 +148,8 @@ impl Bench<'_> {
         let runtime =
             tool.verify().map(|()| format!("{}, {}", resource.kind, resource.isolation()));
         tell("runtime", runtime.map_err(|fault| fault.message));
-        if let (Some(auth), Some(shop)) = (&resource.auth, &self.room.shop) {
-            let got = shop.workshop().authenticator().credentials(self.namespace(), auth).await;
+        if let (Some(auth), Some(declared)) = (&resource.auth, &self.tools.declared) {
+            let got = declared.workshop().authenticator().credentials(self.namespace(), auth).await;
             let found = got.map(|_| format!("{} by {}", auth.secret_ref, auth.profile));
             tell("secret", found.map_err(|fault| fault.message));
         }
@@ -159,7 +160,8 @@ impl Bench<'_> {
 
     /// Connects and says nothing.
     async fn try_address(&self, resource: &ToolResource, url: &Url) -> Result<String, String> {
-        let policy = self.setting.tool_network.for_tool(resource.allow_private);
+        let network = ToolNetwork::from(self.setting.tool_network);
+        let policy = network.for_tool(resource.allow_private);
         policy.check_url(url).map_err(|error| error.to_string())?;
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
@@ -169,9 +171,9 @@ impl Bench<'_> {
     }
 
     async fn try_servers(&self, items: &mut Vec<Tried>) {
-        let Some(shop) = &self.room.shop else { return };
-        for server in shop.workshop().declared().servers(self.namespace()) {
-            let Some(tools) = shop.workshop().server(self.namespace(), &server.name) else {
+        let Some(declared) = &self.tools.declared else { return };
+        for server in declared.workshop().declared().servers(self.namespace()) {
+            let Some(tools) = declared.workshop().server(self.namespace(), &server.name) else {
                 continue;
             };
             let (ok, found) = match tools.connect().await {

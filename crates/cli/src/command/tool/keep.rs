@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use provost_core::ErrorKind;
+use provost_host::tool::modules_dir;
 use provost_host::{HAS_WASM, ModulePlaces};
 use serde_json::json;
 
@@ -10,7 +11,6 @@ use super::BUILD_WITH_WASM;
 use crate::data;
 use crate::problem::Problem;
 use crate::show::Show;
-use crate::toolroom::modules_dir;
 
 /// What to keep.
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub(crate) struct KeepArgs {
     module: PathBuf,
 }
 
-/// Keeps it. One that is kept already is kept once.
+/// ShellStorage it. One that is kept already is kept once.
 pub(super) fn run(args: &KeepArgs, dir: &Path, show: Show) -> Result<u8, Problem> {
     if !HAS_WASM {
         let what = "this program was built without WASM";

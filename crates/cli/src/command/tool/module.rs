@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use provost_core::{Env, ErrorKind};
-use provost_host::{HAS_WASM, Records};
+use provost_core::ErrorKind;
+use provost_host::HAS_WASM;
+use provost_host::tool::{ToolDeps, ToolRegistryConfig};
 use provost_resource::Declared;
 use provost_tool::{GovernedTool, Tool as _};
 use serde_json::json;
@@ -12,7 +13,6 @@ use serde_json::json;
 use super::check::{CheckArgs, Fixture, Tried, fixtures};
 use super::{BUILD_WITH_WASM, Bench};
 use crate::problem::Problem;
-use crate::toolroom::Means;
 
 /// The manifest that is looked for beside a module.
 const MANIFEST: &str = "tool.yaml";
@@ -42,10 +42,11 @@ impl Bench<'_> {
             path.map_err(|error| Problem::io(format!("the module {}", args.names[0]), &error))?;
         let declared = Arc::new(declared(&path, self.namespace())?);
         let files = path.parent().unwrap_or(&path);
-        let site = self.setting.site(&self.dir, &self.store, &self.redactor);
-        let records = Arc::new(Records::new(self.store.clone(), Env::system()));
-        let means = Means::of(files, &self.setting.toolroom(), &site, (records, None)).await?;
-        let workshop = means.workshop(declared, None).await?;
+        let deps =
+            ToolDeps { dir: &self.dir, store: self.runtime.store(), redactor: &self.redactor };
+        let tools = self.setting.tool_args().config(Vec::new(), None)?;
+        let registry = ToolRegistryConfig::new(files, &tools, &deps, None).await?;
+        let workshop = registry.workshop(declared, None).await?;
         let tools = workshop.tools(self.namespace());
         let mut items = Vec::new();
         for tool in &tools {

@@ -6,34 +6,34 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use provost_core::{Env, ErrorKind};
-use provost_host::{ModulePlaces, Workshop, WorkshopOptions};
 use provost_redact::Redactor;
 use provost_resource::{Change, DeclareError, Declared, DeclaredGovernor};
 use provost_sandbox::{ContainerOptions, Launcher};
 use provost_secret::Secrets;
-use provost_server::App;
 use provost_tool::AuditSink;
 use provost_tool_runtime::{CallbackDesk, CommandAllowList};
 use provost_workspace::conversation::Workspaces;
 
-use super::{Site, house};
-use super::{ToolNetwork, Toolroom, ToolroomArgs, secrets};
-use crate::problem::Problem;
+use super::{ToolConfig, ToolDeps, ToolNetwork, secrets};
+use crate::error::HostError;
+use crate::module::ModulePlaces;
+use crate::records::Records;
+use crate::workshop::{Workshop, WorkshopOptions};
 
 /// What was declared.
-pub(crate) struct Shop {
+pub struct DeclaredTools {
     /// From where.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Who decides about calls.
-    pub(crate) governor: Arc<DeclaredGovernor>,
+    pub governor: Arc<DeclaredGovernor>,
     /// Where answers that come later are handed in.
-    pub(crate) desk: Option<CallbackDesk>,
+    pub desk: Option<CallbackDesk>,
     workshop: RwLock<Arc<Workshop>>,
-    means: Means,
+    registry: ToolRegistryConfig,
 }
 
 /// What workshops are made with.
-pub(crate) struct Means {
+pub struct ToolRegistryConfig {
     modules: ModulePlaces,
     network: ToolNetwork,
     commands: Vec<String>,
@@ -45,39 +45,39 @@ pub(crate) struct Means {
 }
 
 /// Where modules are kept below a data directory: compiled, fetched, or put there by hand.
-pub(crate) fn modules_dir(data: &Path) -> PathBuf {
+pub fn modules_dir(data: &Path) -> PathBuf {
     data.join("wasm")
 }
 
-impl Means {
+impl ToolRegistryConfig {
     /// What the arguments say. Modules are files beside what was declared.
-    pub(crate) async fn of(
+    pub async fn new(
         files: &Path,
-        args: &ToolroomArgs,
-        site: &Site<'_>,
-        (audit, workspaces): (Arc<dyn AuditSink>, Option<Workspaces>),
-    ) -> Result<Self, Problem> {
+        config: &ToolConfig,
+        deps: &ToolDeps<'_>,
+        workspaces: Option<Workspaces>,
+    ) -> Result<Self, HostError> {
         let files = if files.is_dir() { Some(files) } else { files.parent() };
         let modules =
-            ModulePlaces { files: files.map(Path::to_owned), kept: Some(modules_dir(site.dir)) };
+            ModulePlaces { files: files.map(Path::to_owned), kept: Some(modules_dir(deps.dir)) };
         Ok(Self {
             modules,
-            network: args.tool_network,
-            commands: args.allow_command.clone(),
-            secrets: secrets(args, site).await?,
-            redactor: site.redactor.clone(),
-            audit,
-            container: args.container.options()?,
+            network: config.network,
+            commands: config.commands.clone(),
+            secrets: secrets(config, deps).await?,
+            redactor: deps.redactor.clone(),
+            audit: Arc::new(Records::new(deps.store.clone(), Env::system())),
+            container: config.container.clone(),
             workspaces,
         })
     }
 
     /// Makes tools of what was declared.
-    pub(crate) async fn workshop(
+    pub async fn workshop(
         &self,
         declared: Arc<Declared>,
         desk: Option<CallbackDesk>,
-    ) -> Result<Workshop, Problem> {
+    ) -> Result<Workshop, HostError> {
         let options = WorkshopOptions {
             network: self.network.policy(),
             allow_private_tools: self.network != ToolNetwork::Public,
@@ -96,33 +96,31 @@ impl Means {
     }
 }
 
-impl Shop {
+impl DeclaredTools {
     /// Reads what was declared and sets it up.
     pub(super) async fn open(
         path: &Path,
-        args: &ToolroomArgs,
-        site: &Site<'_>,
-        (audit, workspaces): (Arc<dyn AuditSink>, Workspaces),
-    ) -> Result<Self, Problem> {
+        config: &ToolConfig,
+        registry: ToolRegistryConfig,
+    ) -> Result<Self, HostError> {
         let path =
-            std::path::absolute(path).map_err(|error| Problem::io("the resources", &error))?;
+            std::path::absolute(path).map_err(|error| HostError::io("the resources", &error))?;
         let declared = read(path.clone()).await?;
-        let desk = match &site.callbacks {
+        let desk = match &config.callbacks {
             None => None,
             Some(base) => Some(
                 CallbackDesk::with_random_key(base.clone())
-                    .map_err(|fault| Problem::new(ErrorKind::Unavailable, fault.message))?,
+                    .map_err(|fault| HostError::new(ErrorKind::Unavailable, fault.message))?,
             ),
         };
-        let means = Means::of(&path, args, site, (audit, Some(workspaces))).await?;
-        let workshop = means.workshop(Arc::clone(&declared), desk.clone()).await?;
-        let governor = Arc::new(DeclaredGovernor::new(declared).roles(site.roles.clone()));
+        let workshop = registry.workshop(Arc::clone(&declared), desk.clone()).await?;
+        let governor = Arc::new(DeclaredGovernor::new(declared).roles(config.roles.clone()));
         let workshop = RwLock::new(Arc::new(workshop));
-        Ok(Self { path, governor, desk, workshop, means })
+        Ok(Self { path, governor, desk, workshop, registry })
     }
 
     /// The tools as they are declared now.
-    pub(crate) fn workshop(&self) -> Arc<Workshop> {
+    pub fn workshop(&self) -> Arc<Workshop> {
         Arc::clone(&self.workshop.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -133,16 +131,20 @@ impl Shop {
         std::mem::replace(&mut *place, workshop)
     }
 
-    /// Reads what is declared now, and uses it from the next call on. If anything is wrong with it, what was there stays.
-    pub(crate) async fn reload(&self, app: &App) -> Result<Vec<Change>, Problem> {
+    /// Reads the declarations again and applies them from the next call on. If they are wrong, or if `apply` fails with them,
+    /// those of before stay.
+    pub async fn reload<E: From<HostError>>(
+        &self,
+        apply: impl AsyncFnOnce(&Declared) -> Result<(), E>,
+    ) -> Result<Vec<Change>, E> {
         let declared = read(self.path.clone()).await?;
         let changes = self.workshop().declared().changes_to(&declared);
         if changes.is_empty() {
             return Ok(changes);
         }
-        let fresh = Arc::new(self.means.workshop(declared, self.desk.clone()).await?);
+        let fresh = Arc::new(self.registry.workshop(declared, self.desk.clone()).await?);
         let before = self.put(Arc::clone(&fresh));
-        if let Err(problem) = house::ensure_agents(fresh.declared(), app).await {
+        if let Err(problem) = apply(fresh.declared()).await {
             self.put(before);
             fresh.close().await;
             return Err(problem);
@@ -151,27 +153,10 @@ impl Shop {
     }
 }
 
-impl Toolroom {
-    /// Reads anew what was declared, where anything was; says it in one line.
-    pub(crate) async fn reload(&self, app: &App) -> Result<String, Problem> {
-        let Some(shop) = &self.shop else { return Ok("nothing is declared in files".to_owned()) };
-        let path = shop.path.display();
-        let changes = shop.reload(app).await.map_err(|problem| Problem {
-            what: format!("{path} is not used, what was declared before stays: {}", problem.what),
-            ..problem
-        })?;
-        let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
-        Ok(match told.is_empty() {
-            true => format!("{path} was read again: nothing changed"),
-            false => format!("{path} was read again: {}", told.join(", ")),
-        })
-    }
-}
-
 /// Files are read where waiting for a disk holds nobody up.
-async fn read(path: PathBuf) -> Result<Arc<Declared>, Problem> {
+async fn read(path: PathBuf) -> Result<Arc<Declared>, HostError> {
     let reading = tokio::task::spawn_blocking(move || Declared::read(&path)).await;
-    let read = reading.map_err(|error| Problem::new(ErrorKind::Bug, error.to_string()))?;
+    let read = reading.map_err(|error| HostError::new(ErrorKind::Bug, error.to_string()))?;
     let declared = read.map_err(|error| refused(&error))?;
     for rule in declared.loose_rules() {
         tracing::warn!("{rule}");
@@ -179,7 +164,7 @@ async fn read(path: PathBuf) -> Result<Arc<Declared>, Problem> {
     Ok(Arc::new(declared))
 }
 
-fn refused(error: &DeclareError) -> Problem {
-    Problem::invalid(error.to_string())
-        .help("`provost tool test --resources PATH` checks what is declared")
+fn refused(error: &DeclareError) -> HostError {
+    HostError::invalid(error.to_string())
+        .hint("`provost tool test --resources PATH` checks what is declared")
 }

@@ -1,5 +1,7 @@
 //! What callers of the API see of the tools, and the agents that were declared.
 
+use std::sync::Arc;
+
 use provost_api::{
     AgentChange, AgentConfig, Capabilities, Capability, Client, DeclaredTool, NewAgent, Time,
 };
@@ -7,26 +9,28 @@ use provost_core::contract::ToolResponse;
 use provost_core::resource::{AgentResource, IsolationMode, ToolType};
 use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
+use provost_host::agent::DECLARED;
+use provost_host::tool::ToolProvider;
 use provost_resource::Declared;
 use provost_server::{App, LocalTransport, ToolHouse, Undelivered};
 use provost_tool::{GovernedTool, Runtimes};
 use provost_tool_runtime::CallbackError;
 use serde_json::{Map, Value, json};
 
-use super::Toolroom;
 use crate::problem::Problem;
 
-/// What a stored agent says that was declared: without its declaration it must not run.
-pub(crate) const DECLARED: &str = "declared";
+/// The tools of this process, as the API shows them.
+pub(crate) struct ToolCatalog(pub(crate) Arc<ToolProvider>);
 
-impl ToolHouse for Toolroom {
+impl ToolHouse for ToolCatalog {
     fn tools(&self, namespace: &str) -> Vec<DeclaredTool> {
-        let Some(shop) = &self.shop else { return Vec::new() };
-        shop.workshop().tools(namespace).iter().map(|tool| told(tool)).collect()
+        let Some(declared) = &self.0.declared else { return Vec::new() };
+        declared.workshop().tools(namespace).iter().map(|tool| told(tool)).collect()
     }
 
     fn capabilities(&self) -> Capabilities {
-        let capabilities = self.shop.as_ref().map(|shop| capabilities(shop.workshop().runtimes()));
+        let capabilities =
+            self.0.declared.as_ref().map(|set| capabilities(set.workshop().runtimes()));
         let capabilities = capabilities.unwrap_or_default();
         Capabilities { generated_at: Time(Env::system().now()), capabilities }
     }
@@ -37,7 +41,7 @@ impl ToolHouse for Toolroom {
         token: &str,
         response: ToolResponse,
     ) -> Result<(), Undelivered> {
-        let desk = self.shop.as_ref().and_then(|shop| shop.desk.as_ref());
+        let desk = self.0.declared.as_ref().and_then(|declared| declared.desk.as_ref());
         let desk = desk.ok_or(Undelivered::Unknown)?;
         desk.deliver(request, token, response).map_err(|error| match error {
             CallbackError::Unknown => Undelivered::Unknown,
@@ -84,18 +88,34 @@ pub(crate) fn told(tool: &GovernedTool) -> DeclaredTool {
     }
 }
 
-impl Toolroom {
-    /// Makes the agents that were declared, and changes those that were declared otherwise before.
-    pub(crate) async fn ensure_agents(&self, app: &App) -> Result<(), Problem> {
-        match &self.shop {
-            Some(shop) => ensure_agents(shop.workshop().declared(), app).await,
-            None => Ok(()),
-        }
+/// Makes the agents that were declared, and changes those that were declared otherwise before.
+pub(crate) async fn reconcile_agents(tools: &ToolProvider, app: &App) -> Result<(), Problem> {
+    match &tools.declared {
+        Some(declared) => ensure_agents(declared.workshop().declared(), app).await,
+        None => Ok(()),
     }
 }
 
+/// Reads the declarations again, where there are any; says in one line what came of it.
+pub(crate) async fn reload(tools: &ToolProvider, app: &App) -> Result<String, Problem> {
+    let Some(declared) = &tools.declared else {
+        return Ok("nothing is declared in files".to_owned());
+    };
+    let path = declared.path.display();
+    let changed = declared.reload(async |fresh| ensure_agents(fresh, app).await).await;
+    let changes = changed.map_err(|problem: Problem| Problem {
+        what: format!("{path} is not used, what was declared before stays: {}", problem.what),
+        ..problem
+    })?;
+    let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    Ok(match told.is_empty() {
+        true => format!("{path} was read again: nothing changed"),
+        false => format!("{path} was read again: {}", told.join(", ")),
+    })
+}
+
 /// Makes or changes the agents of a set.
-pub(super) async fn ensure_agents(declared: &Declared, app: &App) -> Result<(), Problem> {
+async fn ensure_agents(declared: &Declared, app: &App) -> Result<(), Problem> {
     for agent in declared.agents() {
         let namespace: Namespace = agent
             .namespace

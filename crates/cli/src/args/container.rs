@@ -54,7 +54,7 @@ pub(crate) struct ContainerArgs {
 
 impl ContainerArgs {
     /// How containers are run, if they are.
-    pub(super) fn options(&self) -> Result<Option<ContainerOptions>, Problem> {
+    pub(crate) fn options(&self) -> Result<Option<ContainerOptions>, Problem> {
         let Some(engine) = &self.container_engine else { return Ok(None) };
         let source = match (&self.container_image, &self.container_rootfs) {
             (Some(image), _) => Source::Image(image.clone()),

@@ -10,22 +10,22 @@ use provost_core::ErrorKind;
 use provost_engine::{Lease, Workspaces as Survivors};
 use provost_workspace::conversation::{Workspaces, WorkspacesOptions};
 
-use super::Toolroom;
-use crate::problem::Problem;
+use super::ToolProvider;
+use crate::error::HostError;
 
 /// The directory of the files of conversations in the data directory.
 const WORKSPACES: &str = "workspaces";
 
 /// Opens them.
-pub(super) async fn open(dir: &Path) -> Result<Workspaces, Problem> {
+pub(super) async fn open(dir: &Path) -> Result<Workspaces, HostError> {
     let options = WorkspacesOptions::in_dir(dir.join(WORKSPACES));
     let opened = Workspaces::open(options).await;
-    opened.map_err(|error| Problem::new(ErrorKind::Unavailable, error.to_string()))
+    opened.map_err(|error| HostError::new(ErrorKind::Unavailable, error.to_string()))
 }
 
-impl Toolroom {
+impl ToolProvider {
     /// Tells an engine whether the files of a resumed run are intact, if any are kept.
-    pub(crate) fn workspaces(&self) -> Option<Arc<dyn Survivors>> {
+    pub fn workspaces(&self) -> Option<Arc<dyn Survivors>> {
         self.workspaces.clone().map(|workspaces| Arc::new(Asked(workspaces)) as _)
     }
 }

@@ -1,26 +1,26 @@
-//! Agents that others have described: what of a description counts in this house.
+//! Agents that others have described: what of a description counts on this host.
 
 use std::path::PathBuf;
 
 use provost_engine::AgentProfile;
 use serde::Deserialize;
 
-use super::{INSTRUCTIONS, MORE, Recipe};
-use crate::discover::Wanted;
+use super::{AgentSpec, INSTRUCTIONS, MORE};
+use crate::model::ModelRequest;
 use crate::tool::{Files, Shell};
 
 /// How agents are made that others have described, over the API maybe.
 ///
-/// Whoever may describe an agent must not choose where a key is sent or where files are written: both are the house's.
-pub(crate) struct House {
+/// Whoever may describe an agent must not choose where a key is sent or where files are written: the host decides both.
+pub struct HostDefaults {
     /// The model of those that name none.
-    pub(crate) wanted: Wanted,
+    pub wanted: ModelRequest,
     /// Where notes are written.
-    pub(crate) notes_dir: PathBuf,
-    /// The files of the house.
-    pub(crate) files: Option<Files>,
-    /// The command lines that run in the house.
-    pub(crate) shell: Option<Shell>,
+    pub notes_dir: PathBuf,
+    /// The files of the host.
+    pub files: Option<Files>,
+    /// The command lines that run on the host.
+    pub shell: Option<Shell>,
 }
 
 /// What somebody may say about an agent beside its model and its instructions.
@@ -31,9 +31,9 @@ struct Described {
     /// Where nothing is said, it may ask if there is somebody to ask.
     ask_user: Option<bool>,
     children: bool,
-    /// What it may do with the files of the house: nothing unless it says so.
+    /// What it may do with the files of the host: nothing unless it says so.
     files: FilesUse,
-    /// True if it may run the command lines that the house allows.
+    /// True if it may run the command lines that the host allows.
     shell: bool,
     /// The declared tools that it uses: none unless it says so.
     declared_tools: Vec<String>,
@@ -41,7 +41,7 @@ struct Described {
     timeout_ms: Option<u64>,
 }
 
-/// What an agent may do with the files of the house; never more than the house allows.
+/// What an agent may do with the files of the host; never more than the host allows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum FilesUse {
@@ -66,23 +66,23 @@ impl Default for Described {
     }
 }
 
-impl House {
-    pub(super) fn recipe(&self, profile: &AgentProfile) -> Result<Recipe, String> {
+impl HostDefaults {
+    pub(super) fn resolve(&self, profile: &AgentProfile) -> Result<AgentSpec, String> {
         let config = &profile.config;
         if config.more.contains_key(MORE) {
-            let recipe = Recipe::read(profile)?;
-            let has_own = recipe.base_url.is_some() || recipe.api_key_env.is_some();
-            let is_ours = recipe.base_url == self.wanted.base_url
-                && recipe.api_key_env == self.wanted.api_key_env;
+            let spec = AgentSpec::read(profile)?;
+            let has_own = spec.base_url.is_some() || spec.api_key_env.is_some();
+            let is_ours = spec.base_url == self.wanted.base_url
+                && spec.api_key_env == self.wanted.api_key_env;
             if has_own && !is_ours {
                 return Err("its model has an address or a key of its own, which only the terminal may use that made \
                      it: `provost run --resume` goes on there"
                     .to_owned());
             }
-            // A terminal's directory is not the house's, and neither are its tools.
+            // A terminal's directory is not the host's, and neither are its tools.
             let own =
-                Recipe { notes_dir: self.notes_dir.clone(), files: None, shell: None, ..recipe };
-            return Ok(Recipe { declared: Some(Vec::new()), ..own });
+                AgentSpec { notes_dir: self.notes_dir.clone(), files: None, shell: None, ..spec };
+            return Ok(AgentSpec { declared: Some(Vec::new()), ..own });
         }
         let more = serde_json::Value::Object(config.more.clone());
         let described = Described::deserialize(more).map_err(|error| error.to_string())?;
@@ -93,7 +93,7 @@ impl House {
             }
             (_, Some(model)) => self.wanted.with_model(model),
         };
-        Ok(Recipe {
+        Ok(AgentSpec {
             model: wanted.model.unwrap_or_default(),
             system: config.system_prompt.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned()),
             is_interactive: true,

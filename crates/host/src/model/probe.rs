@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::problem::Problem;
+use crate::error::HostError;
 
 /// Where Ollama listens unless somebody says otherwise.
 const OLLAMA_PORT: u16 = 11434;
@@ -19,18 +19,18 @@ const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A server's address, taken from a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address {
+pub struct Address {
     /// True for `https`.
-    pub(crate) tls: bool,
+    pub tls: bool,
     /// Name or number, without brackets.
-    pub(crate) host: String,
+    pub host: String,
     /// The port.
-    pub(crate) port: u16,
+    pub port: u16,
 }
 
 impl Address {
     /// `host:port`.
-    pub(crate) fn authority(&self) -> String {
+    pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
@@ -39,17 +39,17 @@ impl Address {
     }
 
     /// `scheme://host:port`.
-    pub(crate) fn origin(&self) -> String {
+    pub fn origin(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}", self.authority())
     }
 }
 
 /// The address in a URL; the error says what a URL must look like.
-pub(crate) fn parse_url(url: &str) -> Result<Address, Problem> {
+pub fn parse_url(url: &str) -> Result<Address, HostError> {
     let bad = |why: &str| {
-        Problem::invalid(format!("`{}` is not a base URL: {why}", shown(url)))
-            .help("write it like https://host/v1 or http://127.0.0.1:8080/v1")
+        HostError::invalid(format!("`{}` is not a base URL: {why}", shown(url)))
+            .hint("write it like https://host/v1 or http://127.0.0.1:8080/v1")
     };
     let (tls, rest) = match url.split_once("://") {
         Some(("https", rest)) => (true, rest),
@@ -111,7 +111,7 @@ fn split_port(authority: &str, default_port: u16) -> Option<(String, u16)> {
 }
 
 /// Where Ollama is, from the value of `OLLAMA_HOST` in any of its forms.
-pub(crate) fn ollama_address(host: Option<&str>) -> Result<Address, Problem> {
+pub fn ollama_address(host: Option<&str>) -> Result<Address, HostError> {
     let host = host.unwrap_or("127.0.0.1");
     let mut address =
         if host.contains("://") { parse_url(host)? } else { parse_url(&format!("http://{host}"))? };
@@ -132,7 +132,7 @@ pub(crate) fn ollama_address(host: Option<&str>) -> Result<Address, Problem> {
 }
 
 /// Opens a connection, or says why not.
-pub(crate) fn connect(address: &Address, timeout: Duration) -> Result<TcpStream, String> {
+pub fn connect(address: &Address, timeout: Duration) -> Result<TcpStream, String> {
     let found: Vec<SocketAddr> = (address.host.as_str(), address.port)
         .to_socket_addrs()
         .map_err(|error| format!("the name is not known: {error}"))?
@@ -158,7 +158,7 @@ struct Tag {
 }
 
 /// The models of the Ollama at an address; `None` if none answers in time or it is not an Ollama.
-pub(crate) fn ollama_models(address: &Address, timeout: Duration) -> Option<Vec<String>> {
+pub fn ollama_models(address: &Address, timeout: Duration) -> Option<Vec<String>> {
     if address.tls {
         return None;
     }
@@ -212,7 +212,7 @@ mod tests {
             "http://u:p@h/",
         ] {
             let problem = parse_url(url).unwrap_err();
-            assert!(problem.what.contains("is not a base URL"), "{url}");
+            assert!(problem.message.contains("is not a base URL"), "{url}");
         }
     }
 
@@ -229,11 +229,11 @@ mod tests {
             ("user:hunter2://x@h", "`h`"),
         ] {
             let problem = parse_url(url).unwrap_err();
-            assert!(problem.what.contains(shown), "{problem}");
-            assert!(!problem.what.contains("hunt"), "{problem}");
+            assert!(problem.message.contains(shown), "{problem}");
+            assert!(!problem.message.contains("hunt"), "{problem}");
         }
         let problem = ollama_address(Some("user:hunter2@box")).unwrap_err();
-        assert!(!problem.what.contains("hunter2"), "{problem}");
+        assert!(!problem.message.contains("hunter2"), "{problem}");
     }
 
     #[test]

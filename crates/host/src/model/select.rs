@@ -3,15 +3,12 @@
 //! A pure decision over what was asked for, an environment and a probe: reading variables and touching the network is injected.
 //! Order: flags, `PROVOST_MODEL`, `OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, a local Ollama, the built-in demo model.
 
-mod probe;
-
 use provost_core::{ErrorKind, Secret};
 use provost_provider::Providers;
 
-use self::probe::url_path;
-pub(crate) use self::probe::{Address, connect, ollama_address, ollama_models, parse_url};
-use crate::demo;
-use crate::problem::Problem;
+use super::demo;
+use super::probe::{Address, ollama_address, parse_url, url_path};
+use crate::error::HostError;
 
 /// The OpenAI model used when only a key is known.
 const OPENAI_DEFAULT: &str = "gpt-5-mini";
@@ -20,19 +17,19 @@ const ANTHROPIC_DEFAULT: &str = "claude-sonnet-5-5";
 
 /// What a person asked for on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Wanted {
+pub struct ModelRequest {
     /// `provider/model`, or several with commas between them.
-    pub(crate) model: Option<String>,
+    pub model: Option<String>,
     /// Where the provider is.
-    pub(crate) base_url: Option<String>,
+    pub base_url: Option<String>,
     /// The variable that holds the key.
-    pub(crate) api_key_env: Option<String>,
+    pub api_key_env: Option<String>,
 }
 
-impl Wanted {
+impl ModelRequest {
     /// The same wish for another model. A named provider has its own address and key; any other name is a model of the same
     /// server.
-    pub(crate) fn with_model(&self, name: &str) -> Self {
+    pub fn with_model(&self, name: &str) -> Self {
         let first = name.split(',').next().unwrap_or_default();
         let is_elsewhere = split(first, /*has_base_url*/ false).is_ok();
         let kept = if is_elsewhere { Self::default() } else { self.clone() };
@@ -42,7 +39,7 @@ impl Wanted {
 
 /// Which family of servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Provider {
+pub enum Provider {
     /// OpenAI itself.
     OpenAi,
     /// Anthropic itself.
@@ -63,7 +60,7 @@ impl Provider {
         [Self::OpenAi, Self::Anthropic, Self::Ollama, Self::Compatible, Self::Demo];
 
     /// The name before the slash.
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
             Self::Anthropic => "anthropic",
@@ -75,7 +72,7 @@ impl Provider {
     }
 
     /// The variable its key is usually in.
-    pub(crate) fn key_env(self) -> Option<&'static str> {
+    pub fn key_env(self) -> Option<&'static str> {
         match self {
             Self::OpenAi => Some("OPENAI_API_KEY"),
             Self::Anthropic => Some("ANTHROPIC_API_KEY"),
@@ -85,7 +82,7 @@ impl Provider {
     }
 
     /// The variable that moves it elsewhere.
-    pub(crate) const fn base_url_env(self) -> Option<&'static str> {
+    pub const fn base_url_env(self) -> Option<&'static str> {
         match self {
             Self::OpenAi => Some("OPENAI_BASE_URL"),
             Self::Anthropic => Some("ANTHROPIC_BASE_URL"),
@@ -107,24 +104,24 @@ impl Provider {
 
 /// The decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub struct Choice {
     /// Which family.
-    pub(crate) provider: Provider,
+    pub provider: Provider,
     /// The model's id there.
-    pub(crate) model: String,
+    pub model: String,
     /// Where it is, if not at the vendor's own address.
-    pub(crate) base_url: Option<String>,
+    pub base_url: Option<String>,
     /// The key.
-    pub(crate) key: Option<Secret<String>>,
+    pub key: Option<Secret<String>>,
     /// Why this one, for a person.
-    pub(crate) why: String,
+    pub why: String,
     /// Who is asked, in this order, where this one fails.
-    pub(crate) stand_ins: Vec<Choice>,
+    pub stand_ins: Vec<Choice>,
 }
 
 impl Choice {
     /// `provider/model`, or just `demo`; with stand-ins, all of them.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         self.joined(|choice| match choice.provider {
             Provider::Demo => demo::NAME.to_owned(),
             Provider::Compatible => choice.model.clone(),
@@ -133,7 +130,7 @@ impl Choice {
     }
 
     /// The same with every provider named, as it is stored.
-    pub(crate) fn full_name(&self) -> String {
+    pub fn full_name(&self) -> String {
         self.joined(|choice| match choice.provider {
             Provider::Demo => demo::NAME.to_owned(),
             provider => format!("{}/{}", provider.as_str(), choice.model),
@@ -147,14 +144,14 @@ impl Choice {
 }
 
 /// What the decision may look at.
-pub(crate) struct World<'a> {
+pub struct Environment<'a> {
     /// Reads a variable.
-    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
+    pub env: &'a dyn Fn(&str) -> Option<String>,
     /// The models of the Ollama at an address; `None` if it is not reachable.
-    pub(crate) ollama: &'a dyn Fn(&Address) -> Option<Vec<String>>,
+    pub ollama: &'a dyn Fn(&Address) -> Option<Vec<String>>,
 }
 
-impl World<'_> {
+impl Environment<'_> {
     /// A variable that is set and not blank.
     fn var(&self, name: &str) -> Option<String> {
         (self.env)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -162,7 +159,7 @@ impl World<'_> {
 }
 
 /// Decides.
-pub(crate) fn discover(wanted: &Wanted, world: &World<'_>) -> Result<Choice, Problem> {
+pub fn select(wanted: &ModelRequest, world: &Environment<'_>) -> Result<Choice, HostError> {
     if let Some(url) = &wanted.base_url {
         parse_url(url)?;
     }
@@ -173,12 +170,12 @@ pub(crate) fn discover(wanted: &Wanted, world: &World<'_>) -> Result<Choice, Pro
         return route(&names, "PROVOST_MODEL", wanted, world);
     }
     if wanted.base_url.is_some() {
-        return Err(Problem::invalid("--base-url needs to know the model")
-            .help("add --model NAME with the model's name at that server"));
+        return Err(HostError::invalid("--base-url needs to know the model")
+            .hint("add --model NAME with the model's name at that server"));
     }
     if let Some(name) = &wanted.api_key_env {
-        return Err(Problem::invalid(format!("--api-key-env {name} needs to know the model"))
-            .help("add --model provider/model, such as --model openai/gpt-5-mini"));
+        return Err(HostError::invalid(format!("--api-key-env {name} needs to know the model"))
+            .hint("add --model provider/model, such as --model openai/gpt-5-mini"));
     }
     for (provider, model) in
         [(Provider::OpenAi, OPENAI_DEFAULT), (Provider::Anthropic, ANTHROPIC_DEFAULT)]
@@ -221,7 +218,12 @@ fn ollama(model: String, address: &Address, why: String) -> Choice {
 }
 
 /// One model, or several behind commas: the first is asked, the others stand in for it in their order.
-fn route(names: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<Choice, Problem> {
+fn route(
+    names: &str,
+    from: &str,
+    wanted: &ModelRequest,
+    world: &Environment<'_>,
+) -> Result<Choice, HostError> {
     let Some((first, others)) = names.split_once(',') else {
         return named(names, from, wanted, world);
     };
@@ -229,18 +231,18 @@ fn route(names: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<
         [("--base-url", wanted.base_url.is_some()), ("--api-key-env", wanted.api_key_env.is_some())]
     {
         if is_set {
-            return Err(Problem::invalid(format!(
+            return Err(HostError::invalid(format!(
                 "{flag} is for one model, and {from} names several"
             ))
-            .help("name one model, or leave it out: each provider's own variables are read"));
+            .hint("name one model, or leave it out: each provider's own variables are read"));
         }
     }
     let mut choice = named(first, from, wanted, world)?;
     for name in others.split(',') {
         let next = named(name, from, wanted, world)?;
         if next.name() == choice.name() || choice.stand_ins.contains(&next) {
-            return Err(Problem::invalid(format!("{from} names `{}` twice", next.name()))
-                .help("name each model once: what fails is tried again anyway"));
+            return Err(HostError::invalid(format!("{from} names `{}` twice", next.name()))
+                .hint("name each model once: what fails is tried again anyway"));
         }
         choice.stand_ins.push(next);
     }
@@ -248,7 +250,12 @@ fn route(names: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<
 }
 
 /// A model that somebody named, in `from`.
-fn named(name: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<Choice, Problem> {
+fn named(
+    name: &str,
+    from: &str,
+    wanted: &ModelRequest,
+    world: &Environment<'_>,
+) -> Result<Choice, HostError> {
     let (provider, model) = split(name, wanted.base_url.is_some())?;
     let why = match provider.key_env() {
         Some(key_env) if key_env == from => format!("{key_env} is set"),
@@ -297,9 +304,9 @@ fn named(name: &str, from: &str, wanted: &Wanted, world: &World<'_>) -> Result<C
 fn named_ollama(
     model: String,
     why: String,
-    wanted: &Wanted,
-    world: &World<'_>,
-) -> Result<Choice, Problem> {
+    wanted: &ModelRequest,
+    world: &Environment<'_>,
+) -> Result<Choice, HostError> {
     let key = flag_key(wanted, world)?;
     let host = wanted.base_url.clone().or_else(|| world.var("OLLAMA_HOST"));
     let choice = ollama(model, &ollama_address(host.as_deref())?, why);
@@ -311,19 +318,19 @@ fn named_ollama(
 }
 
 /// The demo model has neither an address nor a key: whoever gives one means something else.
-fn refuse_flags_of_demo(wanted: &Wanted) -> Result<(), Problem> {
+fn refuse_flags_of_demo(wanted: &ModelRequest) -> Result<(), HostError> {
     let flag = match wanted {
-        Wanted { base_url: Some(_), .. } => "--base-url",
-        Wanted { api_key_env: Some(_), .. } => "--api-key-env",
+        ModelRequest { base_url: Some(_), .. } => "--base-url",
+        ModelRequest { api_key_env: Some(_), .. } => "--api-key-env",
         _ => return Ok(()),
     };
-    Err(Problem::invalid(format!("the demo model is built in and takes no {flag}")).help(format!(
+    Err(HostError::invalid(format!("the demo model is built in and takes no {flag}")).hint(format!(
         "leave {flag} out, or name another model with --model; compatible/demo is a server's own `demo`"
     )))
 }
 
 /// Provider and model of a name. With a base URL of its own, a name without a known provider is the model of that server.
-fn split(name: &str, has_base_url: bool) -> Result<(Provider, String), Problem> {
+fn split(name: &str, has_base_url: bool) -> Result<(Provider, String), HostError> {
     let name = name.trim();
     if name == demo::NAME {
         return Ok((Provider::Demo, name.to_owned()));
@@ -334,20 +341,20 @@ fn split(name: &str, has_base_url: bool) -> Result<(Provider, String), Problem> 
     match known {
         Some((provider, model)) if !model.is_empty() => Ok((provider, model.to_owned())),
         Some((provider, _)) => {
-            Err(Problem::invalid(format!("`{name}` names no model of {}", provider.as_str()))
-                .help(format!("write it as {}/MODEL", provider.as_str())))
+            Err(HostError::invalid(format!("`{name}` names no model of {}", provider.as_str()))
+                .hint(format!("write it as {}/MODEL", provider.as_str())))
         }
         None if has_base_url && !name.is_empty() => Ok((Provider::Compatible, name.to_owned())),
         None => Err(unknown(name)),
     }
 }
 
-fn unknown(name: &str) -> Problem {
+fn unknown(name: &str) -> HostError {
     let known =
         "providers are openai, anthropic, ollama, demo, and others such as gemini, groq or mistral";
     let problem = match name.split_once('/') {
-        Some((provider, _)) => Problem::invalid(format!("there is no provider `{provider}`")),
-        None => Problem::invalid(format!("`{name}` does not say which provider it is at")),
+        Some((provider, _)) => HostError::invalid(format!("there is no provider `{provider}`")),
+        None => HostError::invalid(format!("`{name}` does not say which provider it is at")),
     };
     let guess = if name.starts_with("gpt-") || name.starts_with("o3") || name.starts_with("o4") {
         Some("openai")
@@ -356,7 +363,7 @@ fn unknown(name: &str) -> Problem {
     } else {
         None
     };
-    problem.help(match guess {
+    problem.hint(match guess {
         Some(provider) => format!("write --model {provider}/{name}; {known}"),
         None => format!(
             "write --model provider/model ({known}), or add --base-url URL for any other OpenAI-compatible server"
@@ -364,15 +371,18 @@ fn unknown(name: &str) -> Problem {
     })
 }
 
-fn needed_base_url(wanted: &Wanted) -> Result<String, Problem> {
+fn needed_base_url(wanted: &ModelRequest) -> Result<String, HostError> {
     wanted.base_url.clone().ok_or_else(|| {
-        Problem::invalid("a model of a compatible server needs the server's address")
-            .help("add --base-url URL, such as --base-url http://127.0.0.1:8080/v1")
+        HostError::invalid("a model of a compatible server needs the server's address")
+            .hint("add --base-url URL, such as --base-url http://127.0.0.1:8080/v1")
     })
 }
 
 /// The key in the variable that `--api-key-env` names.
-fn flag_key(wanted: &Wanted, world: &World<'_>) -> Result<Option<Secret<String>>, Problem> {
+fn flag_key(
+    wanted: &ModelRequest,
+    world: &Environment<'_>,
+) -> Result<Option<Secret<String>>, HostError> {
     let Some(name) = &wanted.api_key_env else {
         return Ok(None);
     };
@@ -383,7 +393,7 @@ fn flag_key(wanted: &Wanted, world: &World<'_>) -> Result<Option<Secret<String>>
 }
 
 /// The key in the vendor's own variable.
-fn vendor_key(provider: Provider, world: &World<'_>) -> Result<Secret<String>, Problem> {
+fn vendor_key(provider: Provider, world: &Environment<'_>) -> Result<Secret<String>, HostError> {
     let name = provider.key_env().unwrap_or_default();
     match world.var(name) {
         Some(key) => Ok(Secret::new(key)),
@@ -391,9 +401,9 @@ fn vendor_key(provider: Provider, world: &World<'_>) -> Result<Secret<String>, P
     }
 }
 
-fn no_key(what: String, name: &str) -> Problem {
-    Problem::new(ErrorKind::Unauthenticated, what)
-        .help(format!("run `export {name}=...`, or use --model demo, which needs none"))
+fn no_key(what: String, name: &str) -> HostError {
+    HostError::new(ErrorKind::Unauthenticated, what)
+        .hint(format!("run `export {name}=...`, or use --model demo, which needs none"))
 }
 
 #[cfg(test)]

@@ -4,13 +4,16 @@ use provost_core::{Message, Role, ToolResult};
 use provost_model::{ChatRequest, ToolChoice};
 use serde_json::{Value, json};
 
+/// Characters of a prompt that an answer quotes.
+const QUOTED_CHARS_MAX: usize = 60;
+
 /// What the model answers: text, and the calls it asks for.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     /// What it says.
-    pub(crate) text: String,
+    pub text: String,
     /// Tool names and arguments.
-    pub(crate) calls: Vec<(&'static str, Value)>,
+    pub calls: Vec<(&'static str, Value)>,
 }
 
 /// How a real model is connected; exact commands.
@@ -163,7 +166,8 @@ fn talk(prompt: &str, is_first: bool) -> String {
             "I am the built-in *demo model*. I can only play a few scenes. Connect a real model:\n\n{CONNECT}"
         );
     }
-    let said = crate::output::one_line(prompt, 60);
+    let words = prompt.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said: String = words.chars().filter(|c| !c.is_control()).take(QUOTED_CHARS_MAX).collect();
     format!(
         "You said “{said}”. I am only the demo model, but you can try:\n\n\
          - `what is (2 + 3) * 4?`\n- `what time is it?`\n- `save a note: buy milk`\n- `how do I connect a real model?`\n"

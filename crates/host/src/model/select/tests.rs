@@ -2,51 +2,51 @@ use super::*;
 
 type Pairs = &'static [(&'static str, &'static str)];
 
-fn check(wanted: Wanted, pairs: Pairs, models: Option<&[&str]>) -> Result<Choice, Problem> {
+fn check(wanted: ModelRequest, pairs: Pairs, models: Option<&[&str]>) -> Result<Choice, HostError> {
     let env = |name: &str| {
         let found = pairs.iter().find(|(key, _)| *key == name);
         found.map(|(_, value)| (*value).to_owned())
     };
     let ollama = |_: &Address| Some(models?.iter().map(|&name| name.to_owned()).collect());
-    let world = World { env: &env, ollama: &ollama };
-    discover(&wanted, &world)
+    let world = Environment { env: &env, ollama: &ollama };
+    select(&wanted, &world)
 }
 
-fn model(name: &str) -> Wanted {
-    Wanted { model: Some(name.to_owned()), ..Wanted::default() }
+fn model(name: &str) -> ModelRequest {
+    ModelRequest { model: Some(name.to_owned()), ..ModelRequest::default() }
 }
 
-fn at(name: &str, url: &str) -> Wanted {
-    Wanted { base_url: Some(url.to_owned()), ..model(name) }
+fn at(name: &str, url: &str) -> ModelRequest {
+    ModelRequest { base_url: Some(url.to_owned()), ..model(name) }
 }
 
 const OPENAI: Pairs = &[("OPENAI_API_KEY", "sk-1")];
 
 #[test]
 fn nothing_at_all_is_the_demo_model() {
-    let choice = check(Wanted::default(), &[], None).unwrap();
+    let choice = check(ModelRequest::default(), &[], None).unwrap();
     assert_eq!(choice.provider, Provider::Demo);
     assert!(choice.why.contains("no key"), "{}", choice.why);
     // An Ollama without a model is of no use.
-    let choice = check(Wanted::default(), &[], Some(&[])).unwrap();
+    let choice = check(ModelRequest::default(), &[], Some(&[])).unwrap();
     assert_eq!(choice.provider, Provider::Demo);
 }
 
 #[test]
 fn keys_come_before_ollama_and_openai_before_anthropic() {
-    let choice = check(Wanted::default(), OPENAI, Some(&["llama"])).unwrap();
+    let choice = check(ModelRequest::default(), OPENAI, Some(&["llama"])).unwrap();
     assert_eq!(choice.name(), "openai/gpt-5-mini");
     assert_eq!(choice.why, "OPENAI_API_KEY is set");
     assert_eq!(choice.key.unwrap().expose(), "sk-1");
 
     let pairs: Pairs = &[("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", " ")];
-    let choice = check(Wanted::default(), pairs, None).unwrap();
+    let choice = check(ModelRequest::default(), pairs, None).unwrap();
     assert_eq!(choice.provider, Provider::Anthropic);
 }
 
 #[test]
 fn a_local_ollama_is_found_by_itself() {
-    let choice = check(Wanted::default(), &[], Some(&["llama3.2:latest", "x"])).unwrap();
+    let choice = check(ModelRequest::default(), &[], Some(&["llama3.2:latest", "x"])).unwrap();
     assert_eq!(choice.name(), "ollama/llama3.2:latest");
     assert_eq!(choice.base_url.unwrap(), "http://127.0.0.1:11434/v1");
 }
@@ -54,7 +54,7 @@ fn a_local_ollama_is_found_by_itself() {
 #[test]
 fn flags_come_before_the_environment() {
     let pairs: Pairs = &[("PROVOST_MODEL", "demo"), ("OPENAI_API_KEY", "k")];
-    assert_eq!(check(Wanted::default(), pairs, None).unwrap().name(), "demo");
+    assert_eq!(check(ModelRequest::default(), pairs, None).unwrap().name(), "demo");
     let choice = check(model("openai/gpt-x"), pairs, None).unwrap();
     assert_eq!(choice.name(), "openai/gpt-x");
     assert_eq!(choice.why, "--model says so");
@@ -63,13 +63,13 @@ fn flags_come_before_the_environment() {
 #[test]
 fn base_urls_come_from_flags_or_the_vendors_variable() {
     let pairs: Pairs = &[("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", "http://h/v1")];
-    let choice = check(Wanted::default(), pairs, None).unwrap();
+    let choice = check(ModelRequest::default(), pairs, None).unwrap();
     assert_eq!(choice.base_url.as_deref(), Some("http://h/v1"));
     let choice = check(at("openai/m", "http://flag/v1"), pairs, None).unwrap();
     assert_eq!(choice.base_url.as_deref(), Some("http://flag/v1"));
     let pairs: Pairs = &[("OPENAI_API_KEY", "k"), ("OPENAI_BASE_URL", "nonsense")];
-    let problem = check(Wanted::default(), pairs, None).unwrap_err();
-    assert!(problem.what.contains("`nonsense` is not a base URL"));
+    let problem = check(ModelRequest::default(), pairs, None).unwrap_err();
+    assert!(problem.message.contains("`nonsense` is not a base URL"));
 }
 
 #[test]
@@ -79,12 +79,12 @@ fn any_compatible_server_needs_no_key_and_gets_none_it_was_not_given() {
     assert_eq!(choice.model, "Qwen/Qwen2.5-7B");
     assert_eq!(choice.key, None);
 
-    let wanted = Wanted { api_key_env: Some("MY_KEY".to_owned()), ..at("m", "http://h/v1") };
+    let wanted = ModelRequest { api_key_env: Some("MY_KEY".to_owned()), ..at("m", "http://h/v1") };
     let choice = check(wanted.clone(), &[("MY_KEY", "secret")], None).unwrap();
     assert_eq!(choice.key.unwrap().expose(), "secret");
     let problem = check(wanted, &[], None).unwrap_err();
     assert_eq!(problem.kind, ErrorKind::Unauthenticated);
-    assert!(problem.help.unwrap().contains("export MY_KEY="));
+    assert!(problem.hint.unwrap().contains("export MY_KEY="));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_provider_of_the_table_is_chosen_by_its_name_or_alias() {
 
 #[test]
 fn an_ollama_elsewhere_keeps_its_path_and_gets_the_key_it_was_given() {
-    let wanted = Wanted {
+    let wanted = ModelRequest {
         api_key_env: Some("MY_KEY".to_owned()),
         ..at("ollama/tiny", "http://host/custom/v1")
     };
@@ -119,12 +119,12 @@ fn an_ollama_elsewhere_keeps_its_path_and_gets_the_key_it_was_given() {
 
 #[test]
 fn flags_that_the_demo_model_cannot_heed_are_refused() {
-    let key = Wanted { api_key_env: Some("NOSUCH".to_owned()), ..model("demo") };
+    let key = ModelRequest { api_key_env: Some("NOSUCH".to_owned()), ..model("demo") };
     for (wanted, flag) in [(key, "--api-key-env"), (at("demo", "http://h/v1"), "--base-url")] {
         let problem = check(wanted, &[], None).unwrap_err();
         assert_eq!(problem.kind, ErrorKind::Invalid);
-        assert!(problem.what.contains(flag), "{problem}");
-        assert!(problem.help.unwrap().contains("--model"));
+        assert!(problem.message.contains(flag), "{problem}");
+        assert!(problem.hint.unwrap().contains("--model"));
     }
     let choice = check(at("compatible/demo", "http://h/v1"), &[], None).unwrap();
     assert_eq!(choice.model, "demo");
@@ -143,18 +143,19 @@ fn what_cannot_work_is_refused_with_the_way_out() {
         (at("m", "h:80"), "is not a base URL", "http://127.0.0.1"),
     ] {
         let problem = check(wanted.clone(), &[], None).unwrap_err();
-        assert!(problem.what.contains(what), "{wanted:?}: {problem:?}");
-        let advice = problem.help.clone().unwrap_or_default();
+        assert!(problem.message.contains(what), "{wanted:?}: {problem:?}");
+        let advice = problem.hint.clone().unwrap_or_default();
         assert!(advice.contains(help), "{wanted:?}: {problem:?}");
     }
-    let lonely = Wanted { base_url: Some("http://h/v1".to_owned()), ..Wanted::default() };
+    let lonely =
+        ModelRequest { base_url: Some("http://h/v1".to_owned()), ..ModelRequest::default() };
     let problem = check(lonely, &[], None).unwrap_err();
-    assert!(problem.help.unwrap().contains("--model NAME"));
+    assert!(problem.hint.unwrap().contains("--model NAME"));
 }
 
 #[test]
 fn a_key_is_never_in_the_debug_text() {
-    let choice = check(Wanted::default(), OPENAI, None).unwrap();
+    let choice = check(ModelRequest::default(), OPENAI, None).unwrap();
     assert!(!format!("{choice:?}").contains("sk-1"));
 }
 
@@ -176,6 +177,6 @@ fn several_models_are_a_route() {
         (at("openai/a,demo", "http://127.0.0.1:1/v1"), "--base-url is for one model"),
     ] {
         let problem = check(wanted, pairs, None).unwrap_err();
-        assert!(problem.what.contains(what), "{}", problem.what);
+        assert!(problem.message.contains(what), "{}", problem.message);
     }
 }

@@ -1,0 +1,81 @@
+//! Every way to start an agent or a tool has the same oversight: what a tool says is redacted, and its call is in the audit log.
+
+use provost_testkit::Reply;
+use serde_json::{Value, json};
+
+use crate::remote::{Server, command, provider_env};
+use crate::stage::{Stage, ended};
+use crate::{Ran, World};
+
+/// Looks like a secret; the calculator repeats it in its error.
+const SECRET: &str = "AKIAIOSFODNN7EXAMPLE";
+
+fn replies() -> [Reply; 2] {
+    [Reply::call("c1", "calculator", &json!({ "expression": SECRET })), Reply::text("done")]
+}
+
+/// The outcomes of the calls of a tool, oldest first, as a local command lists them.
+fn audited(world: &World, tool: &str) -> Vec<String> {
+    let ran = world.run(&["audit", "--tool", tool, "-o", "json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let found: Value = serde_json::from_str(&ran.out).unwrap();
+    let rows = found["items"].as_array().unwrap().iter().rev();
+    rows.map(|row| row["outcome"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Checks what the model was told about the call, and that the call was recorded.
+fn overseen(stage: &Stage) {
+    let asked = stage.asked();
+    let told = asked[1].as_array().unwrap().iter().find(|message| message["role"] == "tool");
+    let told = told.unwrap().to_string();
+    assert!(told.contains("is neither a number") && !told.contains(SECRET), "{told}");
+    assert_eq!(audited(&stage.world, "calculator"), ["allowed", "failed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_overseen() {
+    let stage = Stage::new(replies()).await;
+    let ran = stage.run(&["run", "hi"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
+    overseen(&stage);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_through_a_pipe_is_overseen() {
+    let stage = Stage::new(replies()).await;
+    let ran = tokio::task::block_in_place(|| stage.world.pipe(&stage.args(&["chat"]), "hi\n"));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
+    overseen(&stage);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_without_a_server_is_overseen() {
+    let stage = Stage::new(replies()).await;
+    let mut command = stage.world.command(&["task", "submit", "hi", "--wait"]);
+    command.envs(provider_env(&stage));
+    let ran = ended(command.spawn().unwrap()).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
+    overseen(&stage);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_on_a_server_is_overseen() {
+    let stage = Stage::new(replies()).await;
+    let args = ["--listen", "127.0.0.1:0"];
+    let server = Server::start(&stage.world, &args, &provider_env(&stage));
+    let token = server.token.clone().unwrap();
+    let submit = ["task", "submit", "hi", "--wait"];
+    let mut command = command(&stage.world, &server.url, &token, &submit);
+    let ran = ended(command.spawn().unwrap()).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
+    overseen(&stage);
+}
+
+#[test]
+fn a_tool_call_is_overseen() {
+    let world = World::new();
+    let arguments = json!({ "expression": SECRET }).to_string();
+    let ran: Ran = world.run(&["tool", "call", "calculator", &arguments]);
+    assert!(ran.err.contains("is neither a number") && !ran.err.contains(SECRET), "{ran:?}");
+    assert_eq!(audited(&world, "calculator"), ["allowed", "failed"]);
+}
