@@ -1,14 +1,15 @@
-//! The one place where new events of the log meet those who watch.
+//! Fan-out of new events to open streams.
 //!
-//! One task reads the log as it grows, makes each event into bytes once and hands them to everybody who watches its run, task,
-//! session or namespace. It waits for nobody: a viewer has a short queue, and one whose queue is full reads what it missed from
-//! the database by itself. Live pieces go the same way, so they never overtake a durable event that came before them; they are
-//! the only thing that a slow viewer loses, and it is told.
+//! One task reads the log as it grows, encodes each event once and delivers it to the subscribers of its run, task, session and
+//! namespace. It never waits for a subscriber: each has a short queue, and one whose queue is full reads what it missed from the
+//! database by itself. Live deltas take the same way, so they never overtake a durable event that precedes them, see
+//! [`progress`]. A slow subscriber loses deltas only, and is told how many.
 //!
-//! Invariant: the database is the truth. Whatever happens here costs a viewer time and never an event.
+//! Invariant: the database is the truth. A defect here delays a stream and never loses an event.
 
 mod delta;
 mod dispatcher;
+mod progress;
 mod registry;
 mod run_cache;
 mod subscriber;
@@ -21,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use provost_engine::{Engine, LiveSink};
 use tokio::task::AbortHandle;
 
-use self::delta::Sink;
-pub(crate) use self::delta::{has_durable_form, piece};
+use self::delta::DeltaSink;
+pub(crate) use self::delta::{delta, is_also_durable};
 use self::registry::Board;
 pub(crate) use self::registry::Seated;
 pub(crate) use self::subscriber::{Frame, Taken, Wants, What};
@@ -42,7 +43,7 @@ impl LiveEvents {
 
     /// The half that an engine writes to.
     pub fn sink(&self) -> Arc<dyn LiveSink> {
-        Arc::new(Sink::new(&self.0.board))
+        Arc::new(DeltaSink::new(&self.0.board))
     }
 }
 

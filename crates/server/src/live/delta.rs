@@ -1,4 +1,4 @@
-//! Live pieces on their way to viewers.
+//! Live deltas on their way to streams.
 
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -7,89 +7,95 @@ use provost_core::{Event, EventKind, RunId};
 use provost_engine::{LivePlace, LiveSink, RunPlace};
 use serde::Serialize;
 
+use super::progress::Progress;
 use super::registry::Board;
-use super::run_cache::Placed;
+use super::run_cache::RunTopics;
 use super::subscriber::{Frame, What};
 use crate::sse::encode;
 
-/// Pieces that wait for the task that hands them out.
-const WAITING_MAX: usize = 4096;
+/// Deltas that wait for the task that delivers them.
+const QUEUE_MAX: usize = 4096;
 
-/// Pieces that wait to be handed out.
+/// Deltas that wait to be delivered.
 #[derive(Default)]
-pub(super) struct Waiting {
-    pub(super) pieces: Vec<Piece>,
-    /// Pieces for which there was no place.
-    pub(super) lost: u64,
+pub(super) struct DeltaQueue {
+    pub(super) deltas: Vec<QueuedDelta>,
+    /// Deltas that were dropped because the queue was full.
+    pub(super) dropped: u64,
 }
 
-/// One piece, ready to be sent.
-pub(super) struct Piece {
-    pub(super) placed: Arc<Placed>,
+/// One delta, ready to be sent.
+pub(super) struct QueuedDelta {
     pub(super) run: RunId,
+    pub(super) topics: Arc<RunTopics>,
     pub(super) epoch: u64,
     /// How far the run was.
-    pub(super) stage: u64,
+    pub(super) progress: Progress,
     pub(super) frame: Arc<Frame>,
-    /// True if durable events may have come right before it: they go first.
-    pub(super) follows: bool,
-    /// When it was gathered: whatever was committed before it is read by then.
-    pub(super) round: u64,
+    /// True if durable events may have come right before it. They are delivered first.
+    pub(super) needs_preceding_events: bool,
 }
 
-/// Takes the engine's live events. It holds nothing alive.
-pub(super) struct Sink(Weak<Board>);
+/// Takes the live events of the engine. It keeps nothing alive.
+pub(super) struct DeltaSink(Weak<Board>);
 
-impl Sink {
+impl DeltaSink {
     pub(super) fn new(board: &Arc<Board>) -> Self {
         Self(Arc::downgrade(board))
     }
 }
 
-impl LiveSink for Sink {
+impl LiveSink for DeltaSink {
     fn wants(&self, run: RunId) -> bool {
         self.0.upgrade().is_some_and(|board| board.may_want(run))
     }
 
     fn live(&self, from: &LivePlace, number: u64, event: &Event) {
-        let Some(board) = self.0.upgrade() else { return };
-        let placed = placed(&board, from);
-        if placed.is_stale(from.epoch) {
+        let Some(board) = self.0.upgrade() else {
+            return;
+        };
+        let topics = topics_of(&board, from);
+        if topics.is_stale(from.epoch) {
             return;
         }
-        let own = event.run_id == from.run;
-        let stage = placed.stage(if own { &event.kind } else { &EventKind::Unknown });
-        if has_durable_form(from.run, event) || !board.wants_live(&placed.topics) {
+        let is_own = event.run_id == from.run;
+        let progress =
+            if is_own { topics.observe_live(&event.kind) } else { topics.live_progress() };
+        if is_also_durable(from.run, event) || !board.wants_live(&topics.topics) {
             return;
         }
-        let bytes = piece(from.run, from.epoch, event);
+        let bytes = delta(from.run, from.epoch, event);
         let what = What::Live { run: from.run, epoch: from.epoch, number };
-        let frame = Arc::new(Frame { bytes, what });
-        let follows = follows(&event.kind);
-        let piece =
-            Piece { placed, run: from.run, epoch: from.epoch, stage, frame, follows, round: 0 };
-        let mut waiting = board.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.pieces.len() < WAITING_MAX {
-            waiting.pieces.push(piece);
+        let delta = QueuedDelta {
+            run: from.run,
+            topics,
+            epoch: from.epoch,
+            progress,
+            frame: Arc::new(Frame { bytes, what }),
+            needs_preceding_events: needs_preceding_events(&event.kind),
+        };
+        let mut queue = board.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.deltas.len() < QUEUE_MAX {
+            queue.deltas.push(delta);
         } else {
-            waiting.lost += 1;
+            queue.dropped += 1;
         }
-        drop(waiting);
+        drop(queue);
         board.wake.notify_one();
     }
 }
 
-fn placed(board: &Board, from: &LivePlace) -> Arc<Placed> {
-    let mut places = board.places.lock().unwrap_or_else(PoisonError::into_inner);
-    places.get(from.run).unwrap_or_else(|| {
+fn topics_of(board: &Board, from: &LivePlace) -> Arc<RunTopics> {
+    let mut runs = board.runs.lock().unwrap_or_else(PoisonError::into_inner);
+    runs.get(from.run).unwrap_or_else(|| {
         let LivePlace { namespace, task, session, above, .. } = from.clone();
         let place = RunPlace { namespace, task, session, above };
-        places.put(from.run, &place)
+        runs.put(from.run, &place)
     })
 }
 
-/// True if a durable event says the same, and all of it: then it is not sent twice.
-pub(crate) fn has_durable_form(run: RunId, event: &Event) -> bool {
+/// True if a durable event holds all of it: then it is not sent twice.
+pub(crate) fn is_also_durable(run: RunId, event: &Event) -> bool {
     // What happens inside of a tool, in an agent below, is in no log of its own.
     event.run_id == run
         && matches!(
@@ -113,8 +119,8 @@ pub(crate) fn has_durable_form(run: RunId, event: &Event) -> bool {
         )
 }
 
-/// False for what only goes on: no durable event comes between the pieces of one answer.
-fn follows(kind: &EventKind) -> bool {
+/// False for a delta that continues another one: no durable event comes between the deltas of one answer.
+fn needs_preceding_events(kind: &EventKind) -> bool {
     !matches!(
         kind,
         EventKind::TextDelta { .. }
@@ -127,7 +133,7 @@ fn follows(kind: &EventKind) -> bool {
 
 /// A [`Delta`](provost_api::Delta) of a borrowed event.
 #[derive(Serialize)]
-struct Said<'a> {
+struct DeltaJson<'a> {
     run: RunId,
     epoch: u64,
     #[serde(flatten)]
@@ -135,6 +141,6 @@ struct Said<'a> {
 }
 
 /// Encodes a live event as it is sent.
-pub(crate) fn piece(run: RunId, epoch: u64, event: &Event) -> Bytes {
-    encode::unnumbered("delta", &Said { run, epoch, event })
+pub(crate) fn delta(run: RunId, epoch: u64, event: &Event) -> Bytes {
+    encode::unnumbered("delta", &DeltaJson { run, epoch, event })
 }

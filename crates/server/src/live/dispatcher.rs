@@ -1,4 +1,4 @@
-//! Reading the log as it grows.
+//! Reads the log as it grows and delivers its events, each behind the deltas that came before it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -11,35 +11,37 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::Instant;
 
-use super::delta::{Piece, Waiting};
+use super::delta::{DeltaQueue, QueuedDelta};
+use super::progress::Progress;
 use super::registry::Board;
-use super::run_cache::{Placed, during};
+use super::run_cache::RunTopics;
 use super::subscriber::{Frame, What};
 use crate::sse::encode::{self, finished_turn, terminal_status};
 
 /// Events of one page.
 const PAGE: u64 = 500;
-/// With more viewers than this, handing out one event takes so long that others must get a turn in between.
-const CROWD: usize = 256;
+/// With more subscribers than this, delivering one event takes so long that other tasks must get a turn in between.
+const YIELD_ABOVE_SUBSCRIBERS: usize = 256;
 /// Other processes write to the same file and send no hints.
 const POLL: Duration = Duration::from_secs(1);
 /// How long to wait after the database could not be read.
-const PAUSE: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// Where the log is read.
-struct Tail {
+struct LogTailer {
     engine: Engine,
     board: Arc<Board>,
     generation: u64,
     pos: u64,
-    /// Live pieces that wait for the durable events that came before them.
-    held: Vec<Piece>,
-    /// Live pieces for which there was no place.
-    lost: u64,
-    round: u64,
+    /// Deltas that came before the log was read. Once it is read, every event that precedes them is delivered.
+    before: Vec<QueuedDelta>,
+    /// Deltas that came while the log was read. An event that precedes them may not be read yet.
+    during: Vec<QueuedDelta>,
+    /// Deltas that were dropped because the queue was full.
+    dropped: u64,
 }
 
-/// Reads the log as long as somebody watches, and rests as long as nobody does.
+/// Reads the log as long as there are subscribers.
 pub(super) async fn run(engine: Engine, board: Arc<Board>) {
     loop {
         while board.viewers() == 0 {
@@ -49,10 +51,16 @@ pub(super) async fn run(engine: Engine, board: Arc<Board>) {
         let hints = engine.store().hints();
         match engine.log_bounds().await {
             Ok(bounds) => {
-                let (engine, board) = (engine.clone(), Arc::clone(&board));
-                let (generation, pos) = (bounds.generation, bounds.last);
-                let (held, lost, round) = (Vec::new(), 0, 0);
-                Tail { engine, board, generation, pos, held, lost, round }.follow(hints).await;
+                let tailer = LogTailer {
+                    engine: engine.clone(),
+                    board: Arc::clone(&board),
+                    generation: bounds.generation,
+                    pos: bounds.last,
+                    before: Vec::new(),
+                    during: Vec::new(),
+                    dropped: 0,
+                };
+                tailer.follow(hints).await;
             }
             Err(error) => pause(&error).await,
         }
@@ -60,71 +68,75 @@ pub(super) async fn run(engine: Engine, board: Arc<Board>) {
 }
 
 async fn pause(error: &EngineError) {
-    tracing::warn!(%error, "the log cannot be read; viewers wait");
-    tokio::time::sleep(PAUSE).await;
+    tracing::warn!(%error, "the log cannot be read; streams wait");
+    tokio::time::sleep(RETRY_DELAY).await;
 }
 
-impl Tail {
-    /// Hands out what is new until nobody watches.
+impl LogTailer {
+    /// Delivers what is new until no subscriber is left.
     async fn follow(mut self, mut hints: Receiver<Hint>) {
         self.board.stand();
         let mut next_poll = Instant::now() + POLL;
         loop {
-            let mut read = false;
+            let mut must_read = false;
             tokio::select! {
                 biased;
-                // Pieces that came while the log was read want the next look at it.
-                () = std::future::ready(()), if !self.held.is_empty() => {}
+                // Deltas that came while the log was read want the next look at it.
+                () = std::future::ready(()), if !self.during.is_empty() => {}
                 hint = hints.recv() => {
-                    read = tells_of_events(&hint);
+                    must_read = tells_of_events(&hint);
                     if matches!(hint, Err(RecvError::Closed)) {
-                        // The store is going; until it has, polling does.
-                        tokio::time::sleep(PAUSE).await;
+                        // The store is closing; until it has, polling does.
+                        tokio::time::sleep(RETRY_DELAY).await;
                     }
                 }
                 () = self.board.wake.notified() => {}
-                () = tokio::time::sleep_until(next_poll) => read = true,
+                () = tokio::time::sleep_until(next_poll) => must_read = true,
             }
-            read |= drain(&mut hints);
-            self.round += 1;
-            self.gather(self.round);
-            if read || self.held.iter().any(|piece| piece.follows) {
+            must_read |= drain(&mut hints);
+            self.drain_queue();
+            self.before.append(&mut self.during);
+            if must_read || self.before.iter().any(|delta| delta.needs_preceding_events) {
                 next_poll = Instant::now() + POLL;
                 if let Err(error) = self.read().await {
                     pause(&error).await;
                     next_poll = Instant::now();
                 }
             }
-            let round = self.round;
-            self.pass_on(|piece| piece.round <= round);
+            self.report_dropped();
+            for delta in std::mem::take(&mut self.before) {
+                self.deliver(&delta);
+            }
             if self.board.rest() {
                 return;
             }
         }
     }
 
-    /// Takes the live pieces that have come.
-    fn gather(&mut self, round: u64) {
-        let mut waiting = self.board.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let Waiting { pieces, lost } = std::mem::take(&mut *waiting);
-        drop(waiting);
-        self.lost += lost;
-        self.held.extend(pieces.into_iter().map(|piece| Piece { round, ..piece }));
+    /// Takes the deltas that have come.
+    fn drain_queue(&mut self) {
+        let mut queue = self.board.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let DeltaQueue { deltas, dropped } = std::mem::take(&mut *queue);
+        drop(queue);
+        self.dropped += dropped;
+        self.during.extend(deltas);
     }
 
-    /// Hands out all events after the position.
+    /// Delivers all events after the position.
     async fn read(&mut self) -> Result<(), EngineError> {
         loop {
             let page = self.engine.log_tail(self.pos, PAGE).await?;
-            let places = self.places(&page.entries).await?;
-            // Among what came meanwhile are the pieces that were said before these events were committed.
-            self.gather(self.round + 1);
+            let runs = self.topics_of(&page.entries).await?;
+            // Among what came meanwhile are deltas that precede these events.
+            self.drain_queue();
             for entry in &page.entries {
-                // A run that was removed meanwhile belongs nowhere.
-                let Some(placed) = places.get(&entry.run) else { continue };
-                placed.see(entry.epoch);
-                self.pass_on_before(entry, placed);
-                self.board.hand(&placed.topics, |topic| {
+                // A run that was removed meanwhile has no topics.
+                let Some(topics) = runs.get(&entry.run) else {
+                    continue;
+                };
+                topics.observe_epoch(entry.epoch);
+                self.deliver_preceding(entry, topics);
+                self.board.hand(&topics.topics, |topic| {
                     let kind = topic.cursor_kind();
                     let (at, end) = (kind.place_of(entry), terminal_status(&entry.kind));
                     Frame {
@@ -132,7 +144,7 @@ impl Tail {
                         what: What::Event { at, epoch: entry.epoch, end },
                     }
                 });
-                if self.board.viewers() > CROWD {
+                if self.board.viewers() > YIELD_ABOVE_SUBSCRIBERS {
                     // So that they can take it before the next one comes.
                     tokio::task::yield_now().await;
                 }
@@ -144,50 +156,56 @@ impl Tail {
         }
     }
 
-    /// Hands out the pieces of a run that were said before an event of it.
-    fn pass_on_before(&mut self, entry: &LogEntry, placed: &Placed) {
-        let turn = finished_turn(entry);
-        let stage = match turn {
-            Some(turn) => during(turn),
-            None if terminal_status(&entry.kind).is_some() => u64::MAX,
-            None => placed.told(),
+    /// Delivers the deltas of a run that precede one of its events.
+    fn deliver_preceding(&mut self, entry: &LogEntry, topics: &RunTopics) {
+        let finished = finished_turn(entry);
+        let up_to = match finished {
+            Some(turn) => Some(Progress::model(turn)),
+            None if terminal_status(&entry.kind).is_some() => None,
+            None => Some(topics.committed_progress()),
         };
-        let (run, epoch) = (entry.run, entry.epoch);
-        self.pass_on(|piece| (piece.run, piece.epoch) == (run, epoch) && piece.stage <= stage);
-        if let Some(turn) = turn {
-            placed.tell(turn);
+        let precedes = |delta: &mut QueuedDelta| {
+            (delta.run, delta.epoch) == (entry.run, entry.epoch)
+                && up_to.is_none_or(|up_to| delta.progress <= up_to)
+        };
+        self.report_dropped();
+        let mut deltas: Vec<_> = self.before.extract_if(.., precedes).collect();
+        deltas.extend(self.during.extract_if(.., precedes));
+        for delta in deltas {
+            self.deliver(&delta);
+        }
+        if let Some(turn) = finished {
+            topics.commit(Progress::tools(turn));
         }
     }
 
-    /// Hands out some of the pieces, in the order in which they came.
-    fn pass_on(&mut self, which: impl Fn(&Piece) -> bool) {
-        if self.lost > 0 {
-            self.board.lost(std::mem::take(&mut self.lost));
-        }
-        if self.held.is_empty() {
-            return;
-        }
-        for piece in self.held.extract_if(.., |piece| which(piece)) {
-            if !piece.placed.is_stale(piece.epoch) {
-                self.board.hand_same(&piece.placed.topics, &piece.frame);
-            }
+    fn deliver(&self, delta: &QueuedDelta) {
+        if !delta.topics.is_stale(delta.epoch) {
+            self.board.hand_same(&delta.topics.topics, &delta.frame);
         }
     }
 
-    async fn places(
+    fn report_dropped(&mut self) {
+        if self.dropped > 0 {
+            self.board.lost(std::mem::take(&mut self.dropped));
+        }
+    }
+
+    /// Returns the topics of the runs of these events.
+    async fn topics_of(
         &self,
         entries: &[LogEntry],
-    ) -> Result<HashMap<RunId, Arc<Placed>>, EngineError> {
+    ) -> Result<HashMap<RunId, Arc<RunTopics>>, EngineError> {
         let mut known = HashMap::new();
         let mut unknown = Vec::new();
         {
-            let mut places = self.board.places.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut runs = self.board.runs.lock().unwrap_or_else(PoisonError::into_inner);
             for entry in entries {
                 if known.contains_key(&entry.run) || unknown.contains(&entry.run) {
                     continue;
                 }
-                match places.get(entry.run) {
-                    Some(placed) => drop(known.insert(entry.run, placed)),
+                match runs.get(entry.run) {
+                    Some(topics) => drop(known.insert(entry.run, topics)),
                     None => unknown.push(entry.run),
                 }
             }
@@ -196,9 +214,9 @@ impl Tail {
             return Ok(known);
         }
         let found = self.engine.places_of(unknown).await?;
-        let mut places = self.board.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.board.runs.lock().unwrap_or_else(PoisonError::into_inner);
         for (run, place) in found {
-            known.insert(run, places.put(run, &place));
+            known.insert(run, runs.put(run, &place));
         }
         Ok(known)
     }
@@ -211,14 +229,14 @@ fn tells_of_events(hint: &Result<Hint, RecvError>) -> bool {
     }
 }
 
-/// Takes all hints that are there: one look at the log answers all of them.
+/// Takes all hints that have come: reading the log once answers all of them.
 fn drain(hints: &mut Receiver<Hint>) -> bool {
-    let mut read = false;
+    let mut must_read = false;
     loop {
         match hints.try_recv() {
-            Ok(hint) => read |= matches!(hint, Hint::Events(_)),
-            Err(TryRecvError::Lagged(_)) => read = true,
-            Err(TryRecvError::Empty | TryRecvError::Closed) => return read,
+            Ok(hint) => must_read |= matches!(hint, Hint::Events(_)),
+            Err(TryRecvError::Lagged(_)) => must_read = true,
+            Err(TryRecvError::Empty | TryRecvError::Closed) => return must_read,
         }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use provost_core::RunId;
 use tokio::sync::{Notify, watch};
 
-use super::delta::Waiting;
-use super::run_cache::Places;
+use super::delta::DeltaQueue;
+use super::run_cache::RunTopicCache;
 use super::subscriber::{Frame, Seat, Wants};
 use super::topic::Topic;
 
@@ -23,8 +23,8 @@ pub(super) struct Board {
     stands: watch::Sender<bool>,
     /// Wakes the task that reads the log.
     pub(super) wake: Notify,
-    pub(super) places: Mutex<Places>,
-    pub(super) waiting: Mutex<Waiting>,
+    pub(super) runs: Mutex<RunTopicCache>,
+    pub(super) queue: Mutex<DeltaQueue>,
 }
 
 #[derive(Default)]
@@ -40,8 +40,8 @@ impl Board {
             wide: AtomicUsize::new(0),
             stands: watch::Sender::new(false),
             wake: Notify::new(),
-            places: Mutex::default(),
-            waiting: Mutex::default(),
+            runs: Mutex::default(),
+            queue: Mutex::default(),
         }
     }
 
@@ -62,7 +62,9 @@ impl Board {
 
     fn leave(&self, topic: &Topic, seat: &Seat) {
         let mut seats = self.write();
-        let Entry::Occupied(mut row) = seats.by_topic.entry(topic.clone()) else { return };
+        let Entry::Occupied(mut row) = seats.by_topic.entry(topic.clone()) else {
+            return;
+        };
         let place = seat.place.load(Ordering::Relaxed);
         if place < row.get().len() {
             row.get_mut().swap_remove(place);
@@ -123,7 +125,9 @@ impl Board {
         let seats = self.read();
         let mut forms: [Option<Arc<Frame>>; 2] = [None, None];
         for topic in topics {
-            let Some(row) = seats.by_topic.get(topic) else { continue };
+            let Some(row) = seats.by_topic.get(topic) else {
+                continue;
+            };
             let form = &mut forms[usize::from(topic.is_run())];
             let frame = form.get_or_insert_with(|| Arc::new(make(topic)));
             for seat in row {

@@ -1,103 +1,94 @@
-//! Where runs belong, as far as it was asked lately.
+//! Which topics runs belong to, and how far they are, for the runs that had events lately.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lru::LruCache;
 use provost_core::{EventKind, RunId};
 use provost_engine::RunPlace;
 
+use super::progress::Progress;
 use super::topic::Topic;
 
-/// Runs of one half; two halves are kept, so what was used lately stays.
-const HALF_MAX: usize = 4096;
+/// Runs that are kept.
+const RUNS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(8191);
 
-/// Where a run belongs, and how far it is.
-pub(super) struct Placed {
+/// The topics of a run, and how far it is.
+pub(super) struct RunTopics {
     pub(super) topics: Box<[Topic]>,
-    /// The newest epoch that was seen: pieces of older ones come from somebody who has lost the run.
-    epoch: AtomicU64,
-    /// How far the run is, as its live pieces tell.
-    stage: AtomicU64,
-    /// How far the run is, as its durable events tell.
-    told: AtomicU64,
+    state: Mutex<RunState>,
 }
 
-impl Placed {
+#[derive(Debug, Clone, Copy, Default)]
+struct RunState {
+    /// The newest epoch that was seen. Deltas of older ones come from a worker that has lost the run.
+    epoch: u64,
+    /// How far the run is by its live events.
+    live: Progress,
+    /// How far the run is by its durable events.
+    committed: Progress,
+}
+
+impl RunTopics {
     fn new(run: RunId, place: &RunPlace) -> Self {
-        Self {
-            topics: Topic::of(run, place),
-            epoch: AtomicU64::new(0),
-            stage: AtomicU64::new(0),
-            told: AtomicU64::new(0),
-        }
+        Self { topics: Topic::of(run, place), state: Mutex::default() }
     }
 
-    /// Notes the epoch of an event.
-    pub(super) fn see(&self, epoch: u64) {
-        self.epoch.fetch_max(epoch, Ordering::Relaxed);
+    /// Records the epoch of a durable event.
+    pub(super) fn observe_epoch(&self, epoch: u64) {
+        let mut state = self.state();
+        state.epoch = state.epoch.max(epoch);
     }
 
-    /// Notes how far the run is by a live event, and returns it: two stages for each model call, the second one after its end.
-    pub(super) fn stage(&self, kind: &EventKind) -> u64 {
-        match kind {
-            EventKind::TurnStarted { turn } => self.stage.store(during(*turn), Ordering::Relaxed),
-            EventKind::TurnFinished { turn, .. } => {
-                self.stage.store(during(*turn) + 1, Ordering::Relaxed);
-            }
-            _ => {}
-        }
-        self.stage.load(Ordering::Relaxed)
+    /// Records how far the run is by one of its live events, and returns it.
+    pub(super) fn observe_live(&self, kind: &EventKind) -> Progress {
+        let mut state = self.state();
+        state.live = Progress::begun_by(kind).unwrap_or(state.live);
+        state.live
     }
 
-    /// Notes that a model call has ended by its durable event.
-    pub(super) fn tell(&self, turn: u32) {
-        self.told.store(during(turn) + 1, Ordering::Relaxed);
+    /// Returns how far the run is by its live events.
+    pub(super) fn live_progress(&self) -> Progress {
+        self.state().live
     }
 
-    /// How far the run is, as its durable events tell.
-    pub(super) fn told(&self) -> u64 {
-        self.told.load(Ordering::Relaxed)
+    /// Records how far the run is by a durable event.
+    pub(super) fn commit(&self, progress: Progress) {
+        self.state().committed = progress;
+    }
+
+    /// Returns how far the run is by its durable events.
+    pub(super) fn committed_progress(&self) -> Progress {
+        self.state().committed
     }
 
     /// True if a newer epoch has the run.
     pub(super) fn is_stale(&self, epoch: u64) -> bool {
-        epoch < self.epoch.load(Ordering::Relaxed)
+        epoch < self.state().epoch
+    }
+
+    fn state(&self) -> MutexGuard<'_, RunState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The stage of a run during a model call.
-pub(super) fn during(turn: u32) -> u64 {
-    u64::from(turn) * 2
+/// The topics of runs. Runs that were not asked for lately are forgotten.
+pub(super) struct RunTopicCache(LruCache<RunId, Arc<RunTopics>>);
+
+impl Default for RunTopicCache {
+    fn default() -> Self {
+        Self(LruCache::new(RUNS_MAX))
+    }
 }
 
-/// Where runs belong. What was not asked for a while is forgotten.
-#[derive(Default)]
-pub(super) struct Places {
-    young: HashMap<RunId, Arc<Placed>>,
-    old: HashMap<RunId, Arc<Placed>>,
-}
-
-impl Places {
-    pub(super) fn get(&mut self, run: RunId) -> Option<Arc<Placed>> {
-        if let Some(placed) = self.young.get(&run) {
-            return Some(Arc::clone(placed));
-        }
-        let placed = self.old.remove(&run)?;
-        self.keep(run, Arc::clone(&placed));
-        Some(placed)
+impl RunTopicCache {
+    pub(super) fn get(&mut self, run: RunId) -> Option<Arc<RunTopics>> {
+        self.0.get(&run).cloned()
     }
 
-    pub(super) fn put(&mut self, run: RunId, place: &RunPlace) -> Arc<Placed> {
-        let placed = Arc::new(Placed::new(run, place));
-        self.keep(run, Arc::clone(&placed));
-        placed
-    }
-
-    fn keep(&mut self, run: RunId, placed: Arc<Placed>) {
-        if self.young.len() >= HALF_MAX {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(run, placed);
+    pub(super) fn put(&mut self, run: RunId, place: &RunPlace) -> Arc<RunTopics> {
+        let topics = Arc::new(RunTopics::new(run, place));
+        self.0.put(run, Arc::clone(&topics));
+        topics
     }
 }

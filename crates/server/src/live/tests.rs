@@ -7,7 +7,7 @@ use provost_core::work::RunStatus;
 use provost_core::{Env, Event, EventKind, RunId};
 use provost_engine::{LivePlace, LiveSink, RunPlace};
 
-use super::delta::Sink;
+use super::delta::DeltaSink;
 use super::registry::Board;
 use super::subscriber::{Frame, Taken, Wants, What};
 use super::topic::Topic;
@@ -122,15 +122,15 @@ fn pieces_of_an_attempt_that_has_lost_its_run_are_dropped() {
     let env = Env::simulated(1);
     let (run, place) = place(&env);
     let board = Arc::new(Board::new());
-    let sink = Sink::new(&board);
+    let sink = DeltaSink::new(&board);
     let said = |epoch| {
         let RunPlace { namespace, task, session, above } = place.clone();
         let kind = EventKind::TextDelta { text: "x".to_owned() };
         let (v, at) = (provost_core::EVENT_VERSION, env.now());
         let event = Event { v, run_id: run, seq: 1, at, agent: "a".into(), kind };
         sink.live(&LivePlace { namespace, task, session, above, run, epoch }, 1, &event);
-        let mut waiting = board.waiting.lock().unwrap();
-        std::mem::take(&mut waiting.pieces).len()
+        let mut queue = board.queue.lock().unwrap();
+        std::mem::take(&mut queue.deltas).len()
     };
     assert!(!sink.wants(run));
     assert_eq!(said(1), 0, "nobody watches");
@@ -138,7 +138,7 @@ fn pieces_of_an_attempt_that_has_lost_its_run_are_dropped() {
         Board::seat(&board, Topic::Session("default".into(), "chat".into()), Wants::Everything);
     assert!(sink.wants(run));
     assert_eq!(said(1), 1);
-    board.places.lock().unwrap().get(run).unwrap().see(2);
+    board.runs.lock().unwrap().get(run).unwrap().observe_epoch(2);
     assert_eq!(said(1), 0, "a newer epoch has the run");
     assert_eq!(said(2), 1);
     drop((seat, board));
@@ -149,15 +149,15 @@ fn pieces_of_an_attempt_that_has_lost_its_run_are_dropped() {
 fn places_that_nobody_asks_for_are_forgotten() {
     let env = Env::simulated(1);
     let board = Board::new();
-    let mut places = board.places.lock().unwrap();
+    let mut runs_cache = board.runs.lock().unwrap();
     let (first, place) = place(&env);
-    places.put(first, &place);
+    runs_cache.put(first, &place);
     let mut runs = Vec::new();
     for _ in 0..20_000 {
         let run = env.id();
-        places.put(run, &place);
+        runs_cache.put(run, &place);
         runs.push(run);
-        assert!(places.get(first).is_some(), "what is asked for stays");
+        assert!(runs_cache.get(first).is_some(), "what is asked for stays");
     }
-    assert!(runs[..10_000].iter().all(|run| places.get(*run).is_none()));
+    assert!(runs[..10_000].iter().all(|run| runs_cache.get(*run).is_none()));
 }

@@ -6,7 +6,7 @@ use provost_core::{Event, EventKind, RunId};
 use super::SnapshotEnd;
 use super::source::Source;
 use crate::app::App;
-use crate::live::{has_durable_form, piece};
+use crate::live::{delta, is_also_durable};
 
 /// The deltas so far.
 pub(super) struct TurnSnapshot {
@@ -22,7 +22,7 @@ pub(super) async fn take(app: &App, source: &Source) -> Option<TurnSnapshot> {
     let run = Box::pin(source.present_run(app.engine())).await?;
     let provost_engine::Draft { epoch, mut events, next, .. } =
         app.engine().draft(source.namespace(), run)?;
-    events.retain(|event| !has_durable_form(run, event));
+    events.retain(|event| !is_also_durable(run, event));
     Some(TurnSnapshot { run, epoch, next, events })
 }
 
@@ -39,8 +39,8 @@ impl TurnSnapshot {
 
     /// Returns the snapshot as it is sent.
     pub(super) fn bytes(&self) -> Bytes {
-        let pieces = self.events.iter().map(|event| piece(self.run, self.epoch, event));
-        pieces.collect::<Vec<_>>().concat().into()
+        let deltas = self.events.iter().map(|event| delta(self.run, self.epoch, event));
+        deltas.collect::<Vec<_>>().concat().into()
     }
 
     /// Returns which deltas it holds.
