@@ -1,37 +1,25 @@
 //! From what is stored to what is said on the wire, and back.
 
-mod agent;
-mod approval;
-mod class;
-mod delivery;
-mod event;
-mod explanation;
-mod input;
-mod page;
-mod run;
-mod schedule;
-mod session;
-mod task;
-mod webhook;
+pub(crate) mod agent;
+pub(crate) mod approval;
+pub(crate) mod budget;
+pub(crate) mod class;
+pub(crate) mod delivery;
+pub(crate) mod event;
+pub(crate) mod explanation;
+pub(crate) mod input;
+pub(crate) mod page;
+pub(crate) mod run;
+pub(crate) mod schedule;
+pub(crate) mod session;
+pub(crate) mod task;
+pub(crate) mod webhook;
 
 use std::str::FromStr;
 
 use provost_api::Problem;
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::agent::{agent, agent_config, config};
-pub(crate) use self::approval::{approval, grant};
-pub(crate) use self::class::{budget, budget_period, class};
-pub(crate) use self::delivery::delivery;
-pub(crate) use self::event::event;
-pub(crate) use self::explanation::explanation;
-pub(crate) use self::input::{input, interaction, pending, receipt};
-pub(crate) use self::page::{cursor, cut, page, page_of};
-pub(crate) use self::run::{attempt, cancelled, fork_edits, forked, replay, run, snapshot, step};
-pub(crate) use self::schedule::{schedule, schedule_change};
-pub(crate) use self::session::{place, place_text, session, session_message};
-pub(crate) use self::task::{accepted, command, task};
-pub(crate) use self::webhook::{webhook, webhook_post};
 use crate::error;
 
 /// A stored word as its type; one that this version does not know is a defect.

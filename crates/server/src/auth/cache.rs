@@ -80,7 +80,9 @@ impl KnownTokens {
     /// True once a minute: then it is time to note that the token was used.
     pub(crate) fn is_due(&self, id: TokenId, now: Timestamp) -> bool {
         let mut entries = self.entries();
-        let Some(entry) = entries.get_mut(&id) else { return false };
+        let Some(entry) = entries.get_mut(&id) else {
+            return false;
+        };
         let stored = entry.token.as_ref().and_then(|token| token.last_used);
         let stored = stored.is_some_and(|at| now.since(at) < NOTED);
         if entry.noted.is_some_and(|at| at.elapsed() < NOTED) || stored {

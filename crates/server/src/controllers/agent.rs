@@ -14,10 +14,10 @@ pub(crate) async fn create(
     auth: Auth<Write>,
     ApiJson(new): ApiJson<NewAgent>,
 ) -> ApiResult<Created<Agent>> {
-    let config = convert::agent_config(&new.name, &new.config)?;
+    let config = convert::agent::new_config(&new.name, &new.config)?;
     let title = new.title.as_deref().filter(|title| !title.is_empty());
     let made = app.engine().create_agent(&auth.namespace, &new.name, title, config).await;
-    Ok(Created { value: convert::agent(made?), is_new: true })
+    Ok(Created { value: convert::agent::view(made?), is_new: true })
 }
 
 pub(crate) async fn list(
@@ -27,7 +27,7 @@ pub(crate) async fn list(
 ) -> ApiResult<Json<Page<Agent>>> {
     let limit = limit(asked.limit)?;
     let page = app.engine().agents(&auth.namespace, asked.cursor.as_deref(), limit).await;
-    Ok(Json(convert::page(page?, |profile| Ok(convert::agent(profile)))?))
+    Ok(Json(convert::page::map(page?, |profile| Ok(convert::agent::view(profile)))?))
 }
 
 pub(crate) async fn get(
@@ -36,7 +36,7 @@ pub(crate) async fn get(
     ApiPath(AgentName(agent)): ApiPath<AgentName>,
 ) -> ApiResult<Versioned<Agent>> {
     let profile = app.engine().agent(&auth.namespace, &agent).await;
-    Ok(versioned(convert::agent(profile?)))
+    Ok(versioned(convert::agent::view(profile?)))
 }
 
 pub(crate) async fn update(
@@ -52,7 +52,7 @@ pub(crate) async fn update(
         revision: seen.0,
     };
     let profile = app.engine().update_agent(&auth.namespace, &agent, change).await;
-    Ok(versioned(convert::agent(profile?)))
+    Ok(versioned(convert::agent::view(profile?)))
 }
 
 pub(crate) async fn delete(
@@ -69,7 +69,7 @@ pub(crate) async fn default_config(
     ApiPath(AgentName(agent)): ApiPath<AgentName>,
 ) -> ApiResult<Json<AgentConfig>> {
     let config = provost_engine::AgentConfig::default_named(&agent);
-    Ok(Json(convert::config(config?)))
+    Ok(Json(convert::agent::config(config?)))
 }
 
 fn versioned(agent: Agent) -> Versioned<Agent> {

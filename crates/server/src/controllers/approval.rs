@@ -31,10 +31,10 @@ pub(crate) async fn list(
         state: state.map(|state| state.as_str().to_owned()),
         run: asked.run,
         task: asked.task,
-        before: convert::cursor(asked.cursor.as_deref())?,
+        before: convert::page::cursor(asked.cursor.as_deref())?,
     };
     let page = app.engine().approvals(&auth.namespace, filter, limit(asked.limit)?).await;
-    Ok(Json(convert::page(page?, convert::approval)?))
+    Ok(Json(convert::page::map(page?, convert::approval::view)?))
 }
 
 pub(crate) async fn get(
@@ -43,7 +43,7 @@ pub(crate) async fn get(
     ApiPath(approval): ApiPath<ApprovalId>,
 ) -> ApiResult<Json<Approval>> {
     let row = app.engine().approval(&auth.namespace, approval).await;
-    Ok(Json(convert::approval(row?)?))
+    Ok(Json(convert::approval::view(row?)?))
 }
 
 pub(crate) async fn answer(
@@ -77,7 +77,7 @@ pub(crate) async fn answer(
     };
     let counts = answered?.counted;
     let row = engine.approval(ns, id).await?;
-    Ok(Json(Answered { counts, approval: convert::approval(row)? }))
+    Ok(Json(Answered { counts, approval: convert::approval::view(row)? }))
 }
 
 pub(crate) async fn list_grants(
@@ -96,7 +96,7 @@ pub(crate) async fn list_grants(
     };
     let rows = app.engine().grants(&auth.namespace, after, limit).await?;
     let place = |grant: &Grant| format!("{}:{}", grant.call_key, grant.scope);
-    Ok(Json(convert::page_of(rows, limit, convert::grant, place)?))
+    Ok(Json(convert::page::from_rows(rows, limit, convert::approval::grant, place)?))
 }
 
 pub(crate) async fn revoke_grant(

@@ -21,7 +21,7 @@ pub(crate) async fn list(
         run: asked.run,
         resource: asked.resource,
         outcome: asked.outcome,
-        before: convert::cursor(asked.cursor.as_deref())?,
+        before: convert::page::cursor(asked.cursor.as_deref())?,
     };
     let namespace = auth.namespace;
     let read = app
@@ -29,7 +29,7 @@ pub(crate) async fn list(
         .store()
         .read(move |tx| Ok::<_, EngineError>(audit::list(tx, namespace.as_str(), &filter, limit)?));
     let rows = read.await?;
-    Ok(Json(convert::page_of(rows, limit, record, |record| record.id.to_string())?))
+    Ok(Json(convert::page::from_rows(rows, limit, record, |record| record.id.to_string())?))
 }
 
 fn record(row: AuditRow) -> Result<AuditRecord, Problem> {

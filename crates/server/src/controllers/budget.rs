@@ -18,8 +18,8 @@ pub(crate) async fn list(
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Budget>>> {
     let states = app.engine().budgets(&auth.namespace).await?;
-    let budgets = states.into_iter().map(convert::budget).collect::<Result<_, _>>()?;
-    Ok(Json(convert::cut(budgets, &asked, |budget: &Budget| budget.scope.clone())?))
+    let budgets = states.into_iter().map(convert::budget::view).collect::<Result<_, _>>()?;
+    Ok(Json(convert::page::paginate(budgets, &asked, |budget: &Budget| budget.scope.clone())?))
 }
 
 pub(crate) async fn set(
@@ -29,11 +29,11 @@ pub(crate) async fn set(
 ) -> ApiResult<Json<Budget>> {
     let engine = app.engine();
     let scope = scope(&change.scope)?;
-    let period = change.period.map(convert::budget_period);
+    let period = change.period.map(convert::budget::period);
     let budget = provost_engine::Budget { cap: change.cap, period };
     engine.set_budget(&auth.namespace, scope.clone(), Some(budget)).await?;
     let state = engine.budget(&auth.namespace, scope).await?;
-    Ok(Json(convert::budget(state.ok_or_else(|| missing(&change.scope))?)?))
+    Ok(Json(convert::budget::view(state.ok_or_else(|| missing(&change.scope))?)?))
 }
 
 pub(crate) async fn remove(

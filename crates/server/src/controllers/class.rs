@@ -19,7 +19,9 @@ pub(crate) async fn list(
 ) -> ApiResult<Json<Page<Class>>> {
     let (limit, after) = (limit(asked.limit)?, asked.cursor.unwrap_or_default());
     let rows = app.engine().classes(&auth.namespace, &after, limit).await?;
-    Ok(Json(convert::page_of(rows, limit, convert::class, |class: &Class| class.key.clone())?))
+    Ok(Json(convert::page::from_rows(rows, limit, convert::class::view, |class: &Class| {
+        class.key.clone()
+    })?))
 }
 
 pub(crate) async fn set_target(
@@ -35,5 +37,5 @@ pub(crate) async fn set_target(
         let row = exec_class::find(tx, namespace.as_str(), key.as_str())?;
         row.ok_or_else(|| EngineError::from(WorkError::not_found("class", &key)))
     });
-    Ok(Json(convert::class(read.await?)?))
+    Ok(Json(convert::class::view(read.await?)?))
 }

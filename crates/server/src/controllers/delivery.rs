@@ -21,10 +21,10 @@ pub(crate) async fn list(
     let filter = DeliveryFilter {
         state: asked.state.map(|state| state.as_str().to_owned()),
         run: asked.run,
-        before: convert::cursor(asked.cursor.as_deref())?,
+        before: convert::page::cursor(asked.cursor.as_deref())?,
     };
     let page = app.engine().deliveries_page(&auth.namespace, filter, limit(asked.limit)?).await;
-    Ok(Json(convert::page(page?, convert::delivery)?))
+    Ok(Json(convert::page::map(page?, convert::delivery::view)?))
 }
 
 pub(crate) async fn get(
@@ -37,7 +37,7 @@ pub(crate) async fn get(
         let row = delivery::find(tx, namespace.as_str(), id)?;
         row.ok_or_else(|| EngineError::Work(WorkError::not_found("delivery", id)))
     });
-    Ok(Json(convert::delivery(found.await?)?))
+    Ok(Json(convert::delivery::view(found.await?)?))
 }
 
 pub(crate) async fn retry(
@@ -46,7 +46,7 @@ pub(crate) async fn retry(
     ApiPath(id): ApiPath<DeliveryId>,
 ) -> ApiResult<Json<Delivery>> {
     let row = app.engine().retry_delivery(&auth.namespace, id).await;
-    Ok(Json(convert::delivery(row?)?))
+    Ok(Json(convert::delivery::view(row?)?))
 }
 
 pub(crate) async fn dismiss(
@@ -55,5 +55,5 @@ pub(crate) async fn dismiss(
     ApiPath(id): ApiPath<DeliveryId>,
 ) -> ApiResult<Json<Delivery>> {
     let row = app.engine().dismiss_delivery(&auth.namespace, id).await;
-    Ok(Json(convert::delivery(row?)?))
+    Ok(Json(convert::delivery::view(row?)?))
 }

@@ -35,7 +35,7 @@ pub(crate) async fn run_events(
     let source = Source::run_of(auth.namespace.clone(), run);
     let start = begin(&app, &source, &asked).await?;
     let page = source.page(app.engine(), start.after, limit(asked.limit)?).await?;
-    let items = page.entries.iter().map(convert::event).collect::<Result<_, _>>()?;
+    let items = page.entries.iter().map(convert::event::view).collect::<Result<_, _>>()?;
     let next = page.more.then(|| source.cursor(start.generation, page.next).to_string());
     Ok(Json(Page { items, next }))
 }
@@ -68,14 +68,14 @@ pub(crate) async fn task_events(
     let logs = engine.task_logs(namespace, task_id, start.after, limit).await?;
     // The log may have grown between the two; what is new there belongs to the next batch.
     let logs = logs.entries.into_iter().filter(|line| line.pos <= page.next).map(line).collect();
-    let run_events = page.entries.iter().map(convert::event).collect::<Result<_, _>>()?;
+    let run_events = page.entries.iter().map(convert::event::view).collect::<Result<_, _>>()?;
     let row = engine.task(namespace, task_id).await?;
     let run_id = row.current_run_id;
     let (mut run, mut interaction) = (None, None);
     if let Some(id) = run_id {
-        run = Some(convert::run(engine.run(namespace, id).await?)?);
+        run = Some(convert::run::view(engine.run(namespace, id).await?)?);
         let found = engine.interaction(namespace, id).await?;
-        interaction = Some(convert::interaction(found));
+        interaction = Some(convert::input::interaction(found));
     }
     let pending = engine.pending_inputs(namespace, task_id).await?;
     Ok(Json(EventBatch {
@@ -86,7 +86,7 @@ pub(crate) async fn task_events(
         interaction,
         logs,
         run_events,
-        pending_inputs: pending.into_iter().map(convert::pending).collect(),
+        pending_inputs: pending.into_iter().map(convert::input::pending).collect(),
         next: source.cursor(start.generation, page.next).to_string(),
         more: page.more,
         reset: start.reset,

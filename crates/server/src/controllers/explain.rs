@@ -16,5 +16,5 @@ pub(crate) async fn explain(
     ApiPath(subject): ApiPath<Subject>,
 ) -> ApiResult<Json<Explanation>> {
     let explanation = app.engine().explain(&auth.namespace, subject).await?;
-    Ok(Json(convert::explanation(explanation)))
+    Ok(Json(convert::explanation::view(explanation)))
 }

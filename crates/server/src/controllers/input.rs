@@ -71,7 +71,7 @@ pub(crate) async fn withdraw(
 }
 
 fn request(said: NewInput, key: IdempotencyKey) -> ApiResult<InputRequest> {
-    let mut request = convert::input(said);
+    let mut request = convert::input::request(said);
     request.idempotency_key = key.or_in_body(request.idempotency_key.take())?;
     Ok(request)
 }
@@ -85,7 +85,7 @@ async fn send(
 ) -> ApiResult<Created<InputReceipt>> {
     request.by = Some(auth.principal.name.clone());
     let receipt = app.engine().input(&auth.namespace, target, request).await?;
-    Ok(Created { is_new: !receipt.deduped, value: convert::receipt(receipt) })
+    Ok(Created { is_new: !receipt.deduped, value: convert::input::receipt(receipt) })
 }
 
 /// Lists the messages that wait to be read by a run or a task.
@@ -96,6 +96,6 @@ async fn pending(
     asked: &Paging,
 ) -> ApiResult<Json<Page<PendingInput>>> {
     let waiting = app.engine().pending_inputs(&auth.namespace, target).await?;
-    let waiting = waiting.into_iter().map(convert::pending).collect();
-    Ok(Json(convert::cut(waiting, asked, |input: &PendingInput| input.id)?))
+    let waiting = waiting.into_iter().map(convert::input::pending).collect();
+    Ok(Json(convert::page::paginate(waiting, asked, |input: &PendingInput| input.id)?))
 }

@@ -26,10 +26,10 @@ pub(crate) async fn list(
         status: asked.status.map(|status| status.as_str().to_owned()),
         phase: asked.phase.map(|phase| phase.as_str().to_owned()),
         parent: asked.parent,
-        before: convert::cursor(asked.cursor.as_deref())?,
+        before: convert::page::cursor(asked.cursor.as_deref())?,
     };
     let page = app.engine().runs(&auth.namespace, filter, limit(asked.limit)?).await;
-    Ok(Json(convert::page(page?, convert::run)?))
+    Ok(Json(convert::page::map(page?, convert::run::view)?))
 }
 
 pub(crate) async fn get(
@@ -38,7 +38,7 @@ pub(crate) async fn get(
     ApiPath(run): ApiPath<RunId>,
 ) -> ApiResult<Json<Run>> {
     let row = app.engine().run(&auth.namespace, run).await?;
-    Ok(Json(convert::run(row)?))
+    Ok(Json(convert::run::view(row)?))
 }
 
 pub(crate) async fn steps(
@@ -47,10 +47,10 @@ pub(crate) async fn steps(
     ApiPath(run): ApiPath<RunId>,
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Step>>> {
-    let after = convert::cursor(asked.cursor.as_deref())?.unwrap_or(0);
+    let after = convert::page::cursor(asked.cursor.as_deref())?.unwrap_or(0);
     let limit = limit(asked.limit)?;
     let page = app.engine().shown_steps(&auth.namespace, run, after, limit).await;
-    Ok(Json(convert::page(page?, convert::step)?))
+    Ok(Json(convert::page::map(page?, convert::run::step)?))
 }
 
 pub(crate) async fn snapshots(
@@ -59,10 +59,10 @@ pub(crate) async fn snapshots(
     ApiPath(run): ApiPath<RunId>,
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Snapshot>>> {
-    let after = convert::cursor(asked.cursor.as_deref())?.unwrap_or(0);
+    let after = convert::page::cursor(asked.cursor.as_deref())?.unwrap_or(0);
     let limit = limit(asked.limit)?;
     let page = app.engine().changes(&auth.namespace, run, after, limit).await;
-    Ok(Json(convert::page(page?, convert::snapshot)?))
+    Ok(Json(convert::page::map(page?, convert::run::snapshot)?))
 }
 
 pub(crate) async fn attempts(
@@ -72,8 +72,8 @@ pub(crate) async fn attempts(
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Attempt>>> {
     let rows = app.engine().attempts(&auth.namespace, run).await?;
-    let attempts = rows.into_iter().map(convert::attempt).collect::<Result<_, _>>()?;
-    Ok(Json(convert::cut(attempts, &asked, |attempt: &Attempt| attempt.number)?))
+    let attempts = rows.into_iter().map(convert::run::attempt).collect::<Result<_, _>>()?;
+    Ok(Json(convert::page::paginate(attempts, &asked, |attempt: &Attempt| attempt.number)?))
 }
 
 pub(crate) async fn replay(
@@ -82,7 +82,7 @@ pub(crate) async fn replay(
     ApiPath(run): ApiPath<RunId>,
 ) -> ApiResult<Json<Replay>> {
     let report = app.engine().replay(&auth.namespace, run).await;
-    Ok(Json(convert::replay(report?)))
+    Ok(Json(convert::run::replay(report?)))
 }
 
 pub(crate) async fn deliveries(
@@ -92,9 +92,11 @@ pub(crate) async fn deliveries(
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Delivery>>> {
     let rows = app.engine().deliveries(&auth.namespace, run).await;
-    let rows = rows?.into_iter().map(convert::delivery);
+    let rows = rows?.into_iter().map(convert::delivery::view);
     let deliveries = rows.collect::<Result<_, _>>()?;
-    Ok(Json(convert::cut(deliveries, &asked, |delivery: &Delivery| -> DeliveryId { delivery.id })?))
+    Ok(Json(convert::page::paginate(deliveries, &asked, |delivery: &Delivery| -> DeliveryId {
+        delivery.id
+    })?))
 }
 
 pub(crate) async fn cancel(
@@ -103,7 +105,7 @@ pub(crate) async fn cancel(
     ApiPath(run): ApiPath<RunId>,
 ) -> ApiResult<Json<Cancelled>> {
     let found = app.engine().cancel_run(&auth.namespace, run).await;
-    Ok(Json(convert::cancelled(found?)))
+    Ok(Json(convert::run::cancelled(found?)))
 }
 
 pub(crate) async fn resume(
@@ -113,7 +115,7 @@ pub(crate) async fn resume(
 ) -> ApiResult<Json<Run>> {
     let engine = app.engine();
     engine.resume_run(&auth.namespace, run, &auth.principal.name).await?;
-    Ok(Json(convert::run(engine.run(&auth.namespace, run).await?)?))
+    Ok(Json(convert::run::view(engine.run(&auth.namespace, run).await?)?))
 }
 
 pub(crate) async fn fork(
@@ -124,11 +126,11 @@ pub(crate) async fn fork(
     ApiJson(asked): ApiJson<Fork>,
 ) -> ApiResult<Created<Forked>> {
     let step = asked.step;
-    let mut edits = convert::fork_edits(asked)?;
+    let mut edits = convert::run::fork_edits(asked)?;
     edits.idempotency_key = key.or_in_body(edits.idempotency_key.take())?;
     edits.by = Some(auth.principal.name.clone());
     let forked = app.engine().fork(&auth.namespace, run, step, edits).await?;
-    Ok(Created { is_new: !forked.deduped, value: convert::forked(forked) })
+    Ok(Created { is_new: !forked.deduped, value: convert::run::forked(forked) })
 }
 
 pub(crate) async fn interaction(
@@ -137,5 +139,5 @@ pub(crate) async fn interaction(
     ApiPath(run): ApiPath<RunId>,
 ) -> ApiResult<Json<Interaction>> {
     let found = app.engine().interaction(&auth.namespace, run).await;
-    Ok(Json(convert::interaction(found?)))
+    Ok(Json(convert::input::interaction(found?)))
 }

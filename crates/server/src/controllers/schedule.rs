@@ -16,8 +16,10 @@ pub(crate) async fn list(
 ) -> ApiResult<Json<Page<Schedule>>> {
     let (limit, after) = (limit(asked.limit)?, asked.cursor.unwrap_or_default());
     let states = app.engine().schedules(&auth.namespace, &after, limit).await?;
-    let tell = |state| Ok(convert::schedule(state));
-    Ok(Json(convert::page_of(states, limit, tell, |schedule: &Schedule| schedule.id.clone())?))
+    let tell = |state| Ok(convert::schedule::view(state));
+    Ok(Json(convert::page::from_rows(states, limit, tell, |schedule: &Schedule| {
+        schedule.id.clone()
+    })?))
 }
 
 pub(crate) async fn get(
@@ -26,7 +28,7 @@ pub(crate) async fn get(
     ApiPath(ScheduleName(schedule)): ApiPath<ScheduleName>,
 ) -> ApiResult<Json<Schedule>> {
     let state = app.engine().schedule(&auth.namespace, &schedule).await;
-    Ok(Json(convert::schedule(state?)))
+    Ok(Json(convert::schedule::view(state?)))
 }
 
 pub(crate) async fn put(
@@ -35,11 +37,11 @@ pub(crate) async fn put(
     ApiPath(ScheduleName(schedule)): ApiPath<ScheduleName>,
     ApiJson(change): ApiJson<ScheduleChange>,
 ) -> ApiResult<Json<Schedule>> {
-    let mut schedule = convert::schedule_change(&schedule, change)?;
+    let mut schedule = convert::schedule::change(&schedule, change)?;
     // The tasks of a schedule are requested by the caller who set it.
     schedule.command.requested_by = Some(auth.principal.name.clone());
     let state = app.engine().put_schedule(&auth.namespace, schedule).await;
-    Ok(Json(convert::schedule(state?)))
+    Ok(Json(convert::schedule::view(state?)))
 }
 
 pub(crate) async fn delete(
@@ -58,5 +60,5 @@ pub(crate) async fn pause(
     ApiJson(asked): ApiJson<PauseSchedule>,
 ) -> ApiResult<Json<Schedule>> {
     let state = app.engine().pause_schedule(&auth.namespace, &schedule, asked.paused).await;
-    Ok(Json(convert::schedule(state?)))
+    Ok(Json(convert::schedule::view(state?)))
 }

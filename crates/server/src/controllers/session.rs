@@ -18,7 +18,7 @@ pub(crate) async fn list(
 ) -> ApiResult<Json<Page<Session>>> {
     let filter = SessionFilter { agent: asked.agent, key: asked.key, before: asked.cursor };
     let page = app.engine().sessions(&auth.namespace, filter, limit(asked.limit)?).await;
-    Ok(Json(convert::page(page?, convert::session)?))
+    Ok(Json(convert::page::map(page?, convert::session::view)?))
 }
 
 pub(crate) async fn get(
@@ -27,7 +27,7 @@ pub(crate) async fn get(
     ApiPath(SessionKey(session)): ApiPath<SessionKey>,
 ) -> ApiResult<Json<Session>> {
     let row = app.engine().session_row(&auth.namespace, &session).await;
-    Ok(Json(convert::session(row?)?))
+    Ok(Json(convert::session::view(row?)?))
 }
 
 pub(crate) async fn messages(
@@ -36,11 +36,11 @@ pub(crate) async fn messages(
     ApiPath(SessionKey(session)): ApiPath<SessionKey>,
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<SessionMessage>>> {
-    let from = asked.cursor.as_deref().map(convert::place).transpose()?;
+    let from = asked.cursor.as_deref().map(convert::session::place).transpose()?;
     let limit = limit(asked.limit)?;
     let page = app.engine().session_messages(&auth.namespace, &session, from, limit).await?;
-    let items = page.items.into_iter().map(convert::session_message).collect();
-    Ok(Json(Page { items, next: page.next.map(convert::place_text) }))
+    let items = page.items.into_iter().map(convert::session::message).collect();
+    Ok(Json(Page { items, next: page.next.map(convert::session::place_text) }))
 }
 
 pub(crate) async fn set_queue(
@@ -52,5 +52,5 @@ pub(crate) async fn set_queue(
     let engine = app.engine();
     engine.set_session_queue(&auth.namespace, &session, queue).await?;
     let row = engine.session_row(&auth.namespace, &session).await?;
-    Ok(Json(convert::session(row)?))
+    Ok(Json(convert::session::view(row)?))
 }

@@ -23,11 +23,11 @@ pub(crate) async fn submit(
     key: IdempotencyKey,
     ApiJson(task): ApiJson<Box<NewTask>>,
 ) -> ApiResult<Created<Accepted>> {
-    let mut command = convert::command(*task);
+    let mut command = convert::task::command(*task);
     command.requested_by = Some(auth.principal.name.clone());
     command.idempotency_key = key.or_in_body(command.idempotency_key.take())?;
     let accepted = app.engine().accept(&auth.namespace, command).await?;
-    Ok(Created { is_new: !accepted.deduped, value: convert::accepted(accepted) })
+    Ok(Created { is_new: !accepted.deduped, value: convert::task::accepted(accepted) })
 }
 
 pub(crate) async fn list(
@@ -42,15 +42,15 @@ pub(crate) async fn list(
         label: asked.label,
         parent: asked.parent,
         archived: asked.archived.unwrap_or(false),
-        before: convert::cursor(asked.cursor.as_deref())?,
+        before: convert::page::cursor(asked.cursor.as_deref())?,
     };
     let page = app.engine().tasks(&auth.namespace, filter, limit(asked.limit)?).await?;
     let ids = page.items.iter().map(|row| row.id).collect();
     let asked = app.engine().asked(&auth.namespace, ids, ASKED_CHARS).await?;
     let message = |row: &TaskRow| asked.get(&row.id).cloned().unwrap_or_default();
-    Ok(Json(convert::page(page, |row| {
+    Ok(Json(convert::page::map(page, |row| {
         let message = message(&row);
-        convert::task(row, message)
+        convert::task::view(row, message)
     })?))
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn cancel(
     ApiPath(task): ApiPath<TaskId>,
 ) -> ApiResult<Json<Cancelled>> {
     let found = app.engine().cancel_task(&auth.namespace, task).await;
-    Ok(Json(convert::cancelled(found?)))
+    Ok(Json(convert::run::cancelled(found?)))
 }
 
 pub(crate) async fn archive(
@@ -99,13 +99,13 @@ pub(crate) async fn runs(
     let engine = app.engine();
     let filter = RunFilter {
         task_id: Some(task),
-        before: convert::cursor(asked.cursor.as_deref())?,
+        before: convert::page::cursor(asked.cursor.as_deref())?,
         ..RunFilter::default()
     };
     let limit = limit(asked.limit)?;
     engine.task(&auth.namespace, task).await?;
     let page = engine.runs(&auth.namespace, filter, limit).await?;
-    Ok(Json(convert::page(page, convert::run)?))
+    Ok(Json(convert::page::map(page, convert::run::view)?))
 }
 
 /// Returns a task as it is, with so many characters of what it was asked.
@@ -117,5 +117,5 @@ pub(super) async fn load_task_view(
 ) -> ApiResult<Task> {
     let mut asked = app.engine().asked(namespace, vec![row.id], chars_max).await?;
     let message = asked.remove(&row.id).unwrap_or_default();
-    Ok(convert::task(row, message)?)
+    Ok(convert::task::view(row, message)?)
 }

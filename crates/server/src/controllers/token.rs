@@ -25,7 +25,7 @@ pub(crate) async fn list(
     auth: Auth<Admin>,
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Token>>> {
-    let after = convert::cursor(asked.cursor.as_deref())?;
+    let after = convert::page::cursor(asked.cursor.as_deref())?;
     Ok(Json(auth::list(&app, &auth.principal, after, limit(asked.limit)?).await?))
 }
 

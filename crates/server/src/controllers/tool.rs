@@ -20,7 +20,7 @@ pub(crate) async fn list(
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<DeclaredTool>>> {
     let tools = app.tools().map(|house| house.tools(auth.namespace.as_str())).unwrap_or_default();
-    Ok(Json(convert::cut(tools, &asked, |tool| tool.name.clone())?))
+    Ok(Json(convert::page::paginate(tools, &asked, |tool| tool.name.clone())?))
 }
 
 pub(crate) async fn capabilities(

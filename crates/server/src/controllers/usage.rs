@@ -17,14 +17,14 @@ pub(crate) async fn list(
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<UsageRecord>>> {
     let limit = limit(asked.limit)?;
-    let before = convert::cursor(asked.cursor.as_deref())?;
+    let before = convert::page::cursor(asked.cursor.as_deref())?;
     let namespace = auth.namespace;
     let read = app
         .engine()
         .store()
         .read(move |tx| Ok::<_, EngineError>(meter::list(tx, namespace.as_str(), before, limit)?));
     let rows = read.await?;
-    Ok(Json(convert::page_of(rows, limit, record, |record| record.id.to_string())?))
+    Ok(Json(convert::page::from_rows(rows, limit, record, |record| record.id.to_string())?))
 }
 
 fn record(row: MeterRow) -> Result<UsageRecord, Problem> {

@@ -70,7 +70,9 @@ async fn wait(
 ) -> ApiResult<Json<Waited>> {
     let timeout = match asked.timeout_ms.unwrap_or(TIMEOUT_DEFAULT_MS) {
         ms @ 0..=TIMEOUT_MAX_MS => Duration::from_millis(ms),
-        _ => return Err(error::invalid("timeout_ms", "wait 600000 at most, and then again").into()),
+        _ => {
+            return Err(error::invalid("timeout_ms", "wait 600000 at most, and then again").into());
+        }
     };
     let until = Instant::now() + timeout;
     let row = load_run(app, namespace, target).await?;
@@ -96,7 +98,7 @@ async fn wait(
 }
 
 fn waited(row: RunRow, timed_out: bool) -> ApiResult<Json<Waited>> {
-    Ok(Json(Waited { timed_out, run: convert::run(row)? }))
+    Ok(Json(Waited { timed_out, run: convert::run::view(row)? }))
 }
 
 async fn load_run(app: &App, namespace: &Namespace, target: WaitTarget) -> ApiResult<RunRow> {

@@ -32,7 +32,10 @@ pub(crate) async fn create(
     let new = provost_engine::NewWebhook { url: url.into(), kinds: asked.kinds };
     let made = app.engine().create_webhook(&auth.namespace, new).await?;
     let secret = key.of(made.id).text();
-    Ok(Created { value: WebhookCreated { webhook: convert::webhook(made), secret }, is_new: true })
+    Ok(Created {
+        value: WebhookCreated { webhook: convert::webhook::view(made), secret },
+        is_new: true,
+    })
 }
 
 fn check_kinds(kinds: &[String]) -> Result<(), Problem> {
@@ -60,9 +63,9 @@ pub(crate) async fn list(
     auth: Auth<Read>,
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Webhook>>> {
-    let after: Option<WebhookId> = convert::cursor(asked.cursor.as_deref())?;
+    let after: Option<WebhookId> = convert::page::cursor(asked.cursor.as_deref())?;
     let page = app.engine().webhooks(&auth.namespace, after, limit(asked.limit)?).await;
-    Ok(Json(convert::page(page?, |row| Ok(convert::webhook(row)))?))
+    Ok(Json(convert::page::map(page?, |row| Ok(convert::webhook::view(row)))?))
 }
 
 pub(crate) async fn get(
@@ -71,7 +74,7 @@ pub(crate) async fn get(
     ApiPath(id): ApiPath<WebhookId>,
 ) -> ApiResult<Json<Webhook>> {
     let found = app.engine().webhook(&auth.namespace, id).await;
-    Ok(Json(convert::webhook(found?)))
+    Ok(Json(convert::webhook::view(found?)))
 }
 
 pub(crate) async fn delete(
@@ -89,11 +92,11 @@ pub(crate) async fn list_posts(
     ApiPath(id): ApiPath<WebhookId>,
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<WebhookPost>>> {
-    let before: Option<WebhookPostId> = convert::cursor(asked.cursor.as_deref())?;
+    let before: Option<WebhookPostId> = convert::page::cursor(asked.cursor.as_deref())?;
     let limit = limit(asked.limit)?;
     let filter = PostFilter { before, ..PostFilter::default() };
     let page = app.engine().webhook_posts(&auth.namespace, id, filter, limit).await;
-    Ok(Json(convert::page(page?, convert::webhook_post)?))
+    Ok(Json(convert::page::map(page?, convert::webhook::post)?))
 }
 
 pub(crate) async fn resend(
@@ -103,5 +106,5 @@ pub(crate) async fn resend(
     ApiPath(post): ApiPath<WebhookPostId>,
 ) -> ApiResult<Json<WebhookPost>> {
     let row = app.engine().webhook_resend(&auth.namespace, id, post).await?;
-    Ok(Json(convert::webhook_post(row)?))
+    Ok(Json(convert::webhook::post(row)?))
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::error;
 
 /// An agent as it stands.
-pub(crate) fn agent(profile: AgentProfile) -> Agent {
+pub(crate) fn view(profile: AgentProfile) -> Agent {
     let AgentProfile { name, revision, title, config: stored } = profile;
     Agent { name, revision, title, config: config(stored) }
 }
@@ -36,7 +36,7 @@ fn config_map(said: &AgentConfig) -> Result<Map<String, Value>, Problem> {
 }
 
 /// A new agent's configuration: the default, with what the caller says.
-pub(crate) fn agent_config(
+pub(crate) fn new_config(
     name: &str,
     said: &AgentConfig,
 ) -> Result<provost_engine::AgentConfig, Problem> {

@@ -8,7 +8,7 @@ use provost_store::row::approval_grant::ApprovalGrantRow;
 use super::{stored, word};
 
 /// A question as it stands.
-pub(crate) fn approval(row: ApprovalRow) -> Result<Approval, Problem> {
+pub(crate) fn view(row: ApprovalRow) -> Result<Approval, Problem> {
     Ok(Approval {
         id: row.id,
         task: row.task_id,

@@ -6,7 +6,7 @@ use provost_store::row::delivery::DeliveryRow;
 use super::{stored, word};
 
 /// A delivery as it stands.
-pub(crate) fn delivery(row: DeliveryRow) -> Result<Delivery, Problem> {
+pub(crate) fn view(row: DeliveryRow) -> Result<Delivery, Problem> {
     Ok(Delivery {
         id: row.id,
         run: row.run_id,

@@ -6,7 +6,7 @@ use provost_engine::LogEntry;
 use super::stored;
 
 /// A durable event.
-pub(crate) fn event(entry: &LogEntry) -> Result<RunEvent, Problem> {
+pub(crate) fn view(entry: &LogEntry) -> Result<RunEvent, Problem> {
     let below = entry.below.as_deref();
     Ok(RunEvent {
         run: entry.run,

@@ -3,7 +3,7 @@
 use provost_api::{Evidence, Explanation, NextStep};
 
 /// Why something waits, or why it failed.
-pub(crate) fn explanation(told: provost_engine::Explanation) -> Explanation {
+pub(crate) fn view(told: provost_engine::Explanation) -> Explanation {
     let evidence = |seen: provost_engine::Evidence| Evidence { what: seen.what, value: seen.value };
     let step = |step: provost_engine::NextStep| NextStep { command: step.command, why: step.why };
     Explanation {

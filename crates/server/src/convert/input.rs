@@ -5,7 +5,7 @@ use provost_core::work::QueueOverride;
 use provost_engine::{InputRequest, RunInteraction};
 
 /// A message as the engine's request.
-pub(crate) fn input(said: NewInput) -> InputRequest {
+pub(crate) fn request(said: NewInput) -> InputRequest {
     InputRequest {
         message: said.message.into_parts(),
         queue: QueueOverride { mode: said.mode, ..QueueOverride::default() },

@@ -18,7 +18,7 @@ pub(crate) fn cursor<T: FromStr>(text: Option<&str>) -> Result<Option<T>, Proble
 }
 
 /// A page of the engine.
-pub(crate) fn page<T, U, C: Display>(
+pub(crate) fn map<T, U, C: Display>(
     page: provost_engine::Page<T, C>,
     tell: impl Fn(T) -> Result<U, Problem>,
 ) -> Result<Page<U>, Problem> {
@@ -27,7 +27,7 @@ pub(crate) fn page<T, U, C: Display>(
 }
 
 /// A page of a list that the engine gave up to a limit.
-pub(crate) fn page_of<T, U>(
+pub(crate) fn from_rows<T, U>(
     items: Vec<T>,
     limit: u64,
     tell: impl Fn(T) -> Result<U, Problem>,
@@ -40,7 +40,7 @@ pub(crate) fn page_of<T, U>(
 }
 
 /// A page of a list that is short and whole, in the order of a key that rises.
-pub(crate) fn cut<T, K: FromStr + Display + PartialOrd>(
+pub(crate) fn paginate<T, K: FromStr + Display + PartialOrd>(
     items: Vec<T>,
     asked: &Paging,
     key: impl Fn(&T) -> K,

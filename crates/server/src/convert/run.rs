@@ -20,7 +20,7 @@ struct Answered {
 }
 
 /// A run as it stands.
-pub(crate) fn run(row: RunRow) -> Result<Run, Problem> {
+pub(crate) fn view(row: RunRow) -> Result<Run, Problem> {
     let answered: Option<Answered> = row.result.as_deref().map(stored).transpose()?;
     Ok(Run {
         id: row.id,

@@ -8,7 +8,7 @@ use super::task::{command, new_task};
 use crate::error;
 
 /// A schedule as it stands.
-pub(crate) fn schedule(state: ScheduleState) -> Schedule {
+pub(crate) fn view(state: ScheduleState) -> Schedule {
     let ScheduleState { schedule, active, next_at, last_at, last_task, last_error } = state;
     Schedule {
         id: schedule.id,
@@ -36,7 +36,7 @@ pub(crate) fn schedule(state: ScheduleState) -> Schedule {
 }
 
 /// A schedule to make or to change.
-pub(crate) fn schedule_change(
+pub(crate) fn change(
     id: &str,
     change: ScheduleChange,
 ) -> Result<provost_engine::Schedule, Problem> {

@@ -8,7 +8,7 @@ use super::stored;
 use crate::error;
 
 /// A conversation as it stands.
-pub(crate) fn session(row: SessionRow) -> Result<Session, Problem> {
+pub(crate) fn view(row: SessionRow) -> Result<Session, Problem> {
     Ok(Session {
         id: row.id,
         key: row.key,
@@ -22,7 +22,7 @@ pub(crate) fn session(row: SessionRow) -> Result<Session, Problem> {
 }
 
 /// A message of a conversation.
-pub(crate) fn session_message(shown: ShownMessage) -> SessionMessage {
+pub(crate) fn message(shown: ShownMessage) -> SessionMessage {
     let ShownMessage { entry, id, run, message } = shown;
     SessionMessage { entry, id, run, message: (*message).clone() }
 }

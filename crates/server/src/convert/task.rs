@@ -84,7 +84,7 @@ pub(crate) fn accepted(accepted: provost_engine::Accepted) -> Accepted {
 }
 
 /// A task as it stands, and what it was asked.
-pub(crate) fn task(row: TaskRow, message: String) -> Result<Task, Problem> {
+pub(crate) fn view(row: TaskRow, message: String) -> Result<Task, Problem> {
     Ok(Task {
         id: row.id,
         namespace: row.namespace,

@@ -6,7 +6,7 @@ use provost_store::row::webhook_post::WebhookPostRow;
 use crate::error;
 
 /// A webhook.
-pub(crate) fn webhook(row: provost_engine::Webhook) -> Webhook {
+pub(crate) fn view(row: provost_engine::Webhook) -> Webhook {
     Webhook {
         id: row.id.to_string(),
         url: row.url,
@@ -17,7 +17,7 @@ pub(crate) fn webhook(row: provost_engine::Webhook) -> Webhook {
 }
 
 /// A delivery of a webhook.
-pub(crate) fn webhook_post(row: WebhookPostRow) -> Result<WebhookPost, Problem> {
+pub(crate) fn post(row: WebhookPostRow) -> Result<WebhookPost, Problem> {
     let status = |status: u64| u16::try_from(status).map_err(|error| error::bug(&error));
     Ok(WebhookPost {
         id: row.id.to_string(),

@@ -12,7 +12,9 @@ use crate::router::Endpoint;
 /// Returns a header as text. One that is there twice is refused: two readers could take different ones.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ApiError> {
     let mut values = headers.get_all(name).iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
     if values.next().is_some() {
         return Err(error::invalid(name, "send it once").into());
     }
@@ -58,7 +60,9 @@ impl FromRequestParts<App> for IfMatch {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let text = text(&parts.headers, "if-match")?.map(str::trim).filter(|text| *text != "*");
-        let Some(text) = text else { return Ok(Self(None)) };
+        let Some(text) = text else {
+            return Ok(Self(None));
+        };
         let tag = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let revision = tag.and_then(|tag| tag.parse().ok());
         let refused = || error::invalid("if-match", "use the ETag of the agent, with its quotes");

@@ -86,13 +86,17 @@ pub(super) async fn read_within(
     loop {
         let stalled = Instant::now() + limits.stall_timeout;
         let frame = timeout_at(stalled.min(deadline), body.frame()).await;
-        let Some(frame) = frame.map_err(|_elapsed| too_slow())? else { break };
+        let Some(frame) = frame.map_err(|_elapsed| too_slow())? else {
+            break;
+        };
         let frame = frame.map_err(|error| {
             tracing::debug!(%error, "a body broke off");
             error::invalid("body", "it broke off")
         })?;
         // Trailers are not used.
-        let Ok(piece) = frame.into_data() else { continue };
+        let Ok(piece) = frame.into_data() else {
+            continue;
+        };
         if whole.len() + piece.len() > max {
             return Err(too_large(max));
         }

@@ -20,7 +20,9 @@ pub(super) async fn not_modified(request: Request, next: Next) -> Response {
 
 /// True if the caller names this tag, or any.
 fn matches(known: &HeaderValue, tag: &HeaderValue) -> bool {
-    let Ok(known) = known.to_str() else { return false };
+    let Ok(known) = known.to_str() else {
+        return false;
+    };
     let mut tags = known.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
     tags.any(|known| known == "*" || known.as_bytes() == tag.as_bytes())
 }

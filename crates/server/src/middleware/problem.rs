@@ -12,7 +12,9 @@ use tower_http::request_id::RequestId;
 pub(super) async fn render(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().cloned();
     let mut response = next.run(request).await;
-    let Some(mut problem) = response.extensions_mut().remove::<Problem>() else { return response };
+    let Some(mut problem) = response.extensions_mut().remove::<Problem>() else {
+        return response;
+    };
     problem.request_id = id.and_then(|id| Some(id.header_value().to_str().ok()?.to_owned()));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(Problem::MEDIA_TYPE));

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 /// The schema without null: in a query, what is not there is left out.
 pub(super) fn without_null(schema: &Value) -> Value {
     let mut schema = schema.clone();
-    let Some(object) = schema.as_object_mut() else { return schema };
+    let Some(object) = schema.as_object_mut() else {
+        return schema;
+    };
     if object.get("default").is_some_and(Value::is_null) {
         object.remove("default");
     }
@@ -20,7 +22,9 @@ pub(super) fn without_null(schema: &Value) -> Value {
         words.retain(|word| !word.is_null());
     }
     for union in ["anyOf", "oneOf"] {
-        let Some(Value::Array(variants)) = object.get_mut(union) else { continue };
+        let Some(Value::Array(variants)) = object.get_mut(union) else {
+            continue;
+        };
         variants.retain(|variant| variant != &json!({"type": "null"}));
         if let [only] = variants.as_slice() {
             let only = only.clone();
@@ -36,7 +40,9 @@ pub(super) fn without_null(schema: &Value) -> Value {
 
 /// Turns enumerations whose words are described one by one into plain ones; what the words mean goes into the description.
 pub(super) fn describe_variants(schemas: &mut Value) {
-    let Some(schemas) = schemas.as_object_mut() else { return };
+    let Some(schemas) = schemas.as_object_mut() else {
+        return;
+    };
     for schema in schemas.values_mut() {
         let Some(words) = words(schema) else { continue };
         let mut about = schema["description"].as_str().unwrap_or_default().to_owned();

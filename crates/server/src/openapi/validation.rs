@@ -35,7 +35,9 @@ impl BodySchema {
         if validator.is_valid(&body) {
             return Ok(());
         }
-        let Err(error) = validator.validate(&body) else { return Ok(()) };
+        let Err(error) = validator.validate(&body) else {
+            return Ok(());
+        };
         let Fault { field, sentence } = fault(&error);
         Err(error::invalid(&field, &sentence))
     }
