@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use provost_api::{Client, EventStream, Run, RunEvent, StreamItem, Watch};
 use provost_core::work::{ApprovalState, RunStatus};
-use provost_core::{ApprovalRequest, ErrorKind, Event, EventKind, RunId};
+use provost_core::{ApprovalRequest, DurableEventKind, ErrorKind, Event, EventKind, RunId};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::interrupt::Interrupt;
@@ -187,8 +187,8 @@ impl Attendant {
         if self.telling == Telling::Progress {
             return Ok(());
         }
-        match (event.kind.as_str(), &event.message) {
-            ("turn_finished", Some(message)) => {
+        match (DurableEventKind::from_name(&event.kind), &event.message) {
+            (Some(DurableEventKind::TurnFinished), Some(message)) => {
                 self.say(&message.text())?;
                 self.end_line()?;
                 self.said.clear();
@@ -198,14 +198,22 @@ impl Attendant {
                     self.show.output.dim(&format!("· {} {arguments}", call.name));
                 }
             }
-            ("tool_finished", _) => {
+            (Some(DurableEventKind::ToolFinished), _) => {
                 if let Some(result) = &event.result {
                     let mark = if result.is_error { "✗" } else { "→" };
                     let text = one_line(&result.to_text(), ACTIVITY_CHARS_MAX);
                     self.show.output.dim(&format!("  {mark} {}: {text}", result.name));
                 }
             }
-            ("retry_scheduled" | "worker_lost" | "interrupted" | "parked", _) => {
+            (
+                Some(
+                    DurableEventKind::RetryScheduled
+                    | DurableEventKind::WorkerLost
+                    | DurableEventKind::Interrupted
+                    | DurableEventKind::Parked,
+                ),
+                _,
+            ) => {
                 self.end_line()?;
                 // The turn is told from its beginning: what was said of it stands in another line.
                 self.said.clear();
@@ -272,7 +280,7 @@ async fn moment(at: Option<Instant>) {
 }
 
 fn request_of(event: &RunEvent) -> Option<ApprovalRequest> {
-    if event.kind != "approval_needed" {
+    if event.kind != DurableEventKind::ApprovalNeeded.as_str() {
         return None;
     }
     serde_json::from_value(event.data.as_ref()?.get("request")?.clone()).ok()

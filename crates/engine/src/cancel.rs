@@ -1,11 +1,11 @@
 //! Cancelling: written down first, so that nobody has to hear it; then everything below goes, too.
 
+use provost_core::durable::{CancelRequested, DurableEvent};
 use provost_core::work::{Namespace, OutcomeCode, TaskEvent, TaskState};
 use provost_core::{RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::row::run::{self, RunRow};
 use provost_store::{Hint, Tx};
-use serde_json::json;
 
 use crate::end::{self, Ending};
 use crate::engine::Engine;
@@ -94,7 +94,8 @@ pub(crate) fn cancel(
     if row.cancel_requested.is_none() {
         row.cancel_requested = Some(tx.now());
         row.cancel_code = Some(code.as_str().to_owned());
-        event::push(tx, &mut row, "cancel_requested", json!({ "code": code }))?;
+        let requested = DurableEvent::CancelRequested(CancelRequested { code });
+        event::append_event(tx, &mut row, requested)?;
         row.update(tx)?;
         // They need not wait until their parent has stopped.
         child::cancel_children(tx, &row)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use provost_core::durable::{AttemptStarted, DurableEvent};
 use provost_core::work::{
     AttemptStatus, OutcomeCode, RetryClass, RunEvent, RunStatus, Strategy, TaskEvent,
 };
@@ -11,7 +12,6 @@ use provost_store::Tx;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::task::{self, TaskRow};
 use provost_store::row::{attempt, input, log, session, timer};
-use serde_json::json;
 
 use crate::error::EngineError;
 use crate::focus::Focus;
@@ -150,8 +150,8 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, En
         base_revision: run.base_revision,
     };
     insert_attempt(tx, &lease, strategy)?;
-    let body = json!({"attempt": run.attempt_no, "strategy": strategy, "worker": claimer.worker});
-    event::push(tx, &mut run, "attempt_started", body)?;
+    let started = AttemptStarted { attempt: run.attempt_no, strategy, worker: claimer.worker };
+    event::append_event(tx, &mut run, DurableEvent::AttemptStarted(started))?;
     run.update(tx)?;
     if let Some(task) = &mut task {
         move_task(tx, task, TaskEvent::Dispatched)?;

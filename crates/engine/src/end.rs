@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use provost_core::durable::{DurableEvent, RunEnded, StoredJson};
 use provost_core::work::{
     AfterRun, AttemptStatus, EndedRun, OutcomeCode, RunEvent, RunStatus, settle,
 };
@@ -100,8 +101,7 @@ pub(crate) fn end_run(
         journal::fail_open_steps(tx, run.id, run.open_from)?;
     }
     clear(tx, run, left, ending.code)?;
-    let body = terminal_body(ending, state.status())?;
-    event::push_text(tx, run, terminal_kind(state.status()), body)?;
+    event::append_event(tx, run, end_event(ending, state.status())?)?;
     outbox::run_ended(tx, run, state.status())?;
     run.update(tx)?;
     free_session(tx, run)?;
@@ -148,24 +148,11 @@ fn clear(
     Ok(())
 }
 
-/// The last event of a run, by how it ended.
-fn terminal_kind(status: RunStatus) -> &'static str {
-    match status {
-        RunStatus::Ok => "finished",
-        RunStatus::Timeout => "timed_out",
-        RunStatus::Cancelled => "cancelled",
-        RunStatus::Error | RunStatus::Accepted | RunStatus::Running => "failed",
-    }
-}
-
-/// What that event says.
-fn terminal_body(ending: &Ending, status: RunStatus) -> Result<String, EngineError> {
-    let code = serde_json::to_string(&ending.code)?;
-    let detail = serde_json::to_string(&ending.detail)?;
-    let status = serde_json::to_string(&status)?;
-    // It is JSON already, and may be large.
-    let result = ending.answer.as_ref().map_or("null", |answer| &answer.result);
-    Ok(format!(r#"{{"code":{code},"detail":{detail},"result":{result},"status":{status}}}"#))
+/// The last event of a run.
+fn end_event(ending: &Ending, status: RunStatus) -> Result<DurableEvent, EngineError> {
+    let (code, detail) = (ending.code, ending.detail.clone());
+    let result = ending.answer.as_ref().map(|answer| StoredJson::new(answer.result.clone()));
+    Ok(DurableEvent::end(RunEnded { code, detail, result: result.transpose()?, status }))
 }
 
 /// Takes the session from a run that no longer holds it.

@@ -1,5 +1,6 @@
 //! Why the engine refuses or fails; every case has a stable code and a shared kind.
 
+use provost_core::durable::DurableEventError;
 use provost_core::work::{Illegal, PolicyError, WorkError};
 use provost_core::{ErrorInfo, ErrorKind};
 use provost_store::StoreError;
@@ -129,6 +130,12 @@ impl From<PolicyError> for EngineError {
 
 impl From<serde_json::Error> for EngineError {
     fn from(error: serde_json::Error) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+impl From<DurableEventError> for EngineError {
+    fn from(error: DurableEventError) -> Self {
         Self::Unreadable(error.to_string())
     }
 }

@@ -1,5 +1,6 @@
 //! The further runs of a task: one for each thing said after the first, in the order in which it was said.
 
+use provost_core::durable::{DurableEvent, SteerFallback};
 use provost_core::work::{
     AgentCommand, DeliveryOutcome, ExecPolicy, InputState, PolicyPatch, TaskEvent, TaskState,
     heir_run_id,
@@ -10,7 +11,6 @@ use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::task::TaskRow;
 use provost_store::row::{agent as agent_row, session, session_entry};
-use serde_json::json;
 
 use crate::accept::{self, ClassAssignment, NewRun};
 use crate::agent::AgentProfile;
@@ -222,7 +222,8 @@ fn fall_back(
         let start_at = Start { id, not_before: now, command: &command, rank: Some(rank) };
         start(tx, task, &footing, &start_at, &rows)?;
         if let Some(mut run) = run::get(tx, id)? {
-            event::push(tx, &mut run, "steer_fallback", json!({ "from": ended.id }))?;
+            let taken_over = SteerFallback::TakenOver { from: ended.id };
+            event::append_event(tx, &mut run, DurableEvent::SteerFallback(taken_over))?;
             run.update(tx)?;
         }
     }

@@ -3,6 +3,7 @@
 //! Shared steps are referred to, not copied: their effects are not repeated, and what they cost was paid once. The new run
 //! has a task and a session of its own; the session begins with what the old run's had at that point.
 
+use provost_core::durable::{self, DurableEvent};
 use provost_core::work::{
     AgentCommand, DeliveryOutcome, Namespace, QueueMode, StepKind, TaskState, WorkError, body_hash,
 };
@@ -14,7 +15,6 @@ use provost_store::row::session::{self, SessionRow};
 use provost_store::row::session_entry::{self, SessionEntryRow};
 use provost_store::row::task::{self, TaskRow};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::accept::{self, ClassAssignment, Memory, NewRun};
 use crate::engine::Engine;
@@ -364,7 +364,8 @@ fn start(
         let session = session::get(tx, &row.namespace, &row.session_id)?;
         row.base_revision = session.map(|session| session.revision);
     }
-    event::push(tx, &mut row, "forked", json!({"from": origin.id, "fed": fed}))?;
+    let forked = durable::Forked { from: origin.id, fed: *fed };
+    event::append_event(tx, &mut row, DurableEvent::Forked(forked))?;
     row.update(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)?;
     let session: String = word(&row.session_id)?;

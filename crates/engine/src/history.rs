@@ -1,12 +1,11 @@
 //! How a run came to stand where it stands: the changes of its life, as its log tells them.
 
-use provost_core::work::{Namespace, RunStatus};
-use provost_core::{RunId, Timestamp};
+use provost_core::work::{Namespace, OutcomeCode, RunStatus};
+use provost_core::{DurableEvent, DurableEventKind, RunId, Timestamp};
 use provost_store::Tx;
 use provost_store::load_body;
 use provost_store::row::run_event::{self, RunEventRow};
 use provost_store::row::run_snapshot;
-use serde::Deserialize;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -14,20 +13,20 @@ use crate::log::check_run;
 use crate::task::{PAGE_MAX, Page};
 
 /// The events that change where a run stands.
-const CHANGES: &[&str] = &[
-    "accepted",
-    "forked",
-    "attempt_started",
-    "parked",
-    "resumed",
-    "interrupted",
-    "handed_over",
-    "retry_scheduled",
-    "worker_lost",
-    "finished",
-    "failed",
-    "timed_out",
-    "cancelled",
+const CHANGES: &[DurableEventKind] = &[
+    DurableEventKind::Accepted,
+    DurableEventKind::Forked,
+    DurableEventKind::AttemptStarted,
+    DurableEventKind::Parked,
+    DurableEventKind::Resumed,
+    DurableEventKind::Interrupted,
+    DurableEventKind::HandedOver,
+    DurableEventKind::RetryScheduled,
+    DurableEventKind::WorkerLost,
+    DurableEventKind::Finished,
+    DurableEventKind::Failed,
+    DurableEventKind::TimedOut,
+    DurableEventKind::Cancelled,
 ];
 
 /// The changes of a run's life, and from where it can be taken up.
@@ -69,14 +68,6 @@ pub struct MachineSnapshot {
     pub fed: u64,
     /// When.
     pub created: Timestamp,
-}
-
-#[derive(Deserialize, Default)]
-struct Detail {
-    #[serde(default)]
-    detail: Option<String>,
-    #[serde(default)]
-    code: Option<String>,
 }
 
 impl Engine {
@@ -138,10 +129,9 @@ fn change(
 ) -> Result<RunChange, EngineError> {
     let status = status_after(&row, before);
     let body = load_body(tx, row.body, row.blob.as_deref())?;
-    let told: Detail =
-        body.as_deref().and_then(|body| serde_json::from_str(body).ok()).unwrap_or_default();
-    let well = matches!(row.kind.as_str(), "finished" | "handed_over");
-    let error = (!well).then(|| told.detail.or(told.code)).flatten();
+    // A body of a newer version may hold words that are unknown here.
+    let event = body.as_deref().and_then(|body| DurableEvent::parse(&row.kind, body).ok());
+    let error = event.as_ref().and_then(error);
     Ok(RunChange {
         seq: row.seq,
         pos: row.pos.get(),
@@ -155,18 +145,23 @@ fn change(
     })
 }
 
+/// What went wrong, if something did.
+fn error(event: &DurableEvent) -> Option<String> {
+    match event {
+        DurableEvent::Finished(_) | DurableEvent::HandedOver(_) => None,
+        _ => event.detail().or(event.code().map(OutcomeCode::as_str)).map(str::to_owned),
+    }
+}
+
 /// What the world sees of a run after a change. A run that waits or goes back keeps what it was.
 fn status_after(row: &RunEventRow, before: Option<RunStatus>) -> RunStatus {
-    match row.kind.as_str() {
-        "accepted" | "forked" | "interrupted" => RunStatus::Accepted,
-        "attempt_started" => RunStatus::Running,
-        "finished" => RunStatus::Ok,
-        "failed" => RunStatus::Error,
-        "timed_out" => RunStatus::Timeout,
-        "cancelled" => RunStatus::Cancelled,
-        _ => before.unwrap_or(match row.attempt_no {
-            0 => RunStatus::Accepted,
-            _ => RunStatus::Running,
+    use DurableEventKind::{Accepted, AttemptStarted, Forked, Interrupted};
+    let kind = DurableEventKind::from_name(&row.kind);
+    match kind {
+        Some(Accepted | Forked | Interrupted) => RunStatus::Accepted,
+        Some(AttemptStarted) => RunStatus::Running,
+        _ => kind.and_then(DurableEventKind::end_status).or(before).unwrap_or({
+            if row.attempt_no == 0 { RunStatus::Accepted } else { RunStatus::Running }
         }),
     }
 }

@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::FutureExt;
 use provost_agent::journal::{Begun, Effect, Journal, JournalError, JournalFuture};
 use provost_agent::run::{Feed, Run, RunStarted};
+use provost_core::durable::{DurableEvent, StateChanged};
 use provost_core::work::{EffectKey, OnUnknown};
 use provost_core::{ErrorInfo, Message, StateChange};
 use provost_failpoint::failpoint;
 use provost_store::Store;
-use serde_json::json;
 
 pub(crate) use self::effect::UNKNOWN_HINT;
 use self::outgoing::{Haste, Outgoing};
@@ -198,7 +198,8 @@ impl Journal for RunJournal {
             let mut write = self.lock().commit(record, /*feed*/ None)?;
             if !beginning.shared.is_empty() {
                 write.shared = self.shared_works(&beginning.shared);
-                write.event("state_changed", &json!({ "changes": beginning.shared }))?;
+                let changes = beginning.shared.clone();
+                write.events.push(DurableEvent::StateChanged(StateChanged { changes }));
             }
             // The claim has told the row already, unless it could not know.
             let revision = Some(self.lock().revision);

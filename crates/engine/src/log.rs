@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use provost_core::work::Namespace;
-use provost_core::{RunId, TaskId, Timestamp};
+use provost_core::{DurableEvent, DurableEventKind, RunId, TaskId, Timestamp};
 use provost_store::row::log::{self, Amount, LogRange, LogRow, LoggedRun};
 use provost_store::row::session::{self, SessionRef};
 use provost_store::row::{meta, run_event};
@@ -27,8 +27,6 @@ pub const LOG_PAGE_MAX: u64 = 5000;
 const PAGE_BYTES: usize = 8 << 20;
 /// Positions that one page of a namespace looks at: most of them may be of others.
 const WINDOW: u64 = 20_000;
-/// The event whose result is in a step.
-const TOOL_FINISHED: &str = "tool_finished";
 
 /// One durable event, with what it names put in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -382,9 +380,10 @@ fn entry(tx: &mut Tx<'_>, row: LogRow) -> Result<LogEntry, EngineError> {
         }
         message => message,
     };
-    let result = match row.kind.as_str() {
-        TOOL_FINISHED => result_of(tx, row.run_id, body.as_deref())?,
-        _ => None,
+    let has_result = DurableEventKind::from_name(&row.kind) == Some(DurableEventKind::ToolFinished);
+    let result = match body.as_deref().filter(|_| has_result) {
+        Some(body) => result_of(tx, row.run_id, DurableEvent::parse(&row.kind, body)?)?,
+        None => None,
     };
     Ok(LogEntry {
         pos: row.pos,
@@ -411,11 +410,6 @@ fn below(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Arc<Below>>, EngineError>
 }
 
 #[derive(Deserialize)]
-struct AtStep {
-    step: u64,
-}
-
-#[derive(Deserialize)]
 struct Held<'a> {
     #[serde(borrow)]
     result: &'a RawValue,
@@ -425,11 +419,10 @@ struct Held<'a> {
 fn result_of(
     tx: &mut Tx<'_>,
     run: RunId,
-    body: Option<&str>,
+    event: DurableEvent,
 ) -> Result<Option<String>, EngineError> {
-    let Some(body) = body else { return Ok(None) };
-    let Ok(AtStep { step }) = serde_json::from_str(body) else { return Ok(None) };
-    let Some(text) = log::step_body(tx, run, step)? else { return Ok(None) };
+    let DurableEvent::ToolFinished(finished) = event else { return Ok(None) };
+    let Some(text) = log::step_body(tx, run, finished.step)? else { return Ok(None) };
     let held: Held<'_> = serde_json::from_str(&text)?;
     Ok(Some(held.result.get().to_owned()))
 }

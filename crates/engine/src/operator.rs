@@ -1,10 +1,10 @@
 //! What an operator does about runs that cannot go on by themselves.
 
 use provost_core::RunId;
+use provost_core::durable::{DurableEvent, Resumed};
 use provost_core::work::{Illegal, Namespace, ParkedFor, RunStatus, WorkError};
 use provost_store::Tx;
 use provost_store::row::run::{self, RunRow};
-use serde_json::json;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -51,7 +51,8 @@ fn resume(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId, by: &str) -> Result
     row.detail = None;
     row.crash_count = 0;
     row.failure_count = 0;
-    event::push(tx, &mut row, "resumed", json!({ "by": by }))?;
+    let resumed = Resumed { by: by.to_owned() };
+    event::append_event(tx, &mut row, DurableEvent::Resumed(resumed))?;
     approval::wake(tx, &mut row)
 }
 

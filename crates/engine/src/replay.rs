@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use provost_agent::run::{Feed, Run};
-use provost_core::RunId;
 use provost_core::work::{Namespace, RunStatus, StepKind};
+use provost_core::{DurableEventKind, RunId};
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::run_event::{self, RunEventRow};
 use provost_store::row::run_step::{self, RunStepRow};
@@ -21,19 +21,11 @@ use crate::{message, record};
 /// Rows that are read at once.
 const PAGE: u64 = 500;
 /// The events that only one feed can cause, by the kind of its step. Others may be written by more than the journal.
-const CAUSED: &[(&str, StepKind)] = &[
-    ("turn_finished", StepKind::ModelCall),
-    ("tool_finished", StepKind::ToolCall),
-    ("compacted", StepKind::Compact),
+const CAUSED: &[(DurableEventKind, StepKind)] = &[
+    (DurableEventKind::TurnFinished, StepKind::ModelCall),
+    (DurableEventKind::ToolFinished, StepKind::ToolCall),
+    (DurableEventKind::Compacted, StepKind::Compact),
 ];
-/// The last event of a run, by its status.
-const ENDS: &[(&str, RunStatus)] = &[
-    ("finished", RunStatus::Ok),
-    ("failed", RunStatus::Error),
-    ("timed_out", RunStatus::Timeout),
-    ("cancelled", RunStatus::Cancelled),
-];
-
 /// What a replay found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReplayReport {
@@ -183,10 +175,12 @@ fn check_events(
     let ordered = events.windows(2).all(|pair| pair[0].epoch <= pair[1].epoch);
     report.compare("no event of an older attempt comes late", ordered, true);
     let status: RunStatus = word(&row.status)?;
-    let ends = events.iter().filter(|event| ENDS.iter().any(|(kind, _)| *kind == event.kind));
-    let ends: Vec<&str> = ends.map(|event| event.kind.as_str()).collect();
-    if status.is_terminal() {
-        let wanted = ENDS.iter().find(|(_, end)| *end == status).map_or("", |(kind, _)| kind);
+    let kinds = events.iter().map(|event| event.kind.as_str());
+    let is_end =
+        |kind: &&str| DurableEventKind::from_name(kind).is_some_and(DurableEventKind::is_terminal);
+    let ends: Vec<&str> = kinds.filter(is_end).collect();
+    if let Some(wanted) = DurableEventKind::of_end(status) {
+        let wanted = wanted.as_str();
         report.compare("the ends of the run", ends, vec![wanted]);
         let last = events.last().map_or("", |event| event.kind.as_str());
         report.compare("the last event", last, wanted);
@@ -204,7 +198,7 @@ fn check_told(events: &[RunEventRow], steps: &[RunStepRow], report: &mut ReplayR
     }
     for (event, kind) in CAUSED {
         let caused = steps.iter().filter(|step| step.fed.is_some() && step.kind == kind.as_str());
-        let told = told.get(event).copied().unwrap_or(0);
+        let told = told.get(event.as_str()).copied().unwrap_or(0);
         report.compare(&format!("{event} events"), told, caused.count());
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_core::durable::{DurableEvent, HandedOver, Interrupted, Parked, RetryScheduled};
 use provost_core::work::{OutcomeCode, ParkedFor, RetryClass, RunEvent, TaskEvent};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::{journal, task};
-use serde_json::json;
 
 use crate::approval::{self, Asking};
 use crate::end::{self, Ending};
@@ -125,7 +125,8 @@ fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
     row.interrupt_requested = None;
     let now = tx.now();
     queue::schedule(tx, row, now)?;
-    event::push(tx, row, "interrupted", json!({ "attempt": row.attempt_no }))?;
+    let interrupted = Interrupted::Attempt { attempt: row.attempt_no };
+    event::append_event(tx, row, DurableEvent::Interrupted(interrupted))?;
     row.update(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
@@ -142,7 +143,8 @@ pub(crate) fn go_back(
     move_run(row, RunEvent::Requeued)?;
     let at = tx.now().after(after);
     queue::schedule(tx, row, at)?;
-    event::push(tx, row, "handed_over", json!({"attempt": row.attempt_no, "detail": detail}))?;
+    let handed_over = HandedOver { attempt: row.attempt_no, detail: detail.to_owned() };
+    event::append_event(tx, row, DurableEvent::HandedOver(handed_over))?;
     row.update(tx)?;
     requeue_task(tx, row)?;
     queue::refresh(tx, &row.namespace, &row.session_id)
@@ -186,8 +188,9 @@ fn fail(
     move_run(row, RunEvent::Requeued)?;
     let at = tx.now().after(delay);
     queue::schedule(tx, row, at)?;
-    let body = json!({"code": code, "detail": detail, "at": at, "failures": row.failure_count});
-    event::push(tx, row, "retry_scheduled", body)?;
+    let detail = detail.to_owned();
+    let retry = RetryScheduled { code, detail, at, failures: row.failure_count };
+    event::append_event(tx, row, DurableEvent::RetryScheduled(retry))?;
     row.update(tx)?;
     requeue_task(tx, row)?;
     queue::refresh(tx, &row.namespace, &row.session_id)
@@ -207,7 +210,9 @@ pub(crate) fn pause(
     row.paused = Some(tx.now());
     row.outcome_code = Some(code.as_str().to_owned());
     row.detail = Some(detail.to_owned());
-    event::push(tx, row, "parked", json!({"for": "operator", "code": code, "detail": detail}))?;
+    let (waits_for, detail) = (ParkedFor::Operator, Some(detail.to_owned()));
+    let parked = Parked { waits_for, code: Some(code), detail };
+    event::append_event(tx, row, DurableEvent::Parked(parked))?;
     row.update(tx)?;
     if let Some(mut task) = task::get(tx, row.task_id)? {
         task.waiting_for = Some(ParkedFor::Operator.as_str().to_owned());

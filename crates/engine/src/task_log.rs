@@ -1,8 +1,7 @@
 //! A task as a plain log: who said what, in the order of the log.
 
 use provost_core::work::Namespace;
-use provost_core::{Message, RunId, TaskId, Timestamp, ToolResult};
-use serde::Deserialize;
+use provost_core::{DurableEvent, DurableEventKind, Message, RunId, TaskId, Timestamp, ToolResult};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -91,36 +90,35 @@ fn line(entry: &LogEntry) -> Result<Option<(LogStream, String)>, EngineError> {
         let text = serde_json::from_str::<Message>(text)?.text();
         Ok((!text.is_empty()).then_some((stream, text)))
     };
-    match (entry.kind.as_str(), &entry.message, &entry.result) {
-        ("user_message", Some(message), _) => said(LogStream::User, message),
-        ("turn_finished", Some(message), _) => said(LogStream::Assistant, message),
-        ("tool_finished", _, Some(result)) => {
+    let kind = DurableEventKind::from_name(&entry.kind);
+    match (kind, &entry.message, &entry.result) {
+        (Some(DurableEventKind::UserMessage), Some(message), _) => said(LogStream::User, message),
+        (Some(DurableEventKind::TurnFinished), Some(message), _) => {
+            said(LogStream::Assistant, message)
+        }
+        (Some(DurableEventKind::ToolFinished), _, Some(result)) => {
             let result: ToolResult = serde_json::from_str(result)?;
             Ok(Some((LogStream::Tool, format!("{}: {}", result.name, result.to_text()))))
         }
-        ("user_message" | "turn_finished" | "tool_finished", ..) => Ok(None),
-        (kind, ..) => Ok(Some((LogStream::System, told(kind, entry.body.as_deref())))),
+        (
+            Some(
+                DurableEventKind::UserMessage
+                | DurableEventKind::TurnFinished
+                | DurableEventKind::ToolFinished,
+            ),
+            ..,
+        ) => Ok(None),
+        _ => Ok(Some((LogStream::System, in_words(&entry.kind, entry.body.as_deref())))),
     }
 }
 
-/// What an event of the engine may say about why.
-#[derive(Deserialize, Default)]
-struct Why {
-    #[serde(default)]
-    detail: Option<String>,
-    #[serde(default, rename = "for")]
-    waits_for: Option<String>,
-    #[serde(default)]
-    reason: Option<String>,
-    #[serde(default)]
-    code: Option<String>,
-}
-
-fn told(kind: &str, body: Option<&str>) -> String {
-    let why: Why = body.and_then(|body| serde_json::from_str(body).ok()).unwrap_or_default();
+/// An event of the engine with its reason.
+fn in_words(kind: &str, body: Option<&str>) -> String {
+    // A body of a newer version may hold words that are unknown here.
+    let event = body.and_then(|body| DurableEvent::parse(kind, body).ok());
     let kind = kind.replace('_', " ");
-    match why.detail.or(why.waits_for).or(why.reason).or(why.code) {
-        Some(why) => format!("{kind}: {why}"),
+    match event.as_ref().and_then(DurableEvent::reason) {
+        Some(reason) => format!("{kind}: {reason}"),
         None => kind,
     }
 }

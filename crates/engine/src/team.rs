@@ -13,12 +13,13 @@ use provost_agent::team::{
     TeamReply, TeamWait,
 };
 use provost_core::RunId;
+use provost_core::durable::{DurableEvent, MemberChanged};
 use provost_core::work::{EffectKey, RunStatus};
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::team::{self, TeamRow};
 use provost_store::{Hint, Store, Tx};
 use provost_tool::{ToolCx, ToolError};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::child::{self, Birth};
 use crate::engine::Shared;
@@ -192,16 +193,16 @@ fn act(
     if book.revision() == before {
         return Ok(acted);
     }
-    let told = told(book.team(), reply)?;
+    let event = event_of(book.team(), reply);
     // Without those that are over with this: they wait for nothing any more.
     let concerned: Vec<RunId> = std::iter::once(lead).chain(runs_at_work(book)).collect();
     let (book, updated) = (serde_json::to_string(book)?, now);
     team::put(tx, &TeamRow { run_id: lead, book, updated })?;
     // The end of a run is the last that its log tells.
-    if let (Some((kind, body)), Some(mut row)) = (told, run::get(tx, lead)?)
+    if let (Some(event), Some(mut row)) = (event, run::get(tx, lead)?)
         && row.phase != "done"
     {
-        event::push(tx, &mut row, kind, body)?;
+        event::append_event(tx, &mut row, event)?;
         row.update(tx)?;
     } else {
         tx.hint(Hint::Events(lead));
@@ -212,26 +213,28 @@ fn act(
     Ok(acted)
 }
 
-/// What the lead's log tells of a change.
-fn told(team: &str, reply: &TeamReply) -> Result<Option<(&'static str, Value)>, EngineError> {
-    Ok(match reply {
+/// The event of a change, in the log of the lead.
+fn event_of(team: &str, reply: &TeamReply) -> Option<DurableEvent> {
+    match reply {
         TeamReply::Member { member, .. } => {
-            let kind = match member.status {
-                MemberStatus::Active if member.run.is_some() => return Ok(None),
-                MemberStatus::Active => "teammate_spawned",
-                MemberStatus::Completed => "teammate_complete",
-                MemberStatus::Failed => "teammate_error",
-                MemberStatus::Stopped => "teammate_stopped",
+            let changed = MemberChanged {
+                team: team.to_owned(),
+                member: member.name.clone(),
+                task: member.task.clone(),
+                result: member.result.clone(),
+                error: member.error.clone(),
             };
-            let body = json!({
-                "team": team, "member": member.name, "task": member.task,
-                "result": member.result, "error": member.error,
-            });
-            Some((kind, body))
+            match member.status {
+                MemberStatus::Active if member.run.is_some() => None,
+                MemberStatus::Active => Some(DurableEvent::TeammateSpawned(changed)),
+                MemberStatus::Completed => Some(DurableEvent::TeammateComplete(changed)),
+                MemberStatus::Failed => Some(DurableEvent::TeammateError(changed)),
+                MemberStatus::Stopped => Some(DurableEvent::TeammateStopped(changed)),
+            }
         }
-        TeamReply::Sent { message, .. } => Some(("team_message", serde_json::to_value(message)?)),
+        TeamReply::Sent { message, .. } => Some(DurableEvent::TeamMessage(message.clone())),
         _ => None,
-    })
+    }
 }
 
 /// A member's run has ended: its team learns of it in the same transaction.

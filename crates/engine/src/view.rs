@@ -6,10 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_core::durable::TurnFinished;
 use provost_core::work::{Namespace, OutcomeCode, RunStatus};
 use provost_core::{
-    ApprovalDecision, ApprovalRequest, ErrorInfo, ErrorKind, EventKind, Message, Part, RunId,
-    RunSummary, StopReason, Usage,
+    ApprovalDecision, ApprovalRequest, DurableEvent, DurableEventKind, ErrorInfo, ErrorKind,
+    EventKind, Message, Part, RunId, RunSummary, StopReason, Usage,
 };
 use provost_store::row::run::RunRow;
 use provost_store::row::run_event::{self, RunEventRow};
@@ -117,40 +118,31 @@ fn view(tx: &mut Tx<'_>, namespace: &str, id: RunId, after: u64) -> Result<RunVi
     Ok(RunView { run: row, events, last, questions })
 }
 
-/// What an event of the log says to somebody who watches; the end of the run is in its row.
+/// The live events that an event of the log stands for; the end of the run is in its row.
 fn tell(tx: &mut Tx<'_>, row: &RunEventRow) -> Result<Vec<EventKind>, EngineError> {
-    let message = match row.kind.as_str() {
-        "user_message" | "turn_finished" => row.message_id.map(|id| message::get(tx, id)),
-        "tool_finished" | "draft_discarded" => None,
-        _ => return Ok(Vec::new()),
+    let Some(
+        DurableEventKind::UserMessage
+        | DurableEventKind::TurnFinished
+        | DurableEventKind::ToolFinished,
+    ) = DurableEventKind::from_name(&row.kind)
+    else {
+        return Ok(Vec::new());
     };
-    let message = message.transpose()?;
+    let message = row.message_id.map(|id| message::get(tx, id)).transpose()?;
     let body = load_body(tx, row.body.clone(), row.blob.as_deref())?.unwrap_or_default();
-    let body: Value = serde_json::from_str(&body).unwrap_or_default();
-    Ok(match (row.kind.as_str(), message) {
-        ("user_message", Some(message)) => vec![EventKind::UserMessage { message }],
-        ("turn_finished", Some(message)) => answer(message, &body),
-        ("tool_finished", _) => {
-            let step = body["step"].as_u64().unwrap_or_default();
-            let result = Box::new(message::result_of(tx, row.run_id, step)?);
+    Ok(match (DurableEvent::parse(&row.kind, &body)?, message) {
+        (DurableEvent::UserMessage(_), Some(message)) => vec![EventKind::UserMessage { message }],
+        (DurableEvent::TurnFinished(finished), Some(message)) => answer(message, finished),
+        (DurableEvent::ToolFinished(finished), _) => {
+            let result = Box::new(message::result_of(tx, row.run_id, finished.step)?);
             vec![EventKind::ToolFinished { result, duration: Duration::ZERO }]
         }
         _ => Vec::new(),
     })
 }
 
-#[derive(Deserialize)]
-struct TurnBody {
-    turn: u32,
-    stop: StopReason,
-    #[serde(default)]
-    usage: Usage,
-}
-
-fn answer(message: Arc<Message>, body: &Value) -> Vec<EventKind> {
-    let body = TurnBody::deserialize(body).ok();
-    let TurnBody { turn, stop, usage } =
-        body.unwrap_or(TurnBody { turn: 0, stop: StopReason::EndTurn, usage: Usage::default() });
+fn answer(message: Arc<Message>, finished: TurnFinished) -> Vec<EventKind> {
+    let TurnFinished { turn, stop, usage } = finished;
     let mut events = vec![EventKind::TurnStarted { turn }];
     let mut calls = Vec::new();
     for part in &message.parts {

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use provost_core::durable::{DurableEvent, WorkspaceReset};
 use provost_store::row::run;
 use provost_store::{Store, Tx};
-use serde_json::json;
 
 use crate::engine::Shared;
 use crate::error::EngineError;
@@ -54,8 +54,8 @@ pub(crate) async fn note_reset(
 fn push_reset(tx: &mut Tx<'_>, lease: &Lease, reason: &str) -> Result<(), EngineError> {
     let row = run::get(tx, lease.run)?.filter(|row| row.epoch == lease.epoch);
     let Some(mut row) = row else { return Err(fenced(tx, lease)?) };
-    let body = json!({ "attempt": lease.attempt, "reason": reason });
-    event::push(tx, &mut row, "workspace_reset", body)?;
+    let reset = WorkspaceReset { attempt: lease.attempt, reason: reason.to_owned() };
+    event::append_event(tx, &mut row, DurableEvent::WorkspaceReset(reset))?;
     row.update(tx)?;
     Ok(())
 }

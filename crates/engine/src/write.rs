@@ -3,42 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use provost_core::durable::DurableEvent;
 use provost_core::work::{EffectClass, Epoch, StepKind, WorkError};
 use provost_core::{Currency, InputId, MessageId};
 use provost_failpoint::failpoint;
 use provost_store::row::{input, journal, message, session, session_entry};
 use provost_store::{Body, Hint, Tx};
-use serde::Serialize;
 
 use crate::budget::{self, Reservation};
 use crate::error::EngineError;
+use crate::event::{self, NamedEvent};
 use crate::lease::Lease;
 use crate::transactional::Works;
 
 /// The body of a step that says that the session has everything.
 pub(crate) const SAVED: &str = r#"{"feed":"saved"}"#;
-
-/// An event to append.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct NewEvent {
-    pub(crate) kind: &'static str,
-    pub(crate) body: Body,
-    /// True if it is about the message of the same write.
-    pub(crate) has_message: bool,
-}
-
-impl NewEvent {
-    pub(crate) fn new(kind: &'static str, body: &impl Serialize) -> Result<Self, EngineError> {
-        Ok(Self { kind, body: Body::new(serde_json::to_string(body)?)?, has_message: false })
-    }
-
-    pub(crate) fn with_message(
-        kind: &'static str,
-        body: &impl Serialize,
-    ) -> Result<Self, EngineError> {
-        Ok(Self { has_message: true, ..Self::new(kind, body)? })
-    }
-}
 
 /// A message of a write.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +76,7 @@ pub(crate) struct StepWrite {
     pub(crate) base_revision: Option<u64>,
     /// What is set if something waits for the run.
     pub(crate) looks_for_inputs: Option<Arc<AtomicBool>>,
-    pub(crate) events: Vec<NewEvent>,
+    pub(crate) events: Vec<DurableEvent>,
     pub(crate) next_step: u64,
     /// No step before this one is open.
     pub(crate) open_from: u64,
@@ -148,22 +127,12 @@ impl StepWrite {
         Self { fed: Some(fed), body, ..Self::begin(step, kind) }
     }
 
-    pub(crate) fn event(
-        &mut self,
-        kind: &'static str,
-        body: &impl Serialize,
-    ) -> Result<(), EngineError> {
-        self.events.push(NewEvent::new(kind, body)?);
-        Ok(())
-    }
-
     /// Its events, for the log.
-    fn rows(&self) -> impl Iterator<Item = journal::NewEvent<'_>> {
+    fn named_events(&self) -> impl Iterator<Item = NamedEvent<'_>> {
         let message_id = self.message.as_ref().map(|message| message.id);
-        self.events.iter().map(move |event| journal::NewEvent {
-            kind: event.kind,
-            body: &event.body,
-            message_id: message_id.filter(|_| event.has_message),
+        self.events.iter().map(move |event| NamedEvent {
+            event,
+            message_id: message_id.filter(|_| event.has_message()),
         })
     }
 
@@ -335,10 +304,9 @@ fn append(
     seq: u64,
     writes: &[StepWrite],
 ) -> Result<(), EngineError> {
-    let events: Vec<journal::NewEvent<'_>> = writes.iter().flat_map(StepWrite::rows).collect();
     let Lease { run, epoch, attempt, .. } = *lease;
     let place = journal::EventPlace { run, epoch, attempt, seq };
-    Ok(journal::append_events(tx, place, &events)?)
+    event::append_at(tx, place, writes.iter().flat_map(StepWrite::named_events))
 }
 
 /// The error of a writer that another has replaced.

@@ -222,11 +222,6 @@ impl DurableEventKind {
     pub const fn is_terminal(self) -> bool {
         self.end_status().is_some()
     }
-
-    /// True if an event of this kind names the message that is stored with it.
-    pub const fn has_message(self) -> bool {
-        matches!(self, Self::UserMessage | Self::TurnFinished)
-    }
 }
 
 impl DurableEvent {
@@ -246,6 +241,11 @@ impl DurableEvent {
             RunStatus::Cancelled => Self::Cancelled(ended),
             RunStatus::Error | RunStatus::Accepted | RunStatus::Running => Self::Failed(ended),
         }
+    }
+
+    /// True if the event names the message that is stored with it.
+    pub const fn has_message(&self) -> bool {
+        matches!(self, Self::UserMessage(_) | Self::TurnFinished(_))
     }
 
     /// Number of the model call that the event ends.

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use provost_core::durable::{Accepted, DurableEvent};
 use provost_core::work::RunState;
-use provost_core::{InputId, RunId, TaskId, Timestamp};
+use provost_core::{RunId, Timestamp};
 use provost_store::row::input::InputRow;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::task::TaskRow;
 use provost_store::row::timer;
 use provost_store::{Hint, Tx};
-use serde::Serialize;
 
 use super::{ClassAssignment, Parent};
 use crate::error::EngineError;
@@ -56,29 +56,17 @@ pub(crate) fn create_run(
         task.update(tx)?
     }
     run.insert(tx)?;
-    let taken = Taken::body(task, &run, inputs)?;
-    event::push_text(tx, &mut run, "accepted", taken)?;
+    let accepted = Accepted {
+        inputs: inputs.iter().map(|input| input.id).collect(),
+        ordinal: run.ordinal,
+        session: run.session_id.clone(),
+        task: task.id,
+    };
+    event::append_event(tx, &mut run, DurableEvent::Accepted(accepted))?;
     if run.deadline.is_some() {
         tx.hint(Hint::Timer);
     }
     Ok(run)
-}
-
-/// What the event says that a run begins with.
-#[derive(Serialize)]
-struct Taken<'a> {
-    inputs: Vec<InputId>,
-    ordinal: u64,
-    session: &'a str,
-    task: TaskId,
-}
-
-impl Taken<'_> {
-    fn body(task: &TaskRow, run: &RunRow, inputs: &[InputRow]) -> Result<String, EngineError> {
-        let inputs = inputs.iter().map(|input| input.id).collect();
-        let taken = Taken { inputs, ordinal: run.ordinal, session: &run.session_id, task: task.id };
-        Ok(serde_json::to_string(&taken)?)
-    }
 }
 
 /// Gives a new run its place in the queue and its clocks there.

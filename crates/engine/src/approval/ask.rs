@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use provost_core::durable::{ApprovalNeeded, DurableEvent, Parked};
 use provost_core::work::{
     ApprovalKind, ApprovalState, Fallback, OutcomeCode, ParkedFor, RunEvent, TaskEvent, WorkError,
     plan_hash,
@@ -69,7 +70,8 @@ pub(crate) fn park(
 fn wait_for(tx: &mut Tx<'_>, run: &mut RunRow, why: ParkedFor) -> Result<(), EngineError> {
     move_run(run, RunEvent::Parked(why))?;
     run.ready = false;
-    event::push(tx, run, "parked", json!({ "for": why }))?;
+    let parked = Parked { waits_for: why, code: None, detail: None };
+    event::append_event(tx, run, DurableEvent::Parked(parked))?;
     run.update(tx)?;
     if let Some(mut task) = task::get(tx, run.task_id)? {
         task.waiting_for = Some(why.as_str().to_owned());
@@ -217,7 +219,8 @@ pub(crate) fn ask_for_money(
     let question =
         Question { kind, plan, step: None, fallback: asking.fallback, asked: asking.expiry };
     store(tx, run, &request, question)?;
-    event::push(tx, run, "approval_needed", json!({ "request": request }))?;
+    let needed = ApprovalNeeded { request: Box::new(request) };
+    event::append_event(tx, run, DurableEvent::ApprovalNeeded(needed))?;
     run.update(tx)?;
     Ok(())
 }
@@ -254,7 +257,8 @@ pub(crate) fn ask_start(
     let Asking { fallback, expiry: asked, .. } = asking;
     let question = Question { kind: ApprovalKind::Start, plan, step: None, fallback, asked };
     store(tx, &run, &request, question)?;
-    event::push(tx, &mut run, "approval_needed", json!({ "request": request }))?;
+    let needed = ApprovalNeeded { request: Box::new(request) };
+    event::append_event(tx, &mut run, DurableEvent::ApprovalNeeded(needed))?;
     run.update(tx)?;
     settle_at_once(tx, &run, &[])
 }

@@ -1,6 +1,7 @@
 //! Deciding: an answer is recorded and carried out in one transaction, or it comes too late and changes nothing.
 
 use provost_agent::run::Feed;
+use provost_core::durable::{ApprovalDecided, DurableEvent};
 use provost_core::limits::{COMMAND_FIELD_BYTES_MAX, COMMAND_TEXT_BYTES_MAX};
 use provost_core::work::{
     ApprovalEvent, ApprovalKind, Fallback, Grant, Namespace, OutcomeCode, Resolution, RunEvent,
@@ -177,8 +178,9 @@ fn carry_out(
         return Ok(());
     }
     let consequence = consequence(tx, row, kind, said, decision)?;
-    let body = json!({"id": row.id, "decision": decision, "by": by});
-    event::push(tx, &mut run, "approval_decided", body)?;
+    let (id, decision, by) = (row.id, decision.clone(), Some(by.to_owned()));
+    let decided = ApprovalDecided { id, decision, by };
+    event::append_event(tx, &mut run, DurableEvent::ApprovalDecided(decided))?;
     match consequence {
         Consequence::End(code, detail) => {
             return end::end_run(tx, &mut run, &Ending::because(code, detail));

@@ -1,10 +1,10 @@
 //! Feeding a run that no worker holds.
 
 use provost_agent::run::Feed;
+use provost_core::durable::{DurableEvent, ToolFinished};
 use provost_store::row::journal;
 use provost_store::row::run::{self, RunRow};
 use provost_store::{Body, Tx};
-use serde_json::json;
 
 use crate::error::EngineError;
 use crate::{event, record};
@@ -45,8 +45,8 @@ pub(crate) fn feed_parked(
     };
     journal::commit_step(tx, &commit)?;
     if let Some(result) = result {
-        let body = json!({"step": step, "call_id": result.call_id});
-        event::push(tx, run, "tool_finished", body)?;
+        let finished = ToolFinished { step, call_id: result.call_id.clone() };
+        event::append_event(tx, run, DurableEvent::ToolFinished(finished))?;
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! Questions that several people, or certain ones, decide: each answer is a vote, and the deciding one carries it out.
 
+use provost_core::durable::{ApprovalVote, DurableEvent, Vote};
 use provost_core::work::{
     AgentCommand, ApprovalEvent, ApprovalKind, ApprovalState, Ballot, Grant, Poll, Resolution,
     WorkError,
 };
-use provost_core::{ApprovalId, ApprovalRequest, RunId};
+use provost_core::{ApprovalRequest, RunId};
 use provost_store::Tx;
 use provost_store::row::approval::ApprovalRow;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::{input, task};
-use serde_json::json;
 
 use super::{Answered, Said, decide};
 use crate::error::EngineError;
@@ -104,7 +104,7 @@ pub(super) fn vote(
     }
     let poll = ballot.cast(by, approves, tx.now())?;
     row.ballot = Some(serde_json::to_string(&ballot)?);
-    tell(tx, (row.id, row.run_id), &ballot)?;
+    append_vote(tx, &row, &ballot)?;
     match poll {
         Poll::Approved | Poll::Denied => decide::decide(tx, row, said, by),
         Poll::Open => {
@@ -115,21 +115,20 @@ pub(super) fn vote(
 }
 
 /// Writes the newest vote into the log of a run that still waits for it.
-fn tell(
-    tx: &mut Tx<'_>,
-    (id, run): (ApprovalId, RunId),
-    ballot: &Ballot,
-) -> Result<(), EngineError> {
-    let Some(mut run) = run::get(tx, run)? else { return Ok(()) };
+fn append_vote(tx: &mut Tx<'_>, row: &ApprovalRow, ballot: &Ballot) -> Result<(), EngineError> {
+    let Some(mut run) = run::get(tx, row.run_id)? else { return Ok(()) };
     let Some(vote) = ballot.votes.last() else { return Ok(()) };
     if run.phase != "parked" || run.cancel_requested.is_some() {
         return Ok(());
     }
-    let body = json!({
-        "id": id, "by": vote.by, "answer": if vote.approves { "approve" } else { "deny" },
-        "have": ballot.yes().len(), "needed": ballot.approvers.required,
-    });
-    event::push(tx, &mut run, "approval_vote", body)?;
+    let vote = ApprovalVote {
+        id: row.id,
+        by: vote.by.clone(),
+        answer: if vote.approves { Vote::Approve } else { Vote::Deny },
+        have: ballot.yes().len() as u64,
+        needed: u64::from(ballot.approvers.required),
+    };
+    event::append_event(tx, &mut run, DurableEvent::ApprovalVote(vote))?;
     run.update(tx)?;
     Ok(())
 }

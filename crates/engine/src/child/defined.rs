@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use provost_agent::child::{ChildAsk, ChildLife, ChildPlace, ChildStarted, Hop};
 use provost_agent::{Agent, RunBuilder};
+use provost_core::durable::{self, DurableEvent};
 use provost_core::work::{
     AgentCommand, ChildIds, EffectKey, ExecPolicy, InputProvenance, Namespace, ProvenanceKind,
     SessionName, WorkError, child_ids_of_call,
 };
-use provost_core::{Env, Part, RunId, TaskId};
+use provost_core::{Env, Part, RunId};
 use provost_store::Tx;
 use provost_store::row::run::{self, ChildRow, RunRow};
 use provost_store::row::{agent, held as held_row};
@@ -233,7 +234,7 @@ impl Births {
         let by = load::requester(tx, &parent)?;
         let mut room = self.room(tx)?;
         let mut started = Vec::with_capacity(asks.len());
-        let mut told = Vec::with_capacity(asks.len());
+        let mut events = Vec::with_capacity(asks.len());
         for ask in &self.asks[asks] {
             let ChildIds { run: id, task } =
                 child_ids_of_call(self.lease.run, &self.key, ask.index);
@@ -270,12 +271,16 @@ impl Births {
             };
             let agent = TaskAgent { profile: &basis.profile, class: &basis.class };
             accept::insert_task(tx, &new, &agent, /*session*/ None)?;
-            let (agent, call_id) = (ask_agent(ask), self.call_id.as_str());
-            let (index, step) = (ask.index, self.step);
-            let new = ToldOfChild { run: id, task, agent, call_id, index, step };
-            told.push(serde_json::to_string(&new)?);
+            events.push(DurableEvent::ChildStarted(durable::ChildStarted::OfCall {
+                run: id,
+                task,
+                agent: ask_agent(ask).to_owned(),
+                call_id: self.call_id.clone(),
+                index: ask.index,
+                step: self.step,
+            }));
         }
-        event::push_all(tx, &mut parent, "child_started", told)?;
+        event::append_events(tx, &mut parent, &events)?;
         parent.update(tx)?;
         Ok(started)
     }
@@ -386,17 +391,6 @@ struct ChildBasis {
     class: ClassAssignment,
     /// The policy of the parent.
     ceiling: ExecPolicy,
-}
-
-/// What the event of the run above says of a child that it has started.
-#[derive(Serialize)]
-struct ToldOfChild<'a> {
-    run: RunId,
-    task: TaskId,
-    agent: &'a str,
-    call_id: &'a str,
-    index: u32,
-    step: u64,
 }
 
 /// What a child is called.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use provost_core::durable::{ChildStarted, DurableEvent};
 use provost_core::work::{
     AgentCommand, EffectClass, InputProvenance, Namespace, ProvenanceKind, SessionName, WorkError,
     child_run_id, child_task_id,
@@ -153,9 +154,9 @@ impl Spawning {
             }),
         };
         let accepted = accept::create_task(tx, &new)?;
-        let body =
-            json!({"run": id, "task": accepted.task, "label": self.spawn.label, "step": self.step});
-        event::push(tx, &mut parent, "child_started", body)?;
+        let (label, step) = (self.spawn.label.clone(), self.step);
+        let started = ChildStarted::Detached { run: id, task: accepted.task, label, step };
+        event::append_event(tx, &mut parent, DurableEvent::ChildStarted(started))?;
         parent.update(tx)?;
         Ok(Child { run: id, task: accepted.task, session: accepted.session })
     }

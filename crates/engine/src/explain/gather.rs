@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use provost_core::RunId;
-use provost_core::work::{Namespace, RunPhase, StepKind};
+use provost_core::work::{Namespace, RunPhase, StepKind, StepState};
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::{
     approval, attempt, budget as budget_row, ceiling, delivery, exec_class, input, run_event,
@@ -140,8 +140,8 @@ fn failed_call(tx: &mut Tx<'_>, row: &RunRow) -> Result<Option<run_step::RunStep
     }
     let after = row.next_step.saturating_sub(STEPS_BATCH);
     let steps = run_step::after(tx, row.id, after, STEPS_BATCH)?;
-    let tool = StepKind::ToolCall.as_str();
-    Ok(steps.into_iter().rfind(|step| step.kind == tool && step.state == "failed"))
+    let (tool, failed) = (StepKind::ToolCall.as_str(), StepState::Failed.as_str());
+    Ok(steps.into_iter().rfind(|step| step.kind == tool && step.state == failed))
 }
 
 /// The runs that a parked run waits for.

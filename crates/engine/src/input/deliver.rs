@@ -1,6 +1,7 @@
 //! Where a message goes: the decision table of queue modes, carried out.
 
 use provost_core::RunId;
+use provost_core::durable::{DurableEvent, InputReceived, InputSteered, SteerFallback};
 use provost_core::work::{
     DeliveryOutcome, InputAction, InputState, Namespace, QueueMode, QueueOverride, QueueSettings,
     RunEvent, Situation, TaskEvent, WorkError,
@@ -10,7 +11,6 @@ use provost_store::row::run::{self, RunRow};
 use provost_store::row::task::TaskRow;
 use provost_store::row::{agent, input as input_row, session};
 use provost_store::{Hint, Tx};
-use serde_json::json;
 
 use super::{
     EncodedMessage, IncomingMessage, InputReceipt, Place, collect, insert, interrupt, overflow,
@@ -112,8 +112,9 @@ fn wait(
         _ => {
             let receipt = follow(tx, arrival, &footing, action.outcome())?;
             if action == InputAction::QueueAsFallback {
-                let body = json!({"input": receipt.input, "run": receipt.run});
-                tell(tx, active.id, "steer_fallback", body)?;
+                let InputReceipt { input, run, .. } = receipt;
+                let redirected = SteerFallback::Redirected { input, run };
+                append_if_live(tx, active.id, DurableEvent::SteerFallback(redirected))?;
             }
             receipt
         }
@@ -147,18 +148,17 @@ fn situation(tx: &mut Tx<'_>, run: &RunRow) -> Result<Situation, EngineError> {
     Ok(Situation::of(run_state(run)?, waiting, takes_steering))
 }
 
-/// Appends an event to a run that is not at hand.
-pub(super) fn tell(
+/// Appends an event to a run that has not ended, and stores the run.
+pub(super) fn append_if_live(
     tx: &mut Tx<'_>,
     id: RunId,
-    kind: &str,
-    body: serde_json::Value,
+    event: DurableEvent,
 ) -> Result<(), EngineError> {
     // Its row may have changed since it was last read.
     if let Some(mut row) = run::get(tx, id)?
         && !run_state(&row)?.is_terminal()
     {
-        event::push(tx, &mut row, kind, body)?;
+        event::append_event(tx, &mut row, event)?;
         row.update(tx)?;
     }
     Ok(())
@@ -205,7 +205,7 @@ fn steer(
 ) -> Result<InputReceipt, EngineError> {
     let outcome = DeliveryOutcome::Steered;
     let row = arrival.insert(tx, outcome, Some(run))?;
-    tell(tx, run, "input_steered", json!({ "input": row.id }))?;
+    append_if_live(tx, run, DurableEvent::InputSteered(InputSteered { input: row.id }))?;
     tx.hint(Hint::Input(run));
     Ok(arrival.receipt(&row, run, outcome))
 }
@@ -230,7 +230,8 @@ fn direct(
     move_run(&mut run, RunEvent::Woken)?;
     let now = tx.now();
     queue::schedule(tx, &mut run, now)?;
-    event::push(tx, &mut run, "input_received", json!({ "input": row.id }))?;
+    let received = InputReceived { input: row.id };
+    event::append_event(tx, &mut run, DurableEvent::InputReceived(received))?;
     run.update(tx)?;
     arrival.task.waiting_for = None;
     move_task(tx, &mut arrival.task, TaskEvent::InputDelivered)?;

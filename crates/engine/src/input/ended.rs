@@ -1,12 +1,12 @@
 //! The end of a run, as its messages see it.
 
+use provost_core::durable::{DurableEvent, RolledBack};
 use provost_core::work::{InputState, OutcomeCode};
 use provost_store::Tx;
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::RunRow;
 use provost_store::row::session;
 use provost_store::row::session_entry::{self, SessionEntryRow};
-use serde_json::json;
 
 use super::has_begun;
 use crate::error::EngineError;
@@ -64,7 +64,8 @@ fn roll_back(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
     }
     row.updated = tx.now();
     row.update(tx)?;
-    event::push(tx, run, "rolled_back", json!({"left": left, "restored": restored}))
+    let rolled_back = RolledBack { left, restored: restored as u64 };
+    event::append_event(tx, run, DurableEvent::RolledBack(rolled_back))
 }
 
 fn settle(tx: &mut Tx<'_>, row: &InputRow, state: InputState) -> Result<(), EngineError> {

@@ -1,12 +1,12 @@
 //! Messages that take the place of what is being done: beside it (interrupt) or as if it had never been (rollback).
 
 use provost_core::InputId;
+use provost_core::durable::{DurableEvent, InterruptRequested, Interrupted, RollbackRequested};
 use provost_core::work::{DeliveryOutcome, InputEvent, OutcomeCode, RunEvent, TaskEvent};
 use provost_store::row::run::{self, RunRow};
 use provost_store::{Hint, Tx};
-use serde_json::json;
 
-use super::deliver::{Arrival, tell};
+use super::deliver::{Arrival, append_if_live};
 use super::withdraw::{remove, waiting};
 use super::{InputReceipt, has_begun};
 use crate::error::EngineError;
@@ -31,16 +31,16 @@ pub(super) fn interrupt(
     let input = arrival.insert(tx, outcome, Some(active.id))?;
     // What was superseded may have changed its row.
     let mut row = run::get(tx, active.id)?.unwrap_or(active);
-    let body = json!({"input": input.id, "superseded": superseded});
+    let request = InterruptRequested { input: input.id, superseded };
     if !has_begun(&row) {
-        begin_now(tx, &mut row, body)?;
+        begin_now(tx, &mut row, request)?;
     } else if row.phase == "leased" {
-        event::push(tx, &mut row, "interrupt_requested", body)?;
+        event::append_event(tx, &mut row, DurableEvent::InterruptRequested(request))?;
         row.interrupt_requested = Some(tx.now());
         row.update(tx)?;
         tx.hint(Hint::Cancel(row.id));
     } else {
-        event::push(tx, &mut row, "interrupt_requested", body)?;
+        event::append_event(tx, &mut row, DurableEvent::InterruptRequested(request))?;
         begin_again(tx, &mut row)?;
         move_task(tx, &mut arrival.task, TaskEvent::Requeued)?;
     }
@@ -61,8 +61,9 @@ pub(super) fn roll_back(
     let outcome = DeliveryOutcome::Interrupted;
     let superseded = supersede(tx, arrival, &active)?;
     let receipt = super::deliver::follow(tx, arrival, &footing, outcome)?;
-    let body = json!({"input": receipt.input, "run": receipt.run, "superseded": superseded});
-    tell(tx, active.id, "rollback_requested", body)?;
+    let InputReceipt { input, run, .. } = receipt;
+    let request = RollbackRequested { input, run, superseded };
+    append_if_live(tx, active.id, DurableEvent::RollbackRequested(request))?;
     let mut row = run::get(tx, active.id)?.unwrap_or(active);
     // The code tells whoever ends the run that its words go with it.
     let code = OutcomeCode::CancelledByInterrupt;
@@ -91,9 +92,10 @@ fn supersede(
 fn begin_now(
     tx: &mut Tx<'_>,
     row: &mut RunRow,
-    body: serde_json::Value,
+    request: InterruptRequested,
 ) -> Result<(), EngineError> {
-    event::push(tx, row, "interrupted", body)?;
+    let interrupted = Interrupted::BeforeStart(request);
+    event::append_event(tx, row, DurableEvent::Interrupted(interrupted))?;
     let now = tx.now();
     queue::schedule(tx, row, now)?;
     row.update(tx)?;
@@ -117,7 +119,8 @@ fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
     row.detail = None;
     let now = tx.now();
     queue::schedule(tx, row, now)?;
-    event::push(tx, row, "interrupted", json!({ "attempt": row.attempt_no }))?;
+    let interrupted = Interrupted::Attempt { attempt: row.attempt_no };
+    event::append_event(tx, row, DurableEvent::Interrupted(interrupted))?;
     row.update(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)
 }

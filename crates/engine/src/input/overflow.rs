@@ -1,14 +1,14 @@
 //! Too many messages wait: which give way, and what stays of them.
 
+use provost_core::durable::{DurableEvent, InputsDropped};
 use provost_core::work::{InputEvent, InputState, Overflow, WorkError};
 use provost_core::{Env, Message, Part, Role};
 use provost_store::Tx;
 use provost_store::row::input::{self, InputRow};
 use provost_store::row::run::RunRow;
 use provost_store::row::task::TaskRow;
-use serde_json::json;
 
-use super::deliver::{Arrival, tell};
+use super::deliver::{Arrival, append_if_live};
 use super::withdraw::{remove, waiting};
 use super::{Origin, SUMMARY, has_begun};
 use crate::error::EngineError;
@@ -55,10 +55,9 @@ pub(super) fn make_room(
         older.extend(lines_of(&*message::get(tx, summary.message_id)?));
     }
     older.append(&mut lines);
-    let body = json!({
-        "inputs": ids, "policy": arrival.settings.drop, "cap": arrival.settings.cap,
-    });
-    tell(tx, active.id, "inputs_dropped", body)?;
+    let (policy, cap) = (arrival.settings.drop, arrival.settings.cap as u64);
+    let dropped = InputsDropped { inputs: ids, policy, cap };
+    append_if_live(tx, active.id, DurableEvent::InputsDropped(dropped))?;
     let namespace = crate::state::word(&arrival.task.namespace)?;
     arrival.task = accept::find_task(tx, &namespace, arrival.task.id)?;
     Ok(if summarized { older } else { Vec::new() })

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use provost_agent::journal::{Begun, Effect, ToolEffect};
+use provost_core::durable::{
+    CompactionStarted, DraftDiscarded, DurableEvent, ToolStarted, TurnStarted,
+};
 use provost_core::work::{EffectClass, Recovery, StepKind, WorkError, plan_hash};
 use provost_core::{ApprovalRequest, Money, ToolResult};
 use provost_failpoint::failpoint;
 use serde_json::json;
 
-use super::event::{ToolStarted, TurnStarted};
 use super::{OpenStep, RunJournal};
 use crate::approval::{self, Standing};
 use crate::error::EngineError;
@@ -87,9 +89,10 @@ impl RunJournal {
             write.released_micros = released;
             write.cost_micros = estimated;
             // Whoever watched the lost try drops what it had shown.
-            write.event("draft_discarded", &json!({"turn": turn, "try": tries - 1}))?;
+            let discarded = DraftDiscarded { turn, lost_try: tries - 1 };
+            write.events.push(DurableEvent::DraftDiscarded(discarded));
         }
-        write.event("turn_started", &TurnStarted { turn })?;
+        write.events.push(DurableEvent::TurnStarted(TurnStarted { turn }));
         write.restricted = state.restricted;
         write.next_step = state.next_step;
         write.open_from = state.open_from();
@@ -119,7 +122,7 @@ impl RunJournal {
         };
         let mut write = StepWrite::begin(step, StepKind::Compact);
         write.begun = begun.is_some();
-        write.event("compaction_started", &json!({ "turn": turn }))?;
+        write.events.push(DurableEvent::CompactionStarted(CompactionStarted { turn }));
         write.restricted = state.restricted;
         write.next_step = state.next_step;
         write.open_from = state.open_from();
@@ -220,8 +223,8 @@ impl RunJournal {
         write.input_hash = Some(plan_hash(&effect.arguments));
         write.call_id = Some(effect.call.id.clone());
         write.name = Some(effect.call.name.clone());
-        let body = ToolStarted { call_id: &effect.call.id, name: &effect.call.name, step };
-        write.event("tool_started", &body)?;
+        let (call_id, name) = (effect.call.id.clone(), effect.call.name.clone());
+        write.events.push(DurableEvent::ToolStarted(ToolStarted { call_id, name, step }));
         write.restricted = state.restricted;
         write.next_step = state.next_step;
         write.open_from = state.open_from();

@@ -1,81 +1,49 @@
-//! The durable events of a feed, in the words of [`EventKind`](provost_core::EventKind). A message or a result is named, not
-//! repeated: whoever reads the log puts it in.
+//! The durable event of a feed. A message or a result is named, not repeated: a reader of the log puts it in.
 
 use provost_agent::run::Feed;
-use provost_core::{Money, StopReason, Usage};
-use serde::Serialize;
-use serde_json::{Value, json};
+use provost_core::Money;
+use provost_core::durable::{
+    ApprovalDecided, ApprovalNeeded, Compacted, DurableEvent, LimitFound, OutputRejected,
+    StateChanged, Stopped, ToolFinished, TurnFinished, UserMessage, WaitingStarted,
+};
 
 use crate::child::is_wait;
-use crate::error::EngineError;
-use crate::write::NewEvent;
 
-// The bodies that each turn has are structs: they are written without a tree of values before.
-
-#[derive(Serialize)]
-pub(super) struct TurnStarted {
-    pub(super) turn: u32,
-}
-
-#[derive(Serialize)]
-struct TurnFinished {
-    turn: u32,
-    stop: StopReason,
-    usage: Usage,
-}
-
-#[derive(Serialize)]
-pub(super) struct ToolStarted<'a> {
-    pub(super) call_id: &'a str,
-    pub(super) name: &'a str,
-    pub(super) step: u64,
-}
-
-#[derive(Serialize)]
-struct ToolFinished<'a> {
-    step: u64,
-    call_id: &'a str,
-}
-
-/// What happened, for the log.
-pub(super) fn of_feed(
-    feed: Option<&Feed>,
-    turn: u32,
-    step: u64,
-) -> Result<Option<NewEvent>, EngineError> {
-    let event = |kind, body: Value| NewEvent::new(kind, &body).map(Some);
-    match feed {
-        None => NewEvent::with_message("user_message", &json!({})).map(Some),
+/// The event of a feed, or of the first message of a run; none if the log does not tell of the feed.
+pub(super) fn of_feed(feed: Option<&Feed>, turn: u32, step: u64) -> Option<DurableEvent> {
+    Some(match feed {
+        None | Some(Feed::UserSaid { .. }) => DurableEvent::UserMessage(UserMessage {}),
         Some(Feed::ModelAnswered { response, .. }) => {
-            let body = TurnFinished { turn, stop: response.stop, usage: response.usage };
-            NewEvent::with_message("turn_finished", &body).map(Some)
+            let (stop, usage) = (response.stop, response.usage);
+            DurableEvent::TurnFinished(TurnFinished { turn, stop, usage })
         }
         Some(Feed::ToolFinished { result, .. }) => {
-            NewEvent::new("tool_finished", &ToolFinished { step, call_id: &result.call_id })
-                .map(Some)
+            let call_id = result.call_id.clone();
+            DurableEvent::ToolFinished(ToolFinished { step, call_id })
         }
         Some(Feed::ApprovalNeeded { request, .. }) if is_wait(request) => {
-            event("waiting_started", json!({"step": step, "call_id": request.call.id}))
+            let call_id = request.call.id.clone();
+            DurableEvent::WaitingStarted(WaitingStarted { step, call_id })
         }
         Some(Feed::ApprovalNeeded { request, .. }) => {
-            event("approval_needed", json!({ "request": request }))
+            DurableEvent::ApprovalNeeded(ApprovalNeeded { request: request.clone() })
         }
         Some(Feed::ApprovalDecided { id, decision }) => {
-            event("approval_decided", json!({"id": id, "decision": decision}))
+            let decision = decision.clone();
+            DurableEvent::ApprovalDecided(ApprovalDecided { id: *id, decision, by: None })
         }
-        Some(Feed::UserSaid { .. }) => NewEvent::with_message("user_message", &json!({})).map(Some),
         Some(Feed::ContextFitted { messages, .. }) => {
-            event("compacted", json!({"step": step, "pieces": messages.len()}))
+            DurableEvent::Compacted(Compacted { step, pieces: messages.len() as u64 })
         }
         Some(Feed::OutputChecked { problem: Some(problem), .. }) => {
-            event("output_rejected", json!({ "reason": problem }))
+            DurableEvent::OutputRejected(OutputRejected { reason: problem.clone() })
         }
-        Some(Feed::HandedOff(handed)) => event("handed_off", json!(handed.hand_off)),
+        Some(Feed::HandedOff(handed)) => DurableEvent::HandedOff(handed.hand_off.clone()),
         Some(Feed::Noted { shared, .. }) if !shared.is_empty() => {
-            event("state_changed", json!({ "changes": shared }))
+            DurableEvent::StateChanged(StateChanged { changes: shared.clone() })
         }
-        Some(Feed::LimitFound { .. }) => event("limit_found", json!({ "step": step })),
-        Some(Feed::Stopped { reason, .. }) => event("stopped", json!({ "reason": reason })),
+        Some(Feed::LimitFound { .. }) => DurableEvent::LimitFound(LimitFound { step }),
+        Some(Feed::Stopped { reason, .. }) => DurableEvent::Stopped(Stopped { reason: *reason }),
         Some(
             Feed::ContextChanged { .. }
             | Feed::LimitDecided { .. }
@@ -86,8 +54,8 @@ pub(super) fn of_feed(
             | Feed::Noted { .. }
             | Feed::Suspended { .. }
             | Feed::Resumed { .. },
-        ) => Ok(None),
-    }
+        ) => return None,
+    })
 }
 
 /// What a feed cost, in millionths, if that is known.

@@ -151,7 +151,7 @@ impl JournalState {
         }
         // A call whose cost never becomes known counts with what was set aside for it.
         write.cost_micros = event::cost_of(feed).unwrap_or(write.released_micros);
-        write.events.extend(event::of_feed(feed, self.turn, step)?);
+        write.events.extend(event::of_feed(feed, self.turn, step));
         write.next_step = self.next_step;
         Ok(write)
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use provost_core::durable::{DurableEvent, WorkerLost};
 use provost_core::work::{
     ExpiryAction, Loss, OpenStep, OutcomeCode, RunEvent, StepKind, at_expiry,
 };
@@ -11,7 +12,6 @@ use provost_failpoint::failpoint;
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::{journal, run_step, worker};
 use provost_store::{Tx, is_free};
-use serde_json::json;
 
 use super::BATCH;
 use crate::end::{self, Ending};
@@ -172,8 +172,8 @@ fn requeue(
     move_run(row, RunEvent::Requeued)?;
     let at = tx.now().after(after);
     queue::schedule(tx, row, at)?;
-    let body = json!({"attempt": row.attempt_no, "crashes": row.crash_count, "at": at});
-    event::push(tx, row, "worker_lost", body)?;
+    let lost = WorkerLost { attempt: row.attempt_no, crashes: row.crash_count, at };
+    event::append_event(tx, row, DurableEvent::WorkerLost(lost))?;
     row.update(tx)?;
     settle::requeue_task(tx, row)?;
     queue::refresh(tx, &row.namespace, &row.session_id)

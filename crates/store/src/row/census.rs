@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use provost_core::Timestamp;
+use provost_core::{DurableEventKind, Timestamp};
 
 use super::run_event;
 use crate::{StoreError, Tx, params};
@@ -118,23 +118,30 @@ pub fn events(tx: &mut Tx<'_>, after: u64, to: u64) -> Result<Vec<(String, u64)>
 
 /// The runs that ended after one position and up to another.
 pub fn ended(tx: &mut Tx<'_>, after: u64, to: u64) -> Result<Vec<EndedRun>, StoreError> {
-    let sql = "SELECT run.agent, run.cost_micros, run.usage \
-               FROM run_event JOIN run ON run.id = run_event.run_id \
-               WHERE run_event.pos > ?1 AND run_event.pos <= ?2 \
-               AND run_event.kind IN ('finished', 'failed', 'timed_out', 'cancelled')";
-    tx.all(sql, params![after, to])
+    let ends = DurableEventKind::ALL.iter().filter(|kind| kind.is_terminal());
+    let ends: Vec<String> = ends.map(|kind| format!("'{kind}'")).collect();
+    let sql = format!(
+        "SELECT run.agent, run.cost_micros, run.usage \
+         FROM run_event JOIN run ON run.id = run_event.run_id \
+         WHERE run_event.pos > ?1 AND run_event.pos <= ?2 AND run_event.kind IN ({})",
+        ends.join(", ")
+    );
+    tx.all(&sql, params![after, to])
 }
 
 /// How many milliseconds the runs waited that were taken after one position and up to another: from when something last
 /// happened to a run, or from when it was due, until a worker took it.
 pub fn claim_waits(tx: &mut Tx<'_>, after: u64, to: u64) -> Result<Vec<u64>, StoreError> {
     // A time that lies behind the claim is that of a later wait.
-    let sql = "SELECT max(0, taken.at - max(before.at, \
+    let sql = format!(
+        "SELECT max(0, taken.at - max(before.at, \
                       CASE WHEN run.not_before <= taken.at THEN run.not_before ELSE 0 END)) \
                FROM run_event taken JOIN run ON run.id = taken.run_id \
                JOIN run_event before ON before.run_id = taken.run_id AND before.seq = taken.seq - 1 \
-               WHERE taken.pos > ?1 AND taken.pos <= ?2 AND taken.kind = 'attempt_started'";
-    tx.all(sql, params![after, to])
+               WHERE taken.pos > ?1 AND taken.pos <= ?2 AND taken.kind = '{}'",
+        DurableEventKind::AttemptStarted
+    );
+    tx.all(&sql, params![after, to])
 }
 
 fn workers(tx: &mut Tx<'_>) -> Result<u64, StoreError> {

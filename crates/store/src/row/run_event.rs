@@ -1,6 +1,6 @@
 //! The event log: of each run numbered from one, without a gap, and of all runs in the order of their commits.
 
-use provost_core::{MessageId, RunId, Timestamp};
+use provost_core::{DurableEventKind, MessageId, RunId, Timestamp};
 
 use crate::{FromColumn, StoreError, ToColumn, Tx, Value, params};
 
@@ -104,7 +104,7 @@ pub fn first_pos(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
 pub fn after_of(
     tx: &mut Tx<'_>,
     run_id: RunId,
-    kinds: &[&str],
+    kinds: &[DurableEventKind],
     after: u64,
     limit: u64,
 ) -> Result<Vec<RunEventRow>, StoreError> {
@@ -114,7 +114,7 @@ pub fn after_of(
         places.join(", ")
     ));
     let mut values = params![run_id, after, limit].to_vec();
-    values.extend(kinds.iter().map(ToColumn::to_value));
+    values.extend(kinds.iter().map(|kind| kind.as_str().to_value()));
     tx.all(&sql, &values)
 }
 
@@ -122,7 +122,7 @@ pub fn after_of(
 pub fn last_of(
     tx: &mut Tx<'_>,
     run_id: RunId,
-    kinds: &[&str],
+    kinds: &[DurableEventKind],
     limit: u64,
 ) -> Result<Vec<RunEventRow>, StoreError> {
     let places: Vec<String> = (3..kinds.len() + 3).map(|place| format!("?{place}")).collect();
@@ -131,6 +131,6 @@ pub fn last_of(
         places.join(", ")
     ));
     let mut values = params![run_id, limit].to_vec();
-    values.extend(kinds.iter().map(ToColumn::to_value));
+    values.extend(kinds.iter().map(|kind| kind.as_str().to_value()));
     tx.all(&sql, &values)
 }

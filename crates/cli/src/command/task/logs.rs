@@ -1,7 +1,7 @@
 //! `provost task logs` and `provost task events`: what was said and what happened, now and as it goes on.
 
 use provost_api::{LogEntry, StreamItem, Watch};
-use provost_core::TaskId;
+use provost_core::{DurableEventKind, TaskId};
 
 use crate::interrupt::Interrupt;
 use crate::output::printable;
@@ -133,7 +133,7 @@ impl EventArgs {
 
 /// True if an event of this kind is the last one of its run.
 fn is_last(kind: &str) -> bool {
-    matches!(kind, "finished" | "failed" | "timed_out" | "cancelled")
+    DurableEventKind::from_name(kind).is_some_and(DurableEventKind::is_terminal)
 }
 
 fn log_text(show: &Show, entry: &LogEntry) -> Result<String, Problem> {

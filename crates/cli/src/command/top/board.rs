@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use provost_api::{Approval, Class, Run, StreamItem};
-use provost_core::Timestamp;
 use provost_core::work::{Namespace, RunPhase};
+use provost_core::{DurableEventKind, Timestamp};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
@@ -47,9 +47,11 @@ impl Board {
     pub(super) fn count(&mut self, item: &StreamItem) {
         let StreamItem::Event { event, .. } = item else { return };
         self.events.push_back(event.at.0);
-        match event.kind.as_str() {
-            "finished" => self.ended.push_back((event.at.0, true)),
-            "failed" | "timed_out" => self.ended.push_back((event.at.0, false)),
+        match DurableEventKind::from_name(&event.kind) {
+            Some(DurableEventKind::Finished) => self.ended.push_back((event.at.0, true)),
+            Some(DurableEventKind::Failed | DurableEventKind::TimedOut) => {
+                self.ended.push_back((event.at.0, false));
+            }
             _ => {}
         }
         self.events.truncate(COUNTED_MAX);
