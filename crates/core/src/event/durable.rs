@@ -1,8 +1,9 @@
 //! Events of the durable log: what happened to a run, as it is stored.
 //!
-//! One line of the list below declares a kind: the variant, its payload and the stored name. A payload is the body of the event
-//! as JSON; messages and results are stored elsewhere, and the body names their place. The fields of a payload and their order
-//! are a stored format: a field may be added as an option that is left out when it is empty, nothing else may change.
+//! A kind is declared in three places: its payload in a module of this folder, its line in the list below, which names the
+//! variant, the payload and the stored name, and its row and example in `docs/reference/events.md`. A payload is the body as
+//! JSON; messages and results are stored elsewhere, and the body names their place. The fields of a payload and their order are
+//! a stored format: a field may be added as an option that is left out when it is empty, nothing else may change.
 
 mod approval;
 mod child;
