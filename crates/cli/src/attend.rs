@@ -11,10 +11,10 @@ use provost_core::{ApprovalRequest, DurableEventKind, ErrorKind, Event, EventKin
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::interrupt::Interrupt;
-use crate::output::{one_line, printable};
 use crate::problem::Problem;
 use crate::remote::Connection;
-use crate::show::{Format, Show, line};
+use crate::render::output::{one_line, printable};
+use crate::render::show::{Format, Show, line};
 
 /// Characters of a call or a result that one line shows.
 const ACTIVITY_CHARS_MAX: usize = 120;

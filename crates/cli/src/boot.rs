@@ -24,9 +24,9 @@ use provost_store::Store;
 
 use crate::args::AgentArgs;
 use crate::catalog::ToolCatalog;
+use crate::chat::talk::Talk;
 use crate::data::{self, engine_problem};
 use crate::problem::Problem;
-use crate::talk::Talk;
 
 /// Runs that a process works on at once when it serves one person.
 const LOCAL_CAPACITY: usize = 4;

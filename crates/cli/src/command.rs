@@ -1,35 +1,10 @@
 //! The commands: what they are called, what they take, and running one.
 
-mod agent;
-mod approve;
-mod audit;
-mod budget;
-mod chat;
-mod class;
-mod completions;
-mod db;
-mod delivery;
-mod doctor;
-mod explain;
-mod grant;
-mod listing;
-mod models;
-mod openapi;
-mod run;
-mod runs;
-mod schedule;
-mod secret;
-mod serve;
-mod server;
-mod session;
-mod task;
-mod token;
-mod tool;
-mod top;
-mod webhook;
+mod api;
+mod local;
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -37,9 +12,15 @@ use provost_core::ErrorKind;
 use provost_core::resource::Span;
 use serde::de::DeserializeOwned;
 
-use crate::output::{Color, Output};
+use self::api::{
+    agent, approve, audit, budget, class, connected, delivery, explain, grant, runs, schedule,
+    server, session, task, token, top, webhook,
+};
+use self::local::{
+    chat, completions, db, doctor, models, openapi, run as ask, secret, serve, tool,
+};
 use crate::problem::Problem;
-use crate::remote::{Connection, ConnectionArgs, IfMissing};
+use crate::render::output::{Color, Output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,7 +57,7 @@ enum Command {
     /// Talk to an agent
     Chat(chat::Args),
     /// Ask once and print the answer
-    Run(run::Args),
+    Run(ask::Args),
     /// Serve the run API over HTTP and work on what is handed in
     Serve(Box<serve::Args>),
     /// Hand in work, look at it, wait for it, end it
@@ -139,7 +120,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
     models::install_catalog()?;
     match cli.command {
         Command::Chat(args) => chat::run(&args, data, output),
-        Command::Run(args) => run::run(&args, data, output),
+        Command::Run(args) => ask::run(&args, data, output),
         Command::Serve(args) => serve::run(&args, data, output),
         Command::Task(args) => connected(args, data, output),
         Command::Runs(args) => connected(args, data, output),
@@ -182,41 +163,6 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     Ok(result)
-}
-
-/// A command that calls the API: of a server, or of this process on the database of this machine.
-trait ApiCommand {
-    /// Where the runs are, and how results are shown.
-    fn connection(&self) -> &ConnectionArgs;
-
-    /// What to do where there is no database yet.
-    fn if_missing(&self) -> IfMissing {
-        IfMissing::Fail
-    }
-
-    /// Reads and checks what the command needs before anything is opened.
-    fn check(&mut self) -> Result<(), Problem> {
-        Ok(())
-    }
-
-    /// Does its work; the number is the exit code.
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem>;
-}
-
-/// Runs a command over a connection that is opened and closed here.
-fn connected(
-    mut command: impl ApiCommand,
-    data: Option<&Path>,
-    output: &Output,
-) -> Result<u8, Problem> {
-    command.check()?;
-    block_on(async {
-        let args = command.connection();
-        let mut cx = args.open(data, output, command.if_missing()).await?;
-        let done = command.run(&mut cx).await;
-        cx.close().await;
-        done
-    })?
 }
 
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {

@@ -6,30 +6,24 @@ mod args;
 mod attend;
 mod boot;
 mod catalog;
+mod chat;
 mod command;
 mod data;
 mod interrupt;
-mod log;
-mod output;
-mod plain;
 mod problem;
 mod remote;
-mod show;
+mod render;
 mod stdin;
-mod table;
-mod talk;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod tui;
-mod turn;
-mod view;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::command::Cli;
-use crate::output::Output;
+use crate::render::output::Output;
 
 /// What a run needs is made on one thread and freed on another; with this that takes half the time.
 #[global_allocator]

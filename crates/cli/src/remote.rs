@@ -15,9 +15,9 @@ use provost_host::model::{ModelRequest, Models};
 use crate::boot::{self, Config, DEFAULT_AGENT, Runtime};
 use crate::command::LEAVE_PATIENCE;
 use crate::data;
-use crate::output::Output;
 use crate::problem::Problem;
-use crate::show::{Format, Show};
+use crate::render::output::Output;
+use crate::render::show::{Format, Show};
 
 /// The variable that names the server.
 const SERVER_VARIABLE: &str = "PROVOST_SERVER";

@@ -9,9 +9,9 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::log::Log;
-use crate::output::Output;
 use crate::problem::Problem;
+use crate::render::log::Log;
+use crate::render::output::Output;
 
 /// How long the last spans may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);

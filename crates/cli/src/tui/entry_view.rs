@@ -10,8 +10,8 @@ use super::markdown;
 use super::theme::Theme;
 use super::transcript::{Body, Entry, ToolEntry, ToolState};
 use super::wrap::{Indent, wrap};
-use crate::output::{one_line, printable};
 use crate::problem::Problem;
+use crate::render::output::{one_line, printable};
 
 /// Lines of an open entry that are shown.
 const OPEN_LINES_MAX: usize = 200;

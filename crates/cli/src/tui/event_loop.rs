@@ -20,12 +20,12 @@ use super::terminal::Screen;
 use super::theme::Theme;
 use super::view::View;
 use crate::boot::{Boot, Runtime};
+use crate::chat::plain::ALONE_MAX;
+use crate::chat::talk::{Past, Talk};
+use crate::chat::turn::Turn;
 use crate::command::LEAVE_PATIENCE;
 use crate::interrupt::{Interrupt, Signal};
-use crate::plain::ALONE_MAX;
 use crate::problem::Problem;
-use crate::talk::{Past, Talk};
-use crate::turn::Turn;
 
 /// How often a running turn is drawn at most.
 const FRAME: Duration = Duration::from_millis(33);

@@ -14,7 +14,7 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::crossterm::{cursor, execute};
 
-use crate::output::printable;
+use crate::render::output::printable;
 
 static PANIC_HOOK: Once = Once::new();
 /// True while the chat has the terminal.

@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use crate::output::printable;
+use crate::render::output::printable;
 
 /// A piece of text in one style.
 pub(crate) type Piece = (String, Style);

@@ -12,7 +12,7 @@ use provost_testkit::{FakeProvider, Recorded, Reply};
 use serde_json::{Value, json};
 
 use crate::World;
-use crate::governed::{Asked, ToolServer, respond};
+use crate::tools::governed::{Asked, ToolServer, respond};
 
 /// How long a run may take.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,8 +10,6 @@ mod durable;
 #[cfg(unix)]
 mod entry_points;
 #[cfg(unix)]
-mod governed;
-#[cfg(unix)]
 mod journey;
 mod layout;
 mod models;
@@ -22,23 +20,17 @@ mod provider;
 #[cfg(unix)]
 mod reconnect;
 #[cfg(unix)]
-mod reload;
-#[cfg(unix)]
 mod remote;
-#[cfg(target_os = "linux")]
-mod sandbox;
 #[cfg(unix)]
 mod screen;
 mod secrets;
-#[cfg(unix)]
-mod served_tools;
 #[cfg(unix)]
 mod sessions;
 #[cfg(unix)]
 mod stage;
 #[cfg(unix)]
 mod terminal;
-mod wasm_tool;
+mod tools;
 
 use std::io::Write;
 use std::path::Path;
