@@ -60,7 +60,7 @@ impl View {
             Scroll::At(top) => top.min(total.saturating_sub(height)),
         };
         let buffer = frame.buffer_mut();
-        self.draw_transcript(buffer, app, area, (top, height));
+        self.draw_transcript(buffer, app, area, top, height);
         let begin = height;
         for (row, line) in bottom.lines[skipped..].iter().enumerate() {
             put(buffer, area, begin + row, line);
@@ -116,7 +116,8 @@ impl View {
         buffer: &mut Buffer,
         app: &App,
         area: Rect,
-        (top, height): (usize, usize),
+        top: usize,
+        height: usize,
     ) {
         let mut row = 0;
         let entries = app.transcript.entries();

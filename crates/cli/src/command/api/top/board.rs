@@ -136,11 +136,11 @@ impl Board {
         ])
         .areas(frame.area());
         frame.render_widget(self.summary(theme), head);
-        section(frame, runs, ("runs", theme), rows(&self.runs, now, Some(runs.width.into())));
+        section(frame, runs, "runs", theme, rows(&self.runs, now, Some(runs.width.into())));
         let table = rows(&self.approvals, now, Some(questions.width.into()));
-        section(frame, questions, ("questions: provost approve ID", theme), table);
+        section(frame, questions, "questions: provost approve ID", theme, table);
         let table = rows(&self.classes, now, Some(lanes.width.into()));
-        section(frame, lanes, ("classes", theme), table);
+        section(frame, lanes, "classes", theme, table);
         let foot_text = match &self.trouble {
             Some(trouble) => Span::styled(format!("✗ {trouble}"), theme.error),
             None => Span::styled("q quits", theme.dim),
@@ -172,12 +172,7 @@ fn rows<T: Shown>(items: &[T], now: Timestamp, width: Option<usize>) -> Option<S
     (!rows.is_empty()).then(|| draw(T::COLUMNS, &rows, width, /*has_color*/ false))
 }
 
-fn section(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    (title, theme): (&str, &Theme),
-    text: Option<String>,
-) {
+fn section(frame: &mut Frame<'_>, area: Rect, title: &str, theme: &Theme, text: Option<String>) {
     let block = Block::new().borders(Borders::TOP).title(title).border_style(theme.dim);
     frame.render_widget(Paragraph::new(text.unwrap_or_default()).block(block), area);
 }

@@ -93,7 +93,7 @@ impl Bench<'_> {
         let name = tool.spec().name().to_owned();
         let call = ToolCall::new("call_1", &name, arguments);
         let began = Instant::now();
-        let came = self.guarded(&guard, tool, (run, &call), yes).await?;
+        let came = self.guarded(&guard, tool, run, &call, yes).await?;
         let request = ToolRequest {
             request_id: EffectKey::new(run, 0, 0).to_string(),
             tool: RequestTool { name, ..RequestTool::default() },
@@ -107,7 +107,8 @@ impl Bench<'_> {
         &self,
         guard: &Guard,
         tool: &Arc<dyn Tool>,
-        (run, call): (RunId, &ToolCall),
+        run: RunId,
+        call: &ToolCall,
         yes: bool,
     ) -> Result<Result<String, ToolFault>, Problem> {
         let mut verdict = guard.admit(tool, call, /*approved*/ false).await;
