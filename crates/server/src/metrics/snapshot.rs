@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
-use provost_core::{Timestamp, Usage};
+use provost_core::{DurableEventKind, Timestamp, Usage};
 use provost_engine::{Engine, EngineError, Latencies};
 use provost_store::row::census::{self, Census, ClassCensus, Waiting};
 use tokio::sync::Mutex;
@@ -17,10 +17,6 @@ use super::family::{Sample, counter, gauge, histogram, sample};
 const FRESH: Duration = Duration::from_secs(1);
 /// A snapshot is used for this many times as long as it took to read, so that reading takes a small share of the time.
 const FRESH_FACTOR: u32 = 20;
-/// The event of a run whose worker is lost.
-const WORKER_LOST: &str = "worker_lost";
-/// The event of a run that a worker has claimed.
-const ATTEMPT_STARTED: &str = "attempt_started";
 
 /// What only grows, counted since the first snapshot.
 #[derive(Debug, Clone, Default)]
@@ -193,7 +189,9 @@ impl Snapshot {
 
     fn total_families(&self) -> Vec<MetricFamily> {
         let events = &self.totals.events;
-        let of = |kind: &str| one(events.get(kind).copied().unwrap_or_default() as f64);
+        let of = |kind: DurableEventKind| {
+            one(events.get(kind.as_str()).copied().unwrap_or_default() as f64)
+        };
         let kinds = events.iter().map(|(kind, count)| sample(&[("kind", kind)], *count as f64));
         let last = "Position of the newest event in the log.";
         let log = "Events since this server was first asked, by kind.";
@@ -205,8 +203,8 @@ impl Snapshot {
         vec![
             gauge("provost_log_position", last, one(self.census.last_pos as f64)),
             counter("provost_log_events_total", log, kinds.collect()),
-            counter("provost_lease_losses_total", lost, of(WORKER_LOST)),
-            counter("provost_claims_total", claims, of(ATTEMPT_STARTED)),
+            counter("provost_lease_losses_total", lost, of(DurableEventKind::WorkerLost)),
+            counter("provost_claims_total", claims, of(DurableEventKind::AttemptStarted)),
             histogram("provost_claim_latency_seconds", wait, &self.totals.claims),
         ]
     }

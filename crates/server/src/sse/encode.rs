@@ -2,31 +2,22 @@
 
 use bytes::Bytes;
 use provost_api::{Cursor, Place, Time};
-use provost_core::RunId;
 use provost_core::work::RunStatus;
+use provost_core::{DurableEvent, DurableEventKind, RunId};
 use provost_engine::LogEntry;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// Returns how a run ended, if this kind of event is the last one of a run.
 pub(crate) fn terminal_status(kind: &str) -> Option<RunStatus> {
-    match kind {
-        "finished" => Some(RunStatus::Ok),
-        "failed" => Some(RunStatus::Error),
-        "timed_out" => Some(RunStatus::Timeout),
-        "cancelled" => Some(RunStatus::Cancelled),
-        _ => None,
-    }
+    DurableEventKind::from_name(kind)?.end_status()
 }
 
 /// Returns the number of the model call that an event ends, if it is such an event.
 pub(crate) fn finished_turn(entry: &LogEntry) -> Option<u32> {
-    #[derive(Deserialize)]
-    struct Turn {
-        turn: u32,
-    }
-    let body = entry.body.as_deref().filter(|_| entry.kind == "turn_finished")?;
-    serde_json::from_str::<Turn>(body).ok().map(|turn| turn.turn)
+    let is_end = entry.kind == DurableEventKind::TurnFinished.as_str();
+    let body = entry.body.as_deref().filter(|_| is_end)?;
+    DurableEvent::parse(&entry.kind, body).ok()?.ended_turn()
 }
 
 /// A durable event as JSON: the same fields as [`RunEvent`](provost_api::RunEvent), borrowed from the log.
