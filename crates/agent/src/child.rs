@@ -34,8 +34,8 @@ use crate::error::BuildError;
 /// How a child that may outlive its call is told from others: `task-1`.
 pub(crate) const LABEL_PREFIX: &str = "task-";
 
-/// What the question says by which a call waits for children where the run is parked for them: no person answers it.
-pub const WAIT_HINT: &str = "waits for tasks that it started";
+/// The text of the request with which a call waits for children.
+pub(crate) const WAIT_HINT: &str = "waits for tasks that it started";
 
 /// Whose hooks see what a child does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -180,7 +180,7 @@ pub type ChildFuture<'a, T> = BoxFuture<'a, Result<T, ToolError>>;
 
 /// Starts and ends the children of one run.
 ///
-/// Implementations may end a call that waits with [`ToolError::NeedsApproval`]: the tool is then started again once the wait
+/// Implementations may end a call that waits with [`ToolError::WaitsForRuns`]: the tool is then started again once the wait
 /// is over, and everything it asks for again is what it had before.
 pub trait Children: Send + Sync + 'static {
     /// Starts children of this call, at most `at_once` of them at work at the same time. One that was started before is not

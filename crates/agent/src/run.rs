@@ -41,8 +41,8 @@ pub(crate) use hand_off::tool_part;
 pub use hand_off::{HandedOff, TRANSFER_PREFIX};
 pub use limit::{AtLimit, LimitDecision, LimitQuestion};
 pub use start::ContinueError;
-pub(crate) use step::answer_to;
 pub use step::{CallTicket, Step};
+pub(crate) use step::{answer_to, has_waited};
 pub(crate) use usage::UsageTotals;
 
 /// The version of the stored form. Another version is refused, not guessed.

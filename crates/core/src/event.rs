@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::approval::{ApprovalDecision, ApprovalRequest};
+pub use self::approval::{ApprovalDecision, ApprovalRequest, RequestKind};
 pub use self::part::{
     AgentUsed, Compaction, HandOff, LimitKind, LimitReached, TeamMessage, Teammate,
 };

@@ -36,7 +36,7 @@ pub use error::{ErrorInfo, ErrorKind};
 pub use event::durable::{self, DURABLE_EVENT_VERSION, DurableEvent, DurableEventKind};
 pub use event::{
     AgentUsed, ApprovalDecision, ApprovalRequest, Compaction, EVENT_VERSION, Event, EventKind,
-    HandOff, LimitKind, LimitReached, RunSummary, TeamMessage, Teammate,
+    HandOff, LimitKind, LimitReached, RequestKind, RunSummary, TeamMessage, Teammate,
 };
 pub use id::{
     ApprovalId, AuditId, DeliveryId, ExecutionId, IdError, InputId, MemoryId, MessageId, MeterId,

@@ -6,6 +6,7 @@
 
 mod defined;
 mod host;
+pub(crate) mod join;
 mod report;
 mod spawn;
 mod wait;
@@ -16,7 +17,7 @@ use provost_agent::child::{ChildLife, Hop};
 use provost_core::work::{OutcomeCode, RunStatus};
 use provost_core::{Env, TaskId};
 use provost_store::row::run::{self, RunRow};
-use provost_store::row::task;
+use provost_store::row::{run_join, task};
 use provost_store::{Store, Tx};
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
@@ -25,10 +26,7 @@ use serde_json::value::RawValue;
 use self::defined::release_next;
 pub(crate) use self::defined::{Birth, is_held};
 pub(crate) use self::host::EngineChildren;
-pub(crate) use self::wait::{
-    WAIT_OVER, Waits, for_people, is_wait, settle_waits, team_changed, wait_for_team, wait_is_over,
-    waits_only_for_children,
-};
+pub(crate) use self::wait::wait_for_team;
 use crate::cancel;
 use crate::engine::Shared;
 use crate::error::EngineError;
@@ -118,7 +116,6 @@ struct Ties<'a> {
 
 #[derive(Deserialize)]
 struct BirthTies<'a> {
-    life: ChildLife,
     #[serde(default)]
     queues: bool,
     #[serde(borrow)]
@@ -183,13 +180,8 @@ pub(crate) fn born_like(run: &RunRow) -> Result<Option<String>, EngineError> {
 
 /// A run that did not end well takes its children with it; one that did leaves them to finish.
 pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
-    // Whoever ends its children does not wait for them: their ends must not wake it.
-    if parent.phase == "parked"
-        && let Some(mut parked) = run::get(tx, parent.id)?
-        && parked.waits.take().is_some()
-    {
-        parked.update(tx)?;
-    }
+    // A run that ends its children does not wait for them: their ends must not wake it.
+    run_join::remove_of_run(tx, parent.id)?;
     let ended_well = word::<RunStatus>(&parent.status)? == RunStatus::Ok;
     for child in run::live_children(tx, parent.id)? {
         let life = Terms::of(&child)?.birth.map(|birth| birth.life);
@@ -240,7 +232,9 @@ pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), Engin
     let Some(parent_id) = child.parent_run_id else { return Ok(()) };
     let ties = Ties::of(child)?;
     let queues = ties.birth.as_ref().is_some_and(|birth| birth.queues);
-    let released = queues && release_next(tx, child)?;
+    if queues {
+        release_next(tx, child)?;
+    }
     team::member_ended(tx, child, ties.member()?.as_ref())?;
     if ties.cleanup == Cleanup::Delete
         && let Some(mut task) = task::get(tx, child.task_id)?
@@ -248,19 +242,14 @@ pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), Engin
         task.archived.get_or_insert(tx.now());
         task.update(tx)?;
     }
-    // A call waits for all that it started: as long as one of them is left, nothing comes of this end.
-    let of_call = ties.birth.as_ref().is_some_and(|birth| birth.life == ChildLife::Call);
-    if of_call && (released || run::has_live_child(tx, parent_id, child.parent_step)?) {
+    if join::run_ended(tx, child.id)? {
         return Ok(());
     }
-    let Some(mut parent) = run::get(tx, parent_id)? else { return Ok(()) };
-    if Waits::of(&parent)?.is_some_and(|waits| waits.contain(child.id)) {
-        return settle_waits(tx, &mut parent);
-    }
-    // Whoever ended its children knows that they have ended.
+    // A parent that ended its children knows that they have ended.
     let by_parent = outcome(child)? == Some(OutcomeCode::CancelledByParent);
     if by_parent || ties.notify == Notify::Silent {
         return Ok(());
     }
+    let Some(parent) = run::get(tx, parent_id)? else { return Ok(()) };
     report::announce(tx, &parent, child)
 }

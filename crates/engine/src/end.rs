@@ -10,7 +10,7 @@ use provost_failpoint::failpoint;
 use provost_store::row::left::{self, Left};
 use provost_store::row::run::RunRow;
 use provost_store::row::task::{self, TaskRow};
-use provost_store::row::{approval_grant, attempt, journal, session, timer};
+use provost_store::row::{approval_grant, attempt, journal, run_join, session, timer};
 use provost_store::{Hint, Tx};
 
 use crate::error::EngineError;
@@ -20,7 +20,7 @@ use crate::verdict::Answer;
 use crate::{approval, budget, child, class, delivery, event, followup, input, outbox, queue};
 
 /// The timers of a run that its row does not tell of.
-const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::DUE, child::WAIT_OVER];
+const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::DUE, child::join::WAIT_OVER];
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,6 +86,9 @@ pub(crate) fn end_run(
 ) -> Result<(), EngineError> {
     let detail = ending.detail.as_deref();
     let left = left::of_run(tx, run, TIMERS)?;
+    if run.phase == "parked" {
+        run_join::remove_of_run(tx, run.id)?;
+    }
     release(tx, run, ending.code, detail)?;
     let state = move_run(run, ending.event)?;
     run.ready = false;

@@ -21,7 +21,6 @@ use provost_core::{ErrorInfo, Message, StateChange};
 use provost_failpoint::failpoint;
 use provost_store::Store;
 
-pub(crate) use self::effect::UNKNOWN_HINT;
 use self::outgoing::{Haste, Outgoing};
 pub(crate) use self::state::{JournalState, OpenStep, StoredMessage};
 use crate::error::EngineError;

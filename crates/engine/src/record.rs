@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use provost_agent::run::{Feed, RunConfig, RunInput, RunStarted};
 use provost_core::work::StepKind;
-use provost_core::{Message, Money, StopReason, Timestamp, Usage};
+use provost_core::{Message, Money, RequestKind, StopReason, Timestamp, Usage};
 use provost_model::ModelResponse;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::child::is_wait;
+use crate::child::join::is_wait;
 
 /// A feed, taken apart.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,6 +130,15 @@ pub(crate) fn read_feed(
             Ok(Feed::ModelAnswered { response: Box::new(response), cost, at })
         }
         StepKind::DrainInput => Ok(Feed::UserSaid { message: message.ok_or_else(missing)? }),
+        StepKind::AwaitChild => {
+            let mut feed: Feed =
+                serde_json::from_str(body).map_err(|error| unreadable(error.to_string()))?;
+            // Older steps say only by their kind what they wait for.
+            if let Feed::ApprovalNeeded { request, .. } = &mut feed {
+                request.kind = RequestKind::Runs;
+            }
+            Ok(feed)
+        }
         _ => serde_json::from_str(body).map_err(|error| unreadable(error.to_string())),
     }
 }

@@ -160,7 +160,7 @@ impl TeamDesk for EngineDesk {
                 return Ok(false);
             }
             // The run is parked until then; this call is made again.
-            child::wait_for_team(cx, self.lead, until, timeout).await?;
+            child::wait_for_team(cx, self.lead, until, timeout)?;
             Ok(true)
         }
         .boxed()
@@ -208,7 +208,7 @@ fn act(
         tx.hint(Hint::Events(lead));
     }
     for run in concerned {
-        child::team_changed(tx, run)?;
+        child::join::team_changed(tx, run)?;
     }
     Ok(acted)
 }

@@ -30,6 +30,11 @@ pub trait Confirm: Send + Sync {
         Box::pin(std::future::ready(Err(ToolError::NeedsApproval { hint, payload })))
     }
 
+    /// True if this call has waited for this before, and the wait is over.
+    fn has_waited(&self, _wait: &Value) -> bool {
+        false
+    }
+
     /// Passes on how far the tool is.
     fn progress(&self, _cx: &ToolCx, _message: String) {}
 
@@ -176,6 +181,15 @@ impl ToolCx {
     ) -> Result<(), ToolError> {
         let payload = serde_json::to_value(payload)?;
         self.ask(hint.into(), Some(payload)).await
+    }
+
+    /// Suspends the run until other runs have ended; the tool is then started again. Returns at once if that has been.
+    pub fn wait_for_runs(&self, wait: impl Serialize) -> Result<(), ToolError> {
+        let wait = serde_json::to_value(wait)?;
+        match self.0.parts.outside.has_waited(&wait) {
+            true => Ok(()),
+            false => Err(ToolError::WaitsForRuns { wait }),
+        }
     }
 
     /// How long this call has waited for people.

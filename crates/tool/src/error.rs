@@ -34,6 +34,12 @@ pub enum ToolError {
         /// What to show with the question.
         payload: Option<Value>,
     },
+    /// The call waits for other runs, and no person can end the wait. [`ToolCx::wait_for_runs`](crate::ToolCx::wait_for_runs)
+    /// returns it where the run can be suspended.
+    WaitsForRuns {
+        /// What it waits for, for the engine that ends the wait.
+        wait: Value,
+    },
     /// A governed call failed, with a code and a reason for programs; the model is told its text and the run goes on.
     Fault(ToolFault),
     /// The run itself cannot go on.
@@ -60,6 +66,9 @@ impl ToolError {
             Self::Rejected(_) => ToolFault::new(ToolCode::ApprovalDenied, self.to_string()),
             Self::NeedsApproval { hint, .. } => {
                 ToolFault::new(ToolCode::ApprovalPending, hint.clone())
+            }
+            Self::WaitsForRuns { .. } => {
+                ToolFault::new(ToolCode::ApprovalPending, self.to_string())
             }
             Self::Fatal(error) => {
                 ToolFault::final_failure(error.message.clone()).detail("code", error.code.clone())
@@ -104,6 +113,7 @@ impl ToolError {
                     return refusal;
                 }
             }
+            Self::WaitsForRuns { .. } => {}
         }
         self
     }
@@ -132,6 +142,7 @@ impl fmt::Display for ToolError {
             Self::Rejected(reason) if reason.is_empty() => f.write_str("the call was not approved"),
             Self::Rejected(reason) => write!(f, "the call was not approved: {reason}"),
             Self::NeedsApproval { hint, .. } => write!(f, "the call needs approval: {hint}"),
+            Self::WaitsForRuns { .. } => f.write_str("the call waits for other runs"),
             Self::Fault(fault) => fault.fmt(f),
             Self::Fatal(error) => error.fmt(f),
         }

@@ -56,6 +56,7 @@ pub(crate) fn redact_error(redact: &dyn Redact, error: &mut ToolError) {
                 redact.redact_json(payload);
             }
         }
+        ToolError::WaitsForRuns { wait } => drop(redact.redact_json(wait)),
         ToolError::Fault(fault) => {
             redact.redact_string(&mut fault.message);
             let details = std::mem::take(&mut fault.details).into_iter();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::resource::Approvers;
-use provost_core::{ApprovalDecision, ApprovalRequest, EventKind, ToolCall};
+use provost_core::{ApprovalDecision, ApprovalRequest, EventKind, RequestKind, ToolCall};
 use provost_tool::{Confirm, Conversation, ToolCx, ToolError};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use super::tool_call::Before;
 use super::{Driver, hook_error};
 use crate::approval::OnApproval;
 use crate::error::Error;
-use crate::run::{Answer, Feed, LimitDecision, LimitQuestion, answer_to};
+use crate::run::{Answer, Feed, LimitDecision, LimitQuestion, answer_to, has_waited};
 
 impl Cx {
     /// The question about this exact call with a person's answer; `Err` is the question alone, where the run must be suspended
@@ -26,7 +26,8 @@ impl Cx {
     ) -> Result<(ApprovalRequest, ApprovalDecision), ApprovalRequest> {
         let Asking { hint, payload, policy_revision, approvers } = asking;
         let (id, call) = (self.env.id(), call.clone());
-        let request = ApprovalRequest { id, call, hint, payload, policy_revision, approvers };
+        let kind = RequestKind::Call;
+        let request = ApprovalRequest { id, kind, call, hint, payload, policy_revision, approvers };
         match &self.on_approval {
             OnApproval::Approve => return Ok((request, ApprovalDecision::Approve)),
             OnApproval::Deny => {
@@ -109,6 +110,10 @@ impl Confirm for Outside {
             ))
         }
         .boxed()
+    }
+
+    fn has_waited(&self, wait: &Value) -> bool {
+        has_waited(&self.answers, wait)
     }
 
     fn progress(&self, _cx: &ToolCx, message: String) {

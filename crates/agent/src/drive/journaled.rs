@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::{ApprovalId, EventKind, ToolCall};
+use provost_core::{ApprovalId, EventKind, RequestKind, ToolCall};
 use provost_tool::{Permit, Probe, Tool};
 
 use super::setup::Cx;
 use super::tool_call::{Before, CallEnd, CallOutcome};
-use crate::child::WAIT_HINT;
 use crate::journal::{Begun, Effect, ToolEffect};
 use crate::run::Answer;
 
@@ -72,8 +71,7 @@ impl Cx {
 fn answered_by_people(answers: &[Answer], revision: Option<&str>) -> Vec<ApprovalId> {
     let by_people = |answer: &&Answer| {
         let asked_by = answer.request.policy_revision.as_deref();
-        answer.request.hint.as_deref() != Some(WAIT_HINT)
-            && (asked_by.is_none() || asked_by == revision)
+        answer.request.kind != RequestKind::Runs && (asked_by.is_none() || asked_by == revision)
     };
     answers.iter().filter(by_people).map(|answer| answer.request.id).collect()
 }

@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::work::EffectKey;
-use provost_core::{ApprovalDecision, ApprovalRequest, ErrorInfo, EventKind, ToolCall, ToolResult};
+use provost_core::{
+    ApprovalDecision, ApprovalRequest, ErrorInfo, EventKind, RequestKind, ToolCall, ToolResult,
+};
 use provost_tool::{Permit, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput};
+use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -14,9 +17,11 @@ use super::clear::Cleared;
 use super::setup::Cx;
 use super::span;
 use super::toolbox::Toolbox;
+use crate::approval::OnApproval;
+use crate::child::WAIT_HINT;
 use crate::hook::{Gate, ToolFailure};
 use crate::journal::JournalError;
-use crate::run::{Answer, CallTicket, answer_to};
+use crate::run::{Answer, CallTicket, answer_to, has_waited};
 
 /// Questions that one call may put to people.
 pub(super) const QUESTIONS_PER_CALL_MAX: usize = 16;
@@ -156,6 +161,7 @@ impl Cx {
                 let question = Question { hint, payload, revision };
                 Box::pin(self.ask_again(tool, call, question, before)).await
             }
+            Err(ToolError::WaitsForRuns { wait }) => self.wait_for_runs(call, wait, before),
             Err(ToolError::Retry(text)) => {
                 let text = budget_text(text, retries_left);
                 Box::pin(self.failed(call, text, duration, /*fault*/ true)).await
@@ -165,6 +171,27 @@ impl Cx {
                 Box::pin(self.failed_with(call, output, duration, /*fault*/ false)).await
             }
         }
+    }
+
+    /// Suspends the run until the runs that the call waits for have ended.
+    fn wait_for_runs(&self, call: ToolCall, wait: Value, before: &Before) -> CallOutcome {
+        let repeats =
+            has_waited(&before.answers, &wait) || before.answers.len() >= QUESTIONS_PER_CALL_MAX;
+        if repeats || !matches!(self.on_approval, OnApproval::Suspend) {
+            return self
+                .refused(call, "the call waits for runs, and nothing can end the wait".to_owned());
+        }
+        let request = ApprovalRequest {
+            id: self.env.id(),
+            kind: RequestKind::Runs,
+            call: call.clone(),
+            hint: Some(WAIT_HINT.to_owned()),
+            payload: Some(wait),
+            policy_revision: None,
+            approvers: None,
+        };
+        self.queue.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
+        CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
     }
 
     /// A running tool found that it needs a person's decision before it can do anything.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use provost_core::work::EffectKey;
 use provost_core::{
-    ApprovalDecision, ApprovalRequest, LimitReached, RunId, StopReason, Timestamp, ToolCall,
+    ApprovalDecision, ApprovalRequest, LimitReached, RequestKind, RunId, StopReason, Timestamp,
+    ToolCall,
 };
 
 use serde_json::Value;
@@ -77,6 +78,13 @@ pub(crate) fn answer_to<'a>(
         answer.request.hint.as_deref() == hint && answer.request.payload.as_ref() == payload
     };
     answers.iter().find(same).map(|answer| &answer.decision)
+}
+
+/// True if a call has waited for this, and the wait is over.
+pub(crate) fn has_waited(answers: &[Answer], wait: &Value) -> bool {
+    answers.iter().any(|Answer { request, .. }| {
+        request.kind == RequestKind::Runs && request.payload.as_ref() == Some(wait)
+    })
 }
 
 impl Run {

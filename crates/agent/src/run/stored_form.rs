@@ -24,6 +24,7 @@ fn call() -> ToolCall {
 fn request(env: &Env) -> ApprovalRequest {
     ApprovalRequest {
         id: env.id(),
+        kind: provost_core::RequestKind::Call,
         call: call(),
         hint: None,
         payload: None,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use provost_core::{ApprovalDecision, ApprovalRequest, Env, LimitKind, Part, ToolResult};
+use provost_core::{
+    ApprovalDecision, ApprovalRequest, Env, LimitKind, Part, RequestKind, ToolResult,
+};
 use provost_model::ModelResponse;
 use serde_json::json;
 
@@ -105,6 +107,7 @@ fn a_decision_is_good_for_one_question_once() {
     run.model_answered(calling(&["a"]), None, at(1)).unwrap();
     let request = ApprovalRequest {
         id: env.id(),
+        kind: RequestKind::Call,
         call: tool_call("a"),
         hint: None,
         payload: None,

@@ -121,7 +121,9 @@ impl Team {
             Ok(Some(child)) => child,
             Ok(None) => return Err(self.not_begun(&seat, &name, "it was not started").await),
             // It is asked again once the wait is over.
-            Err(error @ ToolError::NeedsApproval { .. }) => return Err(error),
+            Err(error @ (ToolError::NeedsApproval { .. } | ToolError::WaitsForRuns { .. })) => {
+                return Err(error);
+            }
             Err(error) => return Err(self.not_begun(&seat, &name, &error.to_string()).await),
         };
         seat.act(cx, TeamAction::Began { name, run: child.run }).await?;

@@ -7,11 +7,34 @@ use serde_json::Value;
 use crate::resource::Approvers;
 use crate::{ApprovalId, ToolCall};
 
+/// What a run that makes a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestKind {
+    /// A person's decision about the call.
+    #[default]
+    Call,
+    /// A person's word about a call that was interrupted: nobody knows whether it had its effect.
+    EffectUnknown,
+    /// The end of other runs. No person answers it, and no person sees it.
+    Runs,
+}
+
+impl RequestKind {
+    fn is_call(&self) -> bool {
+        *self == Self::Call
+    }
+}
+
 /// A question to a person: may this exact call run?
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalRequest {
     /// The question's own id.
     pub id: ApprovalId,
+    /// What the run waits for. The API does not document it: an approval has a kind of its own there.
+    #[serde(default, skip_serializing_if = "RequestKind::is_call")]
+    #[schemars(skip)]
+    pub kind: RequestKind,
     /// The exact call, arguments included. A decision is good for this and nothing else.
     pub call: ToolCall,
     /// Why it asks, in the tool's words.

@@ -130,7 +130,6 @@ fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, Eng
         timeout_ms: timeout_ms.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX)),
         holds_session: false,
         parked_for: None,
-        waits: None,
         epoch: 0,
         lease_owner: None,
         lease_until: None,

@@ -7,7 +7,7 @@ use provost_core::work::{
     ApprovalKind, ApprovalState, Fallback, OutcomeCode, ParkedFor, RunEvent, TaskEvent, WorkError,
     plan_hash,
 };
-use provost_core::{ApprovalId, ApprovalRequest, ToolCall};
+use provost_core::{ApprovalId, ApprovalRequest, RequestKind, ToolCall};
 use provost_store::row::approval::{self, ApprovalRow};
 use provost_store::row::budget::{self, BudgetRow};
 use provost_store::row::run::{self, RunRow};
@@ -18,10 +18,9 @@ use serde_json::{Value, json};
 use super::plan::plan_of;
 use super::{Asking, EXPIRY, Said, decide, grant, vote};
 use crate::agent::AgentConfig;
-use crate::child::{self, Waits};
+use crate::child::join;
 use crate::end::{self, Ending};
 use crate::error::EngineError;
-use crate::journal::UNKNOWN_HINT;
 use crate::question::{self, ASK_USER};
 use crate::state::{move_run, move_task, policy};
 use crate::{event, queue};
@@ -34,7 +33,7 @@ pub(crate) fn park(
     asking: Asking,
 ) -> Result<(), EngineError> {
     end::release(tx, run, None, Some("it waits"))?;
-    let (waits, asked): (Vec<_>, Vec<_>) = requests.iter().cloned().partition(child::is_wait);
+    let (waits, asked): (Vec<_>, Vec<_>) = requests.iter().cloned().partition(join::is_wait);
     let is_question = |request: &ApprovalRequest| kind_of(request) == ApprovalKind::Question;
     let why = match asked.as_slice() {
         [] => ParkedFor::Child,
@@ -49,11 +48,10 @@ pub(crate) fn park(
         }
     }
     // A run that is suspended without a question has its answer and waits for its team.
-    let waits = match requests {
-        [] => Waits::for_members(run.id),
-        _ => Waits::among(&waits)?,
-    };
-    waits.keep(tx, run)?;
+    match requests {
+        [] => join::park_for_members(tx, run)?,
+        _ => join::park(tx, run, &waits)?,
+    }
     wait_for(tx, run, why)?;
     for request in &asked {
         ask(tx, run, request, kind_of(request), asking)?;
@@ -61,7 +59,7 @@ pub(crate) fn park(
     settle_at_once(tx, run, &asked)?;
     // Children may have ended before anybody waited for them.
     match run::get(tx, run.id)? {
-        Some(mut run) => child::settle_waits(tx, &mut run),
+        Some(mut run) => join::settle(tx, &mut run),
         None => Ok(()),
     }
 }
@@ -108,12 +106,13 @@ fn settle_at_once(
     Ok(())
 }
 
-/// What sort of question a run asks. Only the engine's own words and its own tool count, not what a tool shows.
+/// The kind of approval that a run asks for.
 fn kind_of(request: &ApprovalRequest) -> ApprovalKind {
-    match &request.hint {
-        Some(hint) if hint == UNKNOWN_HINT => ApprovalKind::EffectUnknown,
-        Some(_) if request.call.name == ASK_USER => ApprovalKind::Question,
-        _ => ApprovalKind::Tool,
+    match request.kind {
+        RequestKind::EffectUnknown => ApprovalKind::EffectUnknown,
+        // A request without a hint was made before the tool ran: it asks for the call itself.
+        _ if request.hint.is_some() && request.call.name == ASK_USER => ApprovalKind::Question,
+        RequestKind::Call | RequestKind::Runs => ApprovalKind::Tool,
     }
 }
 
@@ -192,7 +191,7 @@ fn engine_question(
 ) -> ApprovalRequest {
     let call = ToolCall::new("", kind.as_str(), plan);
     let (hint, payload, policy_revision, approvers) = (Some(hint), None, None, None);
-    ApprovalRequest { id, call, hint, payload, policy_revision, approvers }
+    ApprovalRequest { id, kind: RequestKind::Call, call, hint, payload, policy_revision, approvers }
 }
 
 /// The money of a run is spent. Somebody who is there may give more; else it ends.

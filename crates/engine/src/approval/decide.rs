@@ -11,7 +11,7 @@ use provost_core::{ApprovalDecision, ApprovalId, ApprovalRequest, ToolResult};
 use provost_failpoint::failpoint;
 use provost_store::row::approval::{self, ApprovalRow};
 use provost_store::row::run::{self, RunRow};
-use provost_store::row::{budget, task, timer};
+use provost_store::row::{budget, run_join, task, timer};
 use provost_store::{Hint, Tx};
 use serde_json::{Value, json};
 
@@ -189,10 +189,10 @@ fn carry_out(
         Consequence::GoOn => {}
     }
     if approval::open_of_run(tx, run.id)?.is_empty() {
-        if run.waits.is_none() {
+        if !run_join::has_any(tx, run.id)? {
             return wake(tx, &mut run);
         }
-        child::waits_only_for_children(tx, &mut run)?;
+        child::join::waits_only_for_children(tx, &mut run)?;
     }
     run.update(tx)?;
     Ok(())

@@ -213,7 +213,7 @@ pub(super) async fn drive(
 fn pass_on(event: Event, live: &Live, watch: &mut Watch) -> bool {
     watch.see(&event.kind);
     let at_boundary = matches!(event.kind, EventKind::Paused);
-    if let Some(event) = child::for_people(event) {
+    if let Some(event) = child::join::for_people(event) {
         live.show.publish(event);
     }
     at_boundary

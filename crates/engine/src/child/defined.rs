@@ -403,16 +403,17 @@ pub(crate) fn is_held(run: &RunRow) -> bool {
     run.not_before == HELD
 }
 
-/// Makes the next deferred child of the same call ready, because one of its siblings has ended. Returns true if there was one.
-pub(super) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<bool, EngineError> {
+/// Makes the next deferred child of the same call ready, because one of its siblings has ended.
+pub(super) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<(), EngineError> {
     let (Some(parent), Some(step)) = (ended.parent_run_id, ended.parent_step) else {
-        return Ok(false);
+        return Ok(());
     };
     if is_held(ended) {
-        // It had no place to leave.
-        return Ok(false);
+        // It had no slot to leave.
+        return Ok(());
     }
-    let Some(next) = held_row::next(tx, parent, step, HELD)? else { return Ok(false) };
-    queue::release(tx, ended, &next)?;
-    Ok(true)
+    match held_row::next(tx, parent, step, HELD)? {
+        Some(next) => queue::release(tx, ended, &next),
+        None => Ok(()),
+    }
 }

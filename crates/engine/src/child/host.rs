@@ -164,7 +164,7 @@ impl Children for EngineChildren {
                 }
             }
             // The run is parked until then, which is no time if they have ended meanwhile; this call is made again.
-            wait::wait_again(cx, runs.clone(), until.any, until.timeout).await?;
+            wait::wait_again(cx, runs.clone(), until.any, until.timeout)?;
             Ok(self.look(&runs).await?)
         }
         .boxed()

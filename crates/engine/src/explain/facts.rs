@@ -16,7 +16,6 @@ use provost_store::row::run_step::RunStepRow;
 use provost_store::row::session::SessionRow;
 use provost_store::row::task::TaskRow;
 use provost_store::row::worker::WorkerRow;
-use serde::Deserialize;
 
 use crate::engine::Shared;
 
@@ -148,12 +147,6 @@ pub(super) struct SessionFacts {
 #[derive(Debug, Clone)]
 pub(super) struct DeliveryFacts {
     pub(super) delivery: DeliveryRow,
-}
-
-/// What a run waits for that it started: the part of the row's text that matters here.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Waited {
-    pub(super) runs: Vec<RunId>,
 }
 
 impl Here {

@@ -2,23 +2,21 @@
 
 use std::path::PathBuf;
 
-use provost_core::RunId;
 use provost_core::work::{Namespace, RunPhase, StepKind, StepState};
 use provost_store::row::run::{self, RunRow};
 use provost_store::row::{
-    approval, attempt, budget as budget_row, ceiling, delivery, exec_class, input, run_event,
-    run_step, session, task, timer, worker,
+    approval, attempt, budget as budget_row, ceiling, delivery, exec_class, input, run_dependency,
+    run_event, run_join, run_step, session, task, timer, worker,
 };
 use provost_store::{Tx, is_free};
 
 use super::Subject;
 use super::facts::{
     About, ApprovalFacts, DeliveryFacts, Facts, Here, Node, RunFacts, SessionFacts, TaskFacts,
-    Waited,
 };
 use crate::accept::find_task;
 use crate::budget;
-use crate::child::WAIT_OVER;
+use crate::child::join::WAIT_OVER;
 use crate::error::EngineError;
 use crate::state::{policy, word};
 
@@ -146,15 +144,14 @@ fn failed_call(tx: &mut Tx<'_>, row: &RunRow) -> Result<Option<run_step::RunStep
 
 /// The runs that a parked run waits for.
 fn children(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<RunRow>, EngineError> {
-    let Some(waits) = row.waits.as_deref().filter(|_| row.phase == "parked") else {
+    if row.phase != "parked" {
         return Ok(Vec::new());
-    };
-    // What cannot be read waits for nothing, and is told as that.
-    let waited: Vec<Waited> = serde_json::from_str(waits).unwrap_or_default();
-    let ids: Vec<RunId> = waited.into_iter().flat_map(|wait| wait.runs).collect();
-    let mut children = Vec::with_capacity(ids.len());
-    for id in ids {
-        children.extend(run::find(tx, &row.namespace, id)?);
+    }
+    let mut children = Vec::new();
+    for join in run_join::of_run(tx, row.id)? {
+        for id in run_dependency::dependencies(tx, &join.id)? {
+            children.extend(run::find(tx, &row.namespace, id)?);
+        }
     }
     Ok(children)
 }

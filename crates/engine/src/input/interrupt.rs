@@ -112,7 +112,6 @@ fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
         *row = stored;
     }
     move_run(row, RunEvent::Interrupted)?;
-    row.waits = None;
     // An operator who was to look at it need not any more.
     row.paused = None;
     row.outcome_code = None;

@@ -7,7 +7,7 @@ use provost_core::durable::{
     CompactionStarted, DraftDiscarded, DurableEvent, ToolStarted, TurnStarted,
 };
 use provost_core::work::{EffectClass, Recovery, StepKind, WorkError, plan_hash};
-use provost_core::{ApprovalRequest, Money, ToolResult};
+use provost_core::{ApprovalRequest, Money, RequestKind, ToolResult};
 use provost_failpoint::failpoint;
 use serde_json::json;
 
@@ -23,7 +23,7 @@ const UNKNOWN_RESULT: &str = "The outcome of this call is unknown: the program w
 const RESTRICTED_RESULT: &str = "This call was not run: the outcome of an earlier call is unknown, and until somebody has spoken \
      to you only tools without effects can run.";
 /// Asked where nobody knows what came of a call.
-pub(crate) const UNKNOWN_HINT: &str =
+const UNKNOWN_HINT: &str =
     "the program was interrupted while this ran: approve to run it again, deny to leave it";
 
 impl RunJournal {
@@ -190,6 +190,7 @@ impl RunJournal {
     fn question(&self, effect: &ToolEffect, tries: u64) -> ApprovalRequest {
         ApprovalRequest {
             id: self.lock().env.id(),
+            kind: RequestKind::EffectUnknown,
             call: effect.call.clone(),
             hint: Some(UNKNOWN_HINT.to_owned()),
             payload: Some(json!({"effect_key": effect.key, "try": tries})),

@@ -7,7 +7,7 @@ use provost_core::durable::{
     StateChanged, Stopped, ToolFinished, TurnFinished, UserMessage, WaitingStarted,
 };
 
-use crate::child::is_wait;
+use crate::child::join::is_wait;
 
 /// The event of a feed, or of the first message of a run; none if the log does not tell of the feed.
 pub(super) fn of_feed(feed: Option<&Feed>, turn: u32, step: u64) -> Option<DurableEvent> {

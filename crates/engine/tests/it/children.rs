@@ -11,6 +11,7 @@ use provost_engine::{ChildLimits, EngineOptions, Transactional, child_tools};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
 use provost_store::params;
 use provost_store::row::run::RunRow;
+use provost_store::row::run_join;
 use provost_tool::{Tool, ToolCx, ToolError, tool_fn};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -401,4 +402,13 @@ async fn what_a_call_tells_in_its_transaction_comes_behind_its_result_in_the_log
     assert!(kinds.contains(&"child_started"), "{kinds:?}");
     let positions: Vec<u64> = events.iter().map(|event| event.pos.get()).collect();
     assert!(positions.is_sorted_by(|one, next| one < next), "{kinds:?}: {positions:?}");
+}
+
+/// The timeouts in milliseconds with which a parked run waits for other runs.
+pub(crate) async fn timeouts(stage: &Stage, run: RunId) -> Vec<u128> {
+    let parked = stage.events(run).await.into_iter().rfind(|event| event.kind == "parked");
+    let parked = parked.map(|event| event.at).unwrap_or_default();
+    let joins = stage.engine.store().read(move |tx| run_join::of_run(tx, run)).await.unwrap();
+    let untils = joins.iter().filter_map(|join| join.until);
+    untils.map(|until| until.since(parked).as_millis()).collect()
 }

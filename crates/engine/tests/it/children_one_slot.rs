@@ -12,7 +12,7 @@ use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says}
 use provost_store::row::run;
 use serde_json::{Value, json};
 
-use crate::children::{first_words, replay_all, results, until_phase};
+use crate::children::{first_words, replay_all, results, timeouts, until_phase};
 use crate::delegates::told;
 use crate::stage::{Stage, options, text};
 
@@ -168,8 +168,7 @@ async fn until_waiting(stage: &Stage, id: RunId, timeout_ms: u64) {
         let mut hints = stage.engine.store().hints();
         loop {
             let row = stage.engine.run(&stage.namespace, id).await.unwrap();
-            let waits: Value = serde_json::from_str(row.waits.as_deref().unwrap_or("[]")).unwrap();
-            if row.phase == "parked" && waits[0]["timeout_ms"] == timeout_ms {
+            if row.phase == "parked" && timeouts(stage, id).await == [u128::from(timeout_ms)] {
                 return;
             }
             drop(tokio::time::timeout(Duration::from_millis(50), hints.recv()).await);

@@ -2,8 +2,8 @@
 
 use provost_core::{MessageId, RunId, TaskId, Timestamp};
 
-use super::meta;
 use super::session::SessionRef;
+use super::{meta, run_join};
 use crate::body::Body;
 use crate::{StoreError, Tx, params};
 
@@ -80,6 +80,7 @@ pub fn remove_run(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
     {
         tx.execute(&format!("DELETE FROM {table} WHERE run_id = ?1"), params![id])?;
     }
+    run_join::remove_of_run(tx, id)?;
     tx.execute("DELETE FROM timer WHERE ref = ?1", params![id])?;
     let sql = "DELETE FROM idem WHERE namespace = (SELECT namespace FROM run WHERE id = ?1) \
                AND scope = 'run' AND idem_key = ?1";

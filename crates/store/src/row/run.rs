@@ -53,8 +53,6 @@ table! {
         holds_session: bool,
         /// What a parked run waits for.
         parked_for: Option<String>,
-        /// The runs it is parked for, as JSON.
-        waits: Option<String>,
         /// The fencing token: each claim raises it, each write of a worker carries it.
         epoch: u64,
         /// Who works on it.
@@ -234,16 +232,6 @@ pub fn live_of_step(tx: &mut Tx<'_>, parent: RunId, step: u64) -> Result<u64, St
         "SELECT count(*) FROM run WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase <> 'done'",
         params![parent, step],
     )
-}
-
-/// True if one of the runs that one step of a run has started has not ended.
-pub fn has_live_child(
-    tx: &mut Tx<'_>,
-    parent: RunId,
-    step: Option<u64>,
-) -> Result<bool, StoreError> {
-    let sql = "SELECT 1 FROM run WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase <> 'done' LIMIT 1";
-    tx.exists(sql, params![parent, step])
 }
 
 /// The runs that a run has started and that have not ended.

@@ -140,7 +140,7 @@ fn every_table_has_a_struct_that_fits() {
             approval_grant::ApprovalGrantRow, attempt::AttemptRow, audit::AuditRow, blob::BlobRow, boot::BootRow,
             budget::BudgetRow, ceiling::CeilingRow, delivery::DeliveryRow, exec_class::ExecClassRow,
             idem::IdemRow, input::InputRow, message::MessageRow, meta::MetaRow, meter::MeterRow, outbox::OutboxRow,
-            run::RunRow, run_event::RunEventRow, run_snapshot::RunSnapshotRow, run_step::RunStepRow,
+            run::RunRow, run_dependency::RunDependencyRow, run_event::RunEventRow, run_join::RunJoinRow, run_snapshot::RunSnapshotRow, run_step::RunStepRow,
             schedule::ScheduleRow, secret::SecretRow, session::SessionRow, session_entry::SessionEntryRow,
             shared_state::SharedStateRow, task::TaskRow,
             team::TeamRow, timer::TimerRow, token::TokenRow, webhook::WebhookRow, webhook_post::WebhookPostRow,

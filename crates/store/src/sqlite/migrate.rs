@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0018_kin.sql"),
     include_str!("../../migrations/sqlite/0019_full_indexes.sql"),
     include_str!("../../migrations/sqlite/0020_plain_run.sql"),
+    include_str!("../../migrations/sqlite/0021_joins.sql"),
 ];
 
 /// The newest schema version this program knows.
@@ -75,6 +76,9 @@ mod tests {
 
     /// The newest version before the indexes covered every row.
     const WITH_KIN: usize = 18;
+
+    /// The newest version whose runs stored their waits as JSON.
+    const WITH_WAITS: usize = 20;
 
     fn lines(db: &Connection, sql: &str) -> Vec<String> {
         let mut statement = db.prepare(sql).unwrap();
@@ -142,7 +146,7 @@ mod tests {
         tables.iter().for_each(|table| fill(&old, table));
         let query = |table: &&str| {
             let mut names = columns(&old, table);
-            names.retain(|name| name != "kin" && name != "no");
+            names.retain(|name| !["kin", "no", "waits"].contains(&name.as_str()));
             format!("SELECT {} FROM {table} ORDER BY id", names.join(", "))
         };
         let queries = tables.iter().map(query).collect::<Vec<_>>();
@@ -192,5 +196,40 @@ mod tests {
         let steps =
             "SELECT group_concat(run_id || step || state || ifnull(fed, '-'), ' ') FROM run_step";
         assert_eq!(db.text(steps).unwrap(), "x1committed1 x2started-");
+    }
+
+    #[test]
+    fn an_open_wait_of_version_20_becomes_a_join() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.db");
+        let old = old_database(&path, WITH_WAITS);
+        let run = |id: &str, phase: &str, waits: &str| {
+            format!(
+                "INSERT INTO run (id, namespace, task_id, ordinal, session_id, class_key, agent, agent_revision, policy, status,
+                     phase, parked_for, waits, rank, not_before, created)
+                   VALUES ('{id}', 'n', 't', 1, 's', 'c', 'a', 1, '', 'running', '{phase}', 'child', '{waits}', 1, 1, 1);"
+            )
+        };
+        let waits = r#"[{"call":{"id":"1"},"question":"q1","kind":"await_child","runs":["live","over"],"any":true,
+                         "timeout_ms":5,"until":9},
+                        {"call":{"id":"2"},"question":"q2","kind":"await_child","runs":[],"any":false,"timeout_ms":null,
+                         "team":{"lead":"lead","mail_of":"ann"},"again":true}]"#;
+        old.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+        for row in
+            [run("parent", "parked", waits), run("live", "queued", "[]"), run("over", "done", "[]")]
+        {
+            old.execute_batch(&row).unwrap();
+        }
+        let db = migrated(old, path);
+        let joins =
+            "SELECT group_concat(concat_ws(' ', id, run_id, mode, ifnull(until, '-'), call, again,
+                       ifnull(team_lead, '-'), ifnull(mail_of, '-')), ', ') FROM run_join";
+        assert_eq!(
+            db.text(joins).unwrap(),
+            r#"q1 parent any 9 {"id":"1"} 0 - -, q2 parent all - {"id":"2"} 1 lead ann"#
+        );
+        let dependencies =
+            "SELECT group_concat(join_id || place || depends_on || done, ' ') FROM run_dependency";
+        assert_eq!(db.text(dependencies).unwrap(), "q10live0 q11over1");
     }
 }

@@ -174,7 +174,6 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         timeout_ms: None,
         holds_session: false,
         parked_for: None,
-        waits: None,
         epoch: 0,
         lease_owner: None,
         lease_until: None,

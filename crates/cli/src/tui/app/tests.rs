@@ -1,4 +1,4 @@
-use provost_core::{Env, ErrorInfo, Part, Role, StopReason, ToolCall};
+use provost_core::{Env, ErrorInfo, Part, RequestKind, Role, StopReason, ToolCall};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use serde_json::json;
 
@@ -36,6 +36,7 @@ fn run(app: &mut App, kind: EventKind) -> Vec<Effect> {
 fn request(env: &Env, call_id: &str, tool: &str) -> ApprovalRequest {
     ApprovalRequest {
         id: env.id(),
+        kind: RequestKind::Call,
         call: ToolCall::new(call_id, tool, &json!({ "name": "x" })),
         hint: None,
         payload: None,

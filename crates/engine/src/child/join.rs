@@ -1,0 +1,234 @@
+//! Joins: a parked run waits for other runs.
+//!
+//! A call that waits suspends its run with a request that no person answers. The run gets a row in `run_join` for each such call,
+//! and a row in `run_dependency` for each run that the call waits for. The end of a run marks its dependencies as done in the same
+//! transaction, and the last one wakes the run. Until then the run has neither a worker nor a slot.
+
+use std::time::Duration;
+
+use provost_agent::run::Feed;
+use provost_agent::team::TeamWait;
+use provost_core::work::{ParkedFor, RunEvent, TaskEvent};
+use provost_core::{
+    ApprovalDecision, ApprovalId, ApprovalRequest, Event, EventKind, RequestKind, RunId, ToolCall,
+    ToolResult,
+};
+use provost_store::row::run::{self, RunRow};
+use provost_store::row::run_dependency::{self, RunDependencyRow};
+use provost_store::row::run_join::{self, RunJoinRow};
+use provost_store::row::{approval as approval_row, task, timer};
+use provost_store::{Hint, Tx};
+
+use super::wait::{self, TeamPart, Wait};
+use crate::error::EngineError;
+use crate::state::{move_run, move_task, word};
+use crate::{approval, queue, team};
+
+/// The timer that ends a wait.
+pub(crate) const WAIT_OVER: &str = "child_wait";
+
+/// True for a request that the end of other runs answers, and no person.
+pub(crate) fn is_wait(request: &ApprovalRequest) -> bool {
+    request.kind == RequestKind::Runs
+}
+
+/// Removes the requests that no person answers from an event. Returns `None` if nothing is left of it.
+pub(crate) fn for_people(mut event: Event) -> Option<Event> {
+    match &mut event.kind {
+        EventKind::ApprovalNeeded { request } if is_wait(request) => return None,
+        EventKind::Suspended { approvals } => approvals.retain(|request| !is_wait(request)),
+        _ => {}
+    }
+    Some(event)
+}
+
+/// Stores the joins of a run that is being parked, one for each request.
+pub(crate) fn park(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    requests: &[ApprovalRequest],
+) -> Result<(), EngineError> {
+    run_join::remove_of_run(tx, run.id)?;
+    for request in requests {
+        let wait: Wait = serde_json::from_value(request.payload.clone().unwrap_or_default())?;
+        let call = serde_json::to_string(&request.call)?;
+        insert(tx, run, request.id.to_string(), Some(call), wait)?;
+    }
+    set_timer(tx, run.id)
+}
+
+/// Stores the join of a lead that has its answer and waits for its members.
+pub(crate) fn park_for_members(tx: &mut Tx<'_>, lead: &RunRow) -> Result<(), EngineError> {
+    run_join::remove_of_run(tx, lead.id)?;
+    let team = Some(TeamPart { lead: lead.id, mail_of: None });
+    let wait = Wait { team, ..Wait::default() };
+    insert(tx, lead, lead.id.to_string(), /*call*/ None, wait)
+}
+
+fn insert(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    id: String,
+    call: Option<String>,
+    wait: Wait,
+) -> Result<(), EngineError> {
+    let Wait { mut runs, any, timeout_ms, team, again } = wait;
+    if let Some(TeamPart { lead, .. }) = &team {
+        // These dependencies only explain the wait. The state of the team ends it.
+        runs = team::at_work(tx, *lead)?;
+        runs.retain(|member| *member != run.id);
+    }
+    let until = timeout_ms.map(|millis| tx.now().after(Duration::from_millis(millis)));
+    let (team_lead, mail_of) = match team {
+        Some(TeamPart { lead, mail_of }) => (Some(lead), mail_of),
+        None => (None, None),
+    };
+    let mode = if any { "any" } else { "all" }.to_owned();
+    let join = RunJoinRow { id, run_id: run.id, mode, until, call, again, team_lead, mail_of };
+    join.insert(tx)?;
+    for (place, depends_on) in (0..).zip(runs) {
+        // A run that was removed long after its end does not come back.
+        let done = !run::is_live(tx, depends_on)?;
+        let join_id = join.id.clone();
+        RunDependencyRow { join_id, place, depends_on, done }.insert(tx)?;
+    }
+    Ok(())
+}
+
+/// Sets the timer of a run to the first timeout of its joins.
+fn set_timer(tx: &mut Tx<'_>, run: RunId) -> Result<(), EngineError> {
+    let joins = run_join::of_run(tx, run)?;
+    match joins.iter().filter_map(|join| join.until).min() {
+        Some(at) => {
+            timer::set(tx, WAIT_OVER, &run.to_string(), at)?;
+            tx.hint(Hint::Timer);
+        }
+        None => drop(timer::clear(tx, WAIT_OVER, &run.to_string())?),
+    }
+    Ok(())
+}
+
+/// Marks the dependencies on a run that has ended as done. Returns true if a parked run waited for it.
+pub(super) fn run_ended(tx: &mut Tx<'_>, ended: RunId) -> Result<bool, EngineError> {
+    let mut waited = false;
+    for id in run_dependency::complete(tx, ended)? {
+        if let Some(mut run) = run::get(tx, id)?
+            && is_parked(&run)
+        {
+            waited = true;
+            settle(tx, &mut run)?;
+        }
+    }
+    Ok(waited)
+}
+
+/// The team of a run has changed: what the run waits for may have come.
+pub(crate) fn team_changed(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
+    let Some(mut run) = run::get(tx, id)? else { return Ok(()) };
+    let joins = run_join::of_run(tx, id)?;
+    match joins.iter().any(|join| join.team_lead.is_some()) {
+        true => settle(tx, &mut run),
+        false => Ok(()),
+    }
+}
+
+/// Ends the joins of a parked run that are complete.
+pub(crate) fn settle(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+    end_joins(tx, run, is_complete)
+}
+
+/// Ends the joins of a run that have timed out.
+pub(crate) fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
+    let Some(mut run) = run::get(tx, id)? else { return Ok(()) };
+    end_joins(tx, &mut run, |tx, join| Ok(join.until.is_some_and(|until| until <= tx.now())))
+}
+
+fn is_complete(tx: &mut Tx<'_>, join: &RunJoinRow) -> Result<bool, EngineError> {
+    if let Some(lead) = join.team_lead {
+        let until = join.mail_of.clone().map_or(TeamWait::AllOver, TeamWait::Mail);
+        return team::is_so(tx, lead, &until);
+    }
+    let progress = run_dependency::progress(tx, &join.id)?;
+    Ok(match join.mode.as_str() {
+        "any" => progress.done > 0,
+        _ => progress.done == progress.total,
+    })
+}
+
+/// True if the joins of a run count. A run that was woken for another reason waits no more.
+fn is_parked(run: &RunRow) -> bool {
+    run.phase == "parked" && matches!(run.parked_for.as_deref(), Some("child" | "approval"))
+}
+
+fn end_joins(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    is_over: impl Fn(&mut Tx<'_>, &RunJoinRow) -> Result<bool, EngineError>,
+) -> Result<(), EngineError> {
+    if !is_parked(run) {
+        return Ok(());
+    }
+    let joins = run_join::of_run(tx, run.id)?;
+    let (mut open, mut ended) = (0, 0);
+    for join in joins {
+        if !is_over(tx, &join)? {
+            open += 1;
+            continue;
+        }
+        if let Some(feed) = outcome(tx, run, &join)? {
+            approval::feed_parked(tx, run, &feed)?;
+        }
+        run_join::remove(tx, &join.id)?;
+        ended += 1;
+    }
+    if ended == 0 {
+        return Ok(());
+    }
+    set_timer(tx, run.id)?;
+    // With another join or a question to a person still open the run would only be parked again.
+    if open == 0 && approval_row::open_of_run(tx, run.id)?.is_empty() {
+        wake(tx, run)?;
+    }
+    run.update(tx)?;
+    queue::refresh(tx, &run.namespace, &run.session_id)
+}
+
+/// What the end of a join feeds to its run. A lead without a waiting call continues from its answer.
+fn outcome(tx: &mut Tx<'_>, run: &RunRow, join: &RunJoinRow) -> Result<Option<Feed>, EngineError> {
+    let Some(call) = &join.call else { return Ok(None) };
+    if join.again {
+        let id: ApprovalId = word(&join.id)?;
+        return Ok(Some(Feed::ApprovalDecided { id, decision: ApprovalDecision::Approve }));
+    }
+    let call: ToolCall = serde_json::from_str(call)?;
+    let runs = run_dependency::dependencies(tx, &join.id)?;
+    let reports = wait::collect(tx, &run.namespace, &run.session_id, &runs)?;
+    let result = Box::new(ToolResult::text(&call, wait::shown(&reports).to_string()));
+    Ok(Some(Feed::ToolFinished { result, fault: false, at: tx.now() }))
+}
+
+/// People have answered everything that a parked run asked, and it still waits for other runs. The caller stores the row.
+pub(crate) fn waits_only_for_children(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+) -> Result<(), EngineError> {
+    let why = ParkedFor::Child.as_str();
+    run.parked_for = Some(why.to_owned());
+    if let Some(mut task) = task::get(tx, run.task_id)? {
+        task.waiting_for = Some(why.to_owned());
+        task.update(tx)?;
+    }
+    Ok(())
+}
+
+fn wake(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+    move_run(run, RunEvent::Woken)?;
+    let now = tx.now();
+    queue::schedule(tx, run, now)?;
+    if let Some(mut task) = task::get(tx, run.task_id)? {
+        task.waiting_for = None;
+        move_task(tx, &mut task, TaskEvent::InputDelivered)?;
+        task.update(tx)?;
+    }
+    Ok(())
+}

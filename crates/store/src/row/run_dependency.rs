@@ -1,0 +1,55 @@
+//! Dependencies: the runs that a join waits for.
+
+use provost_core::RunId;
+
+use crate::{StoreError, Tx, params};
+
+table! {
+    /// One run that a join waits for.
+    RunDependencyRow in "run_dependency" {
+        /// The join.
+        join_id: String,
+        /// Position among the dependencies of the join.
+        place: u64,
+        /// The run that is waited for.
+        depends_on: RunId,
+        /// True once that run has ended.
+        done: bool,
+    }
+}
+
+/// How many dependencies of a join there are, and how many have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JoinProgress {
+    /// All of them.
+    pub total: u64,
+    /// Those that have ended.
+    pub done: u64,
+}
+
+/// The runs that a join waits for, in the order in which they were named.
+pub fn dependencies(tx: &mut Tx<'_>, join: &str) -> Result<Vec<RunId>, StoreError> {
+    let sql = "SELECT depends_on FROM run_dependency WHERE join_id = ?1 ORDER BY place";
+    tx.all(sql, params![join])
+}
+
+/// Counts the dependencies of a join.
+pub fn progress(tx: &mut Tx<'_>, join: &str) -> Result<JoinProgress, StoreError> {
+    let sql = "SELECT count(*), coalesce(sum(done), 0) FROM run_dependency WHERE join_id = ?1";
+    let (total, done) = tx.one(sql, params![join])?;
+    Ok(JoinProgress { total, done })
+}
+
+/// Marks a run as ended in the joins that depend on it. Returns the runs that wait for it.
+pub fn complete(tx: &mut Tx<'_>, ended: RunId) -> Result<Vec<RunId>, StoreError> {
+    let waiting = tx.all(
+        "SELECT DISTINCT j.run_id FROM run_dependency d JOIN run_join j ON j.id = d.join_id
+          WHERE d.depends_on = ?1 AND d.done = 0",
+        params![ended],
+    )?;
+    if !waiting.is_empty() {
+        let sql = "UPDATE run_dependency SET done = 1 WHERE depends_on = ?1 AND done = 0";
+        tx.execute(sql, params![ended])?;
+    }
+    Ok(waiting)
+}
