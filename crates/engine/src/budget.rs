@@ -57,14 +57,15 @@ pub(crate) fn settle(
     released: i64,
     spent: i64,
 ) -> Result<(), EngineError> {
-    settle_scopes(tx, &lease.namespace, &lease.budgets, (released, spent))
+    settle_scopes(tx, &lease.namespace, &lease.budgets, released, spent)
 }
 
 fn settle_scopes(
     tx: &mut Tx<'_>,
     namespace: &str,
     scopes: &[String],
-    (released, spent): (i64, i64),
+    released: i64,
+    spent: i64,
 ) -> Result<(), EngineError> {
     if released == 0 && spent == 0 {
         return Ok(());
@@ -94,7 +95,7 @@ pub(crate) fn drop_try(
     });
     let spent = if refused { 0 } else { reserved };
     let scopes = scopes(tx, run)?;
-    settle_scopes(tx, &run.namespace, &scopes, (reserved, spent))?;
+    settle_scopes(tx, &run.namespace, &scopes, reserved, spent)?;
     run_step::unreserve(tx, run.id)?;
     run.cost_micros += spent;
     Ok(())

@@ -277,7 +277,7 @@ fn ticks_of(row: &ScheduleRow) -> Result<Ticks, EngineError> {
     let timing = serde_json::from_str(&row.timing)?;
     let jitter = Duration::from_millis(row.jitter_ms);
     let name = format!("{}/{}", row.namespace, row.id);
-    Ok(Ticks::new(&timing, &row.zone, row.created, (jitter, &name))?)
+    Ok(Ticks::new(&timing, &row.zone, row.created, jitter, &name)?)
 }
 
 fn state(row: &ScheduleRow) -> Result<ScheduleState, EngineError> {
@@ -328,7 +328,7 @@ impl Schedule {
         }
         self.command.validate()?;
         let jitter = Duration::from_millis(self.jitter_ms);
-        Ticks::new(&self.timing, &self.zone, Timestamp::default(), (jitter, &self.id))?;
+        Ticks::new(&self.timing, &self.zone, Timestamp::default(), jitter, &self.id)?;
         Ok(())
     }
 }

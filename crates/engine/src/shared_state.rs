@@ -84,7 +84,8 @@ impl Engine {
     pub async fn shared_state(
         &self,
         namespace: &Namespace,
-        (scope, owner): (StateScope, &str),
+        scope: StateScope,
+        owner: &str,
         after: Option<&str>,
         limit: u64,
     ) -> Result<Vec<SharedStateRow>, EngineError> {

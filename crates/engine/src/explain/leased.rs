@@ -123,13 +123,13 @@ fn working(here: &Here, facts: &RunFacts) -> Option<Told> {
             run.id,
             since(here, step.started),
         );
-        return Some(underway((Cause::Compacting, sentence), here, run.id, step));
+        return Some(underway(Cause::Compacting, sentence, here, run.id, step));
     }
     let step = of(StepKind::ModelCall).next()?;
     let model = step.name.as_deref().unwrap_or("a model");
     let sentence =
         format!("{} waits for {model}, asked {} ago.", run.id, since(here, step.started));
-    Some(underway((Cause::ModelRunning, sentence), here, run.id, step))
+    Some(underway(Cause::ModelRunning, sentence, here, run.id, step))
 }
 
 fn tool(here: &Here, facts: &RunFacts, step: &RunStepRow, tools: u64) -> Told {
@@ -144,13 +144,12 @@ fn tool(here: &Here, facts: &RunFacts, step: &RunStepRow, tools: u64) -> Told {
         since(here, step.started),
         step.tries,
     );
-    underway((Cause::ToolRunning, sentence), here, facts.run.id, step)
+    underway(Cause::ToolRunning, sentence, here, facts.run.id, step)
         .see_some("effect of the tool", step.effect_class.as_deref())
         .then(next::cancel(facts.run.id))
 }
 
-fn underway(told: (Cause, String), here: &Here, run: RunId, step: &RunStepRow) -> Told {
-    let (cause, sentence) = told;
+fn underway(cause: Cause, sentence: String, here: &Here, run: RunId, step: &RunStepRow) -> Told {
     Told::new(cause, sentence)
         .see("step", step.step)
         .see("begun", moment(here.now, step.started))

@@ -150,7 +150,7 @@ impl Cron {
                 date = date.last_of_month().tomorrow().ok()?;
             } else {
                 if self.has_day(date)
-                    && let Some((hour, minute)) = self.next_time(earliest)
+                    && let Some((hour, minute)) = self.next_time(earliest.0, earliest.1)
                 {
                     return Some(date.at(hour, minute, 0, 0));
                 }
@@ -167,7 +167,7 @@ impl Cron {
         if self.either_day { day || weekday } else { day && weekday }
     }
 
-    fn next_time(&self, (hour, minute): (i8, i8)) -> Option<(i8, i8)> {
+    fn next_time(&self, hour: i8, minute: i8) -> Option<(i8, i8)> {
         let minute_in = |from: i8| (from..60).find(|minute| has(self.minutes, *minute));
         if has(self.hours, hour)
             && let Some(minute) = minute_in(minute)

@@ -59,7 +59,8 @@ impl Ticks {
         timing: &Timing,
         zone: &str,
         anchor: Timestamp,
-        (jitter, name): (Duration, &str),
+        jitter: Duration,
+        name: &str,
     ) -> Result<Self, WorkError> {
         let zone = TimeZone::get(zone).map_err(|_error| {
             let problem =
@@ -160,7 +161,7 @@ mod tests {
 
     fn ticks(timing: Timing, jitter_s: u64, name: &str) -> Ticks {
         let jitter = Duration::from_secs(jitter_s);
-        Ticks::new(&timing, "UTC", Timestamp::from_millis(500), (jitter, name)).unwrap()
+        Ticks::new(&timing, "UTC", Timestamp::from_millis(500), jitter, name).unwrap()
     }
 
     fn at(millis: i64) -> Timestamp {
@@ -202,13 +203,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_kept_is_refused() {
-        let jitter = |ms| (Duration::from_millis(ms), "x");
+        let jitter = Duration::from_millis;
         let bad = [
-            Ticks::new(&Timing::EveryMs(10), "UTC", at(0), jitter(0)),
-            Ticks::new(&Timing::EveryMs(u64::MAX), "UTC", at(0), jitter(0)),
-            Ticks::new(&Timing::Cron("x".to_owned()), "UTC", at(0), jitter(0)),
-            Ticks::new(&Timing::At(at(0)), "Middle/Earth", at(0), jitter(0)),
-            Ticks::new(&Timing::At(at(0)), "UTC", at(0), jitter(u64::MAX)),
+            Ticks::new(&Timing::EveryMs(10), "UTC", at(0), jitter(0), "x"),
+            Ticks::new(&Timing::EveryMs(u64::MAX), "UTC", at(0), jitter(0), "x"),
+            Ticks::new(&Timing::Cron("x".to_owned()), "UTC", at(0), jitter(0), "x"),
+            Ticks::new(&Timing::At(at(0)), "Middle/Earth", at(0), jitter(0), "x"),
+            Ticks::new(&Timing::At(at(0)), "UTC", at(0), jitter(u64::MAX), "x"),
         ];
         assert!(bad.iter().all(Result::is_err));
     }

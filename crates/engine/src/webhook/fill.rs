@@ -63,7 +63,7 @@ impl Engine {
         for webhook in waiting.await? {
             let (build, env) = (Arc::clone(&build), self.shared.env.clone());
             // The texts are read and made beside the writer, which has other things to do.
-            let read = self.store().read(move |tx| batch(tx, webhook, limit, (&*build, &env)));
+            let read = self.store().read(move |tx| batch(tx, webhook, limit, &*build, &env));
             let batch = read.await?;
             filled.more |= batch.more;
             let quiet = batch.posts.is_empty() && !batch.more;
@@ -82,7 +82,8 @@ fn batch(
     tx: &mut Tx<'_>,
     webhook: WebhookRow,
     limit: u64,
-    (build, env): (&impl Fn(&LogEntry, &RunPlace) -> String, &Env),
+    build: &impl Fn(&LogEntry, &RunPlace) -> String,
+    env: &Env,
 ) -> Result<Batch, EngineError> {
     let kinds: Vec<String> = serde_json::from_str(&webhook.kinds)?;
     let page = log::of_namespace(tx, &webhook.namespace, webhook.cursor_pos, limit)?;

@@ -92,9 +92,9 @@ async fn what_a_run_sets_another_one_sees_as_far_as_the_name_says() {
     assert_eq!(ask(&stage, said("d", "ada", "-user:visits")).await, "0 3 1");
     assert_eq!(ask(&stage, said("d", "ada", "show")).await, "0 0 1");
     let other = "other".parse::<Namespace>().unwrap();
-    let of_app = (StateScope::App, "");
-    assert_eq!(stage.engine.shared_state(&other, of_app, None, 10).await.unwrap(), []);
-    let rows = stage.engine.shared_state(&stage.namespace, of_app, None, 10).await.unwrap();
+    let app = StateScope::App;
+    assert_eq!(stage.engine.shared_state(&other, app, "", None, 10).await.unwrap(), []);
+    let rows = stage.engine.shared_state(&stage.namespace, app, "", None, 10).await.unwrap();
     let rows: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.value.as_str())).collect();
     assert_eq!(rows, [("visits", "1")]);
     let gone = stage.engine.forget_shared_state(&stage.namespace, StateScope::App, "").await;
@@ -161,8 +161,8 @@ async fn a_kill_neither_loses_nor_repeats_a_change() {
         let (engine, _worker) = open(dir.path()).await;
         let run = engine.accept(&namespace, counted()).await.unwrap().run;
         engine.wait(&namespace, run).await.unwrap();
-        let of_ada = (StateScope::User, "ada");
-        let rows = engine.shared_state(&namespace, of_ada, None, 10).await.unwrap();
+        let user = StateScope::User;
+        let rows = engine.shared_state(&namespace, user, "ada", None, 10).await.unwrap();
         let rows: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.value.as_str())).collect();
         assert_eq!(rows, [("visits", "2")], "{place}");
         let next = engine.accept(&namespace, said("b", "ada", "show")).await.unwrap();
