@@ -1,8 +1,8 @@
 //! Hooks: see everything, change a message, forbid a call, rescue a failure.
 
-use provost::hook::{Gate, Hook, HookCx, HookError, Observe, ToolFailure};
+use provost::hook::{Gate, Hook, HookError, Observe, ToolFailure};
 use provost::testing::{ScriptedModel, calls, text};
-use provost::{Agent, Part, ToolCall, ToolError, ToolOutput, tool};
+use provost::{Agent, Part, RunContext, ToolCall, ToolError, ToolOutput, tool};
 use serde_json::json;
 
 /// Reads a file.
@@ -20,7 +20,7 @@ struct House;
 impl Hook for House {
     async fn on_user_message(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         parts: &mut Vec<Part>,
     ) -> Result<Gate, HookError> {
         for part in parts.iter_mut() {
@@ -31,7 +31,7 @@ impl Hook for House {
         Ok(Gate::Allow)
     }
 
-    async fn pre_tool_use(&self, _cx: &HookCx, call: &mut ToolCall) -> Result<Gate, HookError> {
+    async fn pre_tool_use(&self, _cx: &RunContext, call: &mut ToolCall) -> Result<Gate, HookError> {
         if call.arguments.contains("/etc/") {
             return Ok(Gate::Deny("system files are private".into()));
         }
@@ -40,7 +40,7 @@ impl Hook for House {
 
     async fn on_tool_error(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         failure: &ToolFailure<'_>,
     ) -> Result<Option<ToolOutput>, HookError> {
         Ok(Some(ToolOutput::text(format!("(from the archive, because {})", failure.error))))

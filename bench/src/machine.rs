@@ -211,10 +211,10 @@ fn said(round: usize) -> (ModelResponse, ToolResult) {
 fn round(run: &mut Run, response: ModelResponse, result: ToolResult) -> Result<()> {
     let now = Timestamp::default();
     let asks = run.next_step(now);
-    run.feed(Feed::ModelAnswered { response: Box::new(response), cost: None, at: now })?;
+    run.apply(Feed::ModelAnswered { response: Box::new(response), cost: None, at: now })?;
     let calls = run.next_step(now);
-    run.feed(Feed::ToolFinished { result: Box::new(result), fault: false, at: now })?;
-    run.feed(Feed::Saved)?;
+    run.apply(Feed::ToolFinished { result: Box::new(result), fault: false, at: now })?;
+    run.apply(Feed::Saved)?;
     match (asks, calls) {
         (Step::CallModel { .. }, Step::CallTools(_)) => Ok(()),
         other => Err(format!("the machine took other steps: {other:?}").into()),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use provost_core::Env;
 use provost_mcp::{McpPool, McpServer};
-use provost_tool::{Deps, Guard, State, Toolset, ToolsetCx};
+use provost_tool::{Deps, Guard, RunContext, State, Toolset};
 use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
 use serde_json::{Value, json};
@@ -78,10 +78,12 @@ async fn both(calls: usize) -> Result<Pairs> {
 
     let pool = McpPool::new();
     let tools = pool.toolset(McpServer::stdio("bench", program).arg(COMMAND))?;
-    let cx = ToolsetCx {
+    let cx = RunContext {
         run_id: Env::system().id(),
         agent: "bench".into(),
         turn: 1,
+        task_id: None,
+        session: None,
         deps: Deps::default(),
         state: State::default(),
     };

@@ -8,7 +8,7 @@ use provost_core::{Env, Limits};
 use provost_model::{ChatModel, Settings};
 use provost_session::SessionStore;
 use provost_session::shared_state::StateStore;
-use provost_tool::{CallFacts, Guard, Oversight, Ruling, Tool, Toolset};
+use provost_tool::{CallFacts, Guard, Oversight, Ruling, RunContext, Tool, Toolset};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,7 +22,7 @@ use crate::error::BuildError;
 use crate::hand_off::{HAND_OFFS_DEFAULT, HandOffTo};
 use crate::hook::{Hook, HookError};
 use crate::output::{OutputSpec, parse};
-use crate::prompt::{InstructionCx, Instructions, PromptError, Template};
+use crate::prompt::{Instructions, PromptError, Template};
 use crate::run::{AtLimit, LimitDecision, LimitQuestion};
 use crate::team::{Mailbox, Team};
 
@@ -93,7 +93,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
     /// Sets the instructions to a function that is asked when a run starts.
     pub fn instructions_from<F, Fut>(mut self, provider: F) -> Self
     where
-        F: Fn(InstructionCx) -> Fut + Send + Sync + 'static,
+        F: Fn(RunContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, String>> + Send + 'static,
     {
         self.core.instructions = Instructions::Provider(Arc::new(move |cx| {

@@ -4,9 +4,9 @@
 //! What to do is never decided here; that is [`Run`](crate::run::Run)'s part.
 
 mod ask;
+mod authorize;
 mod bounds;
 mod children;
-mod clear;
 mod ending;
 mod enter;
 mod feed;
@@ -136,7 +136,7 @@ async fn live(cx: &Arc<Cx>, source: RunSource, input: &str) -> Result<Outcome, E
             Entered::Ready(mut driver) => {
                 let outcome = driver.run().await;
                 // Another agent had the conversation last: the team that it leads ends with the run, too.
-                if !Arc::ptr_eq(cx, &driver.cx) && cx.seat.is_none() {
+                if !Arc::ptr_eq(cx, &driver.cx) && cx.relations.seat.is_none() {
                     driver.cx.close_below().await;
                     driver.cx.close_team(&outcome).await;
                 }

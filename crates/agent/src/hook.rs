@@ -7,35 +7,16 @@ mod chain;
 mod event;
 mod observe;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_core::{Compaction, ErrorInfo, HandOff, Part, RunId, RunSummary, ToolCall};
+use provost_core::{Compaction, ErrorInfo, HandOff, Part, RunSummary, ToolCall};
 use provost_model::{ChatRequest, ModelError, ModelResponse};
-use provost_session::Session;
-use provost_tool::{Deps, State, ToolOutput};
+use provost_tool::{RunContext, ToolOutput};
 
 pub(crate) use chain::Hooks;
 pub use event::{HookEvent, HookPoint};
 pub use observe::Observe;
-
-/// What a hook knows about the run it is called in.
-#[derive(Debug, Clone)]
-pub struct HookCx {
-    /// The run.
-    pub run_id: RunId,
-    /// The agent, with the agents above it.
-    pub agent: Arc<str>,
-    /// The background task the run is: `task-1`.
-    pub task_id: Option<Arc<str>>,
-    /// The session the run belongs to.
-    pub session: Option<Session>,
-    /// What the program gave.
-    pub deps: Deps,
-    /// The run's own notes.
-    pub state: State,
-}
 
 /// A hook's own failure. What follows depends on the point; see each method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -162,19 +143,19 @@ pub struct TeamMessageInfo {
 #[async_trait]
 pub trait Hook: Send + Sync + 'static {
     /// A run begins.
-    async fn before_run(&self, _cx: &HookCx, _input: &str) {}
+    async fn before_run(&self, _cx: &RunContext, _input: &str) {}
 
     /// A user's message came in. May change or refuse it; refusing and failing end the run with an error.
     async fn on_user_message(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         _parts: &mut Vec<Part>,
     ) -> Result<Gate, HookError> {
         Ok(Gate::Allow)
     }
 
     /// Before the first model call. May refuse, or answer in the model's place; failing ends the run with an error.
-    async fn before_agent(&self, _cx: &HookCx, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(&self, _cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
         Ok(Entry::Go)
     }
 
@@ -182,7 +163,7 @@ pub trait Hook: Send + Sync + 'static {
     /// Failing ends the run with an error.
     async fn pre_model_call(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         _request: &mut ChatRequest,
     ) -> Result<(), HookError> {
         Ok(())
@@ -191,7 +172,7 @@ pub trait Hook: Send + Sync + 'static {
     /// After each model call, failed or not. Failing ends the run with an error.
     async fn post_model_call(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         _end: &mut ModelEnd<'_>,
     ) -> Result<(), HookError> {
         Ok(())
@@ -201,7 +182,7 @@ pub trait Hook: Send + Sync + 'static {
     /// error stands.
     async fn on_model_error(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         _request: &ChatRequest,
         _error: &ModelError,
     ) -> Result<Option<ModelResponse>, HookError> {
@@ -209,61 +190,73 @@ pub trait Hook: Send + Sync + 'static {
     }
 
     /// Before each tool call. May change the arguments or refuse; failing counts as refusing.
-    async fn pre_tool_use(&self, _cx: &HookCx, _call: &mut ToolCall) -> Result<Gate, HookError> {
+    async fn pre_tool_use(
+        &self,
+        _cx: &RunContext,
+        _call: &mut ToolCall,
+    ) -> Result<Gate, HookError> {
         Ok(Gate::Allow)
     }
 
     /// A tool call failed. The first output that a hook gives is taken in its place; failing is ignored.
     async fn on_tool_error(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         _failure: &ToolFailure<'_>,
     ) -> Result<Option<ToolOutput>, HookError> {
         Ok(None)
     }
 
     /// After each tool call that ran. Failing is ignored.
-    async fn post_tool_use(&self, _cx: &HookCx, _end: &mut ToolEnd<'_>) -> Result<(), HookError> {
+    async fn post_tool_use(
+        &self,
+        _cx: &RunContext,
+        _end: &mut ToolEnd<'_>,
+    ) -> Result<(), HookError> {
         Ok(())
     }
 
     /// The agent has its answer. May change it; failing ends the run with an error.
-    async fn after_agent(&self, _cx: &HookCx, _summary: &mut RunSummary) -> Result<(), HookError> {
+    async fn after_agent(
+        &self,
+        _cx: &RunContext,
+        _summary: &mut RunSummary,
+    ) -> Result<(), HookError> {
         Ok(())
     }
 
     /// The run is over, well or not. Called exactly once for each run that began.
-    async fn after_run(&self, _cx: &HookCx, _end: &RunEnd<'_>) {}
+    async fn after_run(&self, _cx: &RunContext, _end: &RunEnd<'_>) {}
 
     /// The conversation is about to go to another agent. May refuse; failing counts as refusing.
-    async fn on_hand_off(&self, _cx: &HookCx, _hand_off: &HandOff) -> Result<Gate, HookError> {
+    async fn on_hand_off(&self, _cx: &RunContext, _hand_off: &HandOff) -> Result<Gate, HookError> {
         Ok(Gate::Allow)
     }
 
     /// The conversation was shortened.
-    async fn on_compaction(&self, _cx: &HookCx, _compaction: &Compaction) {}
+    async fn on_compaction(&self, _cx: &RunContext, _compaction: &Compaction) {}
 
     /// A child agent begins in the background.
-    async fn on_subagent_start(&self, _cx: &HookCx, _subagent: &SubagentInfo) {}
+    async fn on_subagent_start(&self, _cx: &RunContext, _subagent: &SubagentInfo) {}
 
     /// A child agent in the background is over.
-    async fn on_subagent_stop(&self, _cx: &HookCx, _subagent: &SubagentInfo) {}
+    async fn on_subagent_stop(&self, _cx: &RunContext, _subagent: &SubagentInfo) {}
 
     /// A member joined a team.
-    async fn on_teammate_join(&self, _cx: &HookCx, _teammate: &TeammateInfo) {}
+    async fn on_teammate_join(&self, _cx: &RunContext, _teammate: &TeammateInfo) {}
 
     /// A member was stopped.
-    async fn on_teammate_leave(&self, _cx: &HookCx, _teammate: &TeammateInfo) {}
+    async fn on_teammate_leave(&self, _cx: &RunContext, _teammate: &TeammateInfo) {}
 
     /// A member is done.
-    async fn on_teammate_complete(&self, _cx: &HookCx, _teammate: &TeammateInfo) {}
+    async fn on_teammate_complete(&self, _cx: &RunContext, _teammate: &TeammateInfo) {}
 
     /// A member failed.
-    async fn on_teammate_error(&self, _cx: &HookCx, _teammate: &TeammateInfo) {}
+    async fn on_teammate_error(&self, _cx: &RunContext, _teammate: &TeammateInfo) {}
 
     /// A message went from one member to another.
-    async fn on_team_message(&self, _cx: &HookCx, _message: &TeamMessageInfo) {}
+    async fn on_team_message(&self, _cx: &RunContext, _message: &TeamMessageInfo) {}
 
     /// Every point above, after its hooks were through: one place to watch everything.
-    async fn on_event(&self, _cx: &HookCx, _event: &HookEvent) {}
+    async fn on_event(&self, _cx: &RunContext, _event: &HookEvent) {}
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::run::{FeedError, Run};
+use crate::run::{Feed, FeedError, Run};
 
 /// The result of a run that ended by itself or at a limit.
 ///
@@ -129,7 +129,7 @@ impl Suspended {
         id: ApprovalId,
         decision: ApprovalDecision,
     ) -> Result<Self, SuspendedError> {
-        self.run.decide(id, decision)?;
+        self.run.apply(Feed::ApprovalDecided { id, decision })?;
         Ok(self)
     }
 
@@ -149,7 +149,7 @@ impl Suspended {
         let ids: Vec<ApprovalId> = self.approvals().iter().map(|request| request.id).collect();
         for id in ids {
             // An id that was listed as open a line above is open.
-            let decided = self.run.decide(id, decision.clone());
+            let decided = self.run.apply(Feed::ApprovalDecided { id, decision: decision.clone() });
             debug_assert!(decided.is_ok());
         }
         self

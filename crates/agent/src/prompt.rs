@@ -6,26 +6,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_core::RunId;
-use provost_tool::{Deps, State};
+use provost_tool::RunContext;
 
 pub use template::{PromptError, Template};
 
-/// What an instruction provider knows.
-#[derive(Debug, Clone)]
-pub struct InstructionCx {
-    /// The run.
-    pub run_id: RunId,
-    /// The agent, with the agents above it.
-    pub agent: Arc<str>,
-    /// What the program gave.
-    pub deps: Deps,
-    /// The run's own notes.
-    pub state: State,
-}
-
-type Provider =
-    dyn Fn(InstructionCx) -> BoxFuture<'static, Result<String, PromptError>> + Send + Sync;
+type Provider = dyn Fn(RunContext) -> BoxFuture<'static, Result<String, PromptError>> + Send + Sync;
 
 /// Where an agent's instructions come from.
 #[derive(Clone, Default)]
@@ -54,7 +39,7 @@ impl Instructions {
     }
 
     /// The instructions for one run.
-    pub async fn resolve(&self, cx: InstructionCx) -> Result<Option<Arc<str>>, PromptError> {
+    pub async fn resolve(&self, cx: RunContext) -> Result<Option<Arc<str>>, PromptError> {
         match self {
             Self::None => Ok(None),
             Self::Text(text) => Ok(Some(Arc::clone(text))),

@@ -1,6 +1,7 @@
 //! The run machine: decides what happens next, and does nothing itself.
 //!
-//! A [`Run`] is a value. [`Run::next_step`] says what to do, whoever drives it does that and feeds the answer back.
+//! A [`Run`] is a value. [`Run::next_step`] says what to do, its driver does that and applies the
+//! result with [`Run::apply`], which is the only way to change a run.
 //! Blocking, streaming, continuing, suspending and every kind of child are folds over this one machine.
 //!
 //! Invariants:
@@ -9,6 +10,7 @@
 //! - serializing and deserializing at any point gives an equal run.
 
 mod answered;
+mod apply;
 mod at_limit;
 mod below;
 mod call;
@@ -266,11 +268,6 @@ impl Run {
             if ending.limit.is_none()
                 && ending.pending_calls.is_empty()
                 && !matches!(ending.stop, StopReason::Cancelled | StopReason::Limit))
-    }
-
-    /// Takes out what the stored session does not have yet.
-    pub fn take_unsaved(&mut self) -> SessionChange {
-        std::mem::take(&mut self.unsaved)
     }
 
     /// What the stored session does not have yet.

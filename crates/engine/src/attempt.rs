@@ -335,7 +335,7 @@ async fn take_up(
     }
     for feed in feeds {
         journal.record(&feed).map_err(|error| bug(&error))?;
-        machine.feed(feed).map_err(|error| bug(&error))?;
+        machine.apply(feed).map_err(|error| bug(&error))?;
     }
     Ok(machine)
 }

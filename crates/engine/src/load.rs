@@ -240,7 +240,7 @@ fn apply(
         }
         (Some(run), kind) => {
             let feed = record::read_feed(kind, &body, message)?;
-            run.feed(feed).map_err(|error| unreadable(error.to_string()))?;
+            run.apply(feed).map_err(|error| unreadable(error.to_string()))?;
         }
         (None, _) => return Err(unreadable("it comes before the beginning".to_owned())),
     }
@@ -255,7 +255,7 @@ fn save(
     journal: &mut JournalState,
 ) -> Result<(), EngineError> {
     if let Some(run) = machine {
-        run.feed(Feed::Saved).map_err(|error| {
+        run.apply(Feed::Saved).map_err(|error| {
             EngineError::Unreadable(format!("step {} of {}: {error}", row.step, source.id))
         })?;
     }

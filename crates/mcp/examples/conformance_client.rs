@@ -12,7 +12,7 @@ use provost_core::{Env, Secret};
 use provost_mcp::{Authorize, Elicitation, McpPool, McpServer, McpTools, OAuth};
 use provost_model::{ScriptedModel, calls, text};
 use provost_net::{NetClient, NetPolicy, NetRequest};
-use provost_tool::{Deps, State, Toolset, ToolsetCx};
+use provost_tool::{Deps, RunContext, State, Toolset};
 use serde_json::{Map, Value, json};
 
 const NAME: &str = "suite";
@@ -86,10 +86,12 @@ fn wanted_call(call: &Value) -> (String, Value) {
 
 /// A call of each tool with arguments that fit its schema.
 async fn every_tool(tools: &McpTools) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
-    let cx = ToolsetCx {
+    let cx = RunContext {
         run_id: Env::system().id(),
         agent: "conformance".into(),
         turn: 1,
+        task_id: None,
+        session: None,
         deps: Deps::default(),
         state: State::default(),
     };

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use provost_redact::Redactor;
-use provost_tool::{ToolError, Toolset, ToolsetCx, ToolsetFuture};
+use provost_tool::{RunContext, ToolError, Toolset, ToolsetFuture};
 
 use crate::connection::Link;
 use crate::connection::monitor::locked;
@@ -111,7 +111,7 @@ impl Toolset for McpTools {
         self.link.server.name()
     }
 
-    fn tools<'a>(&'a self, _cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
         Box::pin(async move { list::tools(&self.link).await.map_err(ToolError::failed) })
     }
 }

@@ -9,9 +9,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Entry, Hook, HookCx, HookError, RunEnd};
+use provost_agent::hook::{Entry, Hook, HookError, RunEnd};
 use provost_core::{Message, Role};
 use provost_model::ChatRequest;
+use provost_tool::RunContext;
 
 use crate::job::Conversation;
 use crate::memory::{Owner, digest};
@@ -137,11 +138,11 @@ impl MemoryHook {
     }
 
     /// Agents below another one are asked by that one, not by the user.
-    fn is_for(&self, cx: &HookCx) -> bool {
+    fn is_for(&self, cx: &RunContext) -> bool {
         self.options.children || !cx.agent.contains('/')
     }
 
-    fn owner_of(&self, cx: &HookCx) -> Result<Owner, HookError> {
+    fn owner_of(&self, cx: &RunContext) -> Result<Owner, HookError> {
         self.owner.find(&cx.deps).map_err(HookError::new)
     }
 
@@ -176,7 +177,7 @@ impl MemoryHook {
         }
     }
 
-    async fn read(&self, cx: &HookCx, end: &RunEnd<'_>) -> Result<(), HookError> {
+    async fn read(&self, cx: &RunContext, end: &RunEnd<'_>) -> Result<(), HookError> {
         let (Some(keeper), Some(summary)) = (&self.keeper, end.summary) else {
             return Ok(());
         };
@@ -203,7 +204,7 @@ fn is_block(message: &Message) -> bool {
 
 #[async_trait]
 impl Hook for MemoryHook {
-    async fn before_agent(&self, cx: &HookCx, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(&self, cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
         if self.is_for(cx) {
             self.owner_of(cx)?;
         }
@@ -212,7 +213,7 @@ impl Hook for MemoryHook {
 
     async fn pre_model_call(
         &self,
-        cx: &HookCx,
+        cx: &RunContext,
         request: &mut ChatRequest,
     ) -> Result<(), HookError> {
         if !self.is_for(cx) || self.options.limit == 0 {
@@ -238,7 +239,7 @@ impl Hook for MemoryHook {
         Ok(())
     }
 
-    async fn after_run(&self, cx: &HookCx, end: &RunEnd<'_>) {
+    async fn after_run(&self, cx: &RunContext, end: &RunEnd<'_>) {
         if !self.is_for(cx) {
             return;
         }

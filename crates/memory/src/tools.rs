@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use provost_core::MemoryId;
 use provost_tool::{
-    DepType, EffectClass, SpecError, Tool, ToolCx, ToolError, Toolset, ToolsetCx, ToolsetFuture,
+    DepType, EffectClass, RunContext, SpecError, Tool, ToolCx, ToolError, Toolset, ToolsetFuture,
     tool_fn,
 };
 use schemars::JsonSchema;
@@ -52,7 +52,7 @@ impl Toolset for MemoryTools {
         "memory"
     }
 
-    fn tools<'a>(&'a self, _cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
         std::future::ready(Ok(self.tools.clone())).boxed()
     }
 }

@@ -87,8 +87,8 @@ pub use provost_session::shared_state;
 pub use provost_tool::{
     Approval, ApprovalTools, CallFacts, CompositeTools, ConfirmedTools, Dep, DepType, Deps,
     DynamicTools, EffectClass, FilteredTools, FnTool, FnTools, Guard, IntoToolOutput, Permit,
-    PrefixedTools, RenamedTools, Ruling, Scopes, SearchableTools, SpecError, State, StaticTools,
-    Tool, ToolCx, ToolError, ToolOutput, ToolSpec, Toolset, ToolsetCx, ToolsetError, ToolsetExt,
+    PrefixedTools, RenamedTools, Ruling, RunContext, Scopes, SearchableTools, SpecError, State,
+    StaticTools, Tool, ToolCx, ToolError, ToolOutput, ToolSpec, Toolset, ToolsetError, ToolsetExt,
     tool_fn, toolset_fn,
 };
 

@@ -37,6 +37,7 @@ mod meter;
 mod output;
 mod redact;
 mod registry;
+mod run_context;
 mod runtime;
 mod schema;
 mod sink;
@@ -64,6 +65,7 @@ pub use meter::{MeterEvent, MeterSink};
 pub use output::{IntoToolOutput, ToolOutput};
 pub use provost_core::work::EffectClass;
 pub use registry::{RegistryError, Runtimes};
+pub use run_context::RunContext;
 pub use runtime::{Attempt, Authenticator, Credentials, ToolRuntime};
 pub use schema::{SchemaError, schema_of};
 pub use sink::{Queue, QueueWork, RECORD_TIMEOUT, Sink, SinkError, WhenFull};
@@ -73,6 +75,6 @@ pub use state::{Scopes, State};
 pub use tool::{Probe, Tool, ToolFuture};
 pub use toolset::{
     ApprovalTools, CompositeTools, ConfirmedTools, DynamicTools, FilteredTools, FnTools,
-    PrefixedTools, RenamedTools, SearchableTools, StaticTools, Toolset, ToolsetCx, ToolsetError,
-    ToolsetExt, ToolsetFuture, toolset_fn,
+    PrefixedTools, RenamedTools, SearchableTools, StaticTools, Toolset, ToolsetError, ToolsetExt,
+    ToolsetFuture, toolset_fn,
 };

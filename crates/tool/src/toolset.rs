@@ -18,9 +18,8 @@ mod search;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_core::RunId;
 
-use crate::{Deps, State, Tool, ToolError};
+use crate::{RunContext, Tool, ToolError};
 
 pub use self::approval::{ApprovalTools, ConfirmedTools};
 pub use self::composite::CompositeTools;
@@ -35,21 +34,6 @@ pub use self::search::SearchableTools;
 /// Tools that a set which grows while a program runs, or which is searched, may have.
 const TOOLS_MAX: usize = 10_000;
 
-/// What a toolset knows about the turn it is asked for.
-#[derive(Debug, Clone)]
-pub struct ToolsetCx {
-    /// The run.
-    pub run_id: RunId,
-    /// The agent, with the agents above it.
-    pub agent: Arc<str>,
-    /// The model call the tools are for: 1 for the first.
-    pub turn: u32,
-    /// What the program gave.
-    pub deps: Deps,
-    /// The run's own notes.
-    pub state: State,
-}
-
 /// The tools a toolset offers now.
 pub type ToolsetFuture<'a> = BoxFuture<'a, Result<Vec<Arc<dyn Tool>>, ToolError>>;
 
@@ -62,7 +46,7 @@ pub trait Toolset: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// The tools for this turn.
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a>;
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a>;
 }
 
 /// A set that several owners share.
@@ -71,7 +55,7 @@ impl<T: Toolset + ?Sized> Toolset for Arc<T> {
         (**self).name()
     }
 
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         (**self).tools(cx)
     }
 }

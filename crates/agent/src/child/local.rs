@@ -32,7 +32,7 @@ use crate::watched::Watched;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts the children of one run and waits for them. Clones share the children.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct LocalSpawner {
     /// Weak, because a detached child may outlive the run. A handoff replaces it.
     parent: Arc<Mutex<Weak<Cx>>>,
@@ -48,10 +48,6 @@ struct SpawningCall<'a> {
 }
 
 impl LocalSpawner {
-    pub(crate) fn new(parent: Weak<Cx>) -> Self {
-        Self { parent: Arc::new(Mutex::new(parent)), table: Arc::default() }
-    }
-
     /// Sets the agent that has the conversation now.
     pub(crate) fn set_parent(&self, parent: Weak<Cx>) {
         *self.parent.lock() = parent;

@@ -1,4 +1,4 @@
-//! Asking people: approvals before and inside a call, and what to do at a limit.
+//! Questions to people: approvals before and inside a call, and what to do at a limit.
 
 use std::sync::{Arc, Weak};
 
@@ -10,7 +10,7 @@ use provost_tool::{Confirm, Conversation, ToolCx, ToolError};
 use serde_json::Value;
 
 use super::setup::Cx;
-use super::tool_call::Before;
+use super::tool_call::CallContext;
 use super::{Driver, hook_error};
 use crate::approval::OnApproval;
 use crate::error::Error;
@@ -19,12 +19,12 @@ use crate::run::{Answer, Feed, LimitDecision, LimitQuestion, answer_to, has_wait
 impl Cx {
     /// The question about this exact call with a person's answer; `Err` is the question alone, where the run must be suspended
     /// for it.
-    pub(crate) async fn ask_person(
+    pub(crate) async fn request_approval(
         &self,
         call: &ToolCall,
-        asking: Asking,
+        prompt: ApprovalPrompt,
     ) -> Result<(ApprovalRequest, ApprovalDecision), ApprovalRequest> {
-        let Asking { hint, payload, policy_revision, approvers } = asking;
+        let ApprovalPrompt { hint, payload, policy_revision, approvers } = prompt;
         let (id, call) = (self.env.id(), call.clone());
         let kind = RequestKind::Call;
         let request = ApprovalRequest { id, kind, call, hint, payload, policy_revision, approvers };
@@ -54,9 +54,9 @@ impl Cx {
     }
 }
 
-/// What a question says besides the call.
+/// The contents of an approval request besides the call.
 #[derive(Default)]
-pub(crate) struct Asking {
+pub(crate) struct ApprovalPrompt {
     /// Why it asks, in the words of the tool; nothing if it is asked before the tool runs.
     pub(crate) hint: Option<String>,
     pub(crate) payload: Option<Value>,
@@ -69,7 +69,7 @@ pub(crate) struct Asking {
 pub(crate) struct Outside {
     /// Weak: a tool that outlives its run must not keep it alive.
     cx: Weak<Cx>,
-    call: Arc<ToolCall>,
+    call: ToolCall,
     /// What was answered before the tool was started again.
     answers: Vec<Answer>,
     /// The turn of the call.
@@ -77,9 +77,10 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    pub(super) fn new(cx: &Arc<Cx>, call: &Arc<ToolCall>, before: &Before) -> Self {
-        let (answers, turn) = (before.answers.clone(), before.turn);
-        Self { cx: Arc::downgrade(cx), call: Arc::clone(call), answers, turn }
+    pub(super) fn new(cx: &Arc<Cx>, call: &ToolCall, context: &CallContext) -> Self {
+        let CallContext { answers, turn, .. } = context;
+        let (call, answers) = (call.clone(), answers.clone());
+        Self { cx: Arc::downgrade(cx), call, answers, turn: *turn }
     }
 }
 
@@ -100,8 +101,8 @@ impl Confirm for Outside {
             if matches!(cx.on_approval, OnApproval::Suspend) {
                 return Err(ToolError::NeedsApproval { hint, payload });
             }
-            let asking = Asking { hint: Some(hint), payload, ..Asking::default() };
-            let answer = cx.ask_person(&self.call, asking).await;
+            let prompt = ApprovalPrompt { hint: Some(hint), payload, ..ApprovalPrompt::default() };
+            let answer = cx.request_approval(&self.call, prompt).await;
             Ok(answer.map_or_else(
                 |question| ApprovalDecision::Deny {
                     reason: format!("nobody could be asked about {}", question.call.name),

@@ -14,7 +14,7 @@ const USED_AT_ONCE: usize = 32;
 impl Cx {
     /// Ends what the run has started.
     pub(super) async fn close_below(&self) {
-        if let Some(local) = &self.local {
+        if let Some(local) = &self.relations.local {
             local.close().await;
         }
     }
@@ -31,8 +31,8 @@ impl Driver {
 
     /// Counts what runs below have used.
     pub(super) fn count_children(&mut self) -> Result<(), Error> {
-        let local = self.cx.local.as_ref().map(LocalSpawner::take_used);
-        let hosted = self.cx.children.as_ref().map(ChildHost::take_used);
+        let local = self.cx.relations.local.as_ref().map(LocalSpawner::take_used);
+        let hosted = self.cx.relations.children.as_ref().map(ChildHost::take_used);
         let all = local.into_iter().chain(hosted).flatten();
         let mut new = all.filter(|(child, _)| !self.run.counts_child(*child)).collect::<Vec<_>>();
         while new.len() > 1 {
@@ -55,7 +55,8 @@ impl Driver {
     pub(super) async fn keep_children(&mut self) -> Result<(), Error> {
         self.close_children().await?;
         let no_json = |error| Error::Bug(format!("a child's report has no JSON form: {error}"));
-        let kept = self.cx.local.as_ref().map(|local| local.save_labelled(&self.cx.state));
+        let kept =
+            self.cx.relations.local.as_ref().map(|local| local.save_labelled(&self.cx.state));
         kept.unwrap_or(Ok(())).map_err(no_json)
     }
 }

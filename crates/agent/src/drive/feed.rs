@@ -17,7 +17,7 @@ impl Driver {
         if let Some(journal) = &self.cx.journal {
             journal.record(&feed)?;
         }
-        Ok(self.run.feed(feed)?)
+        Ok(self.run.apply(feed)?)
     }
 
     /// The next step. That a limit is used up is found here, and what is found by a clock is written down.

@@ -7,28 +7,28 @@ use provost_core::{ApprovalId, EventKind, RequestKind, ToolCall};
 use provost_tool::{Permit, Probe, Tool};
 
 use super::setup::Cx;
-use super::tool_call::{Before, CallEnd, CallOutcome};
+use super::tool_call::{CallContext, CallEnd, CallOutcome};
 use crate::journal::{Begun, Effect, ToolEffect};
 use crate::run::Answer;
 
 impl Cx {
     /// Writes down that a call is about to run. `Some` is how it ended without being run.
-    pub(super) async fn begin(
+    pub(super) async fn begin_effect(
         &self,
         tool: &Arc<dyn Tool>,
         permit: &Permit,
         call: &ToolCall,
-        before: &Before,
+        context: &CallContext,
     ) -> Option<CallOutcome> {
         let journal = self.journal.as_ref()?;
         let mut effect = ToolEffect {
             call: call.clone(),
             arguments: permit.arguments().clone(),
-            key: before.key.clone(),
+            key: context.key.clone(),
             class: tool.spec().effect_for(permit.arguments()),
             unsure: false,
             policy_revision: permit.revision().map(Box::from),
-            approvals: answered_by_people(&before.answers, permit.revision()),
+            approvals: answered_by_people(&context.answers, permit.revision()),
         };
         loop {
             let begun = match journal.begin(Effect::Tool(Box::new(effect.clone()))).await {
@@ -53,10 +53,7 @@ impl Cx {
                     match tool.probe(effect.key.clone(), effect.arguments.clone()).await {
                         Probe::NotDone => return None,
                         Probe::Done(output) => {
-                            let call = call.clone();
-                            let done =
-                                self.finished(call, output, Duration::ZERO, /*fault*/ false);
-                            return Some(done.await);
+                            return Some(self.finished(call.clone(), output, Duration::ZERO).await);
                         }
                         Probe::Unsure => effect.unsure = true,
                     }

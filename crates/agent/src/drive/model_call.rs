@@ -213,7 +213,7 @@ impl Driver {
         self.cx.pot.add(usage, cost);
         let produced = self.run.produced().len();
         let at = self.now();
-        self.run.admit(&mut response, at);
+        self.run.normalize_response(&mut response, at);
         let feed = Feed::ModelAnswered { response: Box::new(response), cost, at };
         let Fed::Answer(message) = self.feed(feed)? else {
             return Err(Error::Bug("an answer was taken as something else".to_owned()));

@@ -3,6 +3,7 @@
 mod join;
 pub(super) mod open;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use provost_core::{Env, LimitKind, LimitReached, RunId, Timestamp};
@@ -11,48 +12,33 @@ use provost_tool::{Conversation, Deps, Guard, Origin, State, Tool};
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
-use self::join::Parts;
 use super::session::BoundSession;
 use super::{Prepared, hook_error};
 use crate::agent::AgentCore;
 use crate::approval::OnApproval;
 use crate::builder::check_tools;
 use crate::child::local::LocalSpawner;
-use crate::child::{ChildHost, HooksFor, Hop};
+use crate::child::{ChildHost, Hop};
 use crate::error::Error;
 use crate::handle::{Control, UserInput};
 use crate::hook::{Gate, Hooks};
 use crate::journal::Journal;
 use crate::outcome::Outcome;
 use crate::pot::Pot;
-use crate::prompt::{InstructionCx, Instructions};
+use crate::prompt::Instructions;
 use crate::request::{RunOptions, RunSource};
 use crate::run::{OutputPlan, RunConfig};
 use crate::shared_state::SharedOptions;
 use crate::stream::EventQueue;
 use crate::team::Seat;
 
-/// What all parts of the driver, and the tools it runs, share. Nothing in it changes hands during the run.
-pub(crate) struct Cx {
-    /// The agent that has the conversation.
-    pub(crate) core: Arc<AgentCore>,
+/// The parts of a run that never change.
+pub(crate) struct RunShared {
     /// The agent of the run.
     root: Arc<AgentCore>,
     pub(crate) run_id: RunId,
-    /// The agent, with the agents above it.
-    pub(crate) agent: Arc<str>,
-    /// Agents above this one.
+    /// Number of agents above this one.
     pub(crate) depth: u32,
-    pub(crate) model: Arc<dyn ChatModel>,
-    pub(crate) settings: Settings,
-    /// The agent's tools and those of this run.
-    pub(crate) tools: Vec<Arc<dyn Tool>>,
-    pub(crate) hooks: Hooks,
-    /// What the agent, the run's own agent and the agents above it ask for.
-    pub(crate) shared_guard: Guard,
-    guard: OnceCell<Guard>,
-    pub(crate) on_approval: OnApproval,
-    pub(crate) deps: Deps,
     pub(crate) state: State,
     pub(crate) env: Env,
     pub(crate) started_at: Timestamp,
@@ -60,21 +46,54 @@ pub(crate) struct Cx {
     pub(crate) control: Arc<Control>,
     pub(crate) pot: Arc<Pot>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
-    /// The runs below, if the agent may have any.
-    pub(crate) children: Option<ChildHost>,
-    /// The same, where they are tasks of this process.
-    pub(crate) local: Option<LocalSpawner>,
-    hops: Vec<Hop>,
-    /// The run's place in a team.
-    pub(crate) seat: Option<Seat>,
     options: RunOptions,
 }
 
-/// Joins what the agent and the run give.
+/// The context of the agent that has the conversation. A handoff builds a new one.
+pub(crate) struct Cx {
+    shared: Arc<RunShared>,
+    pub(crate) core: Arc<AgentCore>,
+    /// The agent, with the agents above it.
+    pub(crate) agent: Arc<str>,
+    pub(crate) model: Arc<dyn ChatModel>,
+    pub(crate) settings: Settings,
+    /// The agent's tools and those of this run.
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) hooks: Hooks,
+    /// The guard of the agent, of the run's own agent and of the agents above it.
+    pub(crate) shared_guard: Guard,
+    guard: OnceCell<Guard>,
+    pub(crate) on_approval: OnApproval,
+    pub(crate) deps: Deps,
+    pub(crate) relations: Relations,
+}
+
+/// The relations of an agent to other runs.
+#[derive(Clone, Default)]
+pub(crate) struct Relations {
+    /// Starts children, if the agent may have any.
+    pub(crate) children: Option<ChildHost>,
+    /// The same, if they are tasks of this process.
+    pub(crate) local: Option<LocalSpawner>,
+    /// The handoffs from the run's own agent to this one.
+    hops: Vec<Hop>,
+    /// The run's place in a team.
+    pub(crate) seat: Option<Seat>,
+}
+
+impl Deref for Cx {
+    type Target = RunShared;
+
+    fn deref(&self) -> &RunShared {
+        &self.shared
+    }
+}
+
+/// Builds the context of a run that has not started.
 pub(crate) fn split(prepared: Box<Prepared>) -> (RunSource, Arc<Cx>) {
     let Prepared { core, run_id, source, mut options, queue, control, pot, .. } = *prepared;
-    let mut values =
-        source.existing().map_or_else(|| core.state.clone(), |run| run.state().clone());
+    let existing = source.existing();
+    let mut values = existing.map_or_else(|| core.state.clone(), |run| run.state().clone());
     let mut shared = std::mem::take(&mut options.shared);
     shared.bind(core.state_store.as_ref(), BoundSession::id_of(&options));
     options.shared = shared;
@@ -82,21 +101,20 @@ pub(crate) fn split(prepared: Box<Prepared>) -> (RunSource, Arc<Cx>) {
         super::shared::without_shared(&mut values);
     }
     values.append(&mut options.state);
-    let parts = Parts {
-        root: Arc::clone(&core),
-        core,
-        hooks_of: HooksFor::Inherit,
+    let cx = Cx::of_run(RunShared {
         run_id,
+        depth: options.parent.as_ref().map_or(0, |parent| parent.depth + 1),
         state: State::scoped(values, options.shared.scopes()),
-        options,
+        env: core.env.clone(),
+        started_at: core.env.now(),
         queue,
         control,
         pot,
-        local: None,
-        hops: Vec::new(),
-        seat: None,
-    };
-    (source, parts.join())
+        journal: options.journal.clone(),
+        root: core,
+        options,
+    });
+    (source, cx)
 }
 
 impl Cx {
@@ -271,16 +289,10 @@ impl Cx {
     }
 
     pub(crate) async fn instructions(&self, plan: &OutputPlan) -> Result<Option<Arc<str>>, Error> {
-        let cx = || InstructionCx {
-            run_id: self.run_id,
-            agent: Arc::clone(&self.agent),
-            deps: self.deps.clone(),
-            state: self.state.clone(),
-        };
         let system = match &self.core.instructions {
             Instructions::None => None,
             Instructions::Text(text) => Some(Arc::clone(text)),
-            made => made.resolve(cx()).await?,
+            made => made.resolve(self.hooks.context().clone()).await?,
         };
         match (&self.core.output, plan) {
             (Some(spec), OutputPlan::Prompted) => {

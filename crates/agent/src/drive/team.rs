@@ -56,7 +56,7 @@ impl Cx {
 
     /// Notes that a member of this run's team is over, and tells it.
     pub(crate) async fn member_over(&self, name: &str, end: MemberEnd, duration: Duration) {
-        let Some(seat) = &self.seat else { return };
+        let Some(seat) = &self.relations.seat else { return };
         let over = TeamAction::Over { name: name.to_owned(), end };
         match seat.desk().act(None, over).await {
             Ok(TeamReply::Member { member, .. }) => {
@@ -96,7 +96,7 @@ impl Cx {
 
     /// Ends the team with the run of its lead, unless that goes on later.
     pub(crate) async fn close_team(&self, outcome: &Result<Outcome, Error>) {
-        let Some(seat) = self.seat.as_ref().filter(|seat| seat.is_lead()) else { return };
+        let Some(seat) = self.relations.seat.as_ref().filter(|seat| seat.is_lead()) else { return };
         if !matches!(outcome, Ok(Outcome::Suspended(_)))
             && let Err(error) = seat.desk().act(None, TeamAction::Close).await
         {
@@ -122,7 +122,9 @@ impl Driver {
     /// Waits for the members of a lead that has its answer; false, if it is suspended until then. They are stopped where its time
     /// is over or it is cancelled.
     async fn await_team(&mut self) -> Result<bool, StopReason> {
-        let Some(seat) = self.cx.seat.clone().filter(Seat::is_lead) else { return Ok(true) };
+        let Some(seat) = self.cx.relations.seat.clone().filter(Seat::is_lead) else {
+            return Ok(true);
+        };
         let cx = Arc::clone(&self.cx);
         let over = async {
             cx.end_unbegun(&seat).await;
@@ -145,8 +147,10 @@ impl Driver {
     /// Keeps the team of a lead that is suspended where it would end with this process: its members come to their end, the rest
     /// is kept with the run. False, if it was cancelled meanwhile.
     pub(super) async fn keep_team(&mut self) -> Result<bool, Error> {
-        let Some(seat) = self.cx.seat.clone().filter(Seat::is_lead) else { return Ok(true) };
-        if self.cx.local.is_none() {
+        let Some(seat) = self.cx.relations.seat.clone().filter(Seat::is_lead) else {
+            return Ok(true);
+        };
+        if self.cx.relations.local.is_none() {
             return Ok(true);
         }
         let cx = Arc::clone(&self.cx);
@@ -169,7 +173,7 @@ impl Driver {
         if !self.cx.core.family.inject || !self.run.is_at_model() {
             return Ok(());
         }
-        let Some(seat) = self.cx.seat.clone() else { return Ok(()) };
+        let Some(seat) = self.cx.relations.seat.clone() else { return Ok(()) };
         // The same until they are taken in, and then never again.
         let place = u64::try_from(self.run.produced().len()).unwrap_or(u64::MAX);
         let key = EffectKey::new(self.cx.run_id, place, MAIL_INDEX);

@@ -12,8 +12,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::ask::{Asking, Outside};
-use super::clear::Cleared;
+use super::ask::{ApprovalPrompt, Outside};
+use super::authorize::{Authorization, rejected};
 use super::setup::Cx;
 use super::span;
 use super::toolbox::Toolbox;
@@ -40,32 +40,47 @@ pub(crate) enum CallEnd {
     Result(ToolResult),
     NeedsApproval(ApprovalRequest),
     Fatal(ErrorInfo),
-    /// The journal does not take it; nothing was done.
+    /// The journal does not accept it; nothing was done.
     Stopped(JournalError),
 }
 
-/// What there was before a call is run.
-#[derive(Clone)]
-pub(super) struct Before {
-    /// What is the same whenever this very call is made again.
+impl CallOutcome {
+    pub(super) fn new(effective: ToolCall, end: CallEnd) -> Self {
+        Self { effective, fault: false, end }
+    }
+}
+
+/// A call's circumstances.
+pub(super) struct CallContext {
+    /// Identifies the call: the same whenever this very call is made again.
     pub(super) key: EffectKey,
     /// How often the model has sent wrong arguments to this tool.
     faults: u32,
-    /// What people have answered about this exact call.
+    /// The answers of people about this exact call.
     pub(super) answers: Vec<Answer>,
     /// The model call that asked for it.
     pub(super) turn: u32,
 }
 
-/// What a running tool asks a person.
-struct Question {
-    hint: String,
-    payload: Option<serde_json::Value>,
-    /// The revision of the policy that let it run.
-    revision: Option<String>,
+/// What a tool returned.
+enum ToolExecution {
+    Output(ToolOutput),
+    /// Hooks may rescue it.
+    Failed(ToolOutput),
+    /// The arguments are wrong. Hooks may rescue it.
+    InvalidArguments(String),
+    Fatal(ErrorInfo),
+    Question(ToolQuestion),
+    /// The call waits for other runs.
+    WaitsForRuns(Value),
 }
 
-/// Ways that few calls take are boxed: the common call is a small future.
+/// A question of a running tool to a person.
+struct ToolQuestion {
+    hint: String,
+    payload: Option<Value>,
+}
+
 impl Cx {
     /// Takes one call to its end.
     pub(crate) async fn call(
@@ -75,7 +90,7 @@ impl Cx {
     ) -> CallOutcome {
         let key = ticket.effect_key(self.run_id);
         let CallTicket { mut call, turn, prepared, faults, answers, .. } = ticket;
-        let before = Before { key, faults, answers, turn };
+        let context = CallContext { key, faults, answers, turn };
         if !prepared && !self.hooks.is_empty() {
             let id = call.id.clone();
             let gate = self.hooks.pre_tool_use(&mut call).await;
@@ -88,40 +103,78 @@ impl Cx {
         let Some(tool) = toolbox.find(&call.name) else {
             let text =
                 format!("there is no tool `{}`; the tools are: {}", call.name, toolbox.names());
-            return Box::pin(self.failed(call, text, Duration::ZERO, /*fault*/ false)).await;
+            return self.failed(call, ToolOutput::error(text), Duration::ZERO).await;
         };
         if let Err(reason) = self.check_hand_off(&call.name, &call.arguments).await {
             return self.refused(call, format!("the hand-off was refused: {reason}"));
         }
-        match self.clear(tool, &call, &before.answers).await {
-            Cleared::Run(permit) => self.run_permitted(tool, permit, call, &before).await,
-            Cleared::Refused(text) => self.refused(call, text),
-            Cleared::Wrong(text) => {
-                let text = budget_text(text, before.retries_left(tool));
-                Box::pin(self.failed(call, text, Duration::ZERO, /*fault*/ true)).await
+        Box::pin(self.authorize_and_run(tool, call, context)).await
+    }
+
+    /// Runs a call once it is authorized, and again whenever a person has answered a question of the tool.
+    async fn authorize_and_run(
+        self: &Arc<Self>,
+        tool: &Arc<dyn Tool>,
+        call: ToolCall,
+        mut context: CallContext,
+    ) -> CallOutcome {
+        let mut authorization = self.authorize(tool, &call, &context.answers).await;
+        loop {
+            let permit = match authorization {
+                Authorization::Granted(permit) => permit,
+                Authorization::Denied(text) => return self.refused(call, text),
+                Authorization::InvalidArguments(text) => {
+                    return self
+                        .invalid(call, text, Duration::ZERO, context.retries_left(tool))
+                        .await;
+                }
+                Authorization::Suspend(request) => {
+                    return CallOutcome::new(call, CallEnd::NeedsApproval(request));
+                }
+            };
+            if self.journal.is_some()
+                && let Some(ended) = self.begin_effect(tool, &permit, &call, &context).await
+            {
+                return ended;
             }
-            Cleared::Suspend(request) => {
-                CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
-            }
+            let revision = permit.revision().map(str::to_owned);
+            let started = Instant::now();
+            let execution = self.execute(tool, permit, &call, &context).await;
+            let duration = started.elapsed();
+            let question = match execution {
+                ToolExecution::Output(output) => {
+                    return self.finished(call, output, duration).await;
+                }
+                ToolExecution::Failed(output) => return self.failed(call, output, duration).await,
+                ToolExecution::InvalidArguments(text) => {
+                    return self.invalid(call, text, duration, context.retries_left(tool)).await;
+                }
+                ToolExecution::Fatal(error) => {
+                    return CallOutcome::new(call, CallEnd::Fatal(error));
+                }
+                ToolExecution::WaitsForRuns(wait) => {
+                    return self.wait_for_runs(call, wait, &context.answers);
+                }
+                ToolExecution::Question(question) => question,
+            };
+            authorization = match self.answer(&call, question, &context.answers).await {
+                Ok(answer) => {
+                    context.answers.push(answer);
+                    self.reauthorize(tool, &call, revision.as_deref()).await
+                }
+                Err(end) => end,
+            };
         }
     }
 
-    async fn run_permitted(
+    /// Runs a permitted call.
+    async fn execute(
         self: &Arc<Self>,
         tool: &Arc<dyn Tool>,
         permit: Permit,
-        call: ToolCall,
-        before: &Before,
-    ) -> CallOutcome {
-        if self.journal.is_some() {
-            let begun = Box::pin(self.begin(tool, &permit, &call, before));
-            if let Some(ended) = begun.await {
-                return ended;
-            }
-        }
-        let retries_left = before.retries_left(tool);
-        let revision = permit.revision().map(str::to_owned);
-        let call = Arc::new(call);
+        call: &ToolCall,
+        context: &CallContext,
+    ) -> ToolExecution {
         self.queue.emit_with(|| EventKind::ToolStarted {
             call_id: call.id.clone(),
             name: call.name.clone(),
@@ -136,47 +189,32 @@ impl Cx {
             depth_max: self.depth_max(),
             call_id: call.id.clone(),
             tool: call.name.clone(),
-            effect_key: before.key.clone(),
-            retries_left,
+            effect_key: context.key.clone(),
+            retries_left: context.retries_left(tool),
             cancel: cancel.clone(),
             deps: self.deps.clone(),
             state: self.state.clone(),
-            outside: Arc::new(Outside::new(self, &call, before)),
+            outside: Arc::new(Outside::new(self, call, context)),
         });
-        let started = Instant::now();
-        let span = span::execute_tool(self, tool.spec(), &call);
-        let ran = self.guard().await.run(permit, tool_cx).instrument(span.clone()).await;
-        let duration = started.elapsed();
-        span::close_tool(&span, &ran);
-        let call = Arc::unwrap_or_clone(call);
-        match ran {
-            Ok(output) if output.is_error => {
-                Box::pin(self.failed_with(call, output, duration, /*fault*/ false)).await
-            }
-            Ok(output) => self.finished(call, output, duration, /*fault*/ false).await,
-            Err(ToolError::Fatal(error)) => {
-                CallOutcome { effective: call, fault: false, end: CallEnd::Fatal(error) }
-            }
+        let span = span::execute_tool(self, tool.spec(), call);
+        let result = self.guard().await.run(permit, tool_cx).instrument(span.clone()).await;
+        span::close_tool(&span, &result);
+        match result {
+            Ok(output) if output.is_error => ToolExecution::Failed(output),
+            Ok(output) => ToolExecution::Output(output),
+            Err(ToolError::Fatal(error)) => ToolExecution::Fatal(error),
             Err(ToolError::NeedsApproval { hint, payload }) => {
-                let question = Question { hint, payload, revision };
-                Box::pin(self.ask_again(tool, call, question, before)).await
+                ToolExecution::Question(ToolQuestion { hint, payload })
             }
-            Err(ToolError::WaitsForRuns { wait }) => self.wait_for_runs(call, wait, before),
-            Err(ToolError::Retry(text)) => {
-                let text = budget_text(text, retries_left);
-                Box::pin(self.failed(call, text, duration, /*fault*/ true)).await
-            }
-            Err(error) => {
-                let output = error.into_output();
-                Box::pin(self.failed_with(call, output, duration, /*fault*/ false)).await
-            }
+            Err(ToolError::WaitsForRuns { wait }) => ToolExecution::WaitsForRuns(wait),
+            Err(ToolError::Retry(text)) => ToolExecution::InvalidArguments(text),
+            Err(error) => ToolExecution::Failed(error.into_output()),
         }
     }
 
     /// Suspends the run until the runs that the call waits for have ended.
-    fn wait_for_runs(&self, call: ToolCall, wait: Value, before: &Before) -> CallOutcome {
-        let repeats =
-            has_waited(&before.answers, &wait) || before.answers.len() >= QUESTIONS_PER_CALL_MAX;
+    fn wait_for_runs(&self, call: ToolCall, wait: Value, answers: &[Answer]) -> CallOutcome {
+        let repeats = has_waited(answers, &wait) || answers.len() >= QUESTIONS_PER_CALL_MAX;
         if repeats || !matches!(self.on_approval, OnApproval::Suspend) {
             return self
                 .refused(call, "the call waits for runs, and nothing can end the wait".to_owned());
@@ -191,79 +229,58 @@ impl Cx {
             approvers: None,
         };
         self.queue.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
-        CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
+        CallOutcome::new(call, CallEnd::NeedsApproval(request))
     }
 
-    /// A running tool found that it needs a person's decision before it can do anything.
-    async fn ask_again(
-        self: &Arc<Self>,
-        tool: &Arc<dyn Tool>,
-        call: ToolCall,
-        question: Question,
-        before: &Before,
-    ) -> CallOutcome {
-        let Question { hint, payload, revision } = question;
-        let answered = answer_to(&before.answers, Some(&hint), payload.as_ref()).is_some();
-        if answered || before.answers.len() >= QUESTIONS_PER_CALL_MAX {
-            // It asks for what was already answered, or on and on: going round again would never end.
-            return self.refused(call, ToolError::Rejected(String::new()).to_string());
+    /// Puts a question of a running tool to a person.
+    async fn answer(
+        &self,
+        call: &ToolCall,
+        question: ToolQuestion,
+        answers: &[Answer],
+    ) -> Result<Answer, Authorization> {
+        let ToolQuestion { hint, payload } = question;
+        let answered = answer_to(answers, Some(&hint), payload.as_ref()).is_some();
+        if answered || answers.len() >= QUESTIONS_PER_CALL_MAX {
+            // It repeats an answered question, or asks without end.
+            return Err(rejected(String::new()));
         }
-        let asking = Asking { hint: Some(hint), payload, ..Asking::default() };
-        let (request, decision) = match self.ask_person(&call, asking).await {
-            Err(request) => {
-                return CallOutcome {
-                    effective: call,
-                    fault: false,
-                    end: CallEnd::NeedsApproval(request),
-                };
-            }
-            Ok(answered) => answered,
-        };
-        if let ApprovalDecision::Deny { reason } = decision {
-            return self.refused(call, ToolError::Rejected(reason).to_string());
-        }
-        let mut decided = before.clone();
-        decided.answers.push(Answer { request, decision });
-        match self.clear_again(tool, &call, revision.as_deref()).await {
-            Cleared::Run(permit) => self.run_permitted(tool, permit, call, &decided).await,
-            Cleared::Suspend(request) => {
-                CallOutcome { effective: call, fault: false, end: CallEnd::NeedsApproval(request) }
-            }
-            Cleared::Refused(text) | Cleared::Wrong(text) => self.refused(call, text),
+        let prompt = ApprovalPrompt { hint: Some(hint), payload, ..ApprovalPrompt::default() };
+        let (request, decision) =
+            self.request_approval(call, prompt).await.map_err(Authorization::Suspend)?;
+        match decision {
+            ApprovalDecision::Deny { reason } => Err(rejected(reason)),
+            decision => Ok(Answer { request, decision }),
         }
     }
 
+    /// Ends a call that may not run. No hook sees it.
     pub(super) fn refused(&self, call: ToolCall, text: String) -> CallOutcome {
         let result = ToolResult::error(&call, text);
         self.queue.emit(EventKind::ToolFinished {
             result: Box::new(result.clone()),
             duration: Duration::ZERO,
         });
-        CallOutcome { effective: call, fault: false, end: CallEnd::Result(result) }
+        CallOutcome::new(call, CallEnd::Result(result))
     }
 
-    /// A call that failed with a sentence.
-    async fn failed(
+    /// Ends a call whose arguments are wrong, which counts against the tool's retries.
+    async fn invalid(
         &self,
         call: ToolCall,
         text: String,
         duration: Duration,
-        fault: bool,
+        retries_left: u32,
     ) -> CallOutcome {
-        self.failed_with(call, ToolOutput::error(text), duration, fault).await
+        let output = ToolOutput::error(budget_text(text, retries_left));
+        CallOutcome { fault: true, ..self.failed(call, output, duration).await }
     }
 
-    /// A failed call: hooks may rescue it, then it ends like any other.
-    async fn failed_with(
-        &self,
-        call: ToolCall,
-        output: ToolOutput,
-        duration: Duration,
-        fault: bool,
-    ) -> CallOutcome {
+    /// Ends a failed call. A hook that rescues it replaces its output.
+    async fn failed(&self, call: ToolCall, output: ToolOutput, duration: Duration) -> CallOutcome {
         let failure = ToolFailure { call: &call, error: &output.to_text(), duration };
         let rescued = self.hooks.on_tool_error(&failure).await;
-        self.finished(call, rescued.unwrap_or(output), duration, fault).await
+        self.finished(call, rescued.unwrap_or(output), duration).await
     }
 
     pub(super) async fn finished(
@@ -271,24 +288,23 @@ impl Cx {
         call: ToolCall,
         mut output: ToolOutput,
         duration: Duration,
-        fault: bool,
     ) -> CallOutcome {
         self.hooks.post_tool_use(&call, &mut output, duration).await;
         let result = output.into_result(&call);
         self.queue
             .emit_with(|| EventKind::ToolFinished { result: Box::new(result.clone()), duration });
-        CallOutcome { effective: call, fault, end: CallEnd::Result(result) }
+        CallOutcome::new(call, CallEnd::Result(result))
     }
 }
 
-impl Before {
+impl CallContext {
     /// How often the model may still send wrong arguments to this tool.
     fn retries_left(&self, tool: &Arc<dyn Tool>) -> u32 {
         tool.spec().retries.saturating_sub(self.faults)
     }
 }
 
-/// Tells the model how much patience is left.
+/// Adds to an error how many retries are left.
 fn budget_text(text: String, retries_left: u32) -> String {
     match retries_left {
         0 => format!("{text}. Do not call this tool again."),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::{EventKind, ToolDef};
-use provost_tool::{Tool, ToolsetCx};
+use provost_tool::{RunContext, Tool};
 
 use super::setup::Cx;
 use crate::run::{OutputPlan, Run};
@@ -36,16 +36,11 @@ impl Toolbox {
         if cx.core.toolsets.is_empty() || coordinates {
             return toolbox;
         }
-        let toolset_cx = ToolsetCx {
-            run_id: cx.run_id,
-            agent: Arc::clone(&cx.agent),
-            // A run that goes on with calls that are owed is still in the turn that made them.
-            turn: if run.open_calls().is_empty() { run.turns() + 1 } else { run.turns() },
-            deps: cx.deps.clone(),
-            state: cx.state.clone(),
-        };
+        // A run that goes on with calls that are owed is still in the turn that made them.
+        let turn = if run.open_calls().is_empty() { run.turns() + 1 } else { run.turns() };
+        let context = RunContext { turn, ..cx.hooks.context().clone() };
         for toolset in &cx.core.toolsets {
-            match toolset.tools(&toolset_cx).await {
+            match toolset.tools(&context).await {
                 Ok(tools) => tools.into_iter().for_each(|tool| toolbox.add(cx, tool)),
                 Err(error) => {
                     let message = format!("toolset `{}` is not available: {error}", toolset.name());

@@ -8,7 +8,7 @@ use provost_model::{ChatRequest, ModelError, ModelResponse};
 use provost_tool::ToolOutput;
 
 use super::{
-    Entry, Gate, Hook, HookCx, HookError, HookEvent, HookPoint, ModelEnd, RunEnd, SubagentInfo,
+    Entry, Gate, Hook, HookError, HookEvent, HookPoint, ModelEnd, RunContext, RunEnd, SubagentInfo,
     TeamMessageInfo, TeammateInfo, ToolEnd, ToolFailure,
 };
 
@@ -16,13 +16,18 @@ use super::{
 #[derive(Clone)]
 pub(crate) struct Hooks {
     hooks: Vec<Arc<dyn Hook>>,
-    cx: HookCx,
+    cx: RunContext,
     env: Env,
 }
 
 impl Hooks {
-    pub(crate) fn new(hooks: Vec<Arc<dyn Hook>>, cx: HookCx, env: Env) -> Self {
+    pub(crate) fn new(hooks: Vec<Arc<dyn Hook>>, cx: RunContext, env: Env) -> Self {
         Self { hooks, cx, env }
+    }
+
+    /// The run, as its hooks see it.
+    pub(crate) fn context(&self) -> &RunContext {
+        &self.cx
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Hook, HookCx, HookEvent};
+use super::{Hook, HookEvent, RunContext};
 
 /// Passes every hook point to a function and changes nothing.
 ///
@@ -22,7 +22,7 @@ impl<F: Fn(&HookEvent) + Send + Sync + 'static> Observe<F> {
 
 #[async_trait]
 impl<F: Fn(&HookEvent) + Send + Sync + 'static> Hook for Observe<F> {
-    async fn on_event(&self, _cx: &HookCx, event: &HookEvent) {
+    async fn on_event(&self, _cx: &RunContext, event: &HookEvent) {
         (self.0)(event);
     }
 }

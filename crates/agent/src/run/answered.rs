@@ -14,19 +14,8 @@ const CUT_RESULT: &str =
     "This call was not run: the answer was cut off before its arguments were complete.";
 
 impl Run {
-    /// The model answered. `cost` is `None` if its price is not known.
-    pub fn model_answered(
-        &mut self,
-        mut response: ModelResponse,
-        cost: Option<Money>,
-        now: Timestamp,
-    ) -> Result<Arc<Message>, FeedError> {
-        self.admit(&mut response, now);
-        self.take_answer(response, cost, now)
-    }
-
     /// Makes an answer one that this conversation can have: its calls have ids of their own, and a last word has no calls.
-    pub fn admit(&mut self, response: &mut ModelResponse, now: Timestamp) {
+    pub fn normalize_response(&mut self, response: &mut ModelResponse, now: Timestamp) {
         let message = &mut response.message;
         message.created_at = now;
         message.role = Role::Assistant;

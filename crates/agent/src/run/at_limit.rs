@@ -56,7 +56,7 @@ impl Run {
     }
 
     /// Somebody said what happens at a limit.
-    pub fn limit_decided(
+    pub(super) fn limit_decided(
         &mut self,
         decision: LimitDecision,
         now: Timestamp,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use provost_core::{ApprovalDecision, ApprovalRequest, ToolCall, ToolResult};
+use provost_core::{ApprovalDecision, ApprovalRequest, RequestKind, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
 
 /// A person's answer, with the question: it is good for that question and no other.
@@ -12,6 +12,14 @@ pub struct Answer {
     pub request: ApprovalRequest,
     /// The answer.
     pub decision: ApprovalDecision,
+}
+
+impl Answer {
+    /// True if the answer decides whether the call may run. False for a question of the running tool and for a wait.
+    pub(crate) fn decides_call(&self) -> bool {
+        let ApprovalRequest { kind, hint, payload, .. } = &self.request;
+        *kind == RequestKind::Call && hint.is_none() && payload.is_none()
+    }
 }
 
 /// The ids of all calls, collected when first needed: looking through the conversation in every turn would make long ones slow.

@@ -1,6 +1,6 @@
 //! Feeds as data: whoever keeps them can build the run again.
 //!
-//! A run is the fold of its feeds: [`Run::begin`], then [`Run::feed`] for each of them, gives an equal run. A journal stores
+//! A run is the fold of its feeds: [`Run::start`], then [`Run::apply`] for each of them, gives an equal run. A journal stores
 //! them as they come and never stores the run itself, so the cost of a step does not grow with the run.
 
 use std::sync::Arc;
@@ -14,8 +14,7 @@ use provost_session::SessionChange;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{FeedError, HandedOff, LimitDecision, Phase, Run, RunConfig};
-use crate::context::Fitted;
+use super::{FeedError, HandedOff, LimitDecision, Run, RunConfig};
 
 /// The start of a run; with the conversation before it, this is all that is needed to start it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,7 +62,7 @@ pub enum RunInput {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "feed", rename_all = "snake_case")]
 pub enum Feed {
-    /// The model answered; the message is as [`Run::admit`] left it.
+    /// The model answered; the message is as [`Run::normalize_response`] left it.
     ModelAnswered {
         /// The answer.
         response: Box<ModelResponse>,
@@ -217,63 +216,6 @@ pub enum Fed {
 }
 
 impl Run {
-    /// Takes in one feed.
-    pub fn feed(&mut self, feed: Feed) -> Result<Fed, FeedError> {
-        match feed {
-            Feed::ModelAnswered { response, cost, at } => {
-                return self.take_answer(*response, cost, at).map(Fed::Answer);
-            }
-            Feed::OutputChecked { problem, at } => {
-                return self.output_checked(problem.map_or(Ok(()), Err), at).map(Fed::SentBack);
-            }
-            Feed::ToolFinished { result, fault, at } => {
-                if fault {
-                    self.argument_fault(&result.name);
-                }
-                self.tool_finished(*result, at)?;
-            }
-            Feed::ApprovalNeeded { effective, request } => {
-                let call_id = effective.id.clone();
-                self.tool_prepared(&call_id, *effective)?;
-                self.tool_needs_approval(*request)?;
-            }
-            Feed::ApprovalDecided { id, decision } => self.decide(id, decision)?,
-            Feed::UserSaid { message } => self.user_said(message),
-            Feed::ContextChanged { messages } => {
-                let messages = self.assemble(messages)?;
-                self.context_changed(messages);
-            }
-            Feed::ContextFitted { messages, session, usage, cost, unmetered_calls } => {
-                let messages = self.assemble(messages)?;
-                self.context_fitted(Fitted { messages, session, usage, cost, unmetered_calls });
-            }
-            Feed::LimitFound { at } => {
-                self.next_step(at);
-            }
-            Feed::LimitDecided { decision, at } => self.limit_decided(decision, at)?,
-            Feed::Saved => {
-                self.take_unsaved();
-            }
-            Feed::HandedOff(handed) => self.handed_off(*handed)?,
-            Feed::ChildUsed { child, used } => self.child_used(child, used),
-            Feed::ChildrenUsed { children } => {
-                for (child, used) in children {
-                    self.child_used(child, used);
-                }
-            }
-            Feed::Noted { state, .. } => self.state = state,
-            Feed::Suspended { state, at } => self.suspended(state, at),
-            Feed::Resumed { at } => self.resumed(at),
-            Feed::Stopped { partial, cost, reason, limit, at } => {
-                self.stop(partial.map(|partial| *partial), cost, reason, at);
-                if let (Some(limit), Phase::Done(ending)) = (limit, &mut self.phase) {
-                    ending.limit = Some(*limit);
-                }
-            }
-        }
-        Ok(Fed::Taken)
-    }
-
     /// How this conversation differs from the run's.
     pub fn pieces(&self, messages: &[Arc<Message>]) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();

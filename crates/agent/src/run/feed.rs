@@ -42,7 +42,7 @@ impl Run {
     }
 
     /// A message from the user's side while the run is under way. A run that had ended by itself goes on.
-    pub fn user_said(&mut self, message: Arc<Message>) {
+    pub(super) fn user_said(&mut self, message: Arc<Message>) {
         match &self.phase {
             Phase::Tools { .. } => self.after_results.push(message),
             Phase::Done(_) => {
@@ -54,13 +54,13 @@ impl Run {
     }
 
     /// A hook changed the conversation for this and the following calls; the stored session stays as it is.
-    pub fn context_changed(&mut self, messages: Vec<Arc<Message>>) {
+    pub(super) fn context_changed(&mut self, messages: Vec<Arc<Message>>) {
         self.context = messages;
         self.mirrors_session = false;
     }
 
     /// The conversation was made to fit.
-    pub fn context_fitted(&mut self, fitted: Fitted) {
+    pub(super) fn context_fitted(&mut self, fitted: Fitted) {
         self.add_compaction(fitted.usage, fitted.cost, fitted.unmetered_calls);
         self.context = fitted.messages;
         let Some(update) = fitted.session else { return };
@@ -76,7 +76,7 @@ impl Run {
     }
 
     /// The run ends for now and waits for decisions; the time until it goes on does not count.
-    pub fn suspended(&mut self, state: Map<String, Value>, now: Timestamp) {
+    pub(super) fn suspended(&mut self, state: Map<String, Value>, now: Timestamp) {
         self.state = state;
         self.suspended_at = Some(now);
     }
@@ -87,7 +87,7 @@ impl Run {
     }
 
     /// The run goes on after it was suspended.
-    pub fn resumed(&mut self, now: Timestamp) {
+    pub(super) fn resumed(&mut self, now: Timestamp) {
         if let Some(since) = self.suspended_at.take() {
             let away = now.as_millis().saturating_sub(since.as_millis()).max(0);
             self.baseline.at = Timestamp::from_millis(self.baseline.at.as_millis() + away);
@@ -124,7 +124,7 @@ impl Run {
     }
 
     /// Stops the run where it stands. Open calls get a result that says so; what the model had said is kept.
-    pub fn stop(
+    pub(super) fn stop(
         &mut self,
         partial: Option<ModelResponse>,
         cost: Option<Money>,

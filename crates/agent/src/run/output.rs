@@ -8,7 +8,7 @@ use super::{FeedError, OutputPlan, Phase, Run};
 
 impl Run {
     /// The answer was checked: `Err` says what is wrong with it. True if it goes back to the model.
-    pub fn output_checked(
+    pub(super) fn output_checked(
         &mut self,
         check: Result<(), String>,
         now: Timestamp,

@@ -8,13 +8,21 @@ use super::{Answer, CallState, FeedError, Phase, Run};
 
 impl Run {
     /// Hooks have seen a call and left it like this.
-    pub fn tool_prepared(&mut self, call_id: &str, effective: ToolCall) -> Result<(), FeedError> {
+    pub(super) fn tool_prepared(
+        &mut self,
+        call_id: &str,
+        effective: ToolCall,
+    ) -> Result<(), FeedError> {
         self.call_mut(call_id)?.effective = Some(effective);
         Ok(())
     }
 
     /// A call has its result. The turn goes on when all have one.
-    pub fn tool_finished(&mut self, result: ToolResult, now: Timestamp) -> Result<(), FeedError> {
+    pub(super) fn tool_finished(
+        &mut self,
+        result: ToolResult,
+        now: Timestamp,
+    ) -> Result<(), FeedError> {
         let call = self.call_mut(&result.call_id)?;
         call.result = Some(result);
         self.close_round(now);
@@ -22,19 +30,26 @@ impl Run {
     }
 
     /// The model sent arguments the tool refuses.
-    pub fn argument_fault(&mut self, tool: &str) {
+    pub(super) fn argument_fault(&mut self, tool: &str) {
         *self.argument_faults.entry(tool.to_owned()).or_default() += 1;
     }
 
     /// A call needs a person's decision before it can run.
-    pub fn tool_needs_approval(&mut self, request: ApprovalRequest) -> Result<(), FeedError> {
+    pub(super) fn tool_needs_approval(
+        &mut self,
+        request: ApprovalRequest,
+    ) -> Result<(), FeedError> {
         let call = self.call_mut(&request.call.id)?;
         call.open = Some(request);
         Ok(())
     }
 
     /// A person decided.
-    pub fn decide(&mut self, id: ApprovalId, decision: ApprovalDecision) -> Result<(), FeedError> {
+    pub(super) fn decide(
+        &mut self,
+        id: ApprovalId,
+        decision: ApprovalDecision,
+    ) -> Result<(), FeedError> {
         let Phase::Tools { calls } = &mut self.phase else {
             return Err(FeedError::UnknownApproval(id));
         };

@@ -15,25 +15,25 @@ use super::{Answer, AtLimit, Ending, LimitQuestion, Phase, Run};
 /// What the driver must do next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Ask the model, then [`Run::model_answered`].
+    /// Ask the model, then apply [`super::Feed::ModelAnswered`].
     CallModel {
         /// 1 for the first call of the run.
         turn: u32,
         /// True for the last word at a limit: no tools are offered.
         without_tools: bool,
     },
-    /// Run these calls, then [`Run::tool_finished`] or [`Run::tool_needs_approval`] for each.
+    /// Run these calls, then apply [`super::Feed::ToolFinished`] or [`super::Feed::ApprovalNeeded`] for each.
     CallTools(Vec<CallTicket>),
-    /// Let another agent go on, then feed [`HandedOff`](super::HandedOff).
+    /// Let another agent go on, then apply [`super::Feed::HandedOff`].
     HandOff {
         /// Which one.
         to: Arc<str>,
     },
-    /// Ask what to do at a limit, then [`Run::limit_decided`].
+    /// Ask what to do at a limit, then apply [`super::Feed::LimitDecided`].
     AskLimit(LimitQuestion),
-    /// Check the answer, then [`Run::output_checked`].
+    /// Check the answer, then apply [`super::Feed::OutputChecked`].
     CheckOutput(String),
-    /// Nothing can go on before these are decided: store the run, then [`Run::decide`].
+    /// Nothing can go on before these are decided: store the run, then apply [`super::Feed::ApprovalDecided`].
     Wait(Vec<ApprovalRequest>),
     /// The run is over.
     Done,

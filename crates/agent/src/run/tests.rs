@@ -48,6 +48,24 @@ fn calling(ids: &[&str]) -> ModelResponse {
     response
 }
 
+fn answer(
+    run: &mut Run,
+    mut response: ModelResponse,
+    cost: Option<Money>,
+    seconds: i64,
+) -> Result<Arc<Message>, FeedError> {
+    let at = at(seconds);
+    run.normalize_response(&mut response, at);
+    match run.apply(Feed::ModelAnswered { response: Box::new(response), cost, at })? {
+        Fed::Answer(message) => Ok(message),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn finish(run: &mut Run, result: ToolResult, seconds: i64) -> Result<Fed, FeedError> {
+    run.apply(Feed::ToolFinished { result: Box::new(result), fault: false, at: at(seconds) })
+}
+
 /// Every step and feed must survive storage.
 fn stored(run: &mut Run) {
     let text = serde_json::to_string(run).unwrap();
@@ -60,21 +78,21 @@ fn stored(run: &mut Run) {
 fn a_turn_with_tools_keeps_call_order_whatever_finishes_first() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
     assert_eq!(run.next_step(at(0)), Step::CallModel { turn: 1, without_tools: false });
-    run.model_answered(calling(&["a", "b"]), None, at(1)).unwrap();
+    answer(&mut run, calling(&["a", "b"]), None, 1).unwrap();
     stored(&mut run);
     let Step::CallTools(tickets) = run.next_step(at(1)) else { panic!() };
     assert_eq!(tickets.len(), 2);
     assert!(!run.is_settled());
-    run.tool_finished(ToolResult::text(&tool_call("b"), "2"), at(2)).unwrap();
+    finish(&mut run, ToolResult::text(&tool_call("b"), "2"), 2).unwrap();
     stored(&mut run);
     assert!(
         matches!(run.next_step(at(2)), Step::CallTools(left) if left.len() == 1 && left[0].call.id == "a")
     );
-    run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(3)).unwrap();
+    finish(&mut run, ToolResult::text(&tool_call("a"), "1"), 3).unwrap();
     stored(&mut run);
     let results: Vec<_> = run.context()[2].tool_results().map(|r| r.call_id.as_str()).collect();
     assert_eq!(results, ["a", "b"]);
-    run.model_answered(ModelResponse::text("done"), None, at(4)).unwrap();
+    answer(&mut run, ModelResponse::text("done"), None, 4).unwrap();
     assert_eq!(run.next_step(at(9)), Step::Done);
     let summary = run.summary(at(9));
     assert_eq!((summary.text.as_str(), summary.turns, summary.tool_calls), ("done", 2, 2));
@@ -90,21 +108,21 @@ fn a_feed_that_does_not_fit_is_refused_and_changes_nothing() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
     let before = run.clone();
     let result = ToolResult::text(&tool_call("a"), "1");
-    assert_eq!(run.tool_finished(result.clone(), at(1)), Err(FeedError::UnknownCall("a".into())));
-    assert!(run.limit_decided(LimitDecision::Stop, at(1)).is_err());
-    assert!(run.output_checked(Ok(()), at(1)).is_err());
+    assert_eq!(finish(&mut run, result.clone(), 1), Err(FeedError::UnknownCall("a".into())));
+    assert!(run.apply(Feed::LimitDecided { decision: LimitDecision::Stop, at: at(1) }).is_err());
+    assert!(run.apply(Feed::OutputChecked { problem: None, at: at(1) }).is_err());
     assert_eq!(run, before);
-    run.model_answered(calling(&["a"]), None, at(1)).unwrap();
-    assert!(run.model_answered(calling(&["b"]), None, at(1)).is_err());
-    run.tool_finished(result.clone(), at(1)).unwrap();
-    assert!(run.tool_finished(result, at(1)).is_err(), "a second result for one call");
+    answer(&mut run, calling(&["a"]), None, 1).unwrap();
+    assert!(answer(&mut run, calling(&["b"]), None, 1).is_err());
+    finish(&mut run, result.clone(), 1).unwrap();
+    assert!(finish(&mut run, result, 1).is_err(), "a second result for one call");
 }
 
 #[test]
 fn a_decision_is_good_for_one_question_once() {
     let env = Env::simulated(4);
     let mut run = asked(Limits::default(), AtLimit::Stop);
-    run.model_answered(calling(&["a"]), None, at(1)).unwrap();
+    answer(&mut run, calling(&["a"]), None, 1).unwrap();
     let request = ApprovalRequest {
         id: env.id(),
         kind: RequestKind::Call,
@@ -114,13 +132,14 @@ fn a_decision_is_good_for_one_question_once() {
         policy_revision: None,
         approvers: None,
     };
-    run.tool_prepared("a", tool_call("a")).unwrap();
-    run.tool_needs_approval(request.clone()).unwrap();
+    let (effective, asked) = (Box::new(tool_call("a")), Box::new(request.clone()));
+    run.apply(Feed::ApprovalNeeded { effective, request: asked }).unwrap();
     stored(&mut run);
     assert_eq!(run.next_step(at(2)), Step::Wait(vec![request.clone()]));
-    assert!(run.decide(env.id(), ApprovalDecision::Approve).is_err());
-    run.decide(request.id, ApprovalDecision::Approve).unwrap();
-    assert!(run.decide(request.id, ApprovalDecision::Approve).is_err());
+    let approve = |id| Feed::ApprovalDecided { id, decision: ApprovalDecision::Approve };
+    assert!(run.apply(approve(env.id())).is_err());
+    run.apply(approve(request.id)).unwrap();
+    assert!(run.apply(approve(request.id)).is_err());
     let Step::CallTools(tickets) = run.next_step(at(3)) else { panic!() };
     assert_eq!(tickets[0].decision(), Some(&ApprovalDecision::Approve));
     assert!(tickets[0].prepared);
@@ -138,8 +157,8 @@ fn every_limit_stops_before_the_next_request() {
     ];
     for (kind, limits) in table {
         let mut run = asked(limits, AtLimit::FinalAnswer);
-        run.model_answered(calling(&["a"]), Some(price), at(1)).unwrap();
-        run.tool_finished(ToolResult::text(&tool_call("a"), "1"), at(3)).unwrap();
+        answer(&mut run, calling(&["a"]), Some(price), 1).unwrap();
+        finish(&mut run, ToolResult::text(&tool_call("a"), "1"), 3).unwrap();
         assert_eq!(run.next_step(at(3)), Step::Done, "{kind:?}");
         let summary = run.summary(at(3));
         assert_eq!(summary.limit.unwrap().limit, kind);
@@ -152,14 +171,14 @@ fn every_limit_stops_before_the_next_request() {
 fn extending_a_limit_gives_the_same_amount_again() {
     let mut run = asked(Limits::unlimited().total_tokens(11), AtLimit::Ask);
     for round in 1..=2 {
-        run.model_answered(calling(&[&round.to_string()]), None, at(round)).unwrap();
-        run.tool_finished(ToolResult::text(&tool_call(&round.to_string()), "1"), at(round))
-            .unwrap();
+        answer(&mut run, calling(&[&round.to_string()]), None, round).unwrap();
+        finish(&mut run, ToolResult::text(&tool_call(&round.to_string()), "1"), round).unwrap();
         assert!(
             matches!(run.next_step(at(round)), Step::AskLimit(question) if question.calls.is_empty())
         );
         stored(&mut run);
-        run.limit_decided(LimitDecision::Extend { message: None }, at(round)).unwrap();
+        let decision = LimitDecision::Extend { message: None };
+        run.apply(Feed::LimitDecided { decision, at: at(round) }).unwrap();
         assert!(matches!(run.next_step(at(round)), Step::CallModel { .. }));
     }
 }
@@ -167,14 +186,14 @@ fn extending_a_limit_gives_the_same_amount_again() {
 #[test]
 fn calls_without_ids_or_with_one_twice_get_their_own() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
-    let message = run.model_answered(calling(&["", "x", "x"]), None, at(1)).unwrap();
+    let message = answer(&mut run, calling(&["", "x", "x"]), None, 1).unwrap();
     let ids: Vec<_> = message.tool_calls().map(|call| call.id.clone()).collect();
     let run_end = run.id().to_string().split_off(20);
     assert_eq!(ids, [format!("call_{run_end}_1_1"), "x".into(), format!("call_{run_end}_1_3")]);
     for id in &ids {
-        run.tool_finished(ToolResult::text(&tool_call(id), "1"), at(1)).unwrap();
+        finish(&mut run, ToolResult::text(&tool_call(id), "1"), 1).unwrap();
     }
-    let again = run.model_answered(calling(&["x"]), None, at(2)).unwrap();
+    let again = answer(&mut run, calling(&["x"]), None, 2).unwrap();
     let again = &again.tool_calls().next().unwrap().id;
     assert!(!ids.contains(again), "an id of an earlier turn came back: {again}");
 }
@@ -182,10 +201,12 @@ fn calls_without_ids_or_with_one_twice_get_their_own() {
 #[test]
 fn stopping_anywhere_leaves_a_valid_conversation() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
-    run.model_answered(calling(&["a", "b"]), None, at(1)).unwrap();
-    run.tool_finished(ToolResult::text(&tool_call("b"), "2"), at(2)).unwrap();
-    run.user_said(Arc::new(Message::user("wait")));
-    run.stop(None, None, StopReason::Cancelled, at(3));
+    answer(&mut run, calling(&["a", "b"]), None, 1).unwrap();
+    finish(&mut run, ToolResult::text(&tool_call("b"), "2"), 2).unwrap();
+    run.apply(Feed::UserSaid { message: Arc::new(Message::user("wait")) }).unwrap();
+    let reason = StopReason::Cancelled;
+    let stopped = Feed::Stopped { partial: None, cost: None, reason, limit: None, at: at(3) };
+    run.apply(stopped).unwrap();
     assert_eq!(run.next_step(at(3)), Step::Done);
     let (repaired, repairs) = crate::context::repair(run.context().to_vec());
     assert_eq!((repairs, repaired.len()), (0, 4), "{repaired:?}");
@@ -198,8 +219,8 @@ fn two_currencies_are_never_added() {
     let mut run = asked(Limits::default(), AtLimit::Stop);
     let euro = Money { amount: "1".parse().unwrap(), currency: provost_core::Currency::EUR };
     for (id, cost) in [("a", Money::usd("1".parse().unwrap())), ("b", euro)] {
-        run.model_answered(calling(&[id]), Some(cost), at(1)).unwrap();
-        run.tool_finished(ToolResult::text(&tool_call(id), "1"), at(1)).unwrap();
+        answer(&mut run, calling(&[id]), Some(cost), 1).unwrap();
+        finish(&mut run, ToolResult::text(&tool_call(id), "1"), 1).unwrap();
     }
     let summary = run.summary(at(2));
     assert_eq!((summary.cost.unwrap().to_string().as_str(), summary.unpriced_calls), ("$1", 1));

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use provost_core::RunId;
 use provost_tool::{ToolCx, ToolError};
 
@@ -19,8 +20,8 @@ pub struct Seat {
     desk: Arc<dyn TeamDesk>,
     /// Whose it is: what a run was given reaches the runs below it, which have no part in the team.
     run: Option<RunId>,
-    /// Weak: a tool that outlives its run must not keep it alive.
-    held_by: Weak<Cx>,
+    /// Weak, because a tool may outlive its run.
+    holder: Arc<Mutex<Weak<Cx>>>,
 }
 
 impl Seat {
@@ -36,7 +37,7 @@ impl Seat {
         desk: Arc<dyn TeamDesk>,
     ) -> Self {
         let (team, name) = (team.into(), name.into());
-        Self { team, name, desk, run: None, held_by: Weak::new() }
+        Self { team, name, desk, run: None, holder: Arc::default() }
     }
 
     /// The place of the run that makes this call.
@@ -71,15 +72,19 @@ impl Seat {
         Self::member(Arc::clone(&self.team), name, Arc::clone(&self.desk))
     }
 
-    /// The same, taken by a run.
-    pub(crate) fn taken(mut self, run: RunId, held_by: Weak<Cx>) -> Self {
-        (self.run, self.held_by) = (Some(run), held_by);
-        self
+    /// Gives the place to a run.
+    pub(crate) fn of_run(self, run: RunId) -> Self {
+        Self { run: Some(run), holder: Arc::default(), ..self }
     }
 
-    /// The run that has it, while it lives.
+    /// Sets the agent that holds the place.
+    pub(crate) fn bind(&self, holder: Weak<Cx>) {
+        *self.holder.lock() = holder;
+    }
+
+    /// The agent that holds the place, while its run lives.
     pub(crate) fn holder(&self) -> Option<Arc<Cx>> {
-        self.held_by.upgrade()
+        self.holder.lock().upgrade()
     }
 
     /// Performs an action of a call.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
-use provost_agent::hook::{Gate, Hook, HookCx, HookError};
+use provost_agent::hook::{Gate, Hook, HookError};
 use provost_agent::{Agent, AgentBuilder, OnApproval};
 use provost_core::{ApprovalDecision, ApprovalRequest, EventKind, ToolCall, ToolResult};
 use provost_model::{ScriptedModel, call, calls, text};
-use provost_tool::{Approval, FnTool, ToolError, tool_fn};
+use provost_tool::{Approval, FnTool, RunContext, ToolError, tool_fn};
 use serde_json::json;
 
 use crate::support::{Say, echo, ended, events, final_text};
@@ -190,7 +190,11 @@ struct Refuse;
 
 #[async_trait::async_trait]
 impl Hook for Refuse {
-    async fn pre_tool_use(&self, _cx: &HookCx, _call: &mut ToolCall) -> Result<Gate, HookError> {
+    async fn pre_tool_use(
+        &self,
+        _cx: &RunContext,
+        _call: &mut ToolCall,
+    ) -> Result<Gate, HookError> {
         Ok(Gate::Deny("never".to_owned()))
     }
 }

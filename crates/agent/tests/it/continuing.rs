@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Entry, Hook, HookCx, HookError, RunEnd};
+use provost_agent::hook::{Entry, Hook, HookError, RunEnd};
 use provost_agent::run::ContinueError;
 use provost_agent::{Agent, Error, Outcome, RunBuilder};
 use provost_core::{
@@ -12,6 +12,7 @@ use provost_core::{
 };
 use provost_model::{ModelErrorClass, ScriptedModel, Turn, calls, fail, text};
 use provost_session::{MemorySessions, Session, SessionStore};
+use provost_tool::RunContext;
 use serde_json::json;
 
 use crate::support::{assert_well_formed, echo, events, final_text, roles, stored};
@@ -92,11 +93,11 @@ impl Ends {
 
 #[async_trait]
 impl Hook for Ends {
-    async fn before_run(&self, _cx: &HookCx, _input: &str) {
+    async fn before_run(&self, _cx: &RunContext, _input: &str) {
         self.note("before_run");
     }
 
-    async fn before_agent(&self, _cx: &HookCx, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(&self, _cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
         self.note("before_agent");
         match self.entry_error {
             Some(error) => Err(HookError::new(error)),
@@ -104,7 +105,11 @@ impl Hook for Ends {
         }
     }
 
-    async fn after_agent(&self, _cx: &HookCx, summary: &mut RunSummary) -> Result<(), HookError> {
+    async fn after_agent(
+        &self,
+        _cx: &RunContext,
+        summary: &mut RunSummary,
+    ) -> Result<(), HookError> {
         self.note("after_agent");
         if let Some(text) = self.replace {
             text.clone_into(&mut summary.text);
@@ -112,7 +117,7 @@ impl Hook for Ends {
         self.after_error.map_or(Ok(()), |error| Err(HookError::new(error)))
     }
 
-    async fn after_run(&self, _cx: &HookCx, end: &RunEnd<'_>) {
+    async fn after_run(&self, _cx: &RunContext, end: &RunEnd<'_>) {
         let summary = end.summary.map(|summary| summary.text.as_str());
         let error = end.error.map(|error| error.code.as_str());
         self.note(format!("after_run {}", summary.or(error).unwrap_or("without an answer")));

@@ -4,13 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use provost_agent::hook::{
-    Gate, Hook, HookCx, HookError, HookEvent, HookPoint, Observe, SubagentInfo,
-};
+use provost_agent::hook::{Gate, Hook, HookError, HookEvent, HookPoint, Observe, SubagentInfo};
 use provost_agent::{Agent, Delegate, HandOffTo, OnApproval};
 use provost_core::{ApprovalDecision, ToolCall};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
-use provost_tool::Approval;
+use provost_tool::{Approval, RunContext};
 use serde_json::json;
 
 use crate::support::echo;
@@ -26,16 +24,16 @@ struct Watch {
 
 #[async_trait]
 impl Hook for Watch {
-    async fn pre_tool_use(&self, cx: &HookCx, call: &mut ToolCall) -> Result<Gate, HookError> {
+    async fn pre_tool_use(&self, cx: &RunContext, call: &mut ToolCall) -> Result<Gate, HookError> {
         self.tools.lock().unwrap().push((cx.agent.to_string(), call.name.clone()));
         Ok(Gate::Allow)
     }
 
-    async fn on_subagent_start(&self, _cx: &HookCx, subagent: &SubagentInfo) {
+    async fn on_subagent_start(&self, _cx: &RunContext, subagent: &SubagentInfo) {
         self.starts.lock().unwrap().push(subagent.clone());
     }
 
-    async fn on_subagent_stop(&self, _cx: &HookCx, subagent: &SubagentInfo) {
+    async fn on_subagent_stop(&self, _cx: &RunContext, subagent: &SubagentInfo) {
         self.stops.lock().unwrap().push(subagent.clone());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Entry, Gate, Hook, HookCx, HookError, RunEnd};
+use provost_agent::hook::{Entry, Gate, Hook, HookError, RunEnd};
 use provost_agent::{Agent, AgentBuilder, Error, Outcome};
 use provost_core::{Env, EventKind, Part, RunSummary};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
@@ -14,7 +14,7 @@ use provost_session::{
     MemorySessions, SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore,
     Transcript,
 };
-use provost_tool::{ToolError, tool_fn};
+use provost_tool::{RunContext, ToolError, tool_fn};
 use serde_json::json;
 
 use crate::support::{Say, ended, events, names};
@@ -39,13 +39,13 @@ impl Life {
 
 #[async_trait]
 impl Hook for Life {
-    async fn before_run(&self, _cx: &HookCx, input: &str) {
+    async fn before_run(&self, _cx: &RunContext, input: &str) {
         self.note(format!("before_run {input}"));
     }
 
     async fn on_user_message(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         parts: &mut Vec<Part>,
     ) -> Result<Gate, HookError> {
         if let Some(text) = self.replaced {
@@ -54,11 +54,15 @@ impl Hook for Life {
         self.message.clone().unwrap_or(Ok(Gate::Allow))
     }
 
-    async fn before_agent(&self, _cx: &HookCx, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(&self, _cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
         self.entry.clone().unwrap_or(Ok(Entry::Go))
     }
 
-    async fn after_agent(&self, _cx: &HookCx, summary: &mut RunSummary) -> Result<(), HookError> {
+    async fn after_agent(
+        &self,
+        _cx: &RunContext,
+        summary: &mut RunSummary,
+    ) -> Result<(), HookError> {
         self.note(format!("after_agent {}", summary.text));
         match self.after_agent.clone() {
             Some(Ok(text)) => summary.text = text.to_owned(),
@@ -68,7 +72,7 @@ impl Hook for Life {
         Ok(())
     }
 
-    async fn after_run(&self, _cx: &HookCx, end: &RunEnd<'_>) {
+    async fn after_run(&self, _cx: &RunContext, end: &RunEnd<'_>) {
         let text = end.summary.map_or("-", |summary| summary.text.as_str());
         let code = end.error.map_or("-", |error| error.code.as_str());
         self.note(format!("after_run {} {text} {code} {}s", end.input, end.duration.as_secs()));

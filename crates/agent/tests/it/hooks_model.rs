@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Hook, HookCx, HookError, ModelEnd};
+use provost_agent::hook::{Hook, HookError, ModelEnd};
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::{Event, EventKind, Message, Part, Reasoning, Role, StopReason, ToolCall};
 use provost_model::{
     ChatRequest, ModelError, ModelErrorClass, ModelResponse, ScriptedModel, call, fail, text,
 };
-use provost_tool::{ToolError, tool_fn};
+use provost_tool::{RunContext, ToolError, tool_fn};
 use serde_json::json;
 
 use crate::support::{Say, assert_well_formed, echo, ended, events, final_text, names};
@@ -22,7 +22,11 @@ struct Pre<F>(F);
 
 #[async_trait]
 impl<F: Fn(&mut ChatRequest) -> Result<(), HookError> + Send + Sync + 'static> Hook for Pre<F> {
-    async fn pre_model_call(&self, _: &HookCx, request: &mut ChatRequest) -> Result<(), HookError> {
+    async fn pre_model_call(
+        &self,
+        _: &RunContext,
+        request: &mut ChatRequest,
+    ) -> Result<(), HookError> {
         (self.0)(request)
     }
 }
@@ -37,7 +41,11 @@ struct Post<F>(F);
 
 #[async_trait]
 impl<F: Fn(&mut ModelEnd<'_>) -> Result<(), HookError> + Send + Sync + 'static> Hook for Post<F> {
-    async fn post_model_call(&self, _: &HookCx, end: &mut ModelEnd<'_>) -> Result<(), HookError> {
+    async fn post_model_call(
+        &self,
+        _: &RunContext,
+        end: &mut ModelEnd<'_>,
+    ) -> Result<(), HookError> {
         (self.0)(end)
     }
 }
@@ -54,7 +62,7 @@ struct OnError<F>(F);
 impl<F: Fn(&ChatRequest, &ModelError) -> Rescue + Send + Sync + 'static> Hook for OnError<F> {
     async fn on_model_error(
         &self,
-        _: &HookCx,
+        _: &RunContext,
         request: &ChatRequest,
         error: &ModelError,
     ) -> Rescue {

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Gate, Hook, HookCx, HookError, ToolEnd, ToolFailure};
+use provost_agent::hook::{Gate, Hook, HookError, ToolEnd, ToolFailure};
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::{EventKind, ToolCall, ToolResult};
 use provost_model::{ScriptedModel, call, calls, text};
-use provost_tool::{ToolError, ToolOutput, tool_fn};
+use provost_tool::{RunContext, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
 
 use crate::support::{Say, broken, echo, ended, events, final_text, names};
@@ -22,7 +22,7 @@ struct Pre<F>(F);
 
 #[async_trait]
 impl<F: Fn(&mut ToolCall) -> Gated + Send + Sync + 'static> Hook for Pre<F> {
-    async fn pre_tool_use(&self, _cx: &HookCx, call: &mut ToolCall) -> Gated {
+    async fn pre_tool_use(&self, _cx: &RunContext, call: &mut ToolCall) -> Gated {
         (self.0)(call)
     }
 }
@@ -35,7 +35,11 @@ struct Post<F>(F);
 
 #[async_trait]
 impl<F: Fn(&mut ToolEnd<'_>) -> Result<(), HookError> + Send + Sync + 'static> Hook for Post<F> {
-    async fn post_tool_use(&self, _cx: &HookCx, end: &mut ToolEnd<'_>) -> Result<(), HookError> {
+    async fn post_tool_use(
+        &self,
+        _cx: &RunContext,
+        end: &mut ToolEnd<'_>,
+    ) -> Result<(), HookError> {
         (self.0)(end)
     }
 }
@@ -50,7 +54,7 @@ struct OnError<F>(F);
 
 #[async_trait]
 impl<F: Fn(&ToolFailure<'_>) -> Rescue + Send + Sync + 'static> Hook for OnError<F> {
-    async fn on_tool_error(&self, _cx: &HookCx, failure: &ToolFailure<'_>) -> Rescue {
+    async fn on_tool_error(&self, _cx: &RunContext, failure: &ToolFailure<'_>) -> Rescue {
         (self.0)(failure)
     }
 }

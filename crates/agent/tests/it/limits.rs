@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Hook, HookCx, HookError, ModelEnd};
+use provost_agent::hook::{Hook, HookError, ModelEnd};
 use provost_agent::{Agent, AgentBuilder, Error, LimitDecision, LimitQuestion};
 use provost_core::{Event, EventKind, LimitKind, Limits, Part, Role, RunSummary, StopReason};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text};
 use provost_session::MemorySessions;
+use provost_tool::RunContext;
 use serde_json::json;
 
 use crate::support::{Say, assert_well_formed, echo, events, roles, stored};
@@ -199,12 +200,20 @@ struct Watch(Arc<Mutex<Vec<String>>>);
 
 #[async_trait]
 impl Hook for Watch {
-    async fn pre_model_call(&self, _: &HookCx, request: &mut ChatRequest) -> Result<(), HookError> {
+    async fn pre_model_call(
+        &self,
+        _: &RunContext,
+        request: &mut ChatRequest,
+    ) -> Result<(), HookError> {
         self.0.lock().unwrap().push(format!("{} tools", request.tools.len()));
         Ok(())
     }
 
-    async fn post_model_call(&self, _: &HookCx, end: &mut ModelEnd<'_>) -> Result<(), HookError> {
+    async fn post_model_call(
+        &self,
+        _: &RunContext,
+        end: &mut ModelEnd<'_>,
+    ) -> Result<(), HookError> {
         if let Ok(response) = end.outcome {
             self.0.lock().unwrap().push(response.message.text());
             for part in &mut response.message.parts {

@@ -374,7 +374,7 @@ async fn an_answer_of_a_hook_must_have_the_type_too() {
     impl provost_agent::hook::Hook for Shortcut {
         async fn before_agent(
             &self,
-            _cx: &provost_agent::hook::HookCx,
+            _cx: &provost_tool::RunContext,
             input: &str,
         ) -> Result<provost_agent::hook::Entry, provost_agent::hook::HookError> {
             Ok(provost_agent::hook::Entry::Answer(input.to_owned()))

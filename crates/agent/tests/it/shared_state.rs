@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_agent::hook::{Entry, Hook, HookCx, HookError};
+use provost_agent::hook::{Entry, Hook, HookError};
 use provost_agent::{Agent, AgentBuilder, Delegate, OnApproval, Outcome};
 use provost_core::{ErrorKind, EventKind, StateChange, StateScope};
 use provost_model::{ScriptedModel, call, calls, text};
@@ -10,7 +10,7 @@ use provost_session::MemorySessions;
 use provost_session::shared_state::{
     MemoryState, StateError, StateFuture, StateOwners, StateStore,
 };
-use provost_tool::{Approval, FnTool, ToolError, tool_fn};
+use provost_tool::{Approval, FnTool, RunContext, ToolError, tool_fn};
 use serde_json::{Map, Value, json};
 
 use crate::support::{Say, events};
@@ -148,7 +148,7 @@ struct Greets;
 
 #[async_trait::async_trait]
 impl Hook for Greets {
-    async fn before_agent(&self, cx: &HookCx, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(&self, cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
         let visits: u32 = cx.state.get("user:visits").unwrap_or(0);
         cx.state.set("user:visits", visits + 1).map_err(|error| HookError(error.to_string()))?;
         Ok(Entry::Go)

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use provost_agent::hook::{Gate, Hook, HookCx, HookError};
+use provost_agent::hook::{Gate, Hook, HookError};
 use provost_agent::{Agent, BuildError, Error};
 use provost_core::{Event, EventKind, ToolCall};
 use provost_model::{ChatRequest, ScriptedModel, call, text};
 use provost_redact::{Redact, RedactChunks};
 use provost_tool::{
-    CompositeTools, FilteredTools, FnTool, Oversight, StaticTools, Tool, ToolError, Toolset,
-    ToolsetCx, ToolsetFuture, tool_fn,
+    CompositeTools, FilteredTools, FnTool, Oversight, RunContext, StaticTools, Tool, ToolError,
+    Toolset, ToolsetFuture, tool_fn,
 };
 use serde_json::json;
 
@@ -58,7 +58,7 @@ impl Toolset for Unreachable {
         "far_away"
     }
 
-    fn tools<'a>(&'a self, _cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
         std::future::ready(Err(ToolError::failed("no route to host"))).boxed()
     }
 }
@@ -72,7 +72,7 @@ impl Toolset for Counted {
         "counted"
     }
 
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         self.0.lock().unwrap().push(cx.turn);
         let tool: Arc<dyn Tool> = Arc::new(plain("alpha"));
         std::future::ready(Ok(vec![tool])).boxed()
@@ -198,7 +198,7 @@ struct Refuse(&'static str);
 
 #[async_trait]
 impl Hook for Refuse {
-    async fn pre_tool_use(&self, _cx: &HookCx, call: &mut ToolCall) -> Result<Gate, HookError> {
+    async fn pre_tool_use(&self, _cx: &RunContext, call: &mut ToolCall) -> Result<Gate, HookError> {
         Ok(if call.name == self.0 { Gate::Deny("not now".into()) } else { Gate::Allow })
     }
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Gate, Hook, HookCx, HookError};
+use provost_agent::hook::{Gate, Hook, HookError};
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::{Part, ToolCall, ToolResult, Usage};
 use provost_model::{ModelErrorClass, ScriptedModel, Turn, call, calls, fail, text};
-use provost_tool::{Approval, ToolError, tool_fn};
+use provost_tool::{Approval, RunContext, ToolError, tool_fn};
 use serde_json::json;
 use tracing::Dispatch;
 use tracing::field::{Field, Visit};
@@ -200,7 +200,11 @@ struct Refuse;
 
 #[async_trait]
 impl Hook for Refuse {
-    async fn pre_tool_use(&self, _cx: &HookCx, _call: &mut ToolCall) -> Result<Gate, HookError> {
+    async fn pre_tool_use(
+        &self,
+        _cx: &RunContext,
+        _call: &mut ToolCall,
+    ) -> Result<Gate, HookError> {
         Ok(Gate::Deny("no".into()))
     }
 }
@@ -253,7 +257,7 @@ struct Illiterate;
 
 #[async_trait]
 impl Hook for Illiterate {
-    async fn on_user_message(&self, _: &HookCx, _: &mut Vec<Part>) -> Result<Gate, HookError> {
+    async fn on_user_message(&self, _: &RunContext, _: &mut Vec<Part>) -> Result<Gate, HookError> {
         Err(HookError::new("cannot read"))
     }
 }

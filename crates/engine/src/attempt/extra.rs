@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Hook, HookCx, HookError};
+use provost_agent::hook::{Hook, HookError};
 use provost_model::ChatRequest;
+use provost_tool::RunContext;
 
 /// Comes between the agent's own instructions and what is added.
 const MARK: &str = "# Additional instructions for this task";
@@ -16,7 +17,11 @@ pub(super) struct ExtraInstructions(pub(super) Arc<str>);
 
 #[async_trait]
 impl Hook for ExtraInstructions {
-    async fn pre_model_call(&self, _: &HookCx, request: &mut ChatRequest) -> Result<(), HookError> {
+    async fn pre_model_call(
+        &self,
+        _: &RunContext,
+        request: &mut ChatRequest,
+    ) -> Result<(), HookError> {
         let mut system = request.system.as_deref().unwrap_or_default().to_owned();
         if !system.is_empty() {
             system.push_str("\n\n");

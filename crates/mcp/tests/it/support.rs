@@ -7,8 +7,8 @@ use provost_core::work::EffectKey;
 use provost_core::{ApprovalDecision, Env, RunId, ToolCall};
 use provost_mcp::{McpServer, McpTools};
 use provost_tool::{
-    Confirm, Deps, Guard, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Toolset,
-    ToolsetCx, Verdict,
+    Confirm, Deps, Guard, RunContext, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput,
+    Toolset, Verdict,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -113,10 +113,12 @@ impl Caller {
 
 /// The tools of a set.
 pub(crate) async fn list(tools: &McpTools) -> Result<Vec<Arc<dyn Tool>>, ToolError> {
-    let cx = ToolsetCx {
+    let cx = RunContext {
         run_id: run_id(),
         agent: "tester".into(),
         turn: 1,
+        task_id: None,
+        session: None,
         deps: Deps::default(),
         state: State::default(),
     };

@@ -56,7 +56,7 @@ struct Waiting(Arc<tokio::sync::Barrier>);
 impl provost_agent::hook::Hook for Waiting {
     async fn pre_model_call(
         &self,
-        _cx: &provost_agent::hook::HookCx,
+        _cx: &provost::RunContext,
         _request: &mut provost_model::ChatRequest,
     ) -> Result<(), provost_agent::hook::HookError> {
         self.0.wait().await;

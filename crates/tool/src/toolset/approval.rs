@@ -6,7 +6,7 @@ use futures::FutureExt;
 use serde_json::Value;
 
 use super::respec::Respecified;
-use super::{Toolset, ToolsetCx, ToolsetFuture};
+use super::{RunContext, Toolset, ToolsetFuture};
 use crate::{Approval, Tool, ToolSpec};
 
 /// Another set whose every tool needs a person's approval. The originals stay as they are.
@@ -26,7 +26,7 @@ impl Toolset for ConfirmedTools {
         self.inner.name()
     }
 
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         async move {
             let tools = self.inner.tools(cx).await?;
             let confirm = |inner: Arc<dyn Tool>| {
@@ -39,7 +39,7 @@ impl Toolset for ConfirmedTools {
     }
 }
 
-type Needs = dyn Fn(&ToolsetCx, &ToolSpec, &Value) -> bool + Send + Sync;
+type Needs = dyn Fn(&RunContext, &ToolSpec, &Value) -> bool + Send + Sync;
 
 /// Another set of which a predicate says, for each call, whether a person must approve it.
 ///
@@ -53,12 +53,12 @@ impl ApprovalTools {
     /// Wraps a set. The predicate sees the turn, the tool and the arguments of the call.
     pub fn new(
         inner: impl Toolset,
-        needs: impl Fn(&ToolsetCx, &ToolSpec, &Value) -> bool + Send + Sync + 'static,
+        needs: impl Fn(&RunContext, &ToolSpec, &Value) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self { inner: Arc::new(inner), needs: Arc::new(needs) }
     }
 
-    fn wrap(&self, cx: &ToolsetCx, inner: Arc<dyn Tool>) -> Arc<dyn Tool> {
+    fn wrap(&self, cx: &RunContext, inner: Arc<dyn Tool>) -> Arc<dyn Tool> {
         let own = match &inner.spec().approval {
             Approval::Always => return inner,
             Approval::Never => None,
@@ -78,7 +78,7 @@ impl Toolset for ApprovalTools {
         self.inner.name()
     }
 
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         async move {
             let tools = self.inner.tools(cx).await?;
             Ok(tools.into_iter().map(|tool| self.wrap(cx, tool)).collect())

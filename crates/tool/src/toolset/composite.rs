@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-use super::{Toolset, ToolsetCx, ToolsetFuture};
+use super::{RunContext, Toolset, ToolsetFuture};
 
 /// Several sets as one, in order. If one of them fails, the whole fails.
 pub struct CompositeTools {
@@ -24,7 +24,7 @@ impl Toolset for CompositeTools {
         &self.name
     }
 
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         async move {
             let mut all = Vec::new();
             for set in &self.sets {

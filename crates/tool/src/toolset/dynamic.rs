@@ -9,7 +9,7 @@ use provost_core::work::EffectKey;
 use serde_json::Value;
 
 use super::filter::withdrawn;
-use super::{TOOLS_MAX, Toolset, ToolsetCx, ToolsetError, ToolsetFuture};
+use super::{RunContext, TOOLS_MAX, Toolset, ToolsetError, ToolsetFuture};
 use crate::{Permit, Probe, Tool, ToolCx, ToolError, ToolFuture, ToolSpec};
 
 /// Tools that come and go while the program runs. Clones share them: give one to the agent and keep one to change it.
@@ -68,7 +68,7 @@ impl Toolset for DynamicTools {
         &self.name
     }
 
-    fn tools<'a>(&'a self, _cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
         let listed = |inner: &Arc<dyn Tool>| {
             let (inner, tools) = (Arc::clone(inner), Arc::clone(&self.tools));
             Arc::new(Listed { inner, tools }) as Arc<dyn Tool>
@@ -103,7 +103,7 @@ impl Tool for Listed {
 }
 
 type Make =
-    dyn Fn(ToolsetCx) -> BoxFuture<'static, Result<Vec<Arc<dyn Tool>>, ToolError>> + Send + Sync;
+    dyn Fn(RunContext) -> BoxFuture<'static, Result<Vec<Arc<dyn Tool>>, ToolError>> + Send + Sync;
 
 /// Tools that a function gives for each turn. Made by [`toolset_fn`].
 #[derive(Clone)]
@@ -126,7 +126,7 @@ pub struct FnTools {
 /// ```
 pub fn toolset_fn<F, Fut>(name: impl Into<Arc<str>>, make: F) -> FnTools
 where
-    F: Fn(ToolsetCx) -> Fut + Send + Sync + 'static,
+    F: Fn(RunContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Vec<Arc<dyn Tool>>, ToolError>> + Send + 'static,
 {
     FnTools { name: name.into(), make: Arc::new(move |cx| make(cx).boxed()) }
@@ -137,7 +137,7 @@ impl Toolset for FnTools {
         &self.name
     }
 
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         (self.make)(cx.clone())
     }
 }

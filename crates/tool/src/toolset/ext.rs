@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     ApprovalTools, CompositeTools, ConfirmedTools, FilteredTools, PrefixedTools, RenamedTools,
-    SearchableTools, Toolset, ToolsetCx, ToolsetError,
+    RunContext, SearchableTools, Toolset, ToolsetError,
 };
 use crate::ToolSpec;
 
@@ -29,7 +29,7 @@ pub trait ToolsetExt: Toolset + Sized {
     /// Shows only what the predicate lets through, each turn and again before each call.
     fn filter(
         self,
-        keep: impl Fn(&ToolsetCx, &ToolSpec) -> bool + Send + Sync + 'static,
+        keep: impl Fn(&RunContext, &ToolSpec) -> bool + Send + Sync + 'static,
     ) -> FilteredTools {
         FilteredTools::new(self.name().to_owned(), self, keep)
     }
@@ -50,7 +50,7 @@ pub trait ToolsetExt: Toolset + Sized {
     /// Asks a person before the calls that the predicate names.
     fn approve(
         self,
-        needs: impl Fn(&ToolsetCx, &ToolSpec, &Value) -> bool + Send + Sync + 'static,
+        needs: impl Fn(&RunContext, &ToolSpec, &Value) -> bool + Send + Sync + 'static,
     ) -> ApprovalTools {
         ApprovalTools::new(self, needs)
     }

@@ -7,10 +7,10 @@ use futures::future::BoxFuture;
 use provost_core::work::EffectKey;
 use serde_json::Value;
 
-use super::{Toolset, ToolsetCx, ToolsetFuture};
+use super::{RunContext, Toolset, ToolsetFuture};
 use crate::{Permit, Probe, Tool, ToolCx, ToolError, ToolFuture, ToolSpec};
 
-type Predicate = dyn Fn(&ToolsetCx, &ToolSpec) -> bool + Send + Sync;
+type Predicate = dyn Fn(&RunContext, &ToolSpec) -> bool + Send + Sync;
 
 /// The tools of another set that a predicate lets through.
 ///
@@ -27,7 +27,7 @@ impl FilteredTools {
     pub fn new(
         name: impl Into<String>,
         inner: impl Toolset,
-        keep: impl Fn(&ToolsetCx, &ToolSpec) -> bool + Send + Sync + 'static,
+        keep: impl Fn(&RunContext, &ToolSpec) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self { name: name.into(), inner: Arc::new(inner), keep: Arc::new(keep) }
     }
@@ -38,7 +38,7 @@ impl Toolset for FilteredTools {
         &self.name
     }
 
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         async move {
             let mut tools = self.inner.tools(cx).await?;
             tools.retain(|tool| (self.keep)(cx, tool.spec()));
@@ -57,7 +57,7 @@ struct Kept {
     inner: Arc<dyn Tool>,
     keep: Arc<Predicate>,
     /// The turn of the offer; what it points to is the run's as it is now.
-    cx: ToolsetCx,
+    cx: RunContext,
 }
 
 impl Tool for Kept {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-use super::{Toolset, ToolsetCx, ToolsetFuture};
+use super::{RunContext, Toolset, ToolsetFuture};
 use crate::Tool;
 
 /// Always the same tools.
@@ -33,7 +33,7 @@ impl Toolset for StaticTools {
         &self.name
     }
 
-    fn tools<'a>(&'a self, _cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
         std::future::ready(Ok(self.tools.clone())).boxed()
     }
 }

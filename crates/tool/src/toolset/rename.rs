@@ -7,7 +7,7 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 
 use super::respec::Respecified;
-use super::{Toolset, ToolsetCx, ToolsetError, ToolsetFuture};
+use super::{RunContext, Toolset, ToolsetError, ToolsetFuture};
 use crate::{Tool, ToolSpec};
 
 /// Another set with a word before the name of each tool, so that two sets can use the same names.
@@ -32,7 +32,7 @@ impl Toolset for PrefixedTools {
         self.inner.name()
     }
 
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         async move {
             let tools = self.inner.tools(cx).await?;
             let named = |name: &str| Some(format!("{}{name}", self.prefix));
@@ -90,7 +90,7 @@ impl Toolset for RenamedTools {
         self.inner.name()
     }
 
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         async move {
             let tools = self.inner.tools(cx).await?;
             self.check(&tools)?;

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::rank::Index;
-use super::{TOOLS_MAX, Toolset, ToolsetCx, ToolsetError, ToolsetFuture};
+use super::{RunContext, TOOLS_MAX, Toolset, ToolsetError, ToolsetFuture};
 use crate::{
     FnTool, Permit, SpecError, State, Tool, ToolCx, ToolError, ToolFuture, ToolOutput, ToolSpec,
 };
@@ -127,7 +127,7 @@ impl Toolset for SearchableTools {
         self.inner.name()
     }
 
-    fn tools<'a>(&'a self, cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         async move {
             let tools = self.inner.tools(cx).await?;
             self.check(&tools)?;

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use provost_core::work::EffectKey;
 use provost_core::{ApprovalDecision, RunId, ToolCall};
 use provost_tool::{
-    Confirm, Deps, Guard, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, ToolsetCx,
+    Confirm, Deps, Guard, RunContext, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput,
     Verdict,
 };
 use serde_json::Value;
@@ -95,11 +95,13 @@ pub(crate) fn cx() -> ToolCx {
     cx_with(People::who_approve(), Deps::default())
 }
 
-pub(crate) fn toolset_cx() -> ToolsetCx {
-    ToolsetCx {
+pub(crate) fn toolset_cx() -> RunContext {
+    RunContext {
         run_id: run_id(),
         agent: "lead/clerk".into(),
         turn: 1,
+        task_id: None,
+        session: None,
         deps: Deps::default(),
         state: State::default(),
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use provost_tool::{
-    Approval, CompositeTools, ConfirmedTools, FilteredTools, Guard, StaticTools, Tool, ToolError,
-    Toolset, ToolsetCx, ToolsetFuture, Verdict, tool_fn,
+    Approval, CompositeTools, ConfirmedTools, FilteredTools, Guard, RunContext, StaticTools, Tool,
+    ToolError, Toolset, ToolsetFuture, Verdict, tool_fn,
 };
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn set(name: &str, tools: &[&str]) -> StaticTools {
     StaticTools::new(name, tools.iter().map(|name| tool(name)))
 }
 
-async fn names(set: &dyn Toolset, cx: &ToolsetCx) -> Vec<String> {
+async fn names(set: &dyn Toolset, cx: &RunContext) -> Vec<String> {
     let tools = set.tools(cx).await.unwrap();
     tools.iter().map(|tool| tool.spec().name().to_owned()).collect()
 }
@@ -57,7 +57,7 @@ async fn s217_a_filter_keeps_what_matches_and_sees_the_turn() {
         cx.turn > 1 && cx.agent.starts_with("lead/") && cx.state.get("trusted") == Some(true)
     });
     assert!(names(&trusted, &cx).await.is_empty());
-    let later = ToolsetCx { turn: 2, ..cx };
+    let later = RunContext { turn: 2, ..cx };
     later.state.set("trusted", true).unwrap();
     assert_eq!(names(&trusted, &later).await, ["read", "write"]);
 }
@@ -105,7 +105,7 @@ impl Toolset for Broken {
         "broken"
     }
 
-    fn tools<'a>(&'a self, _cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
         std::future::ready(Err(ToolError::failed("no connection"))).boxed()
     }
 }
@@ -132,13 +132,13 @@ async fn s212_a_tool_of_a_set_is_found_by_name_and_runs() {
 }
 
 /// The first of a set's tools with this name.
-async fn get(set: &dyn Toolset, cx: &ToolsetCx, name: &str) -> Arc<dyn Tool> {
+async fn get(set: &dyn Toolset, cx: &RunContext, name: &str) -> Arc<dyn Tool> {
     let tools = set.tools(cx).await.unwrap();
     tools.into_iter().find(|tool| tool.spec().name() == name).unwrap()
 }
 
 /// Why a set does not give its tools.
-async fn refusal(set: &dyn Toolset, cx: &ToolsetCx) -> String {
+async fn refusal(set: &dyn Toolset, cx: &RunContext) -> String {
     match set.tools(cx).await {
         Ok(_) => panic!("it worked"),
         Err(error) => error.to_string(),

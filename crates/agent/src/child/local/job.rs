@@ -130,7 +130,7 @@ impl ChildJob {
 
     fn builder(self) -> RunBuilder {
         let Self { parent, template, request, suspended, run, label, cancel } = self;
-        let seat = parent.seat.as_ref().zip(request.member());
+        let seat = parent.relations.seat.as_ref().zip(request.member());
         let options = ChildRunOptions {
             inherited: template.inherited,
             parent: template.parent,

@@ -1,177 +1,151 @@
-//! What all parts of a driver share, joined from what the agent and the run give; again whenever the conversation changes
-//! hands.
+//! Builds the context of the agent that has the conversation, at the start of a run and at each handoff.
 
 use std::sync::{Arc, Weak};
 
-use provost_core::RunId;
-use provost_tool::{Guard, State};
+use provost_tool::{Guard, RunContext};
 use tokio::sync::OnceCell;
 
-use super::Cx;
+use super::{Cx, Relations, RunShared};
 use crate::agent::AgentCore;
 use crate::approval::OnApproval;
-use crate::child::local::LocalSpawner;
 use crate::child::{ChildHost, HooksFor, Hop};
 use crate::drive::session::BoundSession;
 use crate::error::Error;
-use crate::handle::Control;
-use crate::hook::{Hook, HookCx, Hooks};
-use crate::pot::Pot;
-use crate::request::RunOptions;
+use crate::hook::{Hook, Hooks};
 use crate::run::{Run, TRANSFER_PREFIX, tool_part};
-use crate::stream::EventQueue;
-use crate::team::{Seat, Team};
+use crate::team::Team;
 
-/// What a [`Cx`] is made of.
-pub(super) struct Parts {
-    pub(super) root: Arc<AgentCore>,
-    pub(super) core: Arc<AgentCore>,
-    /// Whose hooks see what the agent does, where it is not the run's first one.
-    pub(super) hooks_of: HooksFor,
-    pub(super) run_id: RunId,
-    pub(super) state: State,
-    pub(super) options: RunOptions,
-    pub(super) queue: Arc<EventQueue>,
-    pub(super) control: Arc<Control>,
-    pub(super) pot: Arc<Pot>,
-    pub(super) local: Option<LocalSpawner>,
-    /// How the conversation came from the run's own agent to this one.
-    pub(super) hops: Vec<Hop>,
-    pub(super) seat: Option<Seat>,
-}
-
-impl Parts {
-    pub(super) fn join(mut self) -> Arc<Cx> {
-        self.seat = self.seat();
-        // Also where only an agent that the conversation may go to has any: what it starts ends with the run.
-        let may_have_children =
-            self.core.family.has_children() || !self.core.family.hand_offs.is_empty();
-        if self.local.is_none() && !may_have_children && self.seat.is_none() {
-            return Arc::new(self.joined(None));
-        }
-        Arc::new_cyclic(|cx| {
-            self.seat = self.seat.map(|seat| seat.taken(self.run_id, Weak::clone(cx)));
-            let parts = match (&self.local, &self.options.children) {
-                (None, None) if may_have_children => {
-                    let local = Some(LocalSpawner::new(Weak::clone(cx)));
-                    Self { local, ..self }
-                }
-                _ => self,
-            };
-            let host = match (&parts.options.children, &parts.local) {
-                (Some(children), _) => {
-                    Some(ChildHost::new(Arc::clone(children)).after(parts.hops.clone()))
-                }
-                (None, Some(local)) => {
-                    local.set_parent(Weak::clone(cx));
-                    Some(ChildHost::new(Arc::new(local.clone())))
-                }
-                (None, None) => None,
-            };
-            parts.joined(host)
-        })
+impl Relations {
+    /// The relations of the agent that has the conversation next.
+    fn of_agent(self, core: &AgentCore, shared: &RunShared) -> Self {
+        let Self { local, hops, .. } = &self;
+        let open = |team: &Team| {
+            team.open(shared.run_id, core.family.mailbox.as_ref(), &shared.state, &shared.env)
+        };
+        let seat = self.seat.clone().or_else(|| shared.options.seat.clone());
+        let seat = seat.or_else(|| core.family.team.as_ref().map(open));
+        let seat = seat.map(|seat| seat.of_run(shared.run_id));
+        // Also if only an agent that the conversation may go to has children: they end with the run.
+        let may_have_children = core.family.has_children() || !core.family.hand_offs.is_empty();
+        let (local, children) = match (&shared.options.children, local) {
+            (Some(children), local) => {
+                let host = ChildHost::new(Arc::clone(children)).after(hops.clone());
+                (local.clone(), (may_have_children || seat.is_some()).then_some(host))
+            }
+            (None, None) if !may_have_children => (None, None),
+            (None, local) => {
+                let local = local.clone().unwrap_or_default();
+                let host = ChildHost::new(Arc::new(local.clone()));
+                (Some(local), Some(host))
+            }
+        };
+        Self { local, children, hops: self.hops, seat }
     }
 
-    fn joined(self, children: Option<ChildHost>) -> Cx {
-        let is_root = Arc::ptr_eq(&self.root, &self.core);
-        let (hooks, guard) = (self.hooks(), self.guard());
-        let Self {
-            root, core, run_id, state, options, queue, control, pot, local, hops, seat, ..
-        } = self;
+    /// Tells the spawner and the seat which agent they belong to.
+    fn bind(&self, cx: &Weak<Cx>) {
+        if let Some(local) = &self.local {
+            local.set_parent(Weak::clone(cx));
+        }
+        if let Some(seat) = &self.seat {
+            seat.bind(Weak::clone(cx));
+        }
+    }
+}
+
+impl Cx {
+    /// Builds the context of the run's own agent.
+    pub(super) fn of_run(shared: RunShared) -> Arc<Self> {
+        let core = Arc::clone(&shared.root);
+        Self::of_agent(Arc::new(shared), core, HooksFor::Inherit, Relations::default())
+    }
+
+    fn of_agent(
+        shared: Arc<RunShared>,
+        core: Arc<AgentCore>,
+        hooks_of: HooksFor,
+        before: Relations,
+    ) -> Arc<Self> {
+        let relations = before.of_agent(&core, &shared);
+        let RunShared { root, options, .. } = &*shared;
+        let is_root = Arc::ptr_eq(root, &core);
         let mut deps = options.deps.clone();
-        if let Some(seat) = &seat {
+        if let Some(seat) = &relations.seat {
             deps = deps.with(seat.clone());
         }
-        if let Some(children) = &children {
+        if let Some(children) = &relations.children {
             deps = deps.with(children.clone());
         }
         let agent = options.path(&core.name);
-        let label = options.label.clone();
-        let hook_cx = HookCx {
-            run_id,
+        let context = RunContext {
+            run_id: shared.run_id,
             agent: Arc::clone(&agent),
-            task_id: label,
-            session: BoundSession::of_run(&options, &root),
+            turn: 0,
+            task_id: options.label.clone(),
+            session: BoundSession::of_run(options, root),
             deps: deps.clone(),
-            state: state.clone(),
+            state: shared.state.clone(),
         };
-        // What the run gives in place of its agent's is not meant for other agents.
+        // A model or settings of the run are not meant for other agents.
         let model = options.model.clone().filter(|_| is_root);
         let settings = options.settings.clone().filter(|_| is_root);
-        let on_approval = options.on_approval.clone();
-        let on_approval =
-            on_approval.or_else(|| core.on_approval.clone()).or_else(|| root.on_approval.clone());
-        Cx {
-            run_id,
+        let hooks = Hooks::new(hooks(&shared, &core, hooks_of), context, root.env.clone());
+        let cx = Arc::new(Self {
             agent,
-            depth: options.parent.as_ref().map_or(0, |parent| parent.depth + 1),
             model: model.unwrap_or_else(|| Arc::clone(&core.model)),
             settings: settings.unwrap_or_else(|| core.settings.clone()),
             tools: core.tools.iter().chain(&options.tools).cloned().collect(),
-            hooks: Hooks::new(hooks, hook_cx, root.env.clone()),
-            shared_guard: guard,
+            hooks,
+            shared_guard: guard(&shared, &core),
             guard: OnceCell::new(),
-            on_approval: match on_approval.unwrap_or_default() {
-                // Nobody reads the events of this run, so nobody can answer them.
-                OnApproval::Events if queue.is_unread() => OnApproval::Deny,
-                answers => answers,
-            },
+            on_approval: on_approval(&shared, &core),
             deps,
-            state,
-            started_at: root.env.now(),
-            env: root.env.clone(),
-            queue,
-            control,
-            pot,
-            journal: options.journal.clone(),
-            children,
-            local,
-            hops,
-            seat,
+            relations,
             core,
-            root,
-            options,
-        }
+            shared,
+        });
+        cx.relations.bind(&Arc::downgrade(&cx));
+        cx
     }
+}
 
-    /// The run's place in a team: the one it has or was given, else that of the lead of its own.
-    fn seat(&self) -> Option<Seat> {
-        let given = self.seat.clone().or_else(|| self.options.seat.clone());
-        let family = &self.core.family;
-        let open = |team: &Team| {
-            team.open(self.run_id, family.mailbox.as_ref(), &self.state, &self.root.env)
-        };
-        given.or_else(|| family.team.as_ref().map(open))
+fn on_approval(shared: &RunShared, core: &AgentCore) -> OnApproval {
+    let RunShared { root, options, queue, .. } = shared;
+    let given = options.on_approval.as_ref().or(core.on_approval.as_ref());
+    match given.or(root.on_approval.as_ref()).cloned().unwrap_or_default() {
+        // The events of this run are not read, so nobody can answer them.
+        OnApproval::Events if queue.is_unread() => OnApproval::Deny,
+        answers => answers,
     }
+}
 
-    /// What the agent asks of calls, and everybody above it: nobody gets rid of what governs a run by handing it over or
-    /// starting another one.
-    fn guard(&self) -> Guard {
-        let mut guard = self.core.guard.clone();
-        if !Arc::ptr_eq(&self.root, &self.core) {
-            guard = guard.within(&self.root.guard);
-        }
-        match &self.options.inherited {
-            Some(above) => guard.within(&above.guard),
-            None => guard,
-        }
+/// The guard of the agent and of every agent above it: neither a handoff nor a child run escapes a policy.
+fn guard(shared: &RunShared, core: &Arc<AgentCore>) -> Guard {
+    let mut guard = core.guard.clone();
+    if !Arc::ptr_eq(&shared.root, core) {
+        guard = guard.within(&shared.root.guard);
     }
+    match &shared.options.inherited {
+        Some(inherited) => guard.within(&inherited.guard),
+        None => guard,
+    }
+}
 
-    /// The hooks of the run, in the order they are asked.
-    fn hooks(&self) -> Vec<Arc<dyn Hook>> {
-        let above = self.options.inherited.as_ref();
-        let mut hooks: Vec<_> = above.map(|above| above.hooks.clone()).unwrap_or_default();
-        let own = above.is_none_or(|above| above.own_hooks);
-        let is_root = Arc::ptr_eq(&self.root, &self.core);
-        if own && (is_root || self.hooks_of == HooksFor::Inherit) {
-            hooks.extend(self.root.hooks.iter().cloned());
-        }
-        if own && !is_root && self.hooks_of != HooksFor::None {
-            hooks.extend(self.core.hooks.iter().cloned());
-        }
-        hooks.extend(self.options.hooks.iter().cloned());
-        hooks
+/// The hooks of the run, in the order in which they are called.
+fn hooks(shared: &RunShared, core: &Arc<AgentCore>, hooks_of: HooksFor) -> Vec<Arc<dyn Hook>> {
+    let RunShared { root, options, .. } = shared;
+    let inherited = options.inherited.as_ref();
+    let mut hooks: Vec<_> = inherited.map(|above| above.hooks.clone()).unwrap_or_default();
+    let own = inherited.is_none_or(|above| above.own_hooks);
+    let is_root = Arc::ptr_eq(root, core);
+    if own && (is_root || hooks_of == HooksFor::Inherit) {
+        hooks.extend(root.hooks.iter().cloned());
     }
+    if own && !is_root && hooks_of != HooksFor::None {
+        hooks.extend(core.hooks.iter().cloned());
+    }
+    hooks.extend(options.hooks.iter().cloned());
+    hooks
 }
 
 impl Cx {
@@ -191,21 +165,11 @@ impl Cx {
                 ..AgentCore::clone(&found.core)
             }),
         };
-        let parts = Parts {
-            root: Arc::clone(root),
-            core,
-            hooks_of: found.hooks,
-            run_id: self.run_id,
-            state: self.state.clone(),
-            options: self.options.clone(),
-            queue: Arc::clone(&self.queue),
-            control: Arc::clone(&self.control),
-            pot: Arc::clone(&self.pot),
-            local: self.local.clone(),
-            hops: self.hops.iter().cloned().chain([hop]).collect(),
-            seat: self.seat.clone(),
+        let relations = Relations {
+            hops: self.relations.hops.iter().cloned().chain([hop]).collect(),
+            ..self.relations.clone()
         };
-        let next = parts.join();
+        let next = Self::of_agent(Arc::clone(&self.shared), core, found.hooks, relations);
         next.check()?;
         next.queue.set_agent(&next.agent);
         Ok(next)

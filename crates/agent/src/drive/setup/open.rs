@@ -133,9 +133,9 @@ async fn reopen(
         None => None,
     };
     let mut run = *run;
-    run.resumed(cx.env.now());
+    run.apply(Feed::Resumed { at: cx.env.now() })?;
     cx.pot.go_on(&run.totals(), run.totals_before());
-    if let Some(local) = &cx.local {
+    if let Some(local) = &cx.relations.local {
         local.load_labelled(&cx.state);
     }
     let mut driver = driver(cx, run, system, session);

@@ -56,7 +56,7 @@ impl Notebook {
         let mut run = Run::start(id, serde_json::from_str(&text).unwrap(), history).unwrap();
         for feed in &pages.feeds {
             let text = serde_json::to_string(feed).unwrap();
-            run.feed(serde_json::from_str(&text).unwrap()).unwrap();
+            run.apply(serde_json::from_str(&text).unwrap()).unwrap();
         }
         Some(run)
     }
@@ -165,6 +165,6 @@ fn a_conversation_is_told_by_what_stayed_of_it() {
     let next = vec![Arc::clone(&summary), Arc::clone(&sessions[2]), Arc::clone(&sessions[3])];
     let pieces = run.pieces(&next);
     assert_eq!(pieces, [Piece::New(summary), Piece::Kept { from: 2, count: 2 }]);
-    run.feed(Feed::ContextChanged { messages: pieces }).unwrap();
+    run.apply(Feed::ContextChanged { messages: pieces }).unwrap();
     assert_eq!(run.context(), next);
 }

@@ -34,7 +34,7 @@ struct Polish;
 impl Hook for Polish {
     async fn pre_tool_use(
         &self,
-        _cx: &provost_agent::hook::HookCx,
+        _cx: &provost_tool::RunContext,
         call: &mut ToolCall,
     ) -> Result<provost_agent::hook::Gate, provost_agent::hook::HookError> {
         if call.name == "echo" {

@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use provost_agent::hook::{Hook, HookCx, HookEvent};
+use provost_agent::hook::{Hook, HookEvent};
 use provost_agent::{Agent, Delegate, HooksFor, OnApproval, Outcome};
 use provost_core::limits::Limits;
 use provost_core::{ApprovalDecision, EventKind, Usage};
 use provost_model::{ScriptedModel, call, text};
-use provost_tool::Approval;
+use provost_tool::{Approval, RunContext};
 use serde_json::json;
 
 use super::{child, lead, told};
@@ -29,7 +29,7 @@ impl Seen {
 
 #[async_trait]
 impl Hook for Seen {
-    async fn on_event(&self, cx: &HookCx, _event: &HookEvent) {
+    async fn on_event(&self, cx: &RunContext, _event: &HookEvent) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(cx.agent.to_string());
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use provost_agent::hook::{Hook, HookCx, SubagentInfo};
+use provost_agent::hook::{Hook, SubagentInfo};
 use provost_agent::{
     Agent, AgentSlot, Delegate, FanOut, HandOffTo, LimitDecision, OnApproval, Outcome, Team,
 };
 use provost_core::limits::{Limits, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{EventKind, Usage};
 use provost_model::{ModelErrorClass, NativeOutput, ScriptedModel, Turn, call, fail, text};
-use provost_tool::{Approval, ToolError, tool_fn};
+use provost_tool::{Approval, RunContext, ToolError, tool_fn};
 use serde_json::{Value, json};
 
 use super::{child, lead, told};
@@ -24,11 +24,11 @@ struct Panics;
 
 #[async_trait]
 impl Hook for Panics {
-    async fn on_subagent_start(&self, _cx: &HookCx, _subagent: &SubagentInfo) {
+    async fn on_subagent_start(&self, _cx: &RunContext, _subagent: &SubagentInfo) {
         panic!("at the start");
     }
 
-    async fn on_subagent_stop(&self, _cx: &HookCx, _subagent: &SubagentInfo) {
+    async fn on_subagent_stop(&self, _cx: &RunContext, _subagent: &SubagentInfo) {
         panic!("at the end");
     }
 }
@@ -262,7 +262,7 @@ struct Hangs;
 
 #[async_trait]
 impl Hook for Hangs {
-    async fn on_subagent_start(&self, _cx: &HookCx, _subagent: &SubagentInfo) {
+    async fn on_subagent_start(&self, _cx: &RunContext, _subagent: &SubagentInfo) {
         std::future::pending().await
     }
 }

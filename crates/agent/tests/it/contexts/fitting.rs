@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use provost_agent::context::{
     self, ContextError, Estimate, FitInput, Fitted, Sliding, Summarize, Truncate, count_request,
 };
-use provost_agent::hook::{Hook, HookCx, HookError, ModelEnd};
+use provost_agent::hook::{Hook, HookError, ModelEnd};
 use provost_agent::{Agent, Error};
 use provost_core::{Compaction, ErrorKind, Event, EventKind, Message, Role, Usage};
 use provost_model::{ChatRequest, ModelErrorClass, ScriptedModel, Turn, call, calls, fail, text};
 use provost_session::{MemorySessions, SessionStore};
-use provost_tool::{FnTool, ToolError, tool_fn};
+use provost_tool::{FnTool, RunContext, ToolError, tool_fn};
 use serde_json::json;
 
 use super::{BUDGET, by, compacted, long_answer, long_question, summarizing};
@@ -52,11 +52,15 @@ struct Notes(Arc<Mutex<Vec<String>>>);
 
 #[async_trait]
 impl Hook for Notes {
-    async fn on_compaction(&self, _cx: &HookCx, compaction: &Compaction) {
+    async fn on_compaction(&self, _cx: &RunContext, compaction: &Compaction) {
         self.0.lock().unwrap().push(compaction.strategy.clone());
     }
 
-    async fn post_model_call(&self, _cx: &HookCx, end: &mut ModelEnd<'_>) -> Result<(), HookError> {
+    async fn post_model_call(
+        &self,
+        _cx: &RunContext,
+        end: &mut ModelEnd<'_>,
+    ) -> Result<(), HookError> {
         if let Err(error) = end.outcome {
             self.0.lock().unwrap().push(error.class.as_str().to_owned());
         }

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Hook, HookCx, HookError, ToolFailure};
+use provost_agent::hook::{Hook, HookError, ToolFailure};
 use provost_agent::{Agent, BuildError, LimitDecision, OnApproval, Outcome};
 use provost_core::{Image, Limits, ResultPart, StopReason, ToolResult};
 use provost_model::{ChatRequest, NativeOutput, ScriptedModel, Turn, call, calls, text};
-use provost_tool::{Approval, FnTool, ToolError, ToolOutput, tool_fn};
+use provost_tool::{Approval, FnTool, RunContext, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
 
 use crate::support::{Say, assert_well_formed, echo, ended, events, names};
@@ -99,7 +99,11 @@ struct Remove(AtomicUsize);
 
 #[async_trait]
 impl Hook for Remove {
-    async fn pre_model_call(&self, _: &HookCx, request: &mut ChatRequest) -> Result<(), HookError> {
+    async fn pre_model_call(
+        &self,
+        _: &RunContext,
+        request: &mut ChatRequest,
+    ) -> Result<(), HookError> {
         if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
             request.tools.retain(|tool| tool.name != "echo");
         }
@@ -144,7 +148,7 @@ struct Rescue;
 impl Hook for Rescue {
     async fn on_tool_error(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         failure: &ToolFailure<'_>,
     ) -> Result<Option<ToolOutput>, HookError> {
         assert_eq!(failure.error, "bad");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use provost_agent::context::Summarize;
-use provost_agent::hook::{Gate, Hook, HookCx, HookError, ModelEnd};
+use provost_agent::hook::{Gate, Hook, HookError, ModelEnd};
 use provost_agent::{Agent, AgentBuilder, Error, Outcome, RunBuilder, RunStream};
 use provost_core::{LimitKind, Limits, Money, Part, RunSummary, StopReason, Usage};
 use provost_model::{
@@ -15,7 +15,7 @@ use provost_model::{
     ScriptedModel, call, fail, text,
 };
 use provost_session::{MemorySessions, Session};
-use provost_tool::{Toolset, ToolsetCx, ToolsetFuture};
+use provost_tool::{RunContext, Toolset, ToolsetFuture};
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
@@ -44,13 +44,13 @@ impl Stuck {
 
 #[async_trait]
 impl Hook for Stuck {
-    async fn before_run(&self, _cx: &HookCx, _input: &str) {
+    async fn before_run(&self, _cx: &RunContext, _input: &str) {
         self.at("before_run").await;
     }
 
     async fn on_user_message(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         parts: &mut Vec<Part>,
     ) -> Result<Gate, HookError> {
         if parts.iter().any(|part| part.as_text() == Some("later")) {
@@ -61,7 +61,7 @@ impl Hook for Stuck {
 
     async fn post_model_call(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         _end: &mut ModelEnd<'_>,
     ) -> Result<(), HookError> {
         self.at("post_model_call").await;
@@ -70,7 +70,7 @@ impl Hook for Stuck {
 
     async fn on_model_error(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         _request: &ChatRequest,
         _error: &ModelError,
     ) -> Result<Option<ModelResponse>, HookError> {
@@ -78,7 +78,11 @@ impl Hook for Stuck {
         Ok(None)
     }
 
-    async fn after_agent(&self, _cx: &HookCx, _summary: &mut RunSummary) -> Result<(), HookError> {
+    async fn after_agent(
+        &self,
+        _cx: &RunContext,
+        _summary: &mut RunSummary,
+    ) -> Result<(), HookError> {
         self.at("after_agent").await;
         Ok(())
     }
@@ -89,7 +93,7 @@ impl Toolset for Stuck {
         "stuck"
     }
 
-    fn tools<'a>(&'a self, _cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
         Box::pin(async move {
             self.at("toolset").await;
             Ok(Vec::new())

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Entry, Gate, Hook, HookCx, HookError, ModelEnd, RunEnd, ToolEnd};
+use provost_agent::hook::{Entry, Gate, Hook, HookError, ModelEnd, RunEnd, ToolEnd};
 use provost_agent::{Agent, Error};
 use provost_core::{ErrorKind, EventKind, RunSummary, ToolCall};
 use provost_model::{ChatRequest, ScriptedModel, call, text};
 use provost_session::MemorySessions;
+use provost_tool::RunContext;
 use serde_json::json;
 
 use super::warnings;
@@ -29,41 +30,41 @@ impl Boom {
 
 #[async_trait]
 impl Hook for Boom {
-    async fn before_run(&self, _cx: &HookCx, _input: &str) {
+    async fn before_run(&self, _cx: &RunContext, _input: &str) {
         self.at("before_run");
     }
 
-    async fn before_agent(&self, _cx: &HookCx, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(&self, _cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
         self.at("before_agent");
         Ok(Entry::Go)
     }
 
-    async fn pre_model_call(&self, _: &HookCx, _: &mut ChatRequest) -> Result<(), HookError> {
+    async fn pre_model_call(&self, _: &RunContext, _: &mut ChatRequest) -> Result<(), HookError> {
         self.at("pre_model_call");
         Ok(())
     }
 
-    async fn post_model_call(&self, _: &HookCx, _: &mut ModelEnd<'_>) -> Result<(), HookError> {
+    async fn post_model_call(&self, _: &RunContext, _: &mut ModelEnd<'_>) -> Result<(), HookError> {
         self.at("post_model_call");
         Ok(())
     }
 
-    async fn pre_tool_use(&self, _: &HookCx, _: &mut ToolCall) -> Result<Gate, HookError> {
+    async fn pre_tool_use(&self, _: &RunContext, _: &mut ToolCall) -> Result<Gate, HookError> {
         self.at("pre_tool_use");
         Ok(Gate::Allow)
     }
 
-    async fn post_tool_use(&self, _: &HookCx, _: &mut ToolEnd<'_>) -> Result<(), HookError> {
+    async fn post_tool_use(&self, _: &RunContext, _: &mut ToolEnd<'_>) -> Result<(), HookError> {
         self.at("post_tool_use");
         Ok(())
     }
 
-    async fn after_agent(&self, _: &HookCx, _: &mut RunSummary) -> Result<(), HookError> {
+    async fn after_agent(&self, _: &RunContext, _: &mut RunSummary) -> Result<(), HookError> {
         self.at("after_agent");
         Ok(())
     }
 
-    async fn after_run(&self, _cx: &HookCx, end: &RunEnd<'_>) {
+    async fn after_run(&self, _cx: &RunContext, end: &RunEnd<'_>) {
         self.ends.fetch_add(1, Ordering::SeqCst);
         assert_eq!(end.error.is_some(), self.point != "after_run");
         self.at("after_run");

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use provost_agent::context::{Summarize, active};
-use provost_agent::hook::{Hook, HookCx, HookError};
+use provost_agent::hook::{Hook, HookError};
 use provost_agent::{Agent, AgentBuilder, Error};
 use provost_core::{Message, Role, RunSummary};
 use provost_model::{ChatRequest, ModelErrorClass, NativeOutput, ScriptedModel, call, fail, text};
 use provost_session::{MemorySessions, Session};
+use provost_tool::RunContext;
 use serde_json::json;
 
 use crate::support::{assert_well_formed, echo, ended, roles, stored};
@@ -138,7 +139,11 @@ struct Refuse;
 
 #[async_trait]
 impl Hook for Refuse {
-    async fn after_agent(&self, _cx: &HookCx, _summary: &mut RunSummary) -> Result<(), HookError> {
+    async fn after_agent(
+        &self,
+        _cx: &RunContext,
+        _summary: &mut RunSummary,
+    ) -> Result<(), HookError> {
         Err(HookError::new("not like this"))
     }
 }
@@ -162,7 +167,11 @@ struct Inject(AtomicUsize);
 
 #[async_trait]
 impl Hook for Inject {
-    async fn pre_model_call(&self, _: &HookCx, request: &mut ChatRequest) -> Result<(), HookError> {
+    async fn pre_model_call(
+        &self,
+        _: &RunContext,
+        request: &mut ChatRequest,
+    ) -> Result<(), HookError> {
         if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
             let added = (0..3).map(|number| Arc::new(Message::user(format!("injected {number}"))));
             request.messages.extend(added);

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Hook, HookCx, HookEvent, HookPoint, Observe};
+use provost_agent::hook::{Hook, HookEvent, HookPoint, Observe};
 use provost_agent::{Agent, AgentBuilder};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
+use provost_tool::RunContext;
 use serde_json::json;
 
 use crate::support::{broken, echo, ended};
@@ -18,7 +19,7 @@ struct Listener(Seen);
 
 #[async_trait]
 impl Hook for Listener {
-    async fn on_event(&self, _cx: &HookCx, event: &HookEvent) {
+    async fn on_event(&self, _cx: &RunContext, event: &HookEvent) {
         self.0.lock().unwrap().push(event.clone());
     }
 }

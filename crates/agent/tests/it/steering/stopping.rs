@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use provost_agent::hook::{Entry, Hook, HookCx, HookError, RunEnd};
+use provost_agent::hook::{Entry, Hook, HookError, RunEnd};
 use provost_agent::{Agent, Error, Outcome};
 use provost_core::{Event, EventKind, Message, Role};
 use provost_model::{
     ChatModel, ChatRequest, ModelInfo, ModelStream, ScriptedModel, Turn, call, calls, text,
 };
 use provost_session::{MemorySessions, SessionStore};
-use provost_tool::{Toolset, ToolsetCx, ToolsetFuture};
+use provost_tool::{RunContext, Toolset, ToolsetFuture};
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -119,7 +119,7 @@ async fn a_stream_that_was_never_read_does_nothing_when_dropped() {
     struct Began(Arc<AtomicUsize>);
     #[async_trait]
     impl Hook for Began {
-        async fn before_run(&self, _cx: &HookCx, _input: &str) {
+        async fn before_run(&self, _cx: &RunContext, _input: &str) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -150,19 +150,19 @@ impl Stuck {
 
 #[async_trait]
 impl Hook for Stuck {
-    async fn before_agent(&self, _cx: &HookCx, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(&self, _cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
         self.at("before_agent").await;
         Ok(Entry::Go)
     }
 
-    async fn pre_model_call(&self, _: &HookCx, _: &mut ChatRequest) -> Result<(), HookError> {
+    async fn pre_model_call(&self, _: &RunContext, _: &mut ChatRequest) -> Result<(), HookError> {
         self.at("pre_model_call").await;
         Ok(())
     }
 
     async fn pre_tool_use(
         &self,
-        _cx: &HookCx,
+        _cx: &RunContext,
         _call: &mut provost_core::ToolCall,
     ) -> Result<provost_agent::hook::Gate, HookError> {
         self.at("pre_tool_use").await;
@@ -177,7 +177,7 @@ impl Toolset for StuckTools {
         "stuck"
     }
 
-    fn tools<'a>(&'a self, _cx: &'a ToolsetCx) -> ToolsetFuture<'a> {
+    fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
         let alive = Alive::new(&self.0);
         Box::pin(async move {
             let _alive = alive;
@@ -317,7 +317,7 @@ async fn a_token_of_the_program_stops_a_run_and_stays_the_programs() {
     struct Ended(Arc<AtomicUsize>);
     #[async_trait]
     impl Hook for Ended {
-        async fn after_run(&self, _cx: &HookCx, _end: &RunEnd<'_>) {
+        async fn after_run(&self, _cx: &RunContext, _end: &RunEnd<'_>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }

@@ -272,7 +272,7 @@ struct Hangs;
 impl provost_agent::hook::Hook for Hangs {
     async fn on_teammate_join(
         &self,
-        _cx: &provost_agent::hook::HookCx,
+        _cx: &provost_tool::RunContext,
         _teammate: &provost_agent::hook::TeammateInfo,
     ) {
         std::future::pending().await

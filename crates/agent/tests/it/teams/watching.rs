@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use provost_agent::Agent;
-use provost_agent::hook::{Hook, HookCx, HookPoint, Observe, TeamMessageInfo, TeammateInfo};
+use provost_agent::hook::{Hook, HookPoint, Observe, TeamMessageInfo, TeammateInfo};
 use provost_agent::team::{LEAD, Seat};
 use provost_core::EventKind;
 use provost_model::{ModelErrorClass, ScriptedModel, call, calls, fail, text};
-use provost_tool::{FnTool, ToolCx, ToolError, tool_fn};
+use provost_tool::{FnTool, RunContext, ToolCx, ToolError, tool_fn};
 use serde_json::json;
 
 use super::{ends, lead, member, send, spawn, team_of, told_text, wait};
@@ -34,28 +34,32 @@ fn about(what: &str, teammate: &TeammateInfo) -> String {
 
 #[async_trait]
 impl Hook for Log {
-    async fn on_teammate_join(&self, _cx: &HookCx, teammate: &TeammateInfo) {
+    async fn on_teammate_join(&self, _cx: &RunContext, teammate: &TeammateInfo) {
         self.add(about("join", teammate));
     }
 
-    async fn on_teammate_leave(&self, _cx: &HookCx, teammate: &TeammateInfo) {
+    async fn on_teammate_leave(&self, _cx: &RunContext, teammate: &TeammateInfo) {
         self.add(about("leave", teammate));
     }
 
-    async fn on_teammate_complete(&self, _cx: &HookCx, teammate: &TeammateInfo) {
+    async fn on_teammate_complete(&self, _cx: &RunContext, teammate: &TeammateInfo) {
         self.add(about("complete", teammate));
     }
 
-    async fn on_teammate_error(&self, _cx: &HookCx, teammate: &TeammateInfo) {
+    async fn on_teammate_error(&self, _cx: &RunContext, teammate: &TeammateInfo) {
         self.add(about("error", teammate));
     }
 
-    async fn on_team_message(&self, _cx: &HookCx, message: &TeamMessageInfo) {
+    async fn on_team_message(&self, _cx: &RunContext, message: &TeamMessageInfo) {
         let TeamMessageInfo { team, from, to, content } = message;
         self.add(format!("message {team} {from}>{to}: {content}"));
     }
 
-    async fn on_subagent_start(&self, _cx: &HookCx, subagent: &provost_agent::hook::SubagentInfo) {
+    async fn on_subagent_start(
+        &self,
+        _cx: &RunContext,
+        subagent: &provost_agent::hook::SubagentInfo,
+    ) {
         self.add(format!("subagent {}", subagent.agent));
     }
 }

@@ -4,13 +4,13 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_agent::hook::{Entry, Hook, HookCx, HookError};
+use provost_agent::hook::{Entry, Hook, HookError};
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::work::{AgentCommand, EffectClass, OnUnknown};
 use provost_core::{Env, ErrorInfo, ErrorKind, Limits};
 use provost_engine::{AgentProfile, EngineOptions, Lease};
 use provost_model::{self as scripted, ModelErrorClass, ScriptedModel, Turn};
-use provost_tool::{FnTool, ToolError, ToolSpec};
+use provost_tool::{FnTool, RunContext, ToolError, ToolSpec};
 use serde_json::json;
 
 use super::{named, named_by, until};
@@ -137,7 +137,7 @@ struct Guard;
 type Entered<'a> = Pin<Box<dyn Future<Output = Result<Entry, HookError>> + Send + 'a>>;
 
 impl Hook for Guard {
-    fn before_agent<'a, 'b, 'c, 'd>(&'a self, _cx: &'b HookCx, _input: &'c str) -> Entered<'d>
+    fn before_agent<'a, 'b, 'c, 'd>(&'a self, _cx: &'b RunContext, _input: &'c str) -> Entered<'d>
     where
         Self: 'd,
         'a: 'd,

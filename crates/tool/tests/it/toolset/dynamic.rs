@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::ErrorKind;
-use provost_tool::{DynamicTools, Tool, ToolError, Toolset, ToolsetCx, toolset_fn};
+use provost_tool::{DynamicTools, RunContext, Tool, ToolError, Toolset, toolset_fn};
 use serde_json::json;
 
 use super::{get, names, refusal, tool};
@@ -59,7 +59,7 @@ async fn a_removed_tool_does_not_run_even_if_it_was_offered() {
 
 #[tokio::test]
 async fn a_function_gives_the_tools_of_each_turn() {
-    let set = toolset_fn("levels", |cx: ToolsetCx| async move {
+    let set = toolset_fn("levels", |cx: RunContext| async move {
         match cx.turn {
             1..=2 => Ok((0..cx.turn).map(|n| tool(&format!("level_{n}"))).collect()),
             _ => Err(ToolError::failed("no such level")),
@@ -68,9 +68,9 @@ async fn a_function_gives_the_tools_of_each_turn() {
     let cx = stage::toolset_cx();
     assert_eq!(set.name(), "levels");
     assert_eq!(names(&set, &cx).await, ["level_0"]);
-    let cx = ToolsetCx { turn: 2, ..cx };
+    let cx = RunContext { turn: 2, ..cx };
     assert_eq!(names(&set, &cx).await, ["level_0", "level_1"]);
-    assert_eq!(refusal(&set, &ToolsetCx { turn: 3, ..cx }).await, "no such level");
+    assert_eq!(refusal(&set, &RunContext { turn: 3, ..cx }).await, "no such level");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provost_core::ErrorKind;
 use provost_tool::{
-    DynamicTools, State, StaticTools, Tool, ToolCx, ToolError, ToolsetCx, ToolsetExt, tool_fn,
+    DynamicTools, RunContext, State, StaticTools, Tool, ToolCx, ToolError, ToolsetExt, tool_fn,
 };
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn noting(state: &State) -> ToolCx {
 
 async fn search(
     tools: &impl ToolsetExt,
-    cx: &ToolsetCx,
+    cx: &RunContext,
     arguments: Value,
 ) -> Result<Value, ToolError> {
     let search = get(tools, cx, "search_tools").await;
@@ -60,7 +60,7 @@ async fn a_search_finds_and_what_is_found_is_offered_for_the_rest_of_the_run() {
     assert_eq!(offered[..3], ["search_tools", "tool_217", "tool_3"], "the end grows");
     let tool = get(&tools, &cx, "tool_217").await;
     assert_eq!(stage::run(&tool, stage::cx(), json!({})).await.unwrap().to_text(), "ran");
-    let other = ToolsetCx { state: State::default(), ..cx };
+    let other = RunContext { state: State::default(), ..cx };
     assert_eq!(names(&tools, &other).await, ["search_tools"], "notes belong to one run");
 }
 
@@ -70,7 +70,7 @@ async fn what_was_found_survives_with_the_notes() {
     search(&large(50).searchable(), &cx, json!({"query": "subject7x"})).await.unwrap();
     let bytes = serde_json::to_vec(&cx.state.snapshot()).unwrap();
     let state = State::new(serde_json::from_slice(&bytes).unwrap());
-    let later = ToolsetCx { state, ..cx };
+    let later = RunContext { state, ..cx };
     assert_eq!(names(&large(50).searchable(), &later).await, ["search_tools", "tool_7"]);
     // Notes that somebody else wrote over are no reason to fail.
     later.state.set("search_tools.found", 7).unwrap();
