@@ -51,7 +51,7 @@ pub use policy::{
     Ask, Decision, ExecPolicy, Host, PolicyError, PolicyPatch, Resources, RuntimeType, Security,
     Supported, WorkspaceAccess, decide,
 };
-pub use post::{PostEvent, PostState, next_post, post_gives_up_at};
+pub use post::{PostEvent, PostState, RetryWindow, next_post, post_gives_up_at};
 pub use queue::{
     DropPolicy, InputAction, Overflow, QueueMode, QueueOverride, QueueSettings, Situation,
 };

@@ -145,15 +145,15 @@ impl Engine {
         read.await?.ok_or_else(|| EngineError::not_found("approval", id))
     }
 
-    /// What was granted in a namespace beyond single calls, by scope and key, after the given one.
+    /// Lists the standing approvals of a namespace, ordered by scope and call key, after the given one.
     pub async fn grants(
         &self,
         namespace: &Namespace,
-        after: (&str, &str),
+        after: GrantKey<'_>,
         limit: u64,
     ) -> Result<Vec<ApprovalGrantRow>, EngineError> {
         let namespace = namespace.clone();
-        let (scope, key) = (after.0.to_owned(), after.1.to_owned());
+        let (scope, key) = (after.scope.to_owned(), after.call_key.to_owned());
         let read = self.store().read(move |tx| {
             let after = GrantKey { scope: &scope, call_key: &key };
             Ok::<_, EngineError>(approval_grant::list(tx, namespace.as_str(), after, limit)?)

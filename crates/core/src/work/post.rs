@@ -70,16 +70,26 @@ pub fn post_gives_up_at(first: Timestamp) -> Timestamp {
     first.after(POST_GIVE_UP)
 }
 
-/// When a post is sent again after `tries` of them failed, or `None` if it is given up.
+/// The time that is left for a webhook delivery.
+#[derive(Debug, Clone, Copy)]
+pub struct RetryWindow {
+    /// The current time.
+    pub now: Timestamp,
+    /// The time after which the delivery is not tried again.
+    pub give_up_at: Timestamp,
+}
+
+/// Returns the time of the next attempt after `tries` failed ones, or `None` if the delivery is given up.
 ///
-/// The wait doubles from 5 s to 1 h and is spread by a fifth. What the address asked for is honoured if it is longer. `chance`
-/// is a random number in `0.0 ..= 1.0`.
+/// The wait doubles from 5 s to 1 h and varies by a fifth. A longer wait that the address asked for is honoured.
+/// `chance` is a random number in `0.0 ..= 1.0`.
 pub fn next_post(
     tries: u32,
     asked: Option<Duration>,
-    (now, give_up_at): (Timestamp, Timestamp),
+    window: RetryWindow,
     chance: f64,
 ) -> Option<Timestamp> {
+    let RetryWindow { now, give_up_at } = window;
     let step = grown(POST_DELAY, 2, tries.saturating_sub(1)).min(POST_DELAY_MAX);
     let wait = step.saturating_add(share(step / 5, chance)).min(POST_DELAY_MAX);
     let next = now.after(wait.max(asked.unwrap_or_default()));

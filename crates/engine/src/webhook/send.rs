@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::Timestamp;
-use provost_core::work::{PostEvent, PostState, next_post};
+use provost_core::work::{PostEvent, PostState, RetryWindow, next_post};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::row::webhook::{self, WebhookRow};
@@ -140,7 +140,8 @@ fn settle(
             row.last_status = status.map(u64::from);
             row.last_error = Some(error.clone());
             let tries = u32::try_from(row.tries).unwrap_or(u32::MAX);
-            match next_post(tries, *retry_after, (now, row.give_up_at), chance) {
+            let window = RetryWindow { now, give_up_at: row.give_up_at };
+            match next_post(tries, *retry_after, window, chance) {
                 Some(next) => {
                     move_on(&mut row, PostEvent::FailedForNow)?;
                     row.next_at = next;

@@ -6,6 +6,7 @@ use provost_core::work::{AgentCommand, ApprovalState, Grant, Namespace};
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
+use provost_store::row::approval_grant::GrantKey;
 use serde_json::json;
 
 use crate::house::{House, NEVER, last_result, quick};
@@ -259,7 +260,11 @@ async fn a_grant_is_for_the_same_arguments_and_can_be_taken_back() {
     house.engine.answer(&house.namespace, id, deny("no"), "me").await.unwrap();
     let same = house.say("c", "me").await;
     assert_eq!(text(&house.ended(same.run).await), "told: risky did it");
-    let grants = house.engine.grants(&house.namespace, ("", ""), 10).await.unwrap();
+    let grants = house
+        .engine
+        .grants(&house.namespace, GrantKey { scope: "", call_key: "" }, 10)
+        .await
+        .unwrap();
     assert_eq!((grants.len(), grants[0].scope.as_str()), (1, "agent:default"));
     let (scope, key) = (grants[0].scope.as_str(), grants[0].call_key.as_str());
     house.engine.revoke_grant(&house.namespace, scope, key).await.unwrap();

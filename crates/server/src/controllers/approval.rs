@@ -8,6 +8,7 @@ use provost_api::{
 use provost_core::work::ApprovalState;
 use provost_core::{ApprovalDecision, ApprovalId};
 use provost_store::row::approval::ApprovalFilter;
+use provost_store::row::approval_grant;
 
 use crate::app::App;
 use crate::convert;
@@ -88,10 +89,12 @@ pub(crate) async fn list_grants(
     let limit = limit(asked.limit)?;
     // The key of a call is a hash, so the first colon ends it, whatever the scope is called.
     let after = match asked.cursor.as_deref() {
-        None => ("", ""),
+        None => approval_grant::GrantKey { scope: "", call_key: "" },
         Some(cursor) => {
-            let place = cursor.split_once(':').map(|(key, scope)| (scope, key));
-            place.ok_or_else(|| error::invalid("cursor", "use `next` of the page before"))?
+            let key = cursor.split_once(':');
+            let (call_key, scope) =
+                key.ok_or_else(|| error::invalid("cursor", "use `next` of the page before"))?;
+            approval_grant::GrantKey { scope, call_key }
         }
     };
     let rows = app.engine().grants(&auth.namespace, after, limit).await?;

@@ -63,7 +63,7 @@ impl AgentCommand {
             ("requested_by", &self.requested_by),
             ("user", &self.user),
         ] {
-            check_field(("command", field), value.as_deref())?;
+            check_field("command", field, value.as_deref())?;
         }
         let prompt_bytes = self.extra_system_prompt.as_ref().map_or(0, String::len);
         let path = || "command.extra_system_prompt".to_owned();
@@ -89,7 +89,7 @@ impl RoutingContext {
             ("group_channel", &self.group_channel),
             ("group_space", &self.group_space),
         ] {
-            check_field(("command.routing", field), value.as_deref())?;
+            check_field("command.routing", field, value.as_deref())?;
         }
         Ok(())
     }
@@ -104,7 +104,7 @@ impl InputProvenance {
             ("tool_call_id", &self.tool_call_id),
             ("correlation_id", &self.correlation_id),
         ] {
-            check_field(("command.input_provenance", field), value.as_deref())?;
+            check_field("command.input_provenance", field, value.as_deref())?;
         }
         Ok(())
     }
@@ -130,9 +130,8 @@ pub(super) fn check_parts(path: &str, parts: &[Part], max: usize) -> Result<(), 
     Ok(())
 }
 
-/// A field that is given must say something, in not too many bytes. Where it is gets a text only if something is wrong: most
-/// commands give hardly any of the fields.
-fn check_field((parent, field): (&str, &str), value: Option<&str>) -> Result<(), WorkError> {
+/// Checks that a field is absent, or neither blank nor too long. The path is only formatted for an error.
+fn check_field(parent: &str, field: &str, value: Option<&str>) -> Result<(), WorkError> {
     let path = || format!("{parent}.{field}");
     match value {
         None => Ok(()),

@@ -7,6 +7,10 @@ use crate::work::tests::{check_machine, reachable};
 use PostEvent as E;
 use PostState as S;
 
+fn until(now: Timestamp, give_up_at: Timestamp) -> RetryWindow {
+    RetryWindow { now, give_up_at }
+}
+
 #[test]
 fn the_machine_is_total_and_every_state_can_be_reached() {
     // What is settled can be sent again, so nothing ends for good.
@@ -36,7 +40,7 @@ fn waits_double_from_5_s_to_1_h_for_a_day() {
     let start = Timestamp::from_millis(0);
     let mut waits = Vec::new();
     let (mut now, mut tries) = (start, 1);
-    while let Some(next) = next_post(tries, None, (now, post_gives_up_at(start)), 0.0) {
+    while let Some(next) = next_post(tries, None, until(now, post_gives_up_at(start)), 0.0) {
         waits.push(next.since(now).as_secs());
         (now, tries) = (next, tries + 1);
     }
@@ -52,16 +56,23 @@ fn waits_are_spread_within_their_bounds_and_a_longer_wish_is_honoured() {
     let never = Timestamp::from_millis(i64::MAX);
     for tries in [0, 1, 2, 5, 11, 40, u32::MAX] {
         for _ in 0..200 {
-            let next = next_post(tries, None, (now, never), env.random_unit()).unwrap();
+            let next = next_post(tries, None, until(now, never), env.random_unit()).unwrap();
             let wait = next.since(now);
             assert!((POST_DELAY..=POST_DELAY_MAX).contains(&wait), "{tries}: {wait:?}");
         }
     }
-    assert_ne!(next_post(1, None, (now, never), 0.0), next_post(1, None, (now, never), 1.0));
+    assert_ne!(
+        next_post(1, None, until(now, never), 0.0),
+        next_post(1, None, until(now, never), 1.0)
+    );
     let asked = Duration::from_secs(7200);
-    assert_eq!(next_post(1, Some(asked), (now, never), 0.5), Some(now.after(asked)));
+    assert_eq!(next_post(1, Some(asked), until(now, never), 0.5), Some(now.after(asked)));
     let sooner = Some(Duration::from_secs(1));
-    assert_eq!(next_post(1, sooner, (now, never), 0.0), Some(now.after(POST_DELAY)));
+    assert_eq!(next_post(1, sooner, until(now, never), 0.0), Some(now.after(POST_DELAY)));
     let day = Some(Duration::from_secs(86_400));
-    assert_eq!(next_post(1, day, (now, post_gives_up_at(now)), 0.0), None, "it asks for too much");
+    assert_eq!(
+        next_post(1, day, until(now, post_gives_up_at(now)), 0.0),
+        None,
+        "it asks for too much"
+    );
 }
