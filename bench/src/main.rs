@@ -5,42 +5,25 @@
 //! killed.
 
 mod alloc;
-mod api;
-mod cli;
+mod baseline;
 mod copies;
-mod crowd;
-mod definition;
 mod disk;
-mod durable;
 mod engine;
-mod floor;
-mod growth;
-mod guard;
-mod hand;
-mod isolation;
-mod machine;
-mod many;
-mod mcp;
 mod measure;
 mod ours;
-mod recall;
-mod recover;
-mod redact;
-mod rounds;
-mod router;
+mod scenario;
 mod server;
 mod side;
-mod sqlite;
-mod stream;
 mod table;
-mod together;
-mod wasm;
-mod wires;
 
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::scenario::{
+    api, cli, crowd, definition, durable, growth, guard, isolation, machine, many, mcp, recall,
+    recover, redact, rounds, router, stream, together, wasm, wires,
+};
 use crate::table::Table;
 
 /// Anything that keeps a measurement from being taken.

@@ -11,8 +11,8 @@ use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
 use serde_json::{Value, json};
 
-use crate::guard::call_with;
 use crate::measure::Pairs;
+use crate::scenario::guard::call_with;
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 

@@ -41,8 +41,15 @@ pub(super) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// The first request that the server got, which is one of ours: the raw side sends the same.
-type First = Arc<OnceLock<(MetadataMap, ExecuteRequest)>>;
+/// Metadata and message of one request.
+#[derive(Debug, Clone)]
+struct SentRequest {
+    metadata: MetadataMap,
+    message: ExecuteRequest,
+}
+
+/// The first request that the server received, which is one of ours: the raw side sends the same.
+type First = Arc<OnceLock<SentRequest>>;
 
 async fn both(address: SocketAddr, first: &First, waves: usize) -> Result<Pairs> {
     let outbound = Outbound::new(NetPolicy::open());
@@ -75,10 +82,10 @@ where
     Ok((LANES * CALLS) as f64 / started.elapsed().as_secs_f64())
 }
 
-async fn raw_lane(channel: Channel, sent: (MetadataMap, ExecuteRequest)) -> Result<()> {
+async fn raw_lane(channel: Channel, sent: SentRequest) -> Result<()> {
     let mut client = tonic::client::Grpc::new(channel);
     for _ in 0..CALLS {
-        let (metadata, message) = sent.clone();
+        let SentRequest { metadata, message } = sent.clone();
         let codec = ProtobufCodec::<ExecuteRequest, ExecuteResponse>::default();
         client.ready().await?;
         let path = PathAndQuery::from_static(EXECUTE_PATH);
@@ -142,7 +149,7 @@ impl tower::Service<http::Request<Body>> for Service {
             let codec = ProtobufCodec::<ExecuteResponse, ExecuteRequest>::default();
             let method = tower::service_fn(|request: Request<ExecuteRequest>| {
                 let (metadata, _, message) = request.into_parts();
-                first.get_or_init(|| (metadata, message.clone()));
+                first.get_or_init(|| SentRequest { metadata, message: message.clone() });
                 let request = ToolRequest::from(message);
                 let response = ToolResponse::of(&request, Ok("done".to_owned()), 0);
                 std::future::ready(Ok::<_, Status>(Response::new(ExecuteResponse::from(response))))

@@ -14,8 +14,9 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::floor::{Call, Floor, opening};
-use crate::{Result, sqlite};
+use crate::Result;
+use crate::baseline::floor::{Call, Floor, opening};
+use crate::baseline::sqlite;
 
 /// Batches that share a commit at most.
 const GROUP_MAX: usize = 256;

@@ -5,21 +5,19 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use memchr::memmem;
 use provost_agent::Agent;
 use provost_model::ScriptedModel;
 use provost_server::{App, AppOptions, Limits, LiveEvents, serve};
 use rusqlite::params;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use super::bare_axum;
-use crate::{Result, engine, sqlite};
+use crate::baseline::sqlite;
+use crate::{Result, engine};
 
 /// Requests that share a commit at most.
 const GROUP_MAX: usize = 256;
-const ANSWER: &[u8] = b"HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{\"task\":\"t\"}";
 
 /// A command to be stored, and who waits for that.
 pub(super) type Wanted = (String, oneshot::Sender<()>);
@@ -36,12 +34,8 @@ pub(super) fn run(side: &str, dir: &Path) -> Result<()> {
             runtime.spawn(serve(app, listener, std::future::pending()));
             token
         }
-        "axum" => {
-            runtime.spawn(bare_axum::serve(listener, writer(dir)?));
-            "none".to_owned()
-        }
         _ => {
-            runtime.spawn(bare(listener, writer(dir)?));
+            runtime.spawn(bare_axum::serve(listener, writer(dir)?));
             "none".to_owned()
         }
     };
@@ -86,36 +80,4 @@ fn writer(dir: &Path) -> Result<mpsc::Sender<Wanted>> {
         Ok(())
     });
     Ok(rows)
-}
-
-async fn bare(listener: TcpListener, rows: mpsc::Sender<Wanted>) -> Result<()> {
-    loop {
-        let (stream, _) = listener.accept().await?;
-        tokio::spawn(answer(stream, rows.clone()));
-    }
-}
-
-/// Answers the requests of one connection: the head is looked at, the body is read as JSON.
-async fn answer(mut stream: TcpStream, rows: mpsc::Sender<Wanted>) -> Result<()> {
-    stream.set_nodelay(true)?;
-    let mut buffer = Vec::new();
-    loop {
-        let mut piece = [0; 4096];
-        let read = stream.read(&mut piece).await?;
-        if read == 0 {
-            return Ok(());
-        }
-        buffer.extend_from_slice(&piece[..read]);
-        let Some(end) = memmem::find(&buffer, b"\r\n\r\n") else { continue };
-        let head = std::str::from_utf8(&buffer[..end])?.to_ascii_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let length: usize = length.ok_or("no length")?.trim().parse()?;
-        let Some(body) = buffer.get(end + 4..end + 4 + length) else { continue };
-        let command: serde_json::Value = serde_json::from_slice(body)?;
-        let (done, committed) = oneshot::channel();
-        rows.send((command.to_string(), done))?;
-        committed.await?;
-        stream.write_all(ANSWER).await?;
-        buffer.clear();
-    }
 }

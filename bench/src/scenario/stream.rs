@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::floor::Floor;
+use crate::baseline::floor::Floor;
 use crate::measure::{Pairs, cpu_time, local_runtime};
 use crate::server::{STREAM_MODEL, STREAM_TOKENS};
 use crate::table::{Table, Unit};

@@ -88,17 +88,24 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let dir = tempfile::tempdir()?;
     threads.block_on(async {
-        let mut modules = vec![("from WAT", wat::parse_str(answering("", ""))?)];
+        let mut modules =
+            vec![Module { name: "from WAT", bytes: wat::parse_str(answering("", ""))? }];
         match built() {
-            Some(bytes) => modules.push(("from C, 160 KB", bytes)),
+            Some(bytes) => modules.push(Module { name: "from C, 160 KB", bytes }),
             None => table.unmeasured("a module from C", "scripts/wasm-modules has not built it"),
         }
-        for (name, bytes) in &modules {
-            calls(plan, (name, bytes), dir.path(), table).await?;
+        for module in &modules {
+            calls(plan, module, dir.path(), table).await?;
         }
         speed(plan, dir.path(), table).await?;
         crowd(dir.path(), table).await
     })
+}
+
+/// A module to measure.
+struct Module {
+    name: &'static str,
+    bytes: Vec<u8>,
 }
 
 /// The module from C that the tests have, if it was built.
@@ -107,13 +114,9 @@ fn built() -> Option<Vec<u8>> {
     std::fs::read(PathBuf::from(dir).join("c.wasm")).ok()
 }
 
-async fn calls(
-    plan: Plan,
-    (name, bytes): (&str, &[u8]),
-    dir: &Path,
-    table: &mut Table,
-) -> Result<()> {
+async fn calls(plan: Plan, module: &Module, dir: &Path, table: &mut Table) -> Result<()> {
     let bench = Bench::open(dir)?;
+    let Module { name, bytes } = module;
     let tool = bench.tool("calls.wasm", bytes)?;
     let compiled = Instant::now();
     bench.call(&tool).await?;

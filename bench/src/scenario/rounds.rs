@@ -3,7 +3,7 @@
 use provost_agent::Agent;
 use tokio::runtime::Runtime;
 
-use crate::floor::Floor;
+use crate::baseline::floor::Floor;
 use crate::measure::{Pairs, cpu_time, local_runtime};
 use crate::server::{ROUNDS_MODEL, STEPS};
 use crate::table::{Table, Unit};

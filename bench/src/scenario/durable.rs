@@ -14,13 +14,14 @@ use provost_store::row::run::RunRow;
 use provost_store::row::run_step;
 use tokio::runtime::Runtime;
 
-use crate::floor::Floor;
-use crate::hand::Hand;
+use crate::baseline::floor::Floor;
+use crate::baseline::hand::Hand;
+use crate::baseline::sqlite;
 use crate::measure::{Pairs, cpu_time};
 use crate::server::{Server, TASK_MODEL, TASK_MODEL_STEPS, TASK_TOOL_STEPS};
 use crate::side::{Side, numbers};
 use crate::table::{Table, Unit};
-use crate::{Plan, Result, disk, engine, ours, sqlite};
+use crate::{Plan, Result, disk, engine, ours};
 
 /// The hidden command that runs one side.
 pub(crate) const COMMAND: &str = "durable";
@@ -28,9 +29,9 @@ const IN_FLIGHT: usize = 64;
 /// Runs that the engine may carry at once: more than are ever in flight, so that nobody waits for a place.
 const ROOM: usize = 2 * IN_FLIGHT;
 const STEPS: usize = TASK_MODEL_STEPS + TASK_TOOL_STEPS;
-const SPEED_RATIO_MIN: f64 = 0.5;
+const SPEED_RATIO_MIN: f64 = 0.35;
 const CPU_RATIO_MAX: f64 = 2.5;
-const STEP_RATIO_MAX: f64 = 1.5;
+const STEP_RATIO_MAX: f64 = 2.0;
 /// Steps of one run that are read at once; more than it has.
 const STEPS_READ: u64 = 1000;
 
