@@ -9,6 +9,7 @@
 
 mod admission;
 mod approval;
+mod architecture;
 mod cancel;
 mod child;
 mod compaction;

@@ -1,0 +1,272 @@
+//! The layout of the workspace: direction of dependencies, homes of libraries, sizes.
+//!
+//! The rules are data (`tests/data/architecture.toml`). Add a new crate to a row there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+use syn::visit::Visit;
+
+#[derive(Deserialize)]
+struct Rules {
+    rows: BTreeMap<String, Vec<String>>,
+    homes: BTreeMap<String, BTreeSet<String>>,
+    unsafe_code: CrateList,
+    printing: CrateList,
+    size: SizeLimits,
+}
+
+#[derive(Deserialize)]
+struct CrateList {
+    crates: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct SizeLimits {
+    crate_lines: usize,
+    folder_modules: usize,
+    engine_folders: usize,
+    large_crates: BTreeMap<String, String>,
+    large_folders: BTreeMap<String, String>,
+}
+
+/// One package of the workspace.
+struct Package {
+    name: String,
+    source: PathBuf,
+    dependencies: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<MetadataPackage>,
+}
+
+#[derive(Deserialize)]
+struct MetadataPackage {
+    name: String,
+    manifest_path: PathBuf,
+    dependencies: Vec<MetadataDependency>,
+}
+
+#[derive(Deserialize)]
+struct MetadataDependency {
+    name: String,
+    kind: Option<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn rules() -> Rules {
+    toml::from_str(include_str!("../data/architecture.toml")).unwrap()
+}
+
+/// The packages of the workspace with their dependencies, development dependencies left out.
+fn packages() -> Vec<Package> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).unwrap();
+    metadata
+        .packages
+        .into_iter()
+        .map(|package| {
+            let dependencies = package
+                .dependencies
+                .into_iter()
+                .filter(|dependency| dependency.kind.as_deref() != Some("dev"))
+                .map(|dependency| dependency.name)
+                .collect();
+            let source = package.manifest_path.parent().unwrap().join("src");
+            Package { name: package.name, source, dependencies }
+        })
+        .collect()
+}
+
+/// All Rust files below a folder. Empty if the folder does not exist.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in folder.read_dir().into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension() == Some(OsStr::new("rs")) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// The number of modules side by side in a folder: `name.rs` and `name/` are one.
+fn modules_of(folder: &Path) -> usize {
+    let names: BTreeSet<_> = folder
+        .read_dir()
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().path().file_stem().map(OsStr::to_owned))
+        .filter(|name| name != "lib" && name != "main")
+        .collect();
+    names.len()
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+fn assert_none(problems: &[String], rule: &str) {
+    assert!(problems.is_empty(), "{rule}:\n{}", problems.join("\n"));
+}
+
+#[test]
+fn crates_depend_only_on_lower_rows() {
+    let mut row_of = BTreeMap::new();
+    for (row, crates) in rules().rows {
+        for name in crates {
+            row_of.insert(name, row.parse::<u32>().unwrap());
+        }
+    }
+    let packages = packages();
+    let existing: BTreeSet<_> = packages.iter().map(|package| package.name.clone()).collect();
+    let mut problems = Vec::new();
+    for name in row_of.keys().filter(|name| !existing.contains(*name)) {
+        problems.push(format!("{name} has a row, but the workspace has no such crate"));
+    }
+    for package in &packages {
+        let Some(row) = row_of.get(&package.name) else {
+            problems.push(format!("{} has no row", package.name));
+            continue;
+        };
+        for dependency in package.dependencies.intersection(&existing) {
+            if row_of.get(dependency) >= Some(row) {
+                problems.push(format!("{} depends on {dependency}", package.name));
+            }
+        }
+    }
+    assert_none(&problems, "dependencies that do not point to a lower row");
+}
+
+#[test]
+fn libraries_stay_in_their_crates() {
+    let homes = rules().homes;
+    let mut problems = Vec::new();
+    for package in packages() {
+        for library in &package.dependencies {
+            if homes.get(library).is_some_and(|crates| !crates.contains(&package.name)) {
+                problems.push(format!("{} uses {library}", package.name));
+            }
+        }
+    }
+    assert_none(&problems, "libraries outside of the crates that may use them");
+}
+
+#[test]
+fn only_named_crates_use_unsafe_or_print() {
+    let rules = rules();
+    let mut problems = Vec::new();
+    for package in packages() {
+        for file in rust_files(&package.source) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let lifts = |lint: &str| {
+                ["expect(", "allow("].iter().any(|attribute| {
+                    text.split(attribute).skip(1).any(|rest| {
+                        rest.split(')').next().is_some_and(|lints| lints.contains(lint))
+                    })
+                })
+            };
+            if lifts("unsafe_code") && !rules.unsafe_code.crates.contains(&package.name) {
+                problems.push(format!("{} allows unsafe code", shown(&file)));
+            }
+            if (lifts("print_stdout") || lifts("print_stderr"))
+                && !rules.printing.crates.contains(&package.name)
+            {
+                problems.push(format!("{} prints", shown(&file)));
+            }
+        }
+    }
+    assert_none(&problems, "lints that are lifted outside of the crates that may do so");
+}
+
+#[test]
+fn crates_and_folders_stay_small() {
+    let size = rules().size;
+    let mut problems = Vec::new();
+    let mut reasons: BTreeSet<_> =
+        size.large_crates.keys().chain(size.large_folders.keys()).cloned().collect();
+    for package in packages() {
+        let files = rust_files(&package.source);
+        let lines: usize =
+            files.iter().map(|file| std::fs::read_to_string(file).unwrap().lines().count()).sum();
+        if lines > size.crate_lines && !reasons.remove(&package.name) {
+            problems.push(format!("{} has {lines} lines", package.name));
+        }
+        let mut folders = BTreeSet::from([package.source.clone()]);
+        folders.extend(files.iter().filter_map(|file| file.parent().map(Path::to_path_buf)));
+        for folder in folders.iter().filter(|folder| folder.is_dir()) {
+            let entries = modules_of(folder);
+            if entries > size.folder_modules && !reasons.remove(&shown(folder)) {
+                problems.push(format!("{} has {entries} modules", shown(folder)));
+            }
+        }
+    }
+    problems.extend(reasons.iter().map(|name| format!("{name} no longer needs its reason")));
+    assert_none(&problems, "crates and folders above the limit, without a reason in the rules");
+}
+
+#[test]
+fn the_engine_has_few_folders() {
+    let source = root().join("crates/engine/src");
+    let folders =
+        source.read_dir().unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir());
+    let (count, limit) = (folders.count(), rules().size.engine_folders);
+    assert!(count <= limit, "crates/engine/src has {count} folders, the limit is {limit}");
+}
+
+/// Functions with a parameter whose pattern takes a tuple apart.
+#[derive(Default)]
+struct TupleParameters {
+    functions: Vec<String>,
+}
+
+impl<'ast> Visit<'ast> for TupleParameters {
+    fn visit_signature(&mut self, signature: &'ast syn::Signature) {
+        let has_tuple = signature.inputs.iter().any(|input| match input {
+            syn::FnArg::Typed(typed) => is_tuple(&typed.ty),
+            syn::FnArg::Receiver(_) => false,
+        });
+        if has_tuple {
+            self.functions.push(signature.ident.to_string());
+        }
+        syn::visit::visit_signature(self, signature);
+    }
+}
+
+fn is_tuple(kind: &syn::Type) -> bool {
+    match kind {
+        syn::Type::Tuple(tuple) => !tuple.elems.is_empty(),
+        syn::Type::Reference(reference) => is_tuple(&reference.elem),
+        _ => false,
+    }
+}
+
+#[test]
+fn no_function_takes_a_tuple() {
+    let mut problems = Vec::new();
+    for package in packages() {
+        for file in rust_files(&package.source) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let mut found = TupleParameters::default();
+            found.visit_file(&syn::parse_file(&text).unwrap());
+            problems
+                .extend(found.functions.iter().map(|name| format!("{} fn {name}", shown(&file))));
+        }
+    }
+    assert_none(&problems, "functions with a tuple parameter; use a struct");
+}
