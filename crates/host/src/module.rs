@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use provost_core::Env;
 use provost_net::NetPolicy;
-use provost_resource::{DeclareError, Declared, Place};
+#[cfg(feature = "wasm")]
+use provost_resource::Place;
+use provost_resource::{DeclareError, Declared};
 use provost_sandbox::Trial;
 use provost_tool::{AuditSink, Runtimes};
 

@@ -2,7 +2,7 @@
 //!
 //! A [`SessionStore`] stores messages by session id. A run loads the transcript once and then commits whole turns: each commit is
 //! atomic and names the revision that it builds on, so two writers never interleave. [`MemorySessions`] stores sessions in this
-//! process, and [`SqliteSessions`] (feature `sqlite`) in one file.
+//! process, and `SqliteSessions` (feature `sqlite`) in one file.
 
 #[cfg(any(test, feature = "test-support"))]
 pub mod conformance;
