@@ -221,6 +221,24 @@ fn crates_and_folders_stay_small() {
 }
 
 #[test]
+fn the_architecture_page_names_existing_crates_and_files() {
+    let page = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    let mut problems = Vec::new();
+    for path in page.split('`').skip(1).step_by(2).filter(|code| code.starts_with("crates/")) {
+        if !root().join(path).exists() {
+            problems.push(format!("{path} does not exist"));
+        }
+    }
+    for package in packages() {
+        let name = package.name.strip_prefix("provost-").unwrap_or("sdk");
+        if !page.contains(&format!("`{name}`")) {
+            problems.push(format!("the page does not name {name}"));
+        }
+    }
+    assert_none(&problems, "docs/ARCHITECTURE.md");
+}
+
+#[test]
 fn the_engine_has_few_folders() {
     let source = root().join("crates/engine/src");
     let folders =
