@@ -35,6 +35,8 @@ async fn g06_a_claim_that_never_began_is_taken_at_the_end_of_its_lease() {
     let attempts = house.attempts(accepted.run).await;
     assert_eq!(attempts[0].outcome_code.as_deref(), Some("worker_lost"));
     assert_eq!((attempts[1].strategy.as_str(), attempts[1].status.as_str()), ("resume", "ok"));
+    assert_ne!(attempts[0].worker_id, attempts[1].worker_id);
+    assert_ne!(attempts[0].execution_id, attempts[1].execution_id);
 }
 
 #[tokio::test(flavor = "multi_thread")]
