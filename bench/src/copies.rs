@@ -1,15 +1,15 @@
 //! Many runs for little: one real run, stored again and again under other ids.
 
 use provost_core::{ApprovalId, Env, RunId, SessionId, TaskId, Timestamp};
-use provost_store::row::approval::{self, ApprovalRow};
-use provost_store::row::attempt::{self, AttemptRow};
-use provost_store::row::input::{self, InputRow};
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::run_event::{self, Pos, RunEventRow};
-use provost_store::row::run_step::{self, RunStepRow};
-use provost_store::row::session::{self, SessionRow};
-use provost_store::row::task::{self, TaskRow};
-use provost_store::row::timer;
+use provost_store::table::governance::approval::{self, ApprovalRow};
+use provost_store::table::scheduling::timer;
+use provost_store::table::work::attempt::{self, AttemptRow};
+use provost_store::table::work::input::{self, InputRow};
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::run_event::{self, Pos, RunEventRow};
+use provost_store::table::work::run_step::{self, RunStepRow};
+use provost_store::table::work::session::{self, SessionRow};
+use provost_store::table::work::task::{self, TaskRow};
 use provost_store::{Store, StoreError, Tx};
 
 use crate::Result;

@@ -8,7 +8,7 @@ use provost_engine::{
     AgentConfig, AgentProfile, Agents, DEFAULT_AGENT, Engine, EngineDeps, EngineError,
     EngineOptions, Lease,
 };
-use provost_store::row::run::RunRow;
+use provost_store::table::work::run::RunRow;
 use provost_store::{Store, StoreOptions};
 use serde_json::json;
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use provost_core::Usage;
 use provost_core::work::AgentCommand;
 use provost_engine::Engine;
-use provost_store::row::run::RunRow;
-use provost_store::row::run_step;
+use provost_store::table::work::run::RunRow;
+use provost_store::table::work::run_step;
 use tokio::runtime::Runtime;
 
 use crate::baseline::floor::Floor;

@@ -13,7 +13,7 @@ use provost_core::work::{AgentCommand, Namespace};
 use provost_core::{Env, RunId, Timestamp};
 use provost_engine::Engine;
 use provost_store::StoreError;
-use provost_store::row::run::{self, RunFilter};
+use provost_store::table::work::run::{self, RunFilter};
 use provost_testkit::{FakeProvider, Reply};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;

@@ -1,5 +1,9 @@
 //! An agent: a definition, immutable and cheap to clone.
 
+pub(crate) mod builder;
+pub(crate) mod output;
+pub(crate) mod reference;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,19 +13,19 @@ use provost_session::SessionStore;
 use provost_session::shared_state::StateStore;
 use provost_tool::{Guard, Tool, Toolset};
 
+use crate::agent::builder::AgentBuilder;
+use crate::agent::output::OutputSpec;
 use crate::approval::OnApproval;
-use crate::builder::AgentBuilder;
-use crate::child::{Family, Hop};
 use crate::context::ContextStrategy;
-use crate::handle::UserInput;
+use crate::control::UserInput;
 use crate::hook::Hook;
-use crate::limit::AskLimit;
+use crate::instructions::Instructions;
 use crate::outcome::Suspended;
-use crate::output::OutputSpec;
-use crate::prompt::Instructions;
-use crate::request::{Restored, RunBuilder, RunSource};
 use crate::run::AtLimit;
 use crate::run::{Run, RunInput};
+use crate::run_builder::limit::AskLimit;
+use crate::run_builder::{Restored, RunBuilder, RunSource};
+use crate::subagent::{Family, Hop};
 use crate::team::TeamBook;
 
 /// A definition of an agent: instructions, model, tools, limits.

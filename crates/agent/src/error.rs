@@ -11,9 +11,9 @@ use provost_tool::SpecError;
 
 use crate::context::ContextError;
 use crate::hook::HookError;
+use crate::instructions::PromptError;
 use crate::journal::JournalError;
 use crate::outcome::Suspended;
-use crate::prompt::PromptError;
 use crate::run::{ContinueError, FeedError};
 
 /// Why an agent cannot be built like this.

@@ -9,19 +9,19 @@
 //! - the conversation is valid after every feed: each tool call of a finished turn has its result, in call order;
 //! - serializing and deserializing at any point gives an equal run.
 
-mod answered;
 mod apply;
 mod at_limit;
-mod below;
 mod call;
 mod data;
+mod descendants;
 mod feed;
-mod hand_off;
+mod handoff;
 mod limit;
+mod next_step;
 mod output;
-mod round;
+mod response;
 mod start;
-mod step;
+mod tool_round;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -35,16 +35,16 @@ use provost_session::SessionChange;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub(crate) use crate::run::handoff::tool_part;
+pub use crate::run::handoff::{HandedOff, TRANSFER_PREFIX};
+pub use crate::run::next_step::{CallTicket, Step};
+pub(crate) use crate::run::next_step::{answer_to, has_waited};
 use call::CallIds;
 pub use call::{Answer, CallState};
 pub use data::{Fed, Feed, Piece, RunInput, RunStarted};
 pub use feed::FeedError;
-pub(crate) use hand_off::tool_part;
-pub use hand_off::{HandedOff, TRANSFER_PREFIX};
 pub use limit::{AtLimit, LimitDecision, LimitQuestion};
 pub use start::ContinueError;
-pub use step::{CallTicket, Step};
-pub(crate) use step::{answer_to, has_waited};
 pub(crate) use usage::UsageTotals;
 
 /// The version of the stored form. Another version is refused, not guessed.

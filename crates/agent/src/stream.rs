@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use provost_core::{EVENT_VERSION, Env, Event, EventKind, RunId};
 use tokio::sync::{mpsc, watch};
 
+use crate::control::{Control, RunHandle};
 use crate::error::Error;
-use crate::handle::{Control, RunHandle};
 use crate::outcome::Outcome;
 
 /// Maximum number of waiting events before progress events are dropped. No event that matters is ever dropped.

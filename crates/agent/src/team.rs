@@ -4,17 +4,17 @@
 //! - [`TeamBook`] is everything a team knows in one run of its lead, a pure value; [`TeamDesk`] keeps it.
 //! - [`Seat`] says who a run is in its team. Members are runs below the lead's run.
 
-mod action;
 mod board;
 mod board_tools;
-mod book;
-mod desk;
-mod mail;
+mod command;
+mod inbox;
 mod mailbox;
 mod member;
 mod member_tools;
+mod membership;
 mod message_tools;
-mod seat;
+mod state;
+mod store;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,21 +23,23 @@ use std::time::Duration;
 use provost_core::{Env, RunId};
 use provost_tool::{State, Tool};
 
-pub use action::{TeamAction, TeamError, TeamReply};
+pub use crate::team::command::{TeamAction, TeamError, TeamReply};
+pub use crate::team::inbox::{
+    EVERYBODY, INBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mail, MailError, READ_BYTES_MAX,
+};
+pub use crate::team::membership::Seat;
+pub use crate::team::state::{LEAD, MEMBERS_MAX, TASK_BYTES_MAX, TeamBook};
+pub use crate::team::store::{DeskFuture, MemoryDesk, TeamDesk, TeamWait};
 pub use board::{
     BOARD_TASKS_MAX, Board, BoardError, BoardTask, NewTask, RESULT_BYTES_MAX, TITLE_BYTES_MAX,
     TaskStatus,
 };
-pub use book::{LEAD, MEMBERS_MAX, TASK_BYTES_MAX, TeamBook};
-pub use desk::{DeskFuture, MemoryDesk, TeamDesk, TeamWait};
-pub use mail::{EVERYBODY, INBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mail, MailError, READ_BYTES_MAX};
 pub use mailbox::{MailFuture, Mailbox, MemoryMailbox};
 pub use member::{Member, MemberEnd, MemberStatus};
 pub(crate) use message_tools::injected;
-pub use seat::Seat;
 
-use crate::child::{AgentRef, HooksFor};
 use crate::error::BuildError;
+use crate::subagent::{AgentRef, HooksFor};
 
 /// Members that may be active at once unless the team says otherwise.
 pub const SIZE_DEFAULT: usize = 16;

@@ -6,55 +6,44 @@
 //!
 //! Invariant: nothing here knows a database or an HTTP server.
 
-mod agent;
-mod approval;
 mod client;
 mod cursor;
-mod delivery;
-mod event;
-mod explanation;
-mod health;
-mod input;
-mod operation;
 mod page;
 mod problem;
-mod run;
 mod said;
 mod scope;
-mod session;
-mod task;
 mod time;
-mod token;
-mod tool;
-mod webhook;
+mod types;
 
-pub use agent::{Agent, AgentChange, AgentConfig, NewAgent};
-pub use approval::{
-    Answer, Answered, Approval, ApprovalList, Decision, Grant, GrantKey, Tally, Vote,
-};
 pub use client::{Answers, ApiError, Client, EventStream, Transport, TransportError, Watch};
 #[cfg(feature = "http")]
 pub use client::{HttpOptions, HttpTransport};
 pub use cursor::{Cursor, CursorError, Place};
-pub use delivery::{Delivery, DeliveryList};
-pub use event::{Delta, EventBatch, LogEntry, LogStream, RunEvent, StreamItem};
-pub use explanation::{Evidence, Explanation, NextStep};
-pub use health::{Check, Health, Version, Who};
-pub use input::{InputReceipt, Interaction, NewInput, PendingInput};
-pub use operation::{
+pub use page::{LIMIT_DEFAULT, LIMIT_MAX, Page, Paging};
+pub use problem::{FieldProblem, Problem};
+pub use said::Said;
+pub use scope::Scope;
+pub use time::Time;
+pub use types::agent::{Agent, AgentChange, AgentConfig, NewAgent};
+pub use types::approval::{
+    Answer, Answered, Approval, ApprovalList, Decision, Grant, GrantKey, Tally, Vote,
+};
+pub use types::delivery::{Delivery, DeliveryList};
+pub use types::event::{Delta, EventBatch, LogEntry, LogStream, RunEvent, StreamItem};
+pub use types::explanation::{Evidence, Explanation, NextStep};
+pub use types::health::{Check, Health, Version, Who};
+pub use types::input::{InputReceipt, Interaction, NewInput, PendingInput};
+pub use types::operation::{
     Budget, BudgetChange, BudgetKey, Class, ClassTarget, Overlap, PauseSchedule, Period, Schedule,
     ScheduleChange, Timing,
 };
-pub use page::{LIMIT_DEFAULT, LIMIT_MAX, Page, Paging};
-pub use problem::{FieldProblem, Problem};
-pub use run::{
+pub use types::run::{
     Attempt, CancelOutcome, Cancelled, Fork, Forked, Replay, Run, RunList, Snapshot, Step, Waited,
 };
-pub use said::Said;
-pub use scope::Scope;
-pub use session::{Session, SessionList, SessionMessage};
-pub use task::{Accepted, NewTask, Started, Task, TaskList};
-pub use time::Time;
-pub use token::{NewToken, Token, TokenCreated};
-pub use tool::{AuditList, AuditRecord, Capabilities, Capability, DeclaredTool, UsageRecord};
-pub use webhook::{NewWebhook, Webhook, WebhookCreated, WebhookPost};
+pub use types::session::{Session, SessionList, SessionMessage};
+pub use types::task::{Accepted, NewTask, Started, Task, TaskList};
+pub use types::token::{NewToken, Token, TokenCreated};
+pub use types::tool::{
+    AuditList, AuditRecord, Capabilities, Capability, DeclaredTool, UsageRecord,
+};
+pub use types::webhook::{NewWebhook, Webhook, WebhookCreated, WebhookPost};

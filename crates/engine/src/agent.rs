@@ -6,15 +6,15 @@ mod known;
 
 use provost_core::work::{ExecPolicy, Namespace, PolicyPatch, Security, Supported, WorkError};
 use provost_store::Tx;
-use provost_store::row::agent::{self, AgentRow};
+use provost_store::table::governance::agent::{self, AgentRow};
 use serde_json::{Map, Value};
 
 pub use self::config::{AgentConfig, RUNNER};
 pub(crate) use self::known::{ProfileKey, Profiles};
-use crate::clock::Clocks;
+use crate::attempt::timeouts::Clocks;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::task::{PAGE_MAX, Page};
+use crate::tasks::{PAGE_MAX, Page};
 
 /// The agent of commands that name none.
 pub const DEFAULT_AGENT: &str = "default";

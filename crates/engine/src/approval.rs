@@ -3,25 +3,26 @@
 //! Invariant: an answer is good for the exact plan that was shown. A parked run holds no worker and no place; what wakes it
 //! is fed to it in the transaction that records the answer.
 
-mod ask;
+pub(crate) mod ask_user;
 mod decide;
-mod feed;
 mod grant;
+mod parked_answer;
 mod plan;
+mod request;
 mod vote;
 
 use std::time::Duration;
 
 use provost_core::work::{ApprovalState, Fallback, Grant, Namespace};
 use provost_core::{ApprovalDecision, ApprovalId};
-use provost_store::row::approval::{self, ApprovalRow};
-use provost_store::row::approval_grant::{self, ApprovalGrantRow, GrantKey};
+use provost_store::table::governance::approval::{self, ApprovalRow};
+use provost_store::table::governance::approval_grant::{self, ApprovalGrantRow, GrantKey};
 
-pub(crate) use self::ask::{ask_for_money, ask_start, asks_start, close_open, park};
 pub(crate) use self::decide::{answer, answer_in_words, expire, wake};
-pub(crate) use self::feed::feed_parked;
 pub(crate) use self::plan::{Standing, standing};
 pub(crate) use self::vote::ballot_of;
+pub(crate) use crate::approval::parked_answer::feed_parked;
+pub(crate) use crate::approval::request::{ask_for_money, ask_start, asks_start, close_open, park};
 use crate::engine::Engine;
 use crate::error::EngineError;
 

@@ -1,7 +1,11 @@
 //! One attempt: the loop of the agent crate, driven through the journal.
 
 mod drive;
-mod extra;
+mod instructions;
+pub(crate) mod outcome;
+pub(crate) mod restore;
+pub(crate) mod timeouts;
+pub(crate) mod workspace;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,29 +17,28 @@ use provost_agent::{OnApproval, RunBuilder};
 use provost_core::StopReason;
 use provost_core::work::OutcomeCode;
 use provost_failpoint::failpoint;
-use provost_store::row::{run, session_entry};
+use provost_store::table::work::{run, session_entry};
 use provost_tool::{Deps, Origin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use self::drive::{Driven, drive};
-use self::extra::ExtraInstructions;
 use crate::approval::Asking;
+use crate::attempt::instructions::ExtraInstructions;
+use crate::attempt::outcome::Verdict;
+use crate::attempt::restore::{Loaded, Words};
+use crate::attempt::timeouts::Clocks;
+use crate::child::team;
 use crate::child::{Birth, EngineChildren, Family};
-use crate::clock::Clocks;
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::follow::Show;
 use crate::journal::RunJournal;
-use crate::lease::Lease;
+use crate::journal::shared_state;
 use crate::live::{LivePlace, Tap};
-use crate::load::{self, Loaded, Words};
-use crate::settle::{self, Settled, Terms};
-use crate::shared_state;
-use crate::team;
-use crate::verdict::Verdict;
-use crate::workspace;
+use crate::run::settle::{self, Settled, Terms};
+use crate::worker::lease::Lease;
 
 /// The first wait before a settlement that the database did not take is tried again.
 const SETTLE_RETRY: Duration = Duration::from_millis(50);
@@ -297,7 +300,7 @@ async fn load(shared: &Shared, lease: &Arc<Lease>) -> Result<Loaded, EngineError
     let loading = shared.store.read(move |tx| {
         let row = run::get(tx, lease.run)?;
         let row = row.ok_or_else(|| EngineError::not_found("run", lease.run))?;
-        load::load(tx, &row, &env)
+        restore::load(tx, &row, &env)
     });
     loading.await
 }

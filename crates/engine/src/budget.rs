@@ -3,21 +3,21 @@
 //! Invariant: what is spent and what is set aside together never exceed a cap by a reservation. A call whose cost never
 //! becomes known counts with what was set aside for it.
 
-mod caps;
 mod ledger;
+mod limits;
 
 use provost_core::Timestamp;
 use provost_core::work::{OutcomeCode, RetryClass};
 use provost_store::Tx;
-use provost_store::row::budget::{self, BudgetRow};
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::{journal, run_step};
+use provost_store::table::governance::budget::{self, BudgetRow};
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::{journal, run_step};
 
-pub use self::caps::{Budget, BudgetPeriod, BudgetScope, BudgetState};
 pub use self::ledger::DurableLedger;
+pub use crate::budget::limits::{Budget, BudgetPeriod, BudgetScope, BudgetState};
 use crate::error::EngineError;
-use crate::lease::Lease;
-use crate::state::word;
+use crate::run::lifecycle::word;
+use crate::worker::lease::Lease;
 
 /// Runs above a run whose budgets it uses.
 const ANCESTORS_MAX: usize = 16;

@@ -4,37 +4,37 @@
 //! there is never a twin. When it ends, its parent learns of it once, in the transaction of that end: as the result of the
 //! call that waits for it, or as a message. What a child says is evidence for its parent, not an instruction.
 
-mod defined;
-mod host;
 pub(crate) mod join;
 mod report;
 mod spawn;
+mod spawner;
+mod subagent;
+pub(crate) mod team;
 mod wait;
 
 use std::sync::Arc;
 
-use provost_agent::child::{ChildLife, Hop};
+use provost_agent::subagent::{ChildLife, Hop};
 use provost_core::work::{OutcomeCode, RunStatus};
 use provost_core::{Env, TaskId};
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::{run_join, task};
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::{run_join, task};
 use provost_store::{Store, Tx};
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use self::defined::release_next;
-pub(crate) use self::defined::{Birth, is_held};
-pub(crate) use self::host::EngineChildren;
 pub(crate) use self::wait::wait_for_team;
-use crate::cancel;
+pub(crate) use crate::child::spawner::EngineChildren;
+use crate::child::subagent::release_next;
+pub(crate) use crate::child::subagent::{Birth, is_held};
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::input;
 use crate::journal::RunJournal;
-use crate::lease::Lease;
-use crate::state::{outcome, run_state, word};
-use crate::team;
+use crate::run::cancel;
+use crate::run::lifecycle::{outcome, run_state, word};
+use crate::worker::lease::Lease;
 
 /// How many runs may be below others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use provost_core::Env;
 use provost_store::Store;
 
-use crate::delivery::DeliveryAdapter;
+use crate::attempt::workspace::Workspaces;
 use crate::engine::Agents;
 use crate::live::LiveSink;
-use crate::outbox::Publisher;
-use crate::workspace::Workspaces;
+use crate::outbound::delivery::DeliveryAdapter;
+use crate::outbound::outbox::Publisher;
 
 /// What an engine is built from. [`EngineDeps::new`] takes what every engine needs; the other fields start empty.
 pub struct EngineDeps {

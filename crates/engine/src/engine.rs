@@ -10,28 +10,28 @@ use provost_core::work::{
 };
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_failpoint::failpoint;
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::run_event::{self, RunEventRow};
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::run_event::{self, RunEventRow};
 use provost_store::{Hint, Store};
 use tokio::sync::Notify;
 
-use crate::accept::{self, Accepted, SubmitRequest};
 use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
 use crate::approval::{self, Answered};
 use crate::attempt::Live;
-use crate::cancel::{self, Cancelled};
+use crate::attempt::workspace::Workspaces;
 use crate::child::ChildLimits;
-use crate::delivery::DeliveryAdapter;
 use crate::deps::EngineDeps;
 use crate::error::EngineError;
-use crate::focus::Focus;
-use crate::keeper::BootGuard;
-use crate::lease::Lease;
 use crate::live::Tap;
-use crate::outbox::Publisher;
-use crate::retention::Retention;
-use crate::state::word;
-use crate::workspace::Workspaces;
+use crate::maintenance::BootGuard;
+use crate::maintenance::retention::Retention;
+use crate::outbound::delivery::DeliveryAdapter;
+use crate::outbound::outbox::Publisher;
+use crate::run::cancel::{self, Cancelled};
+use crate::run::lifecycle::word;
+use crate::submit::{self, Accepted, SubmitRequest};
+use crate::worker::lease::Lease;
+use crate::worker::session_filter::Focus;
 
 /// Makes agents from their profiles; the program that embeds the engine knows models and tools.
 pub trait Agents: Send + Sync + 'static {
@@ -195,13 +195,13 @@ impl Engine {
         failpoint!("accept.before");
         let submitted = {
             let request = Arc::clone(&request);
-            store.write(move |tx| accept::submit_in_tx(tx, &request)).await
+            store.write(move |tx| submit::submit_in_tx(tx, &request)).await
         };
         failpoint!("accept.committed");
         let accepted = match submitted {
             Err(EngineError::Work(refusal)) if refusal.is_remembered() => {
                 let stored = refusal.clone();
-                store.write(move |tx| accept::store_refusal(tx, &request, &stored)).await?;
+                store.write(move |tx| submit::store_refusal(tx, &request, &stored)).await?;
                 return Err(refusal.into());
             }
             submitted => submitted?,

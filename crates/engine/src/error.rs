@@ -5,7 +5,7 @@ use provost_core::work::{Illegal, PolicyError, WorkError};
 use provost_core::{ErrorInfo, ErrorKind};
 use provost_store::StoreError;
 
-use crate::record::Unreadable;
+use crate::journal::entry::Unreadable;
 
 /// Why the engine refuses or fails.
 #[derive(Debug, Clone, thiserror::Error)]

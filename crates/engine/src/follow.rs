@@ -14,7 +14,7 @@ use crate::attempt::Live;
 use crate::engine::{Engine, Shared};
 use crate::error::EngineError;
 use crate::live::{Draft, LivePlace, Tap};
-use crate::state::word;
+use crate::run::lifecycle::word;
 
 /// Events of an attempt that are kept for those who come late.
 const KEPT_MAX: usize = 4096;

@@ -4,11 +4,12 @@
 //! becomes a part of. Where that run ends first, the message gets a run of its own in the transaction that ends it.
 
 mod collect;
-mod deliver;
-mod ended;
+pub(crate) mod follow_up;
 mod interrupt;
 mod overflow;
-mod take;
+mod receive;
+mod route;
+mod run_ended;
 mod withdraw;
 
 use std::sync::Arc;
@@ -19,20 +20,20 @@ use provost_core::work::{
 };
 use provost_core::{Env, InputId, Message, MessageId, Part, Role, RunId, TaskId};
 use provost_failpoint::failpoint;
-use provost_store::row::input::InputRow;
-use provost_store::row::task::TaskRow;
-use provost_store::row::{message as message_row, run};
+use provost_store::table::work::input::InputRow;
+use provost_store::table::work::task::TaskRow;
+use provost_store::table::work::{message as message_row, run};
 use provost_store::{Body, Tx};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::deliver::deliver;
-pub(crate) use self::ended::run_ended;
-pub(crate) use self::take::{interrupts, take};
 pub(crate) use self::withdraw::{retract, withdraw_all};
-use crate::accept::{self, Memory};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::state::run_state;
+pub(crate) use crate::input::receive::{interrupts, take};
+pub(crate) use crate::input::route::deliver;
+pub(crate) use crate::input::run_ended::run_ended;
+use crate::run::lifecycle::run_state;
+use crate::submit::{self, Memory};
 
 /// An input that is a message.
 const MESSAGE: &str = "message";
@@ -218,11 +219,11 @@ fn find(
     target: InputTarget,
 ) -> Result<(TaskRow, Option<run::RunRow>), EngineError> {
     match target {
-        InputTarget::Task(id) => Ok((accept::find_task(tx, namespace, id)?, None)),
+        InputTarget::Task(id) => Ok((submit::find_task(tx, namespace, id)?, None)),
         InputTarget::Run(id) => {
             let row = run::find(tx, namespace.as_str(), id)?;
             let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
-            let task = accept::find_task(tx, namespace, row.task_id)?;
+            let task = submit::find_task(tx, namespace, row.task_id)?;
             let ended = run_state(&row)?.is_terminal();
             Ok((task, (!ended).then_some(row)))
         }
@@ -402,7 +403,7 @@ pub(crate) fn has_begun(run: &run::RunRow) -> bool {
 
 /// The routing of what a run answers: where its answer goes.
 pub(crate) fn routing_of_run(tx: &mut Tx<'_>, run: RunId) -> Result<RoutingContext, EngineError> {
-    let first = provost_store::row::input::first_of_run(tx, run)?;
+    let first = provost_store::table::work::input::first_of_run(tx, run)?;
     let message = first.iter().find(|row| row.kind != SUMMARY);
     Ok(message.map(Origin::of).transpose()?.map(|origin| origin.routing).unwrap_or_default())
 }

@@ -4,10 +4,19 @@
 //! a step and the beginning of the next one share a job and a commit.
 
 mod effect;
-mod event;
-mod outgoing;
+pub(crate) mod entry;
+mod events;
+pub(crate) mod export;
+pub(crate) mod message;
+pub(crate) mod shared_state;
+pub(crate) mod snapshot;
 mod state;
+pub(crate) mod stored_transcript;
+pub(crate) mod transaction;
+pub(crate) mod transactional;
 mod transcript;
+pub(crate) mod verify;
+mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,14 +30,15 @@ use provost_core::{ErrorInfo, Message, StateChange};
 use provost_failpoint::failpoint;
 use provost_store::Store;
 
-use self::outgoing::{Haste, Outgoing};
 pub(crate) use self::state::{JournalState, OpenStep, StoredMessage};
+use crate::attempt::workspace;
 use crate::error::EngineError;
-use crate::lease::Lease;
-use crate::snapshot::{self, Snapshot};
-use crate::transactional::{Transactional, Works};
-use crate::write::StepWrite;
-use crate::{input, record, shared_state, workspace};
+use crate::input;
+use crate::journal::snapshot::Snapshot;
+use crate::journal::transaction::StepWrite;
+use crate::journal::transactional::{Transactional, Works};
+use crate::journal::writer::{Haste, Outgoing};
+use crate::worker::lease::Lease;
 
 /// Where an attempt writes.
 pub(crate) struct RunJournal {
@@ -111,7 +121,7 @@ impl RunJournal {
     /// Waits until everything recorded so far is on disk.
     pub(crate) async fn confirm(&self) -> Result<(), EngineError> {
         let last = self.last_step.load(Ordering::Acquire);
-        outgoing::confirm(&self.outgoing, &self.store, &self.lease).await?;
+        crate::journal::writer::confirm(&self.outgoing, &self.store, &self.lease).await?;
         self.confirmed_step.fetch_max(last, Ordering::AcqRel);
         Ok(())
     }
@@ -193,7 +203,7 @@ impl Drop for Closing<'_> {
 impl Journal for RunJournal {
     fn began<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()> {
         async move {
-            let record = record::beginning(beginning).map_err(EngineError::from)?;
+            let record = entry::beginning(beginning).map_err(EngineError::from)?;
             let mut write = self.lock().commit(record, /*feed*/ None)?;
             if !beginning.shared.is_empty() {
                 write.shared = self.shared_works(&beginning.shared);
@@ -221,7 +231,7 @@ impl Journal for RunJournal {
         if matches!(feed, Feed::Saved) {
             return Ok(());
         }
-        let record = record::feed(feed).map_err(EngineError::from)?;
+        let record = entry::feed(feed).map_err(EngineError::from)?;
         let works = self.works_of(feed);
         let mut write = self.lock().commit(record, Some(feed))?;
         write.works = works;

@@ -9,8 +9,8 @@ use provost_core::work::Namespace;
 use provost_core::{Event, EventKind, RunId, TaskId};
 
 use crate::engine::Engine;
-use crate::lease::Lease;
-use crate::vitals::Pulse;
+use crate::metrics::Pulse;
+use crate::worker::lease::Lease;
 
 /// Somebody who passes live events on to those who watch.
 pub trait LiveSink: Send + Sync + 'static {

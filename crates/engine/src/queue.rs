@@ -3,16 +3,19 @@
 //! Invariant: of the runs of a session at most one is ready, and it is the holder if there is one. Whoever frees a session,
 //! adds a run to it or lets one become due calls [`refresh`].
 
+pub(crate) mod class;
+
 use std::time::Duration;
 
 use provost_core::Timestamp;
-use provost_store::row::held::{self, Held};
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::{agent, timer};
+use provost_store::query::deferred_run::{self, Held};
+use provost_store::table::governance::agent;
+use provost_store::table::scheduling::timer;
+use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Hint, Tx};
 
 use crate::agent::AgentProfile;
-use crate::clock::Clocks;
+use crate::attempt::timeouts::Clocks;
 use crate::error::EngineError;
 
 /// The timer that makes a run due.
@@ -68,7 +71,7 @@ pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: &Held) -> Result<(
         timer::set(tx, QUEUE_DEADLINE, &next.id.to_string(), deadline)?;
         tx.hint(Hint::Timer);
     }
-    held::release(tx, next, deadline)?;
+    deferred_run::release(tx, next, deadline)?;
     if next.is_first {
         tx.hint(Hint::RunReady);
         return Ok(());

@@ -2,11 +2,11 @@
 //! their hash.
 
 use provost_core::{Timestamp, TokenId};
-use provost_store::row::token::{self, TokenRow};
+use provost_store::table::governance::token::{self, TokenRow};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::task::{PAGE_MAX, Page};
+use crate::tasks::{PAGE_MAX, Page};
 
 /// A token that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]

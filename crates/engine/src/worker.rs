@@ -1,24 +1,27 @@
 //! The part of an engine that works: claims runs, carries them, renews their leases, and keeps time.
 
-mod beat;
+pub(crate) mod claim;
 mod claim_loop;
+mod heartbeat;
+pub(crate) mod lease;
+pub(crate) mod session_filter;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::{Timestamp, WorkerId};
-use provost_store::row::boot;
-use provost_store::row::worker::{self, WorkerRow};
+use provost_store::table::scheduling::process_start;
+use provost_store::table::scheduling::worker::{self, WorkerRow};
 use provost_store::{NodeLock, lock_dir};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::claim_loop::ClaimLoop;
 use crate::attempt::{Live, Signal};
-use crate::claim::BUILD;
 use crate::engine::{Engine, EngineOptions, Shared};
 use crate::error::EngineError;
-use crate::{housekeeping, keeper};
+use crate::maintenance::{self, housekeeping};
+use crate::worker::claim::BUILD;
 
 /// A running worker. Dropping it abandons what it works on; [`stop`](Self::stop) lets that come to a good place first.
 pub struct Worker {
@@ -38,22 +41,22 @@ impl Engine {
         let shared = Arc::clone(&self.shared);
         let id: WorkerId = shared.env.id();
         let lock = Arc::new(NodeLock::acquire(&lock_dir(shared.store.path()), id)?);
-        let guarded_until = keeper::guard_boot(&shared).await?;
+        let guarded_until = maintenance::guard_boot(&shared).await?;
         register(&shared, id, &lock, guarded_until).await?;
-        keeper::take_over_the_dead(&shared).await?;
+        maintenance::take_over_the_dead(&shared).await?;
         // What became due while nobody was there, before anything is claimed: a deadline that has passed starts nothing.
-        keeper::fire_due(&shared).await?;
+        maintenance::fire_due(&shared).await?;
         let stopping = CancellationToken::new();
         let claim_loop = ClaimLoop::new(&shared, id, &lock, guarded_until);
         let claiming = tokio::spawn(claim_loop.run(stopping.clone()));
         let mut tasks = JoinSet::new();
-        tasks.spawn(beat::renew_leases(Arc::clone(&shared), id));
-        tasks.spawn(beat::heed_rows(Arc::clone(&shared), id));
+        tasks.spawn(crate::worker::heartbeat::renew_leases(Arc::clone(&shared), id));
+        tasks.spawn(crate::worker::heartbeat::heed_rows(Arc::clone(&shared), id));
         if let Some(focus) = shared.options.focus.clone() {
-            tasks.spawn(beat::tell_focus(Arc::clone(&shared), id, focus));
+            tasks.spawn(crate::worker::heartbeat::tell_focus(Arc::clone(&shared), id, focus));
         }
-        tasks.spawn(beat::heed_hints(Arc::clone(&shared), id));
-        tasks.spawn(keeper::run(Arc::clone(&shared)));
+        tasks.spawn(crate::worker::heartbeat::heed_hints(Arc::clone(&shared), id));
+        tasks.spawn(maintenance::run(Arc::clone(&shared)));
         housekeeping::start(&shared, &mut tasks);
         let is_guarded = guarded_until.is_some();
         Ok(Worker { id, shared, stopping, claiming, tasks, is_guarded, _lock: lock })
@@ -87,7 +90,7 @@ async fn register(
             draining: None,
         };
         row.insert(tx)?;
-        boot::BootRow { id: id.to_string(), started: now, clean_stop: None }.insert(tx)?;
+        process_start::BootRow { id: id.to_string(), started: now, clean_stop: None }.insert(tx)?;
         Ok::<_, EngineError>(())
     });
     write.await
@@ -122,9 +125,9 @@ impl Worker {
         self.tasks.shutdown().await;
         let id = self.id;
         let gone = self.shared.store.write(move |tx| {
-            keeper::give_back(tx, id)?;
+            maintenance::give_back(tx, id)?;
             worker::stop(tx, id)?;
-            boot::stop(tx, &id.to_string())?;
+            process_start::stop(tx, &id.to_string())?;
             Ok::<_, EngineError>(())
         });
         if let Err(error) = gone.await {

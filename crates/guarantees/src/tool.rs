@@ -8,7 +8,7 @@ use provost_core::work::{EffectClass, EffectKey};
 use provost_core::{Document, Env, InputId};
 use provost_engine::Transactional;
 use provost_store::Tx;
-use provost_store::row::idem::IdemRow;
+use provost_store::table::governance::idempotency::IdemRow;
 use provost_tool::{
     Approval, FnTool, Permit, Probe, SpecError, Tool, ToolCx, ToolError, ToolFuture, ToolOutput,
     ToolSpec,

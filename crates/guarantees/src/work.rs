@@ -6,7 +6,7 @@ use std::time::Duration;
 use provost_core::work::Namespace;
 use provost_core::{EventKind, RunId};
 use provost_engine::{Engine, EngineError};
-use provost_store::row::run_event;
+use provost_store::table::work::run_event;
 use provost_store::{Hint, Store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;

@@ -155,7 +155,7 @@ fn record(event: EgressEvent, env: &Env) -> AuditEvent {
 
 #[cfg(test)]
 mod tests {
-    use provost_store::row::audit::{self, AuditFilter};
+    use provost_store::table::governance::audit::{self, AuditFilter};
     use provost_store::{Store, StoreOptions};
 
     use provost_core::contract::ToolCode;

@@ -131,9 +131,12 @@ async fn records_are_in_the_database_when_the_sink_says_so() {
     };
     records.record(event(AuditOutcome::Allowed)).await.unwrap();
     records.record(event(AuditOutcome::Failed)).await.unwrap();
-    let filter = provost_store::row::audit::AuditFilter { run: Some(run), ..Default::default() };
+    let filter = provost_store::table::governance::audit::AuditFilter {
+        run: Some(run),
+        ..Default::default()
+    };
     let rows = store
-        .read(move |tx| provost_store::row::audit::list(tx, "default", &filter, 10))
+        .read(move |tx| provost_store::table::governance::audit::list(tx, "default", &filter, 10))
         .await
         .unwrap();
     let outcomes: Vec<&str> = rows.iter().map(|row| row.outcome.as_str()).collect();

@@ -50,7 +50,7 @@ pub use provost_agent::{
     Agent, AgentBuilder, AgentRef, AgentSlot, AtLimit, BuildError, ContextPreview, Delegate, Error,
     FanOut, HandOffTo, HandleError, HistoryPolicy, HooksFor, LimitDecision, LimitQuestion,
     OnApproval, Outcome, RunBuilder, RunHandle, RunResult, RunStream, Suspended, SuspendedError,
-    Team, UserInput, child, context, hook, prompt, run, team,
+    Team, UserInput, context, hook, instructions, run, subagent, team,
 };
 pub use provost_core::{
     AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, Compaction, Currency, Document, Env,

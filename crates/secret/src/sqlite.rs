@@ -1,7 +1,7 @@
 //! Sealed rows in the database.
 
 use futures::future::BoxFuture;
-use provost_store::row::secret::{self, SecretRow};
+use provost_store::table::governance::secret::{self, SecretRow};
 use provost_store::{Store, StoreError};
 
 use crate::{SealedRow, SealedStore, SecretError};

@@ -7,35 +7,28 @@
 
 #![forbid(unsafe_code)]
 
-mod body;
-mod counters;
 mod error;
-mod hint;
-mod job;
-mod lock;
-mod maintain;
 mod options;
-mod queue;
-mod reader;
-pub mod row;
-mod sql;
+pub mod query;
 mod sqlite;
+mod stats;
 mod store;
-mod value;
-mod writer;
+pub mod table;
+mod transaction;
+mod wakeup;
 
-pub use body::{Body, INLINE_BYTES_MAX, load_body};
-pub use counters::Stats;
 pub use error::{Rule, StoreError};
-pub use hint::{Hint, HintWatch};
-pub use job::Pending;
-pub use lock::{NodeLock, is_free, lock_dir};
-pub use maintain::{
+pub use options::{Durability, FaultPoint, Faults, StoreOptions, Threads};
+pub use sqlite::SCHEMA_VERSION;
+pub use sqlite::job::Pending;
+pub use sqlite::lock::{NodeLock, is_free, lock_dir};
+pub use sqlite::maintenance::{
     BackupReport, CheckReport, CopyProgress, DatabaseSize, Problem, RestoreOptions, RestoreReport,
     TableSize, restore,
 };
-pub use options::{Durability, FaultPoint, Faults, StoreOptions, Threads};
-pub use sql::{Sql, Tx};
-pub use sqlite::SCHEMA_VERSION;
+pub use stats::Stats;
 pub use store::Store;
-pub use value::{Cells, Flow, FromColumn, FromRow, Row, ToColumn, Value};
+pub use transaction::text::{Body, INLINE_BYTES_MAX, load_body};
+pub use transaction::tx::{Sql, Tx};
+pub use transaction::value::{Cells, Flow, FromColumn, FromRow, Row, ToColumn, Value};
+pub use wakeup::{Hint, HintWatch};

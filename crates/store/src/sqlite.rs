@@ -3,11 +3,17 @@
 //! Nothing above this module knows which database it is.
 
 mod error;
+pub(crate) mod job;
+pub(crate) mod lock;
+pub(crate) mod maintenance;
 mod migrate;
 mod open;
 mod plan;
+pub(crate) mod reader_pool;
 #[cfg(test)]
 mod tests;
+pub(crate) mod write_queue;
+pub(crate) mod writer;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -18,8 +24,8 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, Statement};
 
 use crate::StoreError;
-use crate::sql::Sql;
-use crate::value::{Cells, Flow, Row, Value};
+use crate::transaction::tx::Sql;
+use crate::transaction::value::{Cells, Flow, Row, Value};
 
 use plan::FullScanCheck;
 

@@ -6,15 +6,15 @@ use std::thread;
 
 use tokio::sync::{broadcast, watch};
 
-use crate::counters::{Counters, Stats};
-use crate::hint::{HintWatch, Hints};
-use crate::job::{self, Job, Pending};
-use crate::lock::{DatabaseLock, lock_dir};
 use crate::options::{StoreOptions, Threads};
-use crate::queue::{Lane, WriteQueue, write_queue};
-use crate::reader::{self, Readers};
 use crate::sqlite;
-use crate::writer::Writer;
+use crate::sqlite::job::{self, Job, Pending};
+use crate::sqlite::lock::{DatabaseLock, lock_dir};
+use crate::sqlite::reader_pool::{self, Readers};
+use crate::sqlite::write_queue::{Lane, WriteQueue, write_queue};
+use crate::sqlite::writer::Writer;
+use crate::stats::{Counters, Stats};
+use crate::wakeup::{HintWatch, Hints};
 use crate::{Hint, StoreError, Tx};
 
 /// The database, open. Clones share it.
@@ -189,7 +189,7 @@ impl Store {
             return Err(StoreError::Closed);
         }
         let options = self.shared.options.clone();
-        reader::blocking(options.threads, move || job::caught(|| work(&options))).await
+        reader_pool::blocking(options.threads, move || job::caught(|| work(&options))).await
     }
 
     fn enqueue<T, E>(

@@ -4,6 +4,8 @@
 
 mod bounds;
 mod oversight;
+pub(crate) mod pause_clock;
+pub(crate) mod policy;
 mod record;
 
 use std::any::TypeId;
@@ -21,7 +23,7 @@ use serde_json::Value;
 
 pub use oversight::Oversight;
 
-use crate::governor::{Origin, Seat, denied, unread};
+use crate::guard::policy::{Origin, Seat, denied, unread};
 use crate::task::{TaskFailure, run_in_task};
 use crate::{Approval, Tool, ToolCx, ToolError, ToolOutput, ToolSpec};
 

@@ -23,55 +23,40 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
-mod asking;
-mod audit;
-mod conversation;
-mod cx;
-mod deps;
-mod error;
-mod function;
-mod governed;
-mod governor;
+mod artifact;
+mod context;
+mod declared;
 mod guard;
-mod meter;
-mod output;
+mod record;
 mod redact;
-mod registry;
-mod run_context;
-mod runtime;
-mod schema;
-mod sink;
-mod spec;
-mod spill;
-mod state;
 mod task;
 mod tool;
 mod toolset;
 pub mod trace;
 
-pub use audit::{AuditEvent, AuditOutcome, AuditSink};
-pub use conversation::Conversation;
-pub use cx::{Confirm, Nobody, ToolCx, ToolCxParts};
-pub use deps::{Dep, DepType, Deps};
-pub use error::ToolError;
-pub use function::{FnTool, tool_fn};
-pub use governed::{
+pub use artifact::{Artifact, FileSpill, OutputCollector, Spill, SpillWriter};
+pub use context::conversation::Conversation;
+pub use context::deps::{Dep, DepType, Deps};
+pub use context::run_context::RunContext;
+pub use context::state::{Scopes, State};
+pub use context::{Confirm, Nobody, ToolCx, ToolCxParts};
+pub use declared::registry::{RegistryError, Runtimes};
+pub use declared::runtime::{Attempt, Authenticator, Credentials, ToolRuntime};
+pub use declared::{
     ATTEMPTS_DETAIL, ContractExecutor, GovernedError, GovernedTool, NoCredentials, OUTCOME_DETAIL,
     OUTCOME_UNKNOWN, RETRY_AFTER_DETAIL, ToolHost,
 };
-pub use governor::{Governor, GovernorError, Origin};
+pub use guard::policy::{Governor, GovernorError, Origin};
 pub use guard::{Asked, CallFacts, Guard, Oversight, Permit, Ruling, Verdict};
-pub use meter::{MeterEvent, MeterSink};
-pub use output::{IntoToolOutput, ToolOutput};
 pub use provost_core::work::EffectClass;
-pub use registry::{RegistryError, Runtimes};
-pub use run_context::RunContext;
-pub use runtime::{Attempt, Authenticator, Credentials, ToolRuntime};
-pub use schema::{SchemaError, schema_of};
-pub use sink::{Queue, QueueWork, RECORD_TIMEOUT, Sink, SinkError, WhenFull};
-pub use spec::{Approval, Facts, SpecError, ToolSpec};
-pub use spill::{Artifact, FileSpill, OutputCollector, Spill, SpillWriter};
-pub use state::{Scopes, State};
+pub use record::audit::{AuditEvent, AuditOutcome, AuditSink};
+pub use record::sink::{Queue, QueueWork, RECORD_TIMEOUT, Sink, SinkError, WhenFull};
+pub use record::usage::{MeterEvent, MeterSink};
+pub use tool::error::ToolError;
+pub use tool::function::{FnTool, tool_fn};
+pub use tool::output::{IntoToolOutput, ToolOutput};
+pub use tool::schema::{SchemaError, schema_of};
+pub use tool::spec::{Approval, Facts, SpecError, ToolSpec};
 pub use tool::{Probe, Tool, ToolFuture};
 pub use toolset::{
     ApprovalTools, CompositeTools, ConfirmedTools, DynamicTools, FilteredTools, FnTools,

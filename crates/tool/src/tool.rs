@@ -1,5 +1,11 @@
 //! The trait every tool implements.
 
+pub(crate) mod error;
+pub(crate) mod function;
+pub(crate) mod output;
+pub(crate) mod schema;
+pub(crate) mod spec;
+
 use futures::future::BoxFuture;
 use provost_core::work::EffectKey;
 use serde_json::Value;

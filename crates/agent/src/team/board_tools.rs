@@ -11,13 +11,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::LIST_BYTES_MAX;
-use super::action::{TeamAction, TeamError, TeamReply};
 use super::board::{BoardTask, NewTask};
-use super::book::shortened;
-use super::mail::json_bytes;
-use super::seat::Seat;
-use crate::child::{NoArgs, made};
 use crate::error::BuildError;
+use crate::subagent::{NoArgs, made};
+use crate::team::command::{TeamAction, TeamError, TeamReply};
+use crate::team::inbox::json_bytes;
+use crate::team::membership::Seat;
+use crate::team::state::shortened;
 
 const CREATE: &str = "create_board_task";
 const CLAIM: &str = "claim_board_task";

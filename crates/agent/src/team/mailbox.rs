@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use provost_core::{RunId, TeamMessage};
 
-use super::mail::{Mail, MailError};
+use crate::team::inbox::{Mail, MailError};
 
 /// What a call of a [`Mailbox`] gives.
 pub type MailFuture<'a, T> = BoxFuture<'a, Result<T, MailError>>;

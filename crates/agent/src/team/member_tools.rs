@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::action::{TeamAction, TeamError, TeamReply};
-use super::book::shortened;
 use super::member::{Member, MemberEnd};
-use super::seat::Seat;
 use super::{LIST_BYTES_MAX, Team};
-use crate::child::{ChildAsk, ChildLife, ChildStatus, Hop, NoArgs, host, made};
 use crate::error::BuildError;
+use crate::subagent::{ChildAsk, ChildLife, ChildStatus, Hop, NoArgs, host, made};
+use crate::team::command::{TeamAction, TeamError, TeamReply};
+use crate::team::membership::Seat;
+use crate::team::state::shortened;
 
 /// Makes a member.
 pub(crate) const SPAWN: &str = "spawn_teammate";

@@ -12,13 +12,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::LIST_BYTES_MAX;
-use super::action::{TeamAction, TeamError, TeamReply};
-use super::book::shortened;
-use super::desk::TeamWait;
-use super::mail::json_bytes;
-use super::seat::Seat;
-use crate::child::{NoArgs, made};
 use crate::error::BuildError;
+use crate::subagent::{NoArgs, made};
+use crate::team::command::{TeamAction, TeamError, TeamReply};
+use crate::team::inbox::json_bytes;
+use crate::team::membership::Seat;
+use crate::team::state::shortened;
+use crate::team::store::TeamWait;
 
 const SEND: &str = "send_message";
 const READ: &str = "read_messages";

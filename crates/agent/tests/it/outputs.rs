@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use provost_agent::prompt::PromptError;
+use provost_agent::instructions::PromptError;
 use provost_agent::{Agent, AtLimit, Error, Outcome};
 use provost_core::{Currency, EventKind, LimitKind, Limits, Money, Pricing, StopReason, Usage};
 use provost_model::{NativeOutput, ScriptedModel, ToolChoice, Turn, call, calls, text};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_store::Store;
-use provost_store::row::agent;
+use provost_store::table::governance::agent;
 
 use super::AgentProfile;
 use crate::error::EngineError;

@@ -9,19 +9,22 @@ use provost_core::work::{
 };
 use provost_core::{ApprovalDecision, ApprovalId, ApprovalRequest, ToolResult};
 use provost_failpoint::failpoint;
-use provost_store::row::approval::{self, ApprovalRow};
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::{budget, run_join, task, timer};
+use provost_store::table::governance::approval::{self, ApprovalRow};
+use provost_store::table::governance::budget;
+use provost_store::table::scheduling::timer;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::{run_join, task};
 use provost_store::{Hint, Tx};
 use serde_json::{Value, json};
 
-use super::ask::refuse_grant;
 use super::{Answered, EXPIRY, Said, feed_parked, grant, vote};
-use crate::end::{self, Ending};
+use crate::approval::ask_user;
+use crate::approval::request::refuse_grant;
 use crate::error::EngineError;
-use crate::question;
-use crate::state::{move_run, move_task, word};
-use crate::{child, event, queue};
+use crate::run::end::{self, Ending};
+use crate::run::event;
+use crate::run::lifecycle::{move_run, move_task, word};
+use crate::{child, queue};
 
 /// The result of a call that a person decided to leave.
 const LEFT_RESULT: &str = "A person looked at this call, whose outcome was unknown after an interruption, and decided to leave it \
@@ -215,13 +218,13 @@ fn consequence(
             finished(tx, ToolResult::text(call, text.clone()))
         }
         (K::EffectUnknown, _) if !yes => finished(tx, ToolResult::error(call, LEFT_RESULT)),
-        (K::Question, Said::Nothing) => finished(tx, ToolResult::text(call, question::NO_ANSWER)),
+        (K::Question, Said::Nothing) => finished(tx, ToolResult::text(call, ask_user::NO_ANSWER)),
         (K::Question, _) => {
             let reason = match decision {
                 ApprovalDecision::Deny { reason } => reason.as_str(),
                 ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => "",
             };
-            finished(tx, ToolResult::text(call, question::refusal(reason)))
+            finished(tx, ToolResult::text(call, ask_user::refusal(reason)))
         }
         (K::Tool | K::EffectUnknown, _) => Consequence::Feed(Box::new(Feed::ApprovalDecided {
             id: row.id,

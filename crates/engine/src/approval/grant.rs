@@ -3,13 +3,13 @@
 use provost_core::ApprovalRequest;
 use provost_core::work::{ApprovalKind, Grant};
 use provost_store::Tx;
-use provost_store::row::approval::ApprovalRow;
-use provost_store::row::approval_grant::{self, ApprovalGrantRow};
-use provost_store::row::run::RunRow;
+use provost_store::table::governance::approval::ApprovalRow;
+use provost_store::table::governance::approval_grant::{self, ApprovalGrantRow};
+use provost_store::table::work::run::RunRow;
 
 use super::plan::call_key;
 use crate::error::EngineError;
-use crate::state::policy;
+use crate::run::lifecycle::policy;
 
 /// True if such a call was granted before and its policy lets that count.
 pub(super) fn is_granted(

@@ -5,13 +5,13 @@ use provost_core::resource::Approvers;
 use provost_core::work::{ApprovalKind, ApprovalState, check_plan, plan_hash};
 use provost_core::{ApprovalRequest, ToolCall};
 use provost_store::Tx;
-use provost_store::row::approval::{self, ApprovalRow};
-use provost_store::row::run::{self, RunRow};
+use provost_store::table::governance::approval::{self, ApprovalRow};
+use provost_store::table::work::run::{self, RunRow};
 use serde_json::{Value, json};
 
 use crate::error::EngineError;
-use crate::lease::Lease;
-use crate::state::word;
+use crate::run::lifecycle::word;
+use crate::worker::lease::Lease;
 
 /// What a person sees and what runs: the run with its agent, the tool, its arguments, why it asks, and under which policy.
 pub(super) fn plan_of(run: &RunRow, request: &ApprovalRequest) -> Value {

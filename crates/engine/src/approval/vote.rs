@@ -7,15 +7,15 @@ use provost_core::work::{
 };
 use provost_core::{ApprovalRequest, RunId};
 use provost_store::Tx;
-use provost_store::row::approval::ApprovalRow;
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::{input, task};
+use provost_store::table::governance::approval::ApprovalRow;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::{input, task};
 
 use super::{Answered, Said, decide};
 use crate::error::EngineError;
-use crate::event;
 use crate::input::Origin;
-use crate::state::word;
+use crate::run::event;
+use crate::run::lifecycle::word;
 
 /// Runs above a run that are looked at for who started it.
 const ABOVE_MAX: usize = 64;

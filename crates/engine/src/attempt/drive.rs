@@ -12,11 +12,11 @@ use provost_core::{Event, EventKind};
 use tokio::time::{Instant, Sleep};
 
 use super::{Live, Signal};
+use crate::attempt::outcome::Verdict;
+use crate::attempt::timeouts::Clocks;
 use crate::child;
-use crate::clock::Clocks;
 use crate::engine::EngineOptions;
 use crate::journal::RunJournal;
-use crate::verdict::Verdict;
 
 /// How long the timer of an attempt sleeps if no clock is set.
 const ALARM_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use provost_core::work::Namespace;
 use provost_core::{Money, Timestamp};
 use provost_model::{BudgetHold, BudgetLedger, BudgetRefusal, BudgetWish, HoldFuture};
-use provost_store::row::budget;
+use provost_store::table::governance::budget;
 use provost_store::{Store, Tx};
 
 use super::{BudgetScope, current};

@@ -13,16 +13,19 @@ use provost_core::{
     ApprovalDecision, ApprovalId, ApprovalRequest, Event, EventKind, RequestKind, RunId, ToolCall,
     ToolResult,
 };
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::run_dependency::{self, RunDependencyRow};
-use provost_store::row::run_join::{self, RunJoinRow};
-use provost_store::row::{approval as approval_row, task, timer};
+use provost_store::table::governance::approval as approval_row;
+use provost_store::table::scheduling::timer;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::run_dependency::{self, RunDependencyRow};
+use provost_store::table::work::run_join::{self, RunJoinRow};
+use provost_store::table::work::task;
 use provost_store::{Hint, Tx};
 
 use super::wait::{self, TeamPart, Wait};
+use crate::child::team;
 use crate::error::EngineError;
-use crate::state::{move_run, move_task, word};
-use crate::{approval, queue, team};
+use crate::run::lifecycle::{move_run, move_task, word};
+use crate::{approval, queue};
 
 /// The timer that ends a wait.
 pub(crate) const WAIT_OVER: &str = "child_wait";

@@ -7,16 +7,16 @@ use provost_core::work::{
 };
 use provost_core::{Env, InputId, Part, RunId, TaskId};
 use provost_store::Tx;
-use provost_store::row::input as input_row;
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::task::{self, TaskRow};
+use provost_store::table::work::input as input_row;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::task::{self, TaskRow};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::EngineError;
 use crate::input::{self, EncodedMessage, IncomingMessage};
-use crate::shared_state;
-use crate::state::word;
+use crate::journal::shared_state;
+use crate::run::lifecycle::word;
 
 /// The kind of message that tells of a child.
 const KIND: &str = "child_result";

@@ -10,21 +10,22 @@ use provost_core::work::{
 use provost_core::{Env, Part, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::task;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::task;
 use provost_tool::{FnTool, SpecError, ToolCx, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{ChildLimits, Cleanup, Family, Notify, Terms};
-use crate::accept::{self, NewIds, NewTask, Parent};
+use crate::attempt::restore;
 use crate::error::EngineError;
 use crate::input::{EncodedMessage, IncomingMessage};
-use crate::lease::Lease;
-use crate::state::{policy, word};
-use crate::transactional::Transactional;
-use crate::{event, load};
+use crate::journal::transactional::Transactional;
+use crate::run::event;
+use crate::run::lifecycle::{policy, word};
+use crate::submit::{self, NewIds, NewTask, Parent};
+use crate::worker::lease::Lease;
 
 const DESCRIPTION: &str = "Starts another agent on a task of its own and returns its ids at once; it works while you go on. \
      Wait for it with await_tasks, or end your turn: you get a message when it has ended.";
@@ -128,7 +129,7 @@ impl Spawning {
         let mut parent = parent.ok_or_else(|| EngineError::not_found("run", self.lease.run))?;
         self.check_limits(tx, &parent)?;
         let namespace: Namespace = word(&parent.namespace)?;
-        let by = load::requester(tx, &parent)?;
+        let by = restore::requester(tx, &parent)?;
         let command = AgentCommand { requested_by: by, ..self.command(tx, &parent, id)? };
         command.validate()?;
         let (notify, cleanup) = (self.spawn.notify, self.spawn.cleanup);
@@ -153,7 +154,7 @@ impl Spawning {
                 sibling: None,
             }),
         };
-        let accepted = accept::create_task(tx, &new)?;
+        let accepted = submit::create_task(tx, &new)?;
         let (label, step) = (self.spawn.label.clone(), self.step);
         let started = ChildStarted::Detached { run: id, task: accepted.task, label, step };
         event::append_event(tx, &mut parent, DurableEvent::ChildStarted(started))?;

@@ -8,7 +8,7 @@ use provost_core::RunId;
 use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::work::EffectClass;
 use provost_store::Tx;
-use provost_store::row::run::{self, RunRow};
+use provost_store::table::work::run::{self, RunRow};
 use provost_tool::{FnTool, SpecError, ToolCx, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use super::Family;
 use super::report::{self, Report};
 use crate::error::EngineError;
-use crate::lease::Lease;
-use crate::state::run_state;
-use crate::transactional::Transactional;
+use crate::journal::transactional::Transactional;
+use crate::run::lifecycle::run_state;
+use crate::worker::lease::Lease;
 
 const DESCRIPTION: &str =
     "Waits until tasks that you started with spawn_task have ended, and returns what came of them.";

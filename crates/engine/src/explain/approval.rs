@@ -2,7 +2,7 @@
 
 use provost_core::ApprovalRequest;
 use provost_core::work::{ApprovalKind, ApprovalState, Ballot, Fallback};
-use provost_store::row::approval::ApprovalRow;
+use provost_store::table::governance::approval::ApprovalRow;
 use serde_json::Value;
 
 use super::facts::{ApprovalFacts, Here};

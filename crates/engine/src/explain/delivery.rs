@@ -1,7 +1,7 @@
 //! Where an answer on its way out stands.
 
 use provost_core::work::DeliveryState;
-use provost_store::row::delivery::DeliveryRow;
+use provost_store::table::outbound::delivery::DeliveryRow;
 
 use super::facts::{DeliveryFacts, Here};
 use super::told::{Told, count, distance, moment, problem};

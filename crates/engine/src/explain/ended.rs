@@ -3,7 +3,7 @@
 mod clock;
 
 use provost_core::work::{OutcomeCode, RunStatus, TaskState};
-use provost_store::row::approval::ApprovalRow;
+use provost_store::table::governance::approval::ApprovalRow;
 use serde_json::Value;
 
 use super::facts::{Here, RunFacts};

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use provost_core::work::ExecPolicy;
 use provost_core::{RunId, Timestamp};
-use provost_store::row::approval::ApprovalRow;
-use provost_store::row::attempt::AttemptRow;
-use provost_store::row::budget::BudgetRow;
-use provost_store::row::ceiling::CeilingRow;
-use provost_store::row::delivery::DeliveryRow;
-use provost_store::row::exec_class::ExecClassRow;
-use provost_store::row::input::InputRow;
-use provost_store::row::run::RunRow;
-use provost_store::row::run_step::RunStepRow;
-use provost_store::row::session::SessionRow;
-use provost_store::row::task::TaskRow;
-use provost_store::row::worker::WorkerRow;
+use provost_store::table::governance::approval::ApprovalRow;
+use provost_store::table::governance::budget::BudgetRow;
+use provost_store::table::outbound::delivery::DeliveryRow;
+use provost_store::table::scheduling::concurrency_limit::CeilingRow;
+use provost_store::table::scheduling::execution_class::ExecClassRow;
+use provost_store::table::scheduling::worker::WorkerRow;
+use provost_store::table::work::attempt::AttemptRow;
+use provost_store::table::work::input::InputRow;
+use provost_store::table::work::run::RunRow;
+use provost_store::table::work::run_step::RunStepRow;
+use provost_store::table::work::session::SessionRow;
+use provost_store::table::work::task::TaskRow;
 
 use crate::engine::Shared;
 

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use provost_core::work::{Namespace, RunPhase, StepKind, StepState};
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::{
-    approval, attempt, budget as budget_row, ceiling, delivery, exec_class, input, run_dependency,
-    run_event, run_join, run_step, session, task, timer, worker,
+use provost_store::table::governance::{approval, budget as budget_row};
+use provost_store::table::outbound::delivery;
+use provost_store::table::scheduling::{concurrency_limit, execution_class, timer, worker};
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::{
+    attempt, input, run_dependency, run_event, run_join, run_step, session, task,
 };
 use provost_store::{Tx, is_free};
 
@@ -14,11 +16,11 @@ use super::Subject;
 use super::facts::{
     About, ApprovalFacts, DeliveryFacts, Facts, Here, Node, RunFacts, SessionFacts, TaskFacts,
 };
-use crate::accept::find_task;
 use crate::budget;
 use crate::child::join::WAIT_OVER;
 use crate::error::EngineError;
-use crate::state::{policy, word};
+use crate::run::lifecycle::{policy, word};
+use crate::submit::find_task;
 
 /// Tasks of a session that are looked at.
 const TASKS_MAX: u64 = 20;
@@ -91,7 +93,7 @@ fn run_facts(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, Engi
 fn alone(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, EngineError> {
     let id = row.id;
     let missing = || EngineError::Unreadable(format!("the class of {id} is missing"));
-    let class = exec_class::get(tx, &row.class_key)?.ok_or_else(missing)?;
+    let class = execution_class::get(tx, &row.class_key)?.ok_or_else(missing)?;
     let first = run::first_due(tx, &row.namespace, &row.session_id)?.map(|first| first.id);
     let asked = approval::of_run(tx, id)?;
     let (questions, settled) = asked.into_iter().partition(|asked| asked.state == "pending");
@@ -100,8 +102,8 @@ fn alone(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, EngineEr
         policy: policy(&row)?,
         task: task::get(tx, row.task_id)?,
         class,
-        namespace_ceiling: ceiling::get(tx, &format!("namespace:{}", row.namespace))?,
-        pool_ceiling: ceiling::get(tx, &format!("pool:{}", row.pool))?,
+        namespace_ceiling: concurrency_limit::get(tx, &format!("namespace:{}", row.namespace))?,
+        pool_ceiling: concurrency_limit::get(tx, &format!("pool:{}", row.pool))?,
         holder: None,
         // Whoever has the session goes first, whatever its rank.
         first: first.filter(|first| *first != id && !row.holds_session),

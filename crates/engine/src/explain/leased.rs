@@ -2,7 +2,7 @@
 
 use provost_core::work::{OutcomeCode, StepKind};
 use provost_core::{RunId, Timestamp, WorkerId};
-use provost_store::row::run_step::RunStepRow;
+use provost_store::table::work::run_step::RunStepRow;
 
 use super::facts::{Here, RunFacts};
 use super::told::{Told, count, distance, moment, span};

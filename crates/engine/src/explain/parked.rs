@@ -2,7 +2,7 @@
 
 use provost_core::ApprovalRequest;
 use provost_core::work::{ApprovalKind, OutcomeCode, ParkedFor};
-use provost_store::row::approval::ApprovalRow;
+use provost_store::table::governance::approval::ApprovalRow;
 
 use super::facts::{Here, RunFacts};
 use super::told::{Told, count, distance, moment, money, problem};
@@ -135,7 +135,7 @@ fn question(here: &Here, facts: &RunFacts, asked: &ApprovalRow) -> Told {
 
 /// The budget that has the least left.
 fn budget(facts: &RunFacts) -> String {
-    let left = |row: &&provost_store::row::budget::BudgetRow| {
+    let left = |row: &&provost_store::table::governance::budget::BudgetRow| {
         row.cap_micros - row.spent_micros - row.reserved_micros
     };
     let Some(row) = facts.budgets.iter().min_by_key(left) else {

@@ -5,7 +5,7 @@ use provost_core::work::RunPhase;
 use super::facts::{Here, RunFacts};
 use super::told::Told;
 use super::{Cause, ended, leased, next, parked, queued};
-use crate::state::run_state;
+use crate::run::lifecycle::run_state;
 
 /// The cause of where a run stands.
 pub(super) fn cause(here: &Here, facts: &RunFacts) -> Told {

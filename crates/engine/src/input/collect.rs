@@ -2,13 +2,13 @@
 
 use provost_core::work::{DeliveryOutcome, QueueMode};
 use provost_store::Tx;
-use provost_store::row::input;
-use provost_store::row::run::{self, RunRow};
+use provost_store::table::work::input;
+use provost_store::table::work::run::{self, RunRow};
 
-use super::deliver::Arrival;
 use super::{InputReceipt, Origin, SUMMARY, has_begun};
 use crate::error::EngineError;
-use crate::followup::{self, Footing};
+use crate::input::follow_up::{self, Footing};
+use crate::input::route::Arrival;
 use crate::queue;
 
 /// Joins the last waiting turn if that is collected in the same way, else begins one.
@@ -28,7 +28,7 @@ pub(super) fn collect(
     }
     let row = arrival.insert(tx, outcome, None)?;
     let command = arrival.message.command;
-    let start = followup::Start {
+    let start = follow_up::Start {
         id: command.run_id.unwrap_or_else(|| arrival.message.env.id()),
         not_before: due,
         command,
@@ -36,7 +36,7 @@ pub(super) fn collect(
     };
     let run = {
         let inputs = std::slice::from_ref(&row);
-        followup::start(tx, &mut arrival.task, footing, &start, inputs)?
+        follow_up::start(tx, &mut arrival.task, footing, &start, inputs)?
     };
     Ok(arrival.receipt(&row, run, outcome))
 }

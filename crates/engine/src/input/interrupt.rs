@@ -3,15 +3,17 @@
 use provost_core::InputId;
 use provost_core::durable::{DurableEvent, InterruptRequested, Interrupted, RollbackRequested};
 use provost_core::work::{DeliveryOutcome, InputEvent, OutcomeCode, RunEvent, TaskEvent};
-use provost_store::row::run::{self, RunRow};
+use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Hint, Tx};
 
-use super::deliver::{Arrival, append_if_live};
 use super::withdraw::{remove, waiting};
 use super::{InputReceipt, has_begun};
 use crate::error::EngineError;
-use crate::state::{move_run, move_task};
-use crate::{accept, approval, cancel, child, event, followup, queue};
+use crate::input::follow_up;
+use crate::input::route::{Arrival, append_if_live};
+use crate::run::lifecycle::{move_run, move_task};
+use crate::run::{cancel, event};
+use crate::{approval, child, queue, submit};
 
 /// What is asked of a run that is at work: stop, and go on with the message once everything has settled.
 pub(super) fn interrupt(
@@ -23,9 +25,9 @@ pub(super) fn interrupt(
     if active.cancel_requested.is_some() {
         // It is being stopped for good, with what was said to it: this is for the next one.
         let footing =
-            followup::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
+            follow_up::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
         supersede(tx, arrival, &active)?;
-        return super::deliver::follow(tx, arrival, &footing, outcome);
+        return crate::input::route::follow(tx, arrival, &footing, outcome);
     }
     let superseded = supersede(tx, arrival, &active)?;
     let input = arrival.insert(tx, outcome, Some(active.id))?;
@@ -53,14 +55,14 @@ pub(super) fn roll_back(
     arrival: &mut Arrival<'_>,
     active: RunRow,
 ) -> Result<InputReceipt, EngineError> {
-    let footing = followup::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
+    let footing = follow_up::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
     if !has_begun(&active) {
         // Nothing of it has been said yet.
         return interrupt(tx, arrival, active);
     }
     let outcome = DeliveryOutcome::Interrupted;
     let superseded = supersede(tx, arrival, &active)?;
-    let receipt = super::deliver::follow(tx, arrival, &footing, outcome)?;
+    let receipt = crate::input::route::follow(tx, arrival, &footing, outcome)?;
     let InputReceipt { input, run, .. } = receipt;
     let request = RollbackRequested { input, run, superseded };
     append_if_live(tx, active.id, DurableEvent::RollbackRequested(request))?;
@@ -83,8 +85,8 @@ fn supersede(
     let ids = waiting.iter().map(|row| row.id).collect();
     remove(tx, waiting, InputEvent::Superseded, Some(active.id))?;
     // Runs that lost everything have ended, and with that the task may have moved.
-    let namespace = crate::state::word(&arrival.task.namespace)?;
-    arrival.task = accept::find_task(tx, &namespace, arrival.task.id)?;
+    let namespace = crate::run::lifecycle::word(&arrival.task.namespace)?;
+    arrival.task = submit::find_task(tx, &namespace, arrival.task.id)?;
     Ok(ids)
 }
 

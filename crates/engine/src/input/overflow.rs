@@ -4,15 +4,16 @@ use provost_core::durable::{DurableEvent, InputsDropped};
 use provost_core::work::{InputEvent, InputState, Overflow, WorkError};
 use provost_core::{Env, Message, Part, Role};
 use provost_store::Tx;
-use provost_store::row::input::{self, InputRow};
-use provost_store::row::run::RunRow;
-use provost_store::row::task::TaskRow;
+use provost_store::table::work::input::{self, InputRow};
+use provost_store::table::work::run::RunRow;
+use provost_store::table::work::task::TaskRow;
 
-use super::deliver::{Arrival, append_if_live};
 use super::withdraw::{remove, waiting};
 use super::{Origin, SUMMARY, has_begun};
 use crate::error::EngineError;
-use crate::{accept, message};
+use crate::input::route::{Arrival, append_if_live};
+use crate::journal::message;
+use crate::submit;
 
 /// The words above a summary.
 const HEADING: &str = "Too many messages were waiting; these were left out:";
@@ -58,8 +59,8 @@ pub(super) fn make_room(
     let (policy, cap) = (arrival.settings.drop, arrival.settings.cap as u64);
     let dropped = InputsDropped { inputs: ids, policy, cap };
     append_if_live(tx, active.id, DurableEvent::InputsDropped(dropped))?;
-    let namespace = crate::state::word(&arrival.task.namespace)?;
-    arrival.task = accept::find_task(tx, &namespace, arrival.task.id)?;
+    let namespace = crate::run::lifecycle::word(&arrival.task.namespace)?;
+    arrival.task = submit::find_task(tx, &namespace, arrival.task.id)?;
     Ok(if summarized { older } else { Vec::new() })
 }
 

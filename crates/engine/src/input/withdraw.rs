@@ -5,14 +5,14 @@ use provost_core::work::{
 };
 use provost_core::{InputId, RunId, TaskId};
 use provost_store::Tx;
-use provost_store::row::input::{self, InputRow};
-use provost_store::row::run::{self, RunRow};
+use provost_store::table::work::input::{self, InputRow};
+use provost_store::table::work::run::{self, RunRow};
 
 use super::{SUMMARY, has_begun};
-use crate::end::{self, Ending};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::state::{run_state, word};
+use crate::run::end::{self, Ending};
+use crate::run::lifecycle::{run_state, word};
 
 impl Engine {
     /// Takes a message back that nobody has read yet. What was read is not taken back: cancel the run that read it.

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{OpenStep, RunJournal};
 use crate::approval::{self, Standing};
 use crate::error::EngineError;
-use crate::write::StepWrite;
+use crate::journal::transaction::StepWrite;
 
 /// The result of a call whose outcome a crash has hidden.
 const UNKNOWN_RESULT: &str = "The outcome of this call is unknown: the program was interrupted while it ran. It may or may not \

@@ -8,10 +8,10 @@ use provost_core::work::{EffectClass, EffectKey, StepKind};
 use provost_core::{Env, InputId, Message, MessageId};
 use provost_store::Body;
 
-use super::event;
 use crate::error::EngineError;
-use crate::record::Record;
-use crate::write::{NewMessage, StepWrite};
+use crate::journal::entry::Record;
+use crate::journal::events;
+use crate::journal::transaction::{NewMessage, StepWrite};
 
 /// A step that was begun and has no outcome.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,8 +150,8 @@ impl JournalState {
             write.consumes_inputs = std::mem::take(&mut self.unanswered);
         }
         // A call whose cost never becomes known counts with what was set aside for it.
-        write.cost_micros = event::cost_of(feed).unwrap_or(write.released_micros);
-        write.events.extend(event::of_feed(feed, self.turn, step));
+        write.cost_micros = events::cost_of(feed).unwrap_or(write.released_micros);
+        write.events.extend(events::of_feed(feed, self.turn, step));
         write.next_step = self.next_step;
         Ok(write)
     }

@@ -9,12 +9,12 @@ use provost_session::{
 };
 use provost_store::Body;
 
-use super::outgoing::Haste;
 use super::{JournalState, RunJournal};
 use crate::error::EngineError;
-use crate::message;
-use crate::write::{Entry, NewMessage, SessionWrite, StepWrite};
-use crate::{transcript, write};
+use crate::journal::message;
+use crate::journal::transaction::{Entry, NewMessage, SessionWrite, StepWrite};
+use crate::journal::writer::Haste;
+use crate::journal::{stored_transcript, transaction};
 
 impl SessionStore for RunJournal {
     fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {
@@ -25,7 +25,7 @@ impl SessionStore for RunJournal {
             }
             let (namespace, session) = (self.lease.namespace.clone(), id.to_owned());
             let loaded =
-                self.store.read(move |tx| transcript::load(tx, &namespace, &session, None));
+                self.store.read(move |tx| stored_transcript::load(tx, &namespace, &session, None));
             let loaded = loaded.await.map_err(|error| refused(id, error))?;
             if let Some(transcript) = &loaded {
                 self.lock().revision = transcript.revision;
@@ -66,7 +66,7 @@ impl RunJournal {
         let fed = state.next_fed;
         state.next_fed += 1;
         let Some(change) = super::lock(&self.outgoing).save(fed, change) else { return Ok(()) };
-        let saved = Body::new(write::SAVED)?;
+        let saved = Body::new(transaction::SAVED)?;
         let mut write = StepWrite::commit(state.take_step(), StepKind::Note, fed, saved);
         write.session = Some(change);
         write.restricted = state.restricted;

@@ -9,10 +9,10 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{self, Live};
-use crate::claim::{self, Claimer};
 use crate::engine::Shared;
 use crate::error::EngineError;
-use crate::lease::Lease;
+use crate::worker::claim::{self, Claimer};
+use crate::worker::lease::Lease;
 
 /// The most attempts that one worker runs at once, whatever its options say.
 const CAPACITY_MAX: usize = 1 << 20;

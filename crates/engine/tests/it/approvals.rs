@@ -6,7 +6,7 @@ use provost_core::work::{AgentCommand, ApprovalState, Grant, Namespace};
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
-use provost_store::row::approval_grant::GrantKey;
+use provost_store::table::governance::approval_grant::GrantKey;
 use serde_json::json;
 
 use crate::house::{House, NEVER, last_result, quick};

@@ -6,7 +6,8 @@ use provost_core::work::{AgentCommand, Grant, OnUnknown};
 use provost_core::{ApprovalDecision, ApprovalId, RunId};
 use provost_engine::{EngineOptions, Worker};
 use provost_model::{self as scripted};
-use provost_store::row::{budget, session};
+use provost_store::table::governance::budget;
+use provost_store::table::work::session;
 use serde_json::json;
 
 use crate::house::{House, cent, last_result, quick};

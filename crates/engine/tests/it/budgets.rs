@@ -12,7 +12,7 @@ use provost_engine::{
 };
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, Turn};
 use provost_store::params;
-use provost_store::row::run::RunRow;
+use provost_store::table::work::run::RunRow;
 use serde_json::json;
 
 use crate::children::{first_words, replay_all, results, until_phase};

@@ -7,7 +7,7 @@ use provost_core::work::{Namespace, QueueMode};
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{Cancelled, EngineOptions};
 use provost_model::{self as scripted};
-use provost_store::row::input;
+use provost_store::table::work::input;
 use serde_json::json;
 
 use crate::house::{House, LEASE, NEVER, frozen, quick};

@@ -10,8 +10,8 @@ use provost_core::{Env, Role, RunId};
 use provost_engine::{ChildLimits, EngineOptions, Transactional, child_tools};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
 use provost_store::params;
-use provost_store::row::run::RunRow;
-use provost_store::row::run_join;
+use provost_store::table::work::run::RunRow;
+use provost_store::table::work::run_join;
 use provost_tool::{Tool, ToolCx, ToolError, tool_fn};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -115,7 +115,8 @@ pub(crate) async fn count(stage: &Stage, table: &'static str) -> u64 {
 }
 
 async fn children_of(stage: &Stage, parent: RunId) -> Vec<RunRow> {
-    let read = stage.engine.store().read(move |tx| provost_store::row::run::children(tx, parent));
+    let read =
+        stage.engine.store().read(move |tx| provost_store::table::work::run::children(tx, parent));
     read.await.unwrap()
 }
 
@@ -217,8 +218,10 @@ async fn g51_a_child_that_nobody_waits_for_is_told_in_a_message_once() {
     let child = children_of(&stage, accepted.run).await.remove(0);
     stage.wait(child.id).await;
     let mut answers = vec![text(&first)];
-    let runs =
-        stage.engine.store().read(move |tx| provost_store::row::run::of_task(tx, accepted.task));
+    let runs = stage
+        .engine
+        .store()
+        .read(move |tx| provost_store::table::work::run::of_task(tx, accepted.task));
     for run in runs.await.unwrap().into_iter().skip(1) {
         answers.push(text(&stage.wait(run.id).await));
     }

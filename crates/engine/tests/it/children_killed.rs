@@ -11,7 +11,7 @@ use provost_core::Env;
 use provost_core::work::{EffectClass, WorkError, child_run_id, child_task_id};
 use provost_engine::{Engine, EngineDeps, Lease, Transactional, Worker, child_tools};
 use provost_model::{self as scripted, ScriptedModel};
-use provost_store::row::run::{self, RunRow};
+use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreError, StoreOptions, params};
 use provost_tool::{FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;

@@ -9,7 +9,7 @@ use provost_core::work::ClassKey;
 use provost_core::{Env, RunId};
 use provost_engine::{AgentProfile, ChildLimits, EngineOptions, Lease, child_tools};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
-use provost_store::row::run;
+use provost_store::table::work::run;
 use serde_json::{Value, json};
 
 use crate::children::{first_words, replay_all, results, timeouts, until_phase};

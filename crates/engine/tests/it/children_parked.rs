@@ -8,7 +8,7 @@ use provost_core::{ApprovalDecision, Env, RunId};
 use provost_engine::{Lease, ask_user, child_tools};
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::params;
-use provost_store::row::run;
+use provost_store::table::work::run;
 use provost_tool::{Approval, ToolError, tool_fn};
 use serde_json::json;
 use tokio::sync::Semaphore;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use provost_agent::{Agent, Delegate, FanOut, HandOffTo};
 use provost_core::Usage;
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
-use provost_store::row::run::{self, RunRow};
-use provost_store::row::run_step;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::run_step;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, options, text};

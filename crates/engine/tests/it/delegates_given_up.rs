@@ -8,7 +8,7 @@ use provost_core::work::QueueMode;
 use provost_core::{Env, RunId};
 use provost_engine::{InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
-use provost_store::row::run::{self, RunRow};
+use provost_store::table::work::run::{self, RunRow};
 use serde_json::json;
 use tokio::sync::Semaphore;
 

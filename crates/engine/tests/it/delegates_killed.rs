@@ -8,7 +8,7 @@ use provost_core::Env;
 use provost_core::work::Namespace;
 use provost_engine::{Engine, EngineDeps, Lease, Worker};
 use provost_model::{ScriptedModel, call, text as says};
-use provost_store::row::run::{self, RunRow};
+use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions, params};
 use serde_json::{Value, json};
 

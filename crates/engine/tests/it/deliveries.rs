@@ -14,7 +14,7 @@ use provost_engine::{
     Publisher, RUN_ENDED, Receipt, SendError, Target,
 };
 use provost_model::{self as scripted, ScriptedModel};
-use provost_store::row::delivery::DeliveryRow;
+use provost_store::table::outbound::delivery::DeliveryRow;
 use provost_store::{Store, StoreOptions, params};
 
 use crate::deaths;
@@ -290,8 +290,10 @@ async fn sender_dies(abilities: &str, place: &str) -> (DeliveryRow, Vec<String>)
                 .store()
                 .read(|tx| tx.all::<DeliveryId>("SELECT id FROM delivery", params![]));
             let id = read.await.unwrap()[0];
-            let row =
-                engine.store().read(move |tx| provost_store::row::delivery::get(tx, id)).await;
+            let row = engine
+                .store()
+                .read(move |tx| provost_store::table::outbound::delivery::get(tx, id))
+                .await;
             let row = row.unwrap().unwrap();
             if row.state != "pending" && row.state != "sending" {
                 return row;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use provost_core::Env;
 use provost_engine::{BUILD, BootGuard, EngineOptions};
 use provost_model::{self as scripted};
-use provost_store::row::{boot, worker};
+use provost_store::table::scheduling::{process_start, worker};
 use serde_json::json;
 
 use crate::house::{House, NEVER, last_result, quick};
@@ -129,7 +129,7 @@ async fn a_service_that_crashed_again_and_again_starts_without_its_work() {
                 draining: None,
             };
             row.insert(tx)?;
-            boot::BootRow { id: id.to_string(), started: at, clean_stop: None }.insert(tx)
+            process_start::BootRow { id: id.to_string(), started: at, clean_stop: None }.insert(tx)
         });
         crashed.await.unwrap();
         house.clock.advance(Duration::from_secs(60));

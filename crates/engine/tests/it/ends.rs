@@ -7,7 +7,7 @@ use provost_core::ApprovalDecision;
 use provost_core::work::AgentCommand;
 use provost_engine::Cancelled;
 use provost_model::{self as scripted, ModelErrorClass};
-use provost_store::row::run::RunRow;
+use provost_store::table::work::run::RunRow;
 use serde_json::json;
 
 use crate::house::{House, LEASE, frozen};

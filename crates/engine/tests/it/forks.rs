@@ -4,7 +4,7 @@ use provost_core::work::AgentCommand;
 use provost_core::{Part, Role, RunId};
 use provost_engine::{ForkEdit, ForkEdits};
 use provost_model::{self as scripted, ChatRequest, Turn};
-use provost_store::row::run_step::{self, RunStepRow};
+use provost_store::table::work::run_step::{self, RunStepRow};
 use serde_json::json;
 
 use crate::children::{count, replay_all};
@@ -41,8 +41,13 @@ async fn step_of(stage: &Stage, run: RunId, tool: &str) -> u64 {
 async fn conversation(stage: &Stage, session: &str) -> Vec<String> {
     let (namespace, session) = (stage.namespace.to_string(), session.to_owned());
     let read = stage.engine.store().read(move |tx| {
-        let row = provost_store::row::session::get(tx, &namespace, &session)?.unwrap();
-        provost_store::row::session_entry::messages_at(tx, &namespace, &session, row.revision)
+        let row = provost_store::table::work::session::get(tx, &namespace, &session)?.unwrap();
+        provost_store::table::work::session_entry::messages_at(
+            tx,
+            &namespace,
+            &session,
+            row.revision,
+        )
     });
     let texts = read.await.unwrap().into_iter().map(|message| message.text);
     texts.filter(|text| !text.contains("results_of")).collect()

@@ -13,7 +13,7 @@ use provost_core::work::AgentCommand;
 use provost_core::{ApprovalId, RunId};
 use provost_engine::{Accepted, Answered, EngineError};
 use provost_model as scripted;
-use provost_store::row::approval::ApprovalRow;
+use provost_store::table::governance::approval::ApprovalRow;
 use provost_tool::{Governor, GovernorError, Origin};
 use serde_json::{Value, json};
 

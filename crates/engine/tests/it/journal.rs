@@ -8,8 +8,8 @@ use provost_core::Role;
 use provost_engine::EngineError;
 use provost_model as scripted;
 use provost_store::params;
-use provost_store::row::run_step::{self, RunStepRow};
-use provost_store::row::session;
+use provost_store::table::work::run_step::{self, RunStepRow};
+use provost_store::table::work::session;
 use serde_json::json;
 use tokio::sync::Notify;
 

@@ -7,7 +7,7 @@ use provost_core::Env;
 use provost_core::work::{AgentCommand, QueueMode};
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
-use provost_store::row::worker;
+use provost_store::table::scheduling::worker;
 use serde_json::json;
 
 use crate::house::{House, LEASE, NEVER, frozen, last_result, quick};

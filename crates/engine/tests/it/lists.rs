@@ -4,10 +4,10 @@ use provost_core::ApprovalDecision;
 use provost_core::work::{AgentCommand, RunStatus};
 use provost_engine::{LogStream, Page};
 use provost_model::{self as scripted};
-use provost_store::row::approval::ApprovalFilter;
-use provost_store::row::run::RunFilter;
-use provost_store::row::session::SessionFilter;
-use provost_store::row::task::TaskFilter;
+use provost_store::table::governance::approval::ApprovalFilter;
+use provost_store::table::work::run::RunFilter;
+use provost_store::table::work::session::SessionFilter;
+use provost_store::table::work::task::TaskFilter;
 use serde_json::json;
 
 use crate::house::{House, last_result};

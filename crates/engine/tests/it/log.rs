@@ -5,8 +5,8 @@ use provost_core::{Env, Message, RunId, ToolResult};
 use provost_engine::{AgentConfig, Engine, LogEntry, LogPage};
 use provost_model::{self as scripted};
 use provost_store::Body;
-use provost_store::row::journal::{self, EventPlace, NewEvent};
-use provost_store::row::run;
+use provost_store::table::work::journal::{self, EventPlace, NewEvent};
+use provost_store::table::work::run;
 use serde_json::json;
 
 use crate::stage::{Stage, command};

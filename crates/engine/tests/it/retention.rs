@@ -6,7 +6,7 @@ use provost_core::ApprovalDecision;
 use provost_core::work::AgentCommand;
 use provost_engine::{EngineOptions, Removed, Retention};
 use provost_model::{self as scripted};
-use provost_store::row::{run, run_event, task};
+use provost_store::table::work::{run, run_event, task};
 use serde_json::json;
 
 use crate::house::{House, last_result, quick};

@@ -95,7 +95,7 @@ async fn a_schedule_asks_at_its_times() {
         let read = stage
             .engine
             .store()
-            .read(move |tx| provost_store::row::task::get(tx, state.last_task.unwrap()));
+            .read(move |tx| provost_store::table::work::task::get(tx, state.last_task.unwrap()));
         let task = read.await.unwrap().unwrap();
         let run = stage.wait(task.current_run_id.unwrap()).await;
         assert_eq!(

@@ -13,8 +13,8 @@ use provost_engine::{
     EngineOptions, Lease, Worker,
 };
 use provost_model::{ChatRequest, ScriptedModel, Turn};
-use provost_store::row::run::RunRow;
-use provost_store::row::run_event::RunEventRow;
+use provost_store::table::work::run::RunRow;
+use provost_store::table::work::run_event::RunEventRow;
 use provost_store::{Store, StoreOptions};
 use provost_tool::{FnTool, ToolCx, ToolError, ToolSpec};
 use serde_json::{Value, json};

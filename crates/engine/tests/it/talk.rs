@@ -16,10 +16,10 @@ use provost_model::{
     self as scripted, ChatModel, ChatRequest, ModelErrorClass, ModelInfo, ModelStream,
     ScriptedModel, Turn,
 };
-use provost_store::row::input::{self, InputRow};
-use provost_store::row::run::RunRow;
-use provost_store::row::run_event::RunEventRow;
-use provost_store::row::task::TaskRow;
+use provost_store::table::work::input::{self, InputRow};
+use provost_store::table::work::run::RunRow;
+use provost_store::table::work::run_event::RunEventRow;
+use provost_store::table::work::task::TaskRow;
 use provost_store::{Faults, Store, StoreOptions, Tx};
 use provost_tool::{Approval, FnTool, ToolError, ToolOutput, ToolSpec};
 use serde_json::{Value, json};

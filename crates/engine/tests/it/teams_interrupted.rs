@@ -8,7 +8,7 @@ use provost_core::Env;
 use provost_core::work::{Namespace, QueueMode};
 use provost_engine::{Engine, EngineDeps, EngineError, InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
-use provost_store::row::run::{self, RunRow};
+use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions};
 use provost_tool::{Approval, FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;

@@ -12,7 +12,7 @@ use provost_engine::{
 };
 use provost_model::ScriptedModel;
 use provost_model::{self as scripted};
-use provost_store::row::webhook_post::{PostFilter, WebhookPostRow};
+use provost_store::table::outbound::webhook_delivery::{PostFilter, WebhookPostRow};
 use provost_store::{Store, StoreOptions, params};
 
 use crate::deaths;

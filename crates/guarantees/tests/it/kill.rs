@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use provost_core::work::AgentCommand;
 use provost_core::{Env, RunId};
-use provost_store::row::run_step::RunStepRow;
+use provost_store::table::work::run_step::RunStepRow;
 use provost_testkit::{EffectPath, Process, history};
 
 use crate::stage::{Stage, in_session};

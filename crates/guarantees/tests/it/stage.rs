@@ -12,11 +12,11 @@ use provost_core::{Env, RunId, TaskId};
 use provost_engine::{
     Accepted, AgentConfig, AgentProfile, Engine, EngineDeps, EngineError, EngineOptions, Lease,
 };
-use provost_store::row::approval;
-use provost_store::row::attempt::{self, AttemptRow};
-use provost_store::row::run::{self, RunFilter, RunRow};
-use provost_store::row::run_event::RunEventRow;
-use provost_store::row::run_step::{self, RunStepRow};
+use provost_store::table::governance::approval;
+use provost_store::table::work::attempt::{self, AttemptRow};
+use provost_store::table::work::run::{self, RunFilter, RunRow};
+use provost_store::table::work::run_event::RunEventRow;
+use provost_store::table::work::run_step::{self, RunStepRow};
 use provost_store::{Store, StoreError, StoreOptions, params};
 use provost_testkit::history::{self, Record};
 use provost_testkit::{FakeProvider, LedgerServer, Process};

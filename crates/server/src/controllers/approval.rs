@@ -7,8 +7,8 @@ use provost_api::{
 };
 use provost_core::work::ApprovalState;
 use provost_core::{ApprovalDecision, ApprovalId};
-use provost_store::row::approval::ApprovalFilter;
-use provost_store::row::approval_grant;
+use provost_store::table::governance::approval::ApprovalFilter;
+use provost_store::table::governance::approval_grant;
 
 use crate::app::App;
 use crate::convert;

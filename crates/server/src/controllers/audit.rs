@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{AuditList, AuditRecord, Page, Problem, Time};
 use provost_engine::EngineError;
-use provost_store::row::audit::{self, AuditFilter, AuditRow};
+use provost_store::table::governance::audit::{self, AuditFilter, AuditRow};
 
 use crate::app::App;
 use crate::convert;

@@ -5,7 +5,7 @@ use axum::extract::State;
 use provost_api::{Class, ClassTarget, Page, Paging};
 use provost_core::work::{ClassKey, WorkError};
 use provost_engine::EngineError;
-use provost_store::row::exec_class;
+use provost_store::table::scheduling::execution_class;
 
 use crate::app::App;
 use crate::convert;
@@ -34,7 +34,7 @@ pub(crate) async fn set_target(
     engine.set_class_target(&auth.namespace, &key, target.desired).await?;
     let namespace = auth.namespace;
     let read = engine.store().read(move |tx| {
-        let row = exec_class::find(tx, namespace.as_str(), key.as_str())?;
+        let row = execution_class::find(tx, namespace.as_str(), key.as_str())?;
         row.ok_or_else(|| EngineError::from(WorkError::not_found("class", &key)))
     });
     Ok(Json(convert::class::view(read.await?)?))

@@ -6,7 +6,7 @@ use provost_api::{Delivery, DeliveryList, Page};
 use provost_core::DeliveryId;
 use provost_core::work::WorkError;
 use provost_engine::EngineError;
-use provost_store::row::delivery::{self, DeliveryFilter};
+use provost_store::table::outbound::delivery::{self, DeliveryFilter};
 
 use crate::app::App;
 use crate::convert;

@@ -5,7 +5,7 @@ use axum::extract::State;
 use provost_api::{InputReceipt, NewInput, Page, Paging, PendingInput};
 use provost_core::{InputId, RunId, TaskId};
 use provost_engine::{EngineError, InputRequest, InputTarget};
-use provost_store::row::input;
+use provost_store::table::work::input;
 
 use crate::app::App;
 use crate::convert;

@@ -6,7 +6,7 @@ use provost_api::{Check, Health, Problem, Version, Who};
 use provost_core::ErrorKind;
 use provost_engine::EngineError;
 use provost_store::SCHEMA_VERSION;
-use provost_store::row::census;
+use provost_store::query;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -85,7 +85,7 @@ async fn check_database_write(app: &App) -> Check {
 
 /// Reads what shows the state of the database. A server without a worker is ready: it accepts work.
 async fn check_database_read(app: &App) -> Vec<Check> {
-    let vital = app.engine().store().read(|tx| Ok::<_, EngineError>(census::vital(tx)?));
+    let vital = app.engine().store().read(|tx| Ok::<_, EngineError>(query::metrics::vital(tx)?));
     match vital.await {
         Ok(vital) => vec![
             check("database_readable", true, "yes"),

@@ -7,7 +7,7 @@ use provost_api::{
     Snapshot, Step,
 };
 use provost_core::{DeliveryId, RunId};
-use provost_store::row::run::RunFilter;
+use provost_store::table::work::run::RunFilter;
 
 use crate::app::App;
 use crate::convert;

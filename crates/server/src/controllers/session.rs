@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{Page, Paging, Session, SessionList, SessionMessage};
 use provost_core::work::QueueOverride;
-use provost_store::row::session::SessionFilter;
+use provost_store::table::work::session::SessionFilter;
 
 use crate::app::App;
 use crate::convert;

@@ -5,8 +5,8 @@ use axum::extract::State;
 use provost_api::{Accepted, Cancelled, NewTask, Page, Paging, Run, Started, Task, TaskList};
 use provost_core::TaskId;
 use provost_core::work::Namespace;
-use provost_store::row::run::RunFilter;
-use provost_store::row::task::{TaskFilter, TaskRow};
+use provost_store::table::work::run::RunFilter;
+use provost_store::table::work::task::{TaskFilter, TaskRow};
 
 use crate::app::App;
 use crate::convert;

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{Page, Paging, Problem, Time, UsageRecord};
 use provost_engine::EngineError;
-use provost_store::row::meter::{self, MeterRow};
+use provost_store::table::governance::usage_record::{self, MeterRow};
 
 use crate::app::App;
 use crate::convert;
@@ -19,10 +19,9 @@ pub(crate) async fn list(
     let limit = limit(asked.limit)?;
     let before = convert::page::cursor(asked.cursor.as_deref())?;
     let namespace = auth.namespace;
-    let read = app
-        .engine()
-        .store()
-        .read(move |tx| Ok::<_, EngineError>(meter::list(tx, namespace.as_str(), before, limit)?));
+    let read = app.engine().store().read(move |tx| {
+        Ok::<_, EngineError>(usage_record::list(tx, namespace.as_str(), before, limit)?)
+    });
     let rows = read.await?;
     Ok(Json(convert::page::from_rows(rows, limit, record, |record| record.id.to_string())?))
 }

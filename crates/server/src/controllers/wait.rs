@@ -8,7 +8,7 @@ use axum::extract::State;
 use provost_api::Waited;
 use provost_core::work::{Namespace, RunStatus};
 use provost_core::{RunId, TaskId};
-use provost_store::row::run::RunRow;
+use provost_store::table::work::run::RunRow;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::Instant;

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{NewWebhook, Page, Paging, Problem, Webhook, WebhookCreated, WebhookPost};
 use provost_core::{ErrorKind, WebhookId, WebhookPostId};
-use provost_store::row::webhook_post::PostFilter;
+use provost_store::table::outbound::webhook_delivery::PostFilter;
 
 use crate::app::App;
 use crate::convert;

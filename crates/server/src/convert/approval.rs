@@ -2,8 +2,8 @@
 
 use provost_api::{Approval, Decision, Grant, Problem, Tally, Time, Vote};
 use provost_core::work::{Ballot, CastVote};
-use provost_store::row::approval::ApprovalRow;
-use provost_store::row::approval_grant::ApprovalGrantRow;
+use provost_store::table::governance::approval::ApprovalRow;
+use provost_store::table::governance::approval_grant::ApprovalGrantRow;
 
 use super::{stored, word};
 

@@ -1,7 +1,7 @@
 //! Classes on the wire.
 
 use provost_api::{Class, Problem, Time};
-use provost_store::row::exec_class::ExecClassRow;
+use provost_store::table::scheduling::execution_class::ExecClassRow;
 
 use super::word;
 

@@ -1,7 +1,7 @@
 //! Deliveries on the wire.
 
 use provost_api::{Delivery, Problem, Time};
-use provost_store::row::delivery::DeliveryRow;
+use provost_store::table::outbound::delivery::DeliveryRow;
 
 use super::{stored, word};
 

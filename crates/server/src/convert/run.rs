@@ -5,8 +5,8 @@ use provost_api::{
 };
 use provost_core::Money;
 use provost_engine::{ForkEdit, ForkEdits, ReplayReport, RunChange, ShownStep};
-use provost_store::row::attempt::AttemptRow;
-use provost_store::row::run::RunRow;
+use provost_store::table::work::attempt::AttemptRow;
+use provost_store::table::work::run::RunRow;
 use serde::Deserialize;
 
 use super::{maybe_word, stored, word};

@@ -2,7 +2,7 @@
 
 use provost_api::{Problem, Session, SessionMessage, Time};
 use provost_engine::{SessionPlace, ShownMessage};
-use provost_store::row::session::SessionRow;
+use provost_store::table::work::session::SessionRow;
 
 use super::stored;
 use crate::error;

@@ -3,7 +3,7 @@
 use provost_api::{Accepted, NewTask, Problem, Said, Task, Time};
 use provost_core::work::AgentCommand;
 use provost_core::{Money, Part};
-use provost_store::row::task::TaskRow;
+use provost_store::table::work::task::TaskRow;
 
 use super::word;
 

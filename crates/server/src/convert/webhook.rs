@@ -1,7 +1,7 @@
 //! Webhooks on the wire.
 
 use provost_api::{Problem, Webhook, WebhookPost};
-use provost_store::row::webhook_post::WebhookPostRow;
+use provost_store::table::outbound::webhook_delivery::WebhookPostRow;
 
 use crate::error;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 use provost_core::{DurableEventKind, Timestamp, Usage};
 use provost_engine::{Engine, EngineError, Latencies};
-use provost_store::row::census::{self, Census, ClassCensus, Waiting};
+use provost_store::query::metrics::{self, Census, ClassCensus, Waiting};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -60,7 +60,7 @@ impl SnapshotCache {
         let started = Instant::now();
         let mut totals = last.as_ref().map(|seen| seen.totals.clone()).unwrap_or_default();
         let read = engine.store().read(move |tx| {
-            let census = census::take(tx)?;
+            let census = metrics::take(tx)?;
             totals.advance(tx, census.last_pos)?;
             Ok::<_, EngineError>((census, totals))
         });
@@ -77,10 +77,10 @@ impl Totals {
     /// Counts the events up to a position. The first look only finds out where to begin.
     fn advance(&mut self, tx: &mut provost_store::Tx<'_>, to: u64) -> Result<(), EngineError> {
         if let Some(after) = self.pos {
-            for (kind, count) in census::events(tx, after, to)? {
+            for (kind, count) in metrics::events(tx, after, to)? {
                 *self.events.entry(kind).or_default() += count;
             }
-            for (agent, cost_micros, usage) in census::ended(tx, after, to)? {
+            for (agent, cost_micros, usage) in metrics::ended(tx, after, to)? {
                 let total = self.agents.entry(agent).or_default();
                 total.runs += 1;
                 total.cost_micros = total.cost_micros.saturating_add(cost_micros);
@@ -89,7 +89,7 @@ impl Totals {
                 total.usage.input = total.usage.input.saturating_add(usage.input);
                 total.usage.output = total.usage.output.saturating_add(usage.output);
             }
-            for millis in census::claim_waits(tx, after, to)? {
+            for millis in metrics::claim_waits(tx, after, to)? {
                 self.claims.add(Duration::from_millis(millis));
             }
         }

@@ -9,7 +9,7 @@ use provost_core::{Env, RunId};
 use provost_engine::{AgentConfig, AgentProfile, Engine, EngineDeps, EngineOptions, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, Turn};
 use provost_server::{App, AppOptions, LiveEvents, LocalTransport};
-use provost_store::row::run::RunRow;
+use provost_store::table::work::run::RunRow;
 use provost_store::{Store, StoreOptions};
 use provost_tool::{Approval, FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;

@@ -7,8 +7,8 @@ use provost_core::contract::ToolResponse;
 use provost_core::work::Namespace;
 use provost_core::{AuditId, Env, RunId};
 use provost_server::{App, AppOptions, LocalTransport, ToolHouse, Undelivered};
-use provost_store::row::audit::AuditRow;
-use provost_store::row::meter::MeterRow;
+use provost_store::table::governance::audit::AuditRow;
+use provost_store::table::governance::usage_record::MeterRow;
 use serde_json::json;
 use tower::ServiceExt;
 

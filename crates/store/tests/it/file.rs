@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use provost_core::{InputId, MessageId, RunId, TaskId};
-use provost_store::row::{input, run_event, run_step};
+use provost_store::table::work::{input, run_event, run_step};
 use provost_store::{Durability, SCHEMA_VERSION, Store, StoreError, StoreOptions, Threads, params};
 use rusqlite::Connection;
 

@@ -3,13 +3,13 @@
 use std::sync::mpsc;
 
 use provost_core::{Env, RunId, TaskId, Timestamp};
-use provost_store::row::boot::BootRow;
-use provost_store::row::exec_class::ExecClassRow;
-use provost_store::row::journal::Advance;
-use provost_store::row::run::RunRow;
-use provost_store::row::run_event::{Pos, RunEventRow};
-use provost_store::row::session::SessionRow;
-use provost_store::row::task::TaskRow;
+use provost_store::table::scheduling::execution_class::ExecClassRow;
+use provost_store::table::scheduling::process_start::BootRow;
+use provost_store::table::work::journal::Advance;
+use provost_store::table::work::run::RunRow;
+use provost_store::table::work::run_event::{Pos, RunEventRow};
+use provost_store::table::work::session::SessionRow;
+use provost_store::table::work::task::TaskRow;
 use provost_store::{Durability, Pending, Store, StoreError, StoreOptions, Tx, params};
 use tempfile::TempDir;
 

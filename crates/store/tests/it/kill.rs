@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use provost_core::Env;
-use provost_store::row::run::{self, RunFilter};
-use provost_store::row::run_event;
+use provost_store::table::work::run::{self, RunFilter};
+use provost_store::table::work::run_event;
 use provost_store::{Store, StoreError, StoreOptions};
 
 use crate::child::{Process, say};

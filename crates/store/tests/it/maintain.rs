@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use provost_core::{RunId, Timestamp};
-use provost_store::row::worker::{self, WorkerRow};
-use provost_store::row::{journal, meta, run};
+use provost_store::table::scheduling::worker::{self, WorkerRow};
+use provost_store::table::state::meta;
+use provost_store::table::work::{journal, run};
 use provost_store::{
     Body, INLINE_BYTES_MAX, RestoreOptions, SCHEMA_VERSION, Store, StoreError, StoreOptions,
     Threads, params, restore,

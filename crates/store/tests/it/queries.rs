@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use provost_core::{Env, RunId, SessionId, TaskId};
-use provost_store::row::input::{self, InputRow};
-use provost_store::row::run::{self, RunFilter, RunRow};
-use provost_store::row::session::SessionRef;
-use provost_store::row::task::{self, TaskFilter, TaskRow};
-use provost_store::row::{left, log};
+use provost_store::query::{event_log, pending_work};
+use provost_store::table::work::input::{self, InputRow};
+use provost_store::table::work::run::{self, RunFilter, RunRow};
+use provost_store::table::work::session::SessionRef;
+use provost_store::table::work::task::{self, TaskFilter, TaskRow};
 use provost_store::{StoreError, Tx, params};
 
 use crate::fixture::{self, Fixture, at, event};
@@ -118,7 +118,7 @@ pub(crate) async fn runs_and_messages_of_a_task_are_found(fixture: Fixture) {
             let live = runs.iter().filter(|run| run.phase != "done").count();
             assert_eq!(run::live_of_task(tx, task.id)?.len(), live);
             let filter = RunFilter { task_id: Some(task.id), ..RunFilter::default() };
-            let logged = log::runs_of_task(tx, task.id, 0)?;
+            let logged = event_log::runs_of_task(tx, task.id, 0)?;
             assert_eq!(logged.len(), runs.len());
             let listed = those(&runs, |_| true, |run| Reverse(run.id));
             assert_eq!(run::list(tx, &task.namespace, &filter, 9)?, listed);
@@ -138,7 +138,7 @@ pub(crate) async fn runs_and_messages_of_a_task_are_found(fixture: Fixture) {
             assert_eq!(input::waits_for_run(tx, run.id)?, !waiting.is_empty());
             let same_session =
                 |row: &RunRow| row.namespace == run.namespace && row.session_id == run.session_id;
-            let left = left::of_run(tx, run, ["a", "b", "c"])?;
+            let left = pending_work::of_run(tx, run, ["a", "b", "c"])?;
             assert_eq!(left.inputs, said.iter().any(|row| row.state != "consumed"));
             let others = |row: &&RunRow| row.task_id == run.task_id && row.phase != "done";
             assert_eq!(left.others, rows.runs.iter().filter(others).any(|row| row.id != run.id));
@@ -182,7 +182,7 @@ pub(crate) async fn tasks_and_runs_of_a_session_are_found(fixture: Fixture) {
             let filter = RunFilter { session_id: Some(session.clone()), ..RunFilter::default() };
             assert_eq!(run::list(tx, namespace, &filter, 999)?, runs);
             let mut logged: Vec<RunId> = Vec::new();
-            for run in log::runs_of_session(tx, SessionRef { namespace, id: session }, 0)? {
+            for run in event_log::runs_of_session(tx, SessionRef { namespace, id: session }, 0)? {
                 logged.push(run.id);
             }
             logged.sort_by_key(|id| Reverse(*id));

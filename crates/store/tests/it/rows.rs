@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
-use provost_store::row::agent::{self, AgentRow};
-use provost_store::row::boot::BootRow;
-use provost_store::row::budget::{self, BudgetRow};
-use provost_store::row::idem::{self, IdemRow};
-use provost_store::row::input::{self, InputRow};
-use provost_store::row::log::{self, LoggedRun};
-use provost_store::row::outbox::{self, OutboxRow};
-use provost_store::row::schedule::{self, ScheduleRow};
-use provost_store::row::session_entry::{self, SessionEntryRow};
-use provost_store::row::task::TaskFilter;
-use provost_store::row::{blob, ceiling, journal, message, run_event, task, timer};
+use provost_store::query::event_log::{self, LoggedRun};
+use provost_store::table::governance::agent::{self, AgentRow};
+use provost_store::table::governance::budget::{self, BudgetRow};
+use provost_store::table::governance::idempotency::{self, IdemRow};
+use provost_store::table::outbound::outbox::{self, OutboxRow};
+use provost_store::table::scheduling::process_start::BootRow;
+use provost_store::table::scheduling::schedule::{self, ScheduleRow};
+use provost_store::table::scheduling::{concurrency_limit, timer};
+use provost_store::table::state::blob;
+use provost_store::table::work::input::{self, InputRow};
+use provost_store::table::work::session_entry::{self, SessionEntryRow};
+use provost_store::table::work::task::TaskFilter;
+use provost_store::table::work::{journal, message, run_event, task};
 use provost_store::{Body, INLINE_BYTES_MAX, StoreError, Tx, load_body, params};
 
 use crate::fixture::{self, Fixture, Outcome, at, event, put_run};
@@ -158,10 +160,10 @@ pub(crate) async fn positions_rise_and_what_is_removed_frees_none(fixture: Fixtu
         tx.execute("DELETE FROM run_event WHERE pos IN (2, 4)", params![])?;
         event(&one, 4).insert(tx)?;
         let (first, last) = (run_event::first_pos(tx)?, run_event::last_pos(tx)?);
-        let page = log::tail(tx, 1, log::Amount { events: 3, bytes: 1 << 20 })?;
+        let page = event_log::tail(tx, 1, event_log::Amount { events: 3, bytes: 1 << 20 })?;
         let whole = LoggedRun { id: one.id, first_seq: 1, first_pos: 1, last_seq: 4 };
-        let found = [0, 1, 2, 3, 5, 6].map(|pos| log::first_after(tx, &whole, pos));
-        let short = log::tail(tx, 0, log::Amount { events: 9, bytes: 1 })?.len();
+        let found = [0, 1, 2, 3, 5, 6].map(|pos| event_log::first_after(tx, &whole, pos));
+        let short = event_log::tail(tx, 0, event_log::Amount { events: 9, bytes: 1 })?.len();
         Ok::<_, StoreError>(((first, last), page, found, short))
     });
     let (bounds, page, found, short) = written.await.unwrap();
@@ -309,13 +311,13 @@ pub(crate) async fn ceilings_give_out_as_many_places_as_they_have(fixture: Fixtu
     let taken = store.write(|tx| {
         let scopes = |one: &str, other: &str| [one.to_owned(), other.to_owned()];
         let (both, others) = (scopes("namespace:n", "pool:p"), scopes("namespace:n", "pool:q"));
-        ceiling::set(tx, "pool:p", 1)?;
-        let taken = (ceiling::take(tx, &both)?, ceiling::take(tx, &both)?);
-        ceiling::release(tx, &both)?;
-        let again = (ceiling::take(tx, &both)?, ceiling::take(tx, &others)?);
-        ceiling::set(tx, "namespace:n", 1)?;
-        ceiling::release(tx, &scopes("namespace:m", "pool:p"))?;
-        Ok::<_, StoreError>((taken, again, ceiling::take(tx, &both)?))
+        concurrency_limit::set(tx, "pool:p", 1)?;
+        let taken = (concurrency_limit::take(tx, &both)?, concurrency_limit::take(tx, &both)?);
+        concurrency_limit::release(tx, &both)?;
+        let again = (concurrency_limit::take(tx, &both)?, concurrency_limit::take(tx, &others)?);
+        concurrency_limit::set(tx, "namespace:n", 1)?;
+        concurrency_limit::release(tx, &scopes("namespace:m", "pool:p"))?;
+        Ok::<_, StoreError>((taken, again, concurrency_limit::take(tx, &both)?))
     });
     assert_eq!(taken.await.unwrap(), ((1, 0), (1, 0), 2));
 }
@@ -380,10 +382,10 @@ pub(crate) async fn a_key_answers_until_it_expires(fixture: Fixture) {
         Ok::<_, StoreError>((short.insert_new(tx)?, short.insert_new(tx)?, kept.insert_new(tx)?))
     });
     assert_eq!(inserted.await.unwrap(), (true, false, true));
-    assert_eq!(store.write(|tx| idem::expire(tx, 9)).await.unwrap(), 0);
+    assert_eq!(store.write(|tx| idempotency::expire(tx, 9)).await.unwrap(), 0);
     fixture.env.advance(Duration::from_millis(10));
-    assert_eq!(store.write(|tx| idem::expire(tx, 9)).await.unwrap(), 1);
-    let left = store.read(|tx| idem::get(tx, "default", "accept", "kept")).await.unwrap();
+    assert_eq!(store.write(|tx| idempotency::expire(tx, 9)).await.unwrap(), 1);
+    let left = store.read(|tx| idempotency::get(tx, "default", "accept", "kept")).await.unwrap();
     assert!(left.is_some());
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use provost_core::policy::ModelDenied;
 
 use super::Guard;
-use crate::governor::{Governing, Seat};
+use crate::guard::policy::{Governing, Seat};
 
 impl Guard {
     /// May the run ask this model? Where governance could not be read, it may ask none.

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::record::{Done, Started};
 use super::{Guard, Permit, Verdict};
+use crate::artifact::keep;
 use crate::redact::{redact_error, redact_output};
-use crate::spill::keep;
 use crate::{
     AuditOutcome, AuditSink, Governor, MeterSink, Spill, Tool, ToolCx, ToolError, ToolOutput,
 };

@@ -8,8 +8,8 @@ use provost_core::ToolCall;
 use provost_core::work::{canonical_json, sha256_hex};
 
 use super::{Oversight, Permit};
-use crate::governor::{Origin, Seat};
-use crate::sink::kept;
+use crate::guard::policy::{Origin, Seat};
+use crate::record::sink::kept;
 use crate::{AuditEvent, AuditOutcome, MeterEvent, SinkError, ToolCx, ToolError, ToolOutput};
 
 /// Who says so.

@@ -33,7 +33,7 @@ fn paused(facts: &RunFacts) -> Option<Told> {
             .see("target of the class", class.desired)
             .see("at work in the class", class.running)
             .about(&class.key)
-            .then(next::class(&class.key, crate::accept::CLASS_DESIRED_DEFAULT)),
+            .then(next::class(&class.key, crate::submit::CLASS_DESIRED_DEFAULT)),
     )
 }
 

@@ -2,8 +2,8 @@
 
 use provost_core::work::Namespace;
 use provost_engine::AgentConfig;
-use provost_store::row::run::RunFilter;
-use provost_store::row::task::TaskFilter;
+use provost_store::table::work::run::RunFilter;
+use provost_store::table::work::task::TaskFilter;
 
 use crate::stage::command;
 use crate::talk::{Talk, text};

@@ -156,7 +156,10 @@ async fn a_question_was_approved_granted_expired_or_is_needless() {
     house.engine.approve(&house.namespace, asked, Grant::Run, "ann").await.unwrap();
     named(&house, asked, "approval_approved", &[&"ann said yes", &run, &"`risky`"]).await;
     house.ended(run).await;
-    let of_run = house.store.read(move |tx| provost_store::row::approval::of_run(tx, run)).await;
+    let of_run = house
+        .store
+        .read(move |tx| provost_store::table::governance::approval::of_run(tx, run))
+        .await;
     let granted = of_run.unwrap().into_iter().find(|row| row.id != asked).unwrap().id;
     named(&house, granted, "approval_granted", &[&run, &"an earlier yes"]).await;
     let run = house.say("void", "go").await.run;

@@ -7,7 +7,7 @@ use provost_core::work::{AgentCommand, OnUnknown};
 use provost_core::{Env, RunId};
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted, ModelErrorClass};
-use provost_store::row::run;
+use provost_store::table::work::run;
 use serde_json::json;
 use tokio::sync::Semaphore;
 

@@ -7,7 +7,7 @@ use provost_core::work::{AgentCommand, ClassKey, QueueMode};
 use provost_core::{Env, RunId, WorkerId};
 use provost_engine::{BUILD, Ceiling, EngineOptions, Focus, InputRequest};
 use provost_model as scripted;
-use provost_store::row::worker;
+use provost_store::table::scheduling::worker;
 use provost_store::{NodeLock, lock_dir};
 use serde_json::json;
 

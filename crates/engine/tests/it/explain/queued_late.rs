@@ -8,7 +8,7 @@ use provost_core::work::AgentCommand;
 use provost_core::{Env, EventKind, WorkerId};
 use provost_engine::{BUILD, BootGuard, EngineOptions};
 use provost_model::{self as scripted, ModelError, ModelErrorClass, Turn};
-use provost_store::row::{boot, worker};
+use provost_store::table::scheduling::{process_start, worker};
 use serde_json::json;
 
 use super::queued::{gated, idle};
@@ -110,7 +110,7 @@ async fn the_service_crashed_again_and_again() {
                 draining: None,
             };
             row.insert(tx)?;
-            boot::BootRow { id: id.to_string(), started: at, clean_stop: None }.insert(tx)
+            process_start::BootRow { id: id.to_string(), started: at, clean_stop: None }.insert(tx)
         });
         crashed.await.unwrap();
     }

@@ -7,7 +7,7 @@ use provost_core::Env;
 use provost_core::work::{AgentCommand, Namespace};
 use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
-use provost_store::row::run;
+use provost_store::table::work::run;
 use provost_store::{Store, StoreOptions};
 use provost_tool::{FnTool, Oversight, ToolCx, ToolError, ToolOutput, ToolSpec};
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use provost_core::work::{AgentCommand, ApprovalState, Grant, OnUnknown, QueueMode};
 use provost_engine::{EngineOptions, InputRequest, Subject};
 use provost_model as scripted;
-use provost_store::row::approval;
+use provost_store::table::governance::approval;
 use serde_json::{Value, json};
 
 use super::{Law, Policy, approve, asked, asks, deny, governed};
@@ -17,7 +17,7 @@ fn two_of_three() -> Policy {
     Policy::asking(json!({"required": 2, "of": ["ada", "bob", "eve"], "not_requester": true}))
 }
 
-fn bodies(events: &[provost_store::row::run_event::RunEventRow], kind: &str) -> Vec<Value> {
+fn bodies(events: &[provost_store::table::work::run_event::RunEventRow], kind: &str) -> Vec<Value> {
     let wanted = events.iter().filter(|event| event.kind == kind);
     wanted.map(|event| serde_json::from_str(event.body.as_deref().unwrap()).unwrap()).collect()
 }

@@ -3,9 +3,9 @@
 use provost_core::work::QueueMode;
 use provost_core::{Env, Message};
 use provost_store::Body;
-use provost_store::row::session::{self, SessionRef};
-use provost_store::row::session_entry::SessionEntryRow;
-use provost_store::row::{attempt, journal, message};
+use provost_store::table::work::session::{self, SessionRef};
+use provost_store::table::work::session_entry::SessionEntryRow;
+use provost_store::table::work::{attempt, journal, message};
 
 use crate::talk::{Talk, text};
 

@@ -12,7 +12,7 @@ use provost_core::work::{
 use provost_core::{ApprovalDecision, Env, Role};
 use provost_engine::{Accepted, AgentConfig, AgentProfile, Engine, EngineError, Lease};
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, Turn};
-use provost_store::row::approval;
+use provost_store::table::governance::approval;
 use provost_tool::{
     Approval, Permit, Probe, Tool, ToolCx, ToolError, ToolFuture, ToolOutput, ToolSpec,
 };

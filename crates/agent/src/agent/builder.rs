@@ -1,0 +1,391 @@
+//! Defining an agent.
+
+use std::sync::Arc;
+
+use provost_core::limits::{NAME_CHARS_MAX, OUTPUT_RETRIES_DEFAULT, PARALLEL_TOOLS_DEFAULT};
+use provost_core::text::first_chars;
+use provost_core::{Env, Limits};
+use provost_model::{ChatModel, Settings};
+use provost_session::SessionStore;
+use provost_session::shared_state::StateStore;
+use provost_tool::{CallFacts, Guard, Oversight, Ruling, RunContext, Tool, Toolset};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Map;
+
+use crate::agent::output::{OutputSpec, parse};
+use crate::agent::{Agent, AgentCore, ContextPolicy};
+use crate::approval::OnApproval;
+use crate::context::ContextStrategy;
+use crate::error::BuildError;
+use crate::handoff::{HAND_OFFS_DEFAULT, HandOffTo};
+use crate::hook::{Hook, HookError};
+use crate::instructions::{Instructions, PromptError, Template};
+use crate::run::{AtLimit, LimitDecision, LimitQuestion};
+use crate::subagent::{AgentRef, Delegate, FanOut, task_tools};
+use crate::team::{Mailbox, Team};
+
+/// Tokens kept free for the answer unless the agent says otherwise.
+const CONTEXT_RESERVE_DEFAULT: u64 = 4096;
+
+/// An agent in the making. [`build`](Self::build) checks everything that can be checked before a run.
+#[must_use = "call `.build()` to get the agent"]
+pub struct AgentBuilder<O = String> {
+    core: AgentCore,
+    decode: fn(&str) -> Result<O, String>,
+    problem: Option<BuildError>,
+}
+
+impl AgentBuilder {
+    pub(crate) fn new(name: String, model: Arc<dyn ChatModel>) -> Self {
+        let core = AgentCore {
+            name: name.into(),
+            model,
+            instructions: Instructions::None,
+            tools: Vec::new(),
+            toolsets: Vec::new(),
+            guard: Guard::default(),
+            hooks: Vec::new(),
+            settings: Settings::default(),
+            limits: Limits::default(),
+            at_limit: AtLimit::Stop,
+            ask_limit: None,
+            parallel_tools: PARALLEL_TOOLS_DEFAULT,
+            execute_tools: true,
+            on_approval: None,
+            context: None,
+            output: None,
+            output_retries: OUTPUT_RETRIES_DEFAULT,
+            state: Map::new(),
+            family: Arc::default(),
+            hand_offs_max: HAND_OFFS_DEFAULT,
+            session_store: None,
+            state_store: None,
+            env: Env::system(),
+        };
+        Self { core, decode: |text| Ok(text.to_owned()), problem: None }
+    }
+
+    /// Makes the answers values of a type: the model is held to its schema, and what does not fit goes back to it.
+    pub fn output<T: DeserializeOwned + JsonSchema + Send + 'static>(mut self) -> AgentBuilder<T> {
+        self.core.output = Some(OutputSpec::of::<T>());
+        AgentBuilder { core: self.core, decode: parse::<T>, problem: self.problem }
+    }
+}
+
+impl<O: Send + 'static> AgentBuilder<O> {
+    /// Sets the instructions. Text with template marks (`{{ name }}`) is a template over the run's state.
+    pub fn instructions(mut self, text: impl AsRef<str>) -> Self {
+        match Instructions::parse(text.as_ref()) {
+            Ok(instructions) => self.core.instructions = instructions,
+            Err(error) => self.fault(BuildError::Template(error.to_string())),
+        }
+        self
+    }
+
+    /// Sets the instructions to a template with functions or requirements of its own.
+    pub fn template(mut self, template: Template) -> Self {
+        self.core.instructions = Instructions::Template(Arc::new(template));
+        self
+    }
+
+    /// Sets the instructions to a function that is asked when a run starts.
+    pub fn instructions_from<F, Fut>(mut self, provider: F) -> Self
+    where
+        F: Fn(RunContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<String, String>> + Send + 'static,
+    {
+        self.core.instructions = Instructions::Provider(Arc::new(move |cx| {
+            let text = provider(cx);
+            Box::pin(async move { text.await.map_err(PromptError::Provider) })
+        }));
+        self
+    }
+
+    /// Sets a value of the state that every run starts with.
+    pub fn state(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
+        match serde_json::to_value(value) {
+            Ok(value) => {
+                self.core.state.insert(name.into(), value);
+            }
+            Err(error) => {
+                let name = name.into();
+                self.fault(BuildError::Setting(format!(
+                    "state `{name}` has no JSON form: {error}"
+                )));
+            }
+        }
+        self
+    }
+
+    /// Adds a tool.
+    pub fn tool(mut self, tool: impl Tool) -> Self {
+        self.core.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Adds tools.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        self.core.tools.extend(tools);
+        self
+    }
+
+    /// Adds a toolset; it is asked for its tools before each model call.
+    pub fn toolset(mut self, toolset: impl Toolset) -> Self {
+        self.core.toolsets.push(Arc::new(toolset));
+        self
+    }
+
+    /// Lets the model use another agent as a tool. It sees only the task it is given, and its answer is the result.
+    pub fn subagent(mut self, agent: impl Into<AgentRef>, terms: Delegate) -> Self {
+        let agent = agent.into();
+        let may = |(_, terms): &(AgentRef, Delegate)| terms.background;
+        let first = terms.background && !self.core.family.delegates.iter().any(may);
+        let tools = if first { task_tools::tools() } else { Ok(Vec::new()) };
+        match tools.and_then(|more| Ok((terms.tool(&agent)?, more))) {
+            Ok((tool, more)) => {
+                self.core.tools.push(tool);
+                self.core.tools.extend(more);
+            }
+            Err(problem) => self.fault(problem),
+        }
+        Arc::make_mut(&mut self.core.family).delegates.push((agent, terms));
+        self
+    }
+
+    /// Lets the model split work among many runs of another agent.
+    pub fn fan_out(mut self, agent: impl Into<AgentRef>, terms: FanOut) -> Self {
+        let agent = agent.into();
+        match terms.tool(&agent) {
+            Ok(tool) => self.core.tools.push(tool),
+            Err(problem) => self.fault(problem),
+        }
+        Arc::make_mut(&mut self.core.family).fan_outs.push((agent, terms));
+        self
+    }
+
+    /// Lets the model give the conversation to another agent, which goes on with it under its own instructions and tools.
+    pub fn hand_off(mut self, agent: impl Into<AgentRef>, terms: HandOffTo) -> Self {
+        let agent = agent.into();
+        match terms.tool(&agent) {
+            Ok(tool) => self.core.tools.push(tool),
+            Err(problem) => self.fault(problem),
+        }
+        Arc::make_mut(&mut self.core.family).hand_offs.push((agent, terms));
+        self
+    }
+
+    /// Makes the agent the lead of a team: it can let others work beside it, write to them and share a board with them.
+    pub fn team(mut self, team: Team) -> Self {
+        if self.core.family.team.is_some() {
+            self.fault(BuildError::Setting("an agent leads one team at most".to_owned()));
+            return self;
+        }
+        match team.check().and_then(|()| team.lead_tools()) {
+            Ok(tools) => self.core.tools.extend(tools),
+            Err(problem) => self.fault(problem),
+        }
+        let family = Arc::make_mut(&mut self.core.family);
+        (family.inject, family.team) = (team.inject, Some(team));
+        self
+    }
+
+    /// Sets what carries the messages of the agent's team; without a team it has no effect.
+    pub fn mailbox(mut self, mailbox: impl Mailbox) -> Self {
+        Arc::make_mut(&mut self.core.family).mailbox = Some(Arc::new(mailbox));
+        self
+    }
+
+    /// Sets how often the conversation may change hands in one run; then the agent that has it must answer.
+    pub fn max_hand_offs(mut self, hand_offs: u32) -> Self {
+        self.core.hand_offs_max = hand_offs;
+        self
+    }
+
+    /// Adds a rule about tool calls: allow, ask a person, or deny. Of all rules the strictest counts.
+    pub fn rule(mut self, rule: impl Fn(&CallFacts<'_>) -> Ruling + Send + Sync + 'static) -> Self {
+        self.core.guard.add_rule(rule);
+        self
+    }
+
+    /// Puts every call under what governs it: a policy, redaction, audit, metering.
+    pub fn oversight(mut self, oversight: Oversight) -> Self {
+        self.core.guard = self.core.guard.with_oversight(oversight);
+        self
+    }
+
+    /// Adds a hook, behind those already there.
+    pub fn hook(mut self, hook: impl Hook) -> Self {
+        self.core.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Sets sampling and other knobs of the model.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.core.settings = settings;
+        self
+    }
+
+    /// Sets what a run may use.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.core.limits = limits;
+        self
+    }
+
+    /// Sets what happens when that is used up; to be asked, see [`ask_at_limit`](Self::ask_at_limit).
+    pub fn at_limit(mut self, at_limit: AtLimit) -> Self {
+        self.core.at_limit = at_limit;
+        self
+    }
+
+    /// Asks an async function at a limit.
+    pub fn ask_at_limit<F, Fut>(mut self, ask: F) -> Self
+    where
+        F: Fn(LimitQuestion) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<LimitDecision, HookError>> + Send + 'static,
+    {
+        self.core.at_limit = AtLimit::Ask;
+        self.core.ask_limit = Some(Arc::new(move |question| Box::pin(ask(question))));
+        self
+    }
+
+    /// Sets how many calls of one turn run at once; 1 runs them one after another.
+    pub fn parallel_tools(mut self, parallel: usize) -> Self {
+        self.core.parallel_tools = parallel;
+        self
+    }
+
+    /// Leaves tool calls to the caller: the run ends with the calls pending.
+    pub fn manual_tools(mut self) -> Self {
+        self.core.execute_tools = false;
+        self
+    }
+
+    /// Sets who answers when a tool needs a person's decision.
+    pub fn on_approval(mut self, on_approval: OnApproval) -> Self {
+        self.core.on_approval = Some(on_approval);
+        self
+    }
+
+    /// Keeps conversations within the model's context, or within `context_tokens`.
+    pub fn context(mut self, strategy: impl ContextStrategy) -> Self {
+        let old = self.core.context.take();
+        self.core.context = Some(ContextPolicy {
+            strategy: Arc::new(strategy),
+            tokens_max: old.as_ref().and_then(|old| old.tokens_max),
+            reserve: old.map_or(CONTEXT_RESERVE_DEFAULT, |old| old.reserve),
+        });
+        self
+    }
+
+    /// Sets the most tokens of a request; give the strategy first.
+    pub fn context_tokens(mut self, tokens_max: u64) -> Self {
+        match &mut self.core.context {
+            Some(context) => context.tokens_max = Some(tokens_max),
+            None => self.fault(BuildError::Setting(
+                "context_tokens has no effect without a strategy: call `.context(..)` first"
+                    .to_owned(),
+            )),
+        }
+        self
+    }
+
+    /// Sets the tokens kept free for the answer; give the strategy first.
+    pub fn context_reserve(mut self, reserve: u64) -> Self {
+        match &mut self.core.context {
+            Some(context) => context.reserve = reserve,
+            None => self.fault(BuildError::Setting(
+                "context_reserve has no effect without a strategy: call `.context(..)` first"
+                    .to_owned(),
+            )),
+        }
+        self
+    }
+
+    /// Sets how often an answer of the wrong type goes back to the model.
+    pub fn output_retries(mut self, retries: u32) -> Self {
+        self.core.output_retries = retries;
+        self
+    }
+
+    /// Sets where the sessions of this agent's runs are kept.
+    pub fn sessions(mut self, store: impl SessionStore) -> Self {
+        self.core.session_store = Some(Arc::new(store));
+        self
+    }
+
+    /// Sets where values of the state are kept that outlive a run: those of a session, of a user, of everybody.
+    pub fn shared_state(mut self, store: impl StateStore) -> Self {
+        self.core.state_store = Some(Arc::new(store));
+        self
+    }
+
+    /// Sets the source of time and ids: for tests and simulations.
+    pub fn env(mut self, env: Env) -> Self {
+        self.core.env = env;
+        self
+    }
+
+    /// Checks everything and gives the agent.
+    pub fn build(mut self) -> Result<Agent<O>, BuildError> {
+        if let Some(problem) = self.problem.take() {
+            return Err(problem);
+        }
+        check_name(&self.core.name)?;
+        check_tools(&self.core.tools, self.core.output.as_ref())?;
+        if self.core.parallel_tools == 0 {
+            return Err(BuildError::Setting("parallel_tools must be at least 1".to_owned()));
+        }
+        if self.core.at_limit == AtLimit::Ask && self.core.ask_limit.is_none() {
+            return Err(BuildError::Setting(
+                "AtLimit::Ask needs somebody to ask: use `.ask_at_limit(..)`".to_owned(),
+            ));
+        }
+        Ok(Agent { core: Arc::new(self.core), decode: self.decode })
+    }
+
+    fn fault(&mut self, problem: BuildError) {
+        self.problem.get_or_insert(problem);
+    }
+}
+
+impl<O: DeserializeOwned + Send + 'static> AgentBuilder<O> {
+    /// Adds a check of the answer beyond its type; the sentence it gives goes back to the model.
+    pub fn output_check(
+        mut self,
+        check: impl Fn(&O) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        match &mut self.core.output {
+            Some(output) => output.add_check(check),
+            None => self.fault(BuildError::Setting(
+                "output_check needs a type to check: call `.output::<T>()` first".to_owned(),
+            )),
+        }
+        self
+    }
+}
+
+fn check_name(name: &str) -> Result<(), BuildError> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
+        return Err(BuildError::Name(first_chars(name, 2 * NAME_CHARS_MAX).to_owned()));
+    }
+    Ok(())
+}
+
+/// No two tools may share a name, that of the typed answer included; the model could not tell which one it calls.
+pub(crate) fn check_tools(
+    tools: &[Arc<dyn Tool>],
+    output: Option<&OutputSpec>,
+) -> Result<(), BuildError> {
+    for (place, tool) in tools.iter().enumerate() {
+        let name = tool.spec().name();
+        if tools[..place].iter().any(|earlier| earlier.spec().name() == name)
+            || output.is_some_and(|output| output.tool.name == name)
+        {
+            return Err(BuildError::DuplicateTool(name.to_owned()));
+        }
+    }
+    Ok(())
+}

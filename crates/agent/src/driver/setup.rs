@@ -1,0 +1,306 @@
+//! Getting a run ready: checks, instructions, the conversation so far.
+
+mod join;
+pub(super) mod open;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use provost_core::{Env, LimitKind, LimitReached, RunId, Timestamp};
+use provost_model::{ChatModel, Settings};
+use provost_tool::{Conversation, Deps, Guard, Origin, State, Tool};
+use serde_json::{Map, Value};
+use tokio::sync::OnceCell;
+
+use super::session::BoundSession;
+use super::{Prepared, hook_error};
+use crate::agent::AgentCore;
+use crate::agent::builder::check_tools;
+use crate::approval::OnApproval;
+use crate::budget::Pot;
+use crate::control::{Control, UserInput};
+use crate::error::Error;
+use crate::hook::{Gate, Hooks};
+use crate::instructions::Instructions;
+use crate::journal::Journal;
+use crate::outcome::Outcome;
+use crate::run::{OutputPlan, RunConfig};
+use crate::run_builder::{RunOptions, RunSource};
+use crate::shared_state::SharedOptions;
+use crate::stream::EventQueue;
+use crate::subagent::local::LocalSpawner;
+use crate::subagent::{ChildHost, Hop};
+use crate::team::Seat;
+
+/// The parts of a run that never change.
+pub(crate) struct RunShared {
+    /// The agent of the run.
+    root: Arc<AgentCore>,
+    pub(crate) run_id: RunId,
+    /// Number of agents above this one.
+    pub(crate) depth: u32,
+    pub(crate) state: State,
+    pub(crate) env: Env,
+    pub(crate) started_at: Timestamp,
+    pub(crate) queue: Arc<EventQueue>,
+    pub(crate) control: Arc<Control>,
+    pub(crate) pot: Arc<Pot>,
+    pub(crate) journal: Option<Arc<dyn Journal>>,
+    options: RunOptions,
+}
+
+/// The context of the agent that has the conversation. A handoff builds a new one.
+pub(crate) struct Cx {
+    shared: Arc<RunShared>,
+    pub(crate) core: Arc<AgentCore>,
+    /// The agent, with the agents above it.
+    pub(crate) agent: Arc<str>,
+    pub(crate) model: Arc<dyn ChatModel>,
+    pub(crate) settings: Settings,
+    /// The agent's tools and those of this run.
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) hooks: Hooks,
+    /// The guard of the agent, of the run's own agent and of the agents above it.
+    pub(crate) shared_guard: Guard,
+    guard: OnceCell<Guard>,
+    pub(crate) on_approval: OnApproval,
+    pub(crate) deps: Deps,
+    pub(crate) relations: Relations,
+}
+
+/// The relations of an agent to other runs.
+#[derive(Clone, Default)]
+pub(crate) struct Relations {
+    /// Starts children, if the agent may have any.
+    pub(crate) children: Option<ChildHost>,
+    /// The same, if they are tasks of this process.
+    pub(crate) local: Option<LocalSpawner>,
+    /// The handoffs from the run's own agent to this one.
+    hops: Vec<Hop>,
+    /// The run's place in a team.
+    pub(crate) seat: Option<Seat>,
+}
+
+impl Deref for Cx {
+    type Target = RunShared;
+
+    fn deref(&self) -> &RunShared {
+        &self.shared
+    }
+}
+
+/// Builds the context of a run that has not started.
+pub(crate) fn split(prepared: Box<Prepared>) -> (RunSource, Arc<Cx>) {
+    let Prepared { core, run_id, source, mut options, queue, control, pot, .. } = *prepared;
+    let existing = source.existing();
+    let mut values = existing.map_or_else(|| core.state.clone(), |run| run.state().clone());
+    let mut shared = std::mem::take(&mut options.shared);
+    shared.bind(core.state_store.as_ref(), BoundSession::id_of(&options));
+    options.shared = shared;
+    if matches!(source, RunSource::Resume(_)) && options.shared.bound.is_some() {
+        crate::driver::shared_state::without_shared(&mut values);
+    }
+    values.append(&mut options.state);
+    let cx = Cx::of_run(RunShared {
+        run_id,
+        depth: options.parent.as_ref().map_or(0, |parent| parent.depth + 1),
+        state: State::scoped(values, options.shared.scopes()),
+        env: core.env.clone(),
+        started_at: core.env.now(),
+        queue,
+        control,
+        pot,
+        journal: options.journal.clone(),
+        root: core,
+        options,
+    });
+    (source, cx)
+}
+
+impl Cx {
+    /// Where the run comes from; a run below comes from where the one above does.
+    pub(crate) fn origin(&self) -> &Origin {
+        self.options.inherited.as_ref().map_or(&self.options.origin, |above| &above.origin)
+    }
+
+    /// Where decisions of whoever reads the events come in.
+    pub(crate) fn asks(&self) -> &Arc<Control> {
+        self.options.inherited.as_ref().map_or(&self.control, |above| &above.asks)
+    }
+
+    /// The conversation of the run: its session's, else one of its own.
+    pub(crate) fn conversation(&self) -> Conversation {
+        let Origin { namespace, principal, .. } = self.origin();
+        let session = BoundSession::id_of(&self.options).map(str::to_owned);
+        let id = session.unwrap_or_else(|| self.run_id.to_string());
+        Conversation::new(namespace, id, principal)
+    }
+
+    /// The guard of this run: what counts for it is read once, before its first call.
+    pub(crate) async fn guard(&self) -> &Guard {
+        let shared = &self.shared_guard;
+        if !shared.is_governed() {
+            return shared;
+        }
+        self.guard
+            .get_or_init(|| {
+                shared.for_run(Origin {
+                    agent: self.core.name.to_string(),
+                    run: Some(self.run_id),
+                    ..self.origin().clone()
+                })
+            })
+            .await
+    }
+
+    pub(crate) fn shared_options(&self) -> &SharedOptions {
+        &self.options.shared
+    }
+
+    /// The state that every run of the agent starts with.
+    pub(super) fn agents_own_state(&self) -> &Map<String, Value> {
+        &self.root.state
+    }
+
+    /// Lets hooks see, change or refuse the user's message.
+    pub(crate) async fn check_message(&self, input: &mut UserInput) -> Result<(), Error> {
+        match self
+            .hooks
+            .on_user_message(&mut input.0)
+            .await
+            .map_err(hook_error("on_user_message"))?
+        {
+            Gate::Allow => Ok(()),
+            Gate::Deny(reason) => {
+                Err(Error::Hook { point: "on_user_message", error: crate::hook::HookError(reason) })
+            }
+        }
+    }
+
+    /// A typed answer is an answer only if it is of the type, whoever gave it.
+    pub(crate) fn check_answer(&self, outcome: Outcome) -> Result<Outcome, Error> {
+        let (Outcome::Done(result), Some(spec)) = (&outcome, &self.core.output) else {
+            return Ok(outcome);
+        };
+        let Err(problem) = spec.check(&result.output) else { return Ok(outcome) };
+        let problem = match &result.limit {
+            Some(reached) => {
+                format!(
+                    "the run stopped at its limit of {} {}",
+                    reached.allowed,
+                    reached.limit.as_str()
+                )
+            }
+            None if !result.pending_calls.is_empty() => "tool calls are pending".to_owned(),
+            None => problem,
+        };
+        Err(Error::Output { problem, raw: result.output.clone() })
+    }
+
+    /// Everything that can be wrong before the first effect.
+    fn check(&self) -> Result<(), Error> {
+        if let Some(problem) = &self.options.problem {
+            return Err(Error::Start(problem.clone()));
+        }
+        self.check_given(self.shared_options())?;
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(Error::Start("a run needs a tokio runtime around it".to_owned()));
+        }
+        check_tools(&self.tools, self.core.output.as_ref())
+            .map_err(|error| Error::Start(error.to_string()))?;
+        for tool in &self.tools {
+            let spec = tool.spec();
+            if let Some(dep) = spec.deps.iter().find(|dep| !self.deps.has(dep)) {
+                return Err(Error::Start(format!(
+                    "tool `{}` needs a `{}`: give it to the run with `.dep(..)`",
+                    spec.name(),
+                    dep.name()
+                )));
+            }
+        }
+        let limits = self.limits();
+        if let Some(allowed) = self.depth_max()
+            && self.depth > allowed
+        {
+            return Err(Error::Limit(LimitReached {
+                limit: LimitKind::Depth,
+                allowed: allowed.to_string(),
+                used: self.depth.to_string(),
+            }));
+        }
+        let info = self.model.info();
+        if limits.cost.is_some() && info.pricing.is_none() {
+            return Err(Error::Start(format!(
+                "the price of {}/{} is not known, so a cost limit cannot be kept: give the model a price or drop the limit",
+                info.provider, info.model
+            )));
+        }
+        if let (Some(limit), Some(pricing)) = (limits.cost, info.pricing)
+            && limit.currency != pricing.currency
+        {
+            return Err(Error::Start(format!(
+                "{}/{} is paid in {}, so a cost limit in {} cannot be kept: give the limit in {2}",
+                info.provider,
+                info.model,
+                pricing.currency.as_str(),
+                limit.currency.as_str()
+            )));
+        }
+        if !info.tools && (!self.tools.is_empty() || !self.core.toolsets.is_empty()) {
+            return Err(Error::Start(format!(
+                "{}/{} cannot call tools",
+                info.provider, info.model
+            )));
+        }
+        Ok(())
+    }
+
+    /// The strictest depth limit: a child cannot lift what an agent above it set.
+    pub(crate) fn depth_max(&self) -> Option<u32> {
+        let above = self.options.parent.as_ref().and_then(|parent| parent.depth_max);
+        match (self.limits().depth, above) {
+            (Some(own), Some(above)) => Some(own.min(above)),
+            (own, above) => own.or(above),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> provost_core::Limits {
+        self.options.limits.clone().unwrap_or_else(|| self.core.limits.clone())
+    }
+
+    /// How the model is held to the type of the answer.
+    pub(crate) fn output_plan(&self) -> OutputPlan {
+        let has_tools = !self.tools.is_empty() || !self.core.toolsets.is_empty();
+        let plan = self.core.output.as_ref().map(|spec| spec.plan(self.model.info(), has_tools));
+        plan.unwrap_or_default()
+    }
+
+    fn config(&self) -> RunConfig {
+        RunConfig {
+            limits: self.limits(),
+            at_limit: self.core.at_limit,
+            execute_tools: self.core.execute_tools,
+            output: self.output_plan(),
+            output_retries: self.core.output_retries,
+            depth: self.depth,
+            hand_offs_max: self.core.hand_offs_max,
+            transfers: self.transfers(),
+        }
+    }
+
+    pub(crate) async fn instructions(&self, plan: &OutputPlan) -> Result<Option<Arc<str>>, Error> {
+        let system = match &self.core.instructions {
+            Instructions::None => None,
+            Instructions::Text(text) => Some(Arc::clone(text)),
+            made => made.resolve(self.hooks.context().clone()).await?,
+        };
+        match (&self.core.output, plan) {
+            (Some(spec), OutputPlan::Prompted) => {
+                let mut text = system.map(|system| format!("{system}\n\n")).unwrap_or_default();
+                text.push_str(&spec.request_text());
+                Ok(Some(text.into()))
+            }
+            _ => Ok(system),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Opening a run: a new one, one that was suspended, one that was folded from its journal.
+
+use std::sync::Arc;
+
+use provost_core::EventKind;
+
+use super::Cx;
+use crate::context;
+use crate::driver::Driver;
+use crate::driver::compaction::TokenLedger;
+use crate::driver::offered_tools::Toolbox;
+use crate::driver::session::BoundSession;
+use crate::driver::shared_state::{self, SharedBase};
+use crate::error::Error;
+use crate::outcome::Suspended;
+use crate::run::{Feed, Run, RunConfig, RunInput, RunStarted};
+use crate::run_builder::{Restored, RunSource};
+
+/// Loads the conversation and makes the run.
+pub(crate) async fn open(
+    cx: &Arc<Cx>,
+    source: RunSource,
+    base: SharedBase,
+) -> Result<Driver, Error> {
+    cx.check()?;
+    let cx = &match source.existing() {
+        Some(run) => cx.handed_along(run)?,
+        None => Arc::clone(cx),
+    };
+    let config = source.existing().map_or_else(|| cx.config(), |run| run.config().clone());
+    let system = cx.instructions(&config.output).await?;
+    let opened = match source {
+        RunSource::Resume(suspended) => reopen(cx, *suspended, system).await?,
+        RunSource::Restore(restored) => restore(cx, *restored, system).await?,
+        RunSource::New(input) => return start(cx, input, config, system, base).await,
+    };
+    Ok(opened.on_shared(base))
+}
+
+/// Starts a new run.
+async fn start(
+    cx: &Arc<Cx>,
+    mut input: RunInput,
+    config: RunConfig,
+    system: Option<Arc<str>>,
+    mut base: SharedBase,
+) -> Result<Driver, Error> {
+    let is_message = matches!(input, RunInput::Message { .. });
+    let (session, stored) = BoundSession::open(&cx.options, &cx.root).await?;
+    if !is_message && session.is_none() && cx.options.history.is_empty() {
+        return Err(Error::Start(
+            "going on needs the conversation: give `.session(..)` or `.history(..)`".to_owned(),
+        ));
+    }
+    if session.is_some() && !cx.options.history.is_empty() {
+        return Err(Error::Start(
+            "a run has one conversation: give `.session(..)` or `.history(..)`, not both"
+                .to_owned(),
+        ));
+    }
+    let mut history = stored;
+    history.extend(cx.options.history.iter().cloned());
+    let brings_results = matches!(input, RunInput::ToolResults { .. });
+    let (history, repairs) = context::opening(&history, brings_results);
+    if repairs > 0 {
+        let message =
+            format!("the stored conversation had {repairs} broken place(s), which were repaired");
+        cx.queue.emit(EventKind::Warning { message });
+    }
+    if let RunInput::Message { message } = &mut input {
+        Arc::make_mut(message).created_at = cx.options.said_at.unwrap_or_else(|| cx.env.now());
+        if message.is_empty() {
+            return Err(Error::Start("the message is empty: say something".to_owned()));
+        }
+        cx.queue.emit(EventKind::UserMessage { message: Arc::clone(message) });
+    }
+    let mut started = RunStarted {
+        agent: Arc::clone(&cx.agent),
+        config,
+        mirrors_session: session.is_some() && repairs == 0,
+        shared: Vec::new(),
+        state: cx.state.snapshot(),
+        input,
+        at: cx.started_at,
+    };
+    if let Some(journal) = &cx.journal {
+        started.shared = shared_state::changes(&mut base, &started.state);
+        journal.began(&started).await?;
+    }
+    let run = Run::start(cx.run_id, started, history)?;
+    Ok(driver(cx, run, system, session).on_shared(base))
+}
+
+/// Goes on with a run that was folded from its journal.
+async fn restore(
+    cx: &Arc<Cx>,
+    restored: Restored,
+    system: Option<Arc<str>>,
+) -> Result<Driver, Error> {
+    let Restored { run, revision } = restored;
+    let session = BoundSession::at(&cx.options, &cx.root, revision)?;
+    let mut driver = driver(cx, run, system, session);
+    if driver.run.is_suspended() {
+        driver.feed(Feed::Resumed { at: cx.env.now() })?;
+    }
+    if driver.run.is_done() {
+        // It had been stopped, or had come to its end unnoticed: what was said to it since lets it go on.
+        driver.hear_journal().await?;
+    }
+    driver.toolbox = Toolbox::gather(cx, &driver.run).await;
+    Ok(driver)
+}
+
+async fn reopen(
+    cx: &Arc<Cx>,
+    suspended: Suspended,
+    system: Option<Arc<str>>,
+) -> Result<Driver, Error> {
+    let Suspended { run, session: point, .. } = suspended;
+    if !run.is_current_version() {
+        return Err(Error::Start(crate::outcome::SuspendedError::Version.to_string()));
+    }
+    let agent = cx.options.path(&cx.root.name);
+    if run.agent() != &agent {
+        return Err(Error::Start(format!(
+            "the run belongs to agent `{}`, not to `{}`: resume it with its own agent",
+            run.agent(),
+            agent
+        )));
+    }
+    let session = match point {
+        Some(point) => Some(BoundSession::reopen(&cx.options, &cx.root, point).await?),
+        None => None,
+    };
+    let mut run = *run;
+    run.apply(Feed::Resumed { at: cx.env.now() })?;
+    cx.pot.go_on(&run.totals(), run.totals_before());
+    if let Some(local) = &cx.relations.local {
+        local.load_labelled(&cx.state);
+    }
+    let mut driver = driver(cx, run, system, session);
+    driver.toolbox = Toolbox::gather(cx, &driver.run).await;
+    Ok(driver)
+}
+
+fn driver(
+    cx: &Arc<Cx>,
+    run: Run,
+    system: Option<Arc<str>>,
+    session: Option<BoundSession>,
+) -> Driver {
+    Driver {
+        cx: Arc::clone(cx),
+        run,
+        system,
+        session,
+        toolbox: Toolbox::default(),
+        ledger: TokenLedger::default(),
+        fold: None,
+        unseen: None,
+        hears: false,
+        limit_told: false,
+        shared_base: None,
+    }
+}

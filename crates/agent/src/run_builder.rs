@@ -1,0 +1,420 @@
+//! Preparing one run.
+
+mod child;
+pub(crate) mod limit;
+mod shared;
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use provost_core::{Limits, Message, Role, RunId, StateScope, Timestamp};
+use provost_model::{ChatModel, Settings};
+use provost_session::SessionStore;
+use provost_tool::{Deps, Origin, Tool, ToolCx};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Agent;
+use crate::approval::OnApproval;
+use crate::budget::Pot;
+use crate::control::{Control, UserInput};
+use crate::driver::{self, Prepared};
+use crate::error::Error;
+use crate::hook::Hook;
+use crate::journal::Journal;
+use crate::outcome::{Outcome, RunResult, Suspended};
+use crate::run::{Run, RunInput};
+pub(crate) use crate::run_builder::child::{ChildRunOptions, InheritedContext};
+use crate::shared_state::SharedOptions;
+use crate::stream::{EventQueue, EventSource, LiveRun, ParentEvents, RunStream};
+use crate::subagent::Children;
+use crate::team::Seat;
+
+/// Where a run comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum RunSource {
+    New(RunInput),
+    Resume(Box<Suspended>),
+    Restore(Box<Restored>),
+}
+
+impl RunSource {
+    /// A new run with this message. Its time is set when the run starts.
+    pub(crate) fn message(input: UserInput) -> Self {
+        let message = Arc::new(Message::new(Role::User, input.0, Timestamp::default()));
+        Self::New(RunInput::Message { message })
+    }
+
+    /// The existing run that continues, if there is one.
+    pub(crate) fn existing(&self) -> Option<&Run> {
+        match self {
+            Self::Resume(suspended) => Some(&suspended.run),
+            Self::Restore(restored) => Some(&restored.run),
+            Self::New(_) => None,
+        }
+    }
+
+    /// The text of the user's message; empty if there is none.
+    pub(crate) fn input_text(&self) -> String {
+        match self {
+            Self::New(RunInput::Message { message }) => message.text(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// A run that was folded from its journal.
+#[derive(Debug, Clone)]
+pub(crate) struct Restored {
+    pub(crate) run: Run,
+    /// Where its session stands.
+    pub(crate) revision: u64,
+}
+
+/// What one run has of its own, besides what its agent gives.
+#[derive(Clone, Default)]
+pub(crate) struct RunOptions {
+    pub(crate) session: Option<(Arc<dyn SessionStore>, String)>,
+    pub(crate) session_id: Option<String>,
+    pub(crate) history: Vec<Arc<Message>>,
+    pub(crate) deps: Deps,
+    pub(crate) state: Map<String, Value>,
+    pub(crate) limits: Option<Limits>,
+    pub(crate) model: Option<Arc<dyn ChatModel>>,
+    pub(crate) settings: Option<Settings>,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
+    pub(crate) hooks: Vec<Arc<dyn Hook>>,
+    pub(crate) on_approval: Option<OnApproval>,
+    pub(crate) cancel: Option<CancellationToken>,
+    pub(crate) parent: Option<Parent>,
+    pub(crate) problem: Option<String>,
+    pub(crate) run_id: Option<RunId>,
+    pub(crate) journal: Option<Arc<dyn Journal>>,
+    pub(crate) said_at: Option<Timestamp>,
+    pub(crate) children: Option<Arc<dyn Children>>,
+    pub(crate) inherited: Option<Arc<InheritedContext>>,
+    /// What the model above calls it.
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) pot: Option<Arc<Pot>>,
+    pub(crate) seat: Option<Seat>,
+    pub(crate) origin: Origin,
+    pub(crate) shared: SharedOptions,
+}
+
+/// The call a child run is started in.
+#[derive(Debug, Clone)]
+pub(crate) struct Parent {
+    pub(crate) agent: Arc<str>,
+    pub(crate) depth: u32,
+    pub(crate) depth_max: Option<u32>,
+}
+
+impl Parent {
+    pub(crate) fn of_call(cx: &ToolCx) -> Self {
+        Self { agent: cx.agent().into(), depth: cx.depth(), depth_max: cx.depth_max() }
+    }
+}
+
+impl RunOptions {
+    /// The agent with the agents above it.
+    pub(crate) fn path(&self, name: &Arc<str>) -> Arc<str> {
+        match &self.parent {
+            Some(parent) => format!("{}/{name}", parent.agent).into(),
+            None => Arc::clone(name),
+        }
+    }
+}
+
+/// A run in the making: `.await` it for the answer, [`stream`](Self::stream) it for the events, or ask for its
+/// [`outcome`](Self::outcome) where it may also be suspended.
+#[must_use = "a run does nothing unless it is awaited or streamed"]
+pub struct RunBuilder<O: Send + 'static = String> {
+    agent: Agent<O>,
+    source: RunSource,
+    options: RunOptions,
+}
+
+impl<O: Send + 'static> RunBuilder<O> {
+    pub(crate) fn new(agent: &Agent<O>, source: RunSource) -> Self {
+        Self { agent: agent.clone(), source, options: RunOptions::default() }
+    }
+
+    /// Starts and ends the run's children in place of tasks of this process; for programs that keep runs themselves.
+    pub fn children(mut self, children: Arc<dyn Children>) -> Self {
+        self.options.children = Some(children);
+        self
+    }
+
+    /// Sets the run's place in a team whose book is kept elsewhere; for programs that keep runs themselves.
+    pub fn seat(mut self, seat: Seat) -> Self {
+        self.options.seat = Some(seat);
+        self
+    }
+
+    /// Continues the conversation of this id in a store, or begins it.
+    pub fn session(mut self, store: Arc<dyn SessionStore>, id: impl Into<String>) -> Self {
+        self.options.session = Some((store, id.into()));
+        self
+    }
+
+    /// Continues the conversation of this id in the agent's own store, or begins it.
+    pub fn session_id(mut self, id: impl Into<String>) -> Self {
+        self.options.session_id = Some(id.into());
+        self
+    }
+
+    /// Sets the conversation so far, for programs that keep it themselves; not together with a session.
+    pub fn history(mut self, messages: impl IntoIterator<Item = Arc<Message>>) -> Self {
+        self.options.history = messages.into_iter().collect();
+        self
+    }
+
+    /// Gives a value to the run's tools, hooks and instructions.
+    pub fn dep<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.options.deps = self.options.deps.with(value);
+        self
+    }
+
+    /// Gives many values at once, in place of those given before.
+    pub fn deps(mut self, deps: Deps) -> Self {
+        self.options.deps = deps;
+        self
+    }
+
+    /// Sets a value of the run's own notes, or, with a scope in its name, one that outlives the run: `user:language`.
+    pub fn state(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
+        let name = name.into();
+        match serde_json::to_value(value) {
+            Ok(value) => {
+                if StateScope::is_shared(&name) {
+                    self.options.shared.given.push(name.clone());
+                }
+                self.options.state.insert(name, value);
+            }
+            Err(error) => {
+                self.options.problem = Some(format!("state `{name}` has no JSON form: {error}"))
+            }
+        }
+        self
+    }
+
+    /// Sets what this run may use, in place of the agent's limits.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.options.limits = Some(limits);
+        self
+    }
+
+    /// Sets the rounds of tool calls of this run.
+    pub fn max_turns(mut self, turns: u32) -> Self {
+        let limits = self.options.limits.take().unwrap_or_else(|| self.agent.core.limits.clone());
+        self.options.limits = Some(limits.turns(turns));
+        self
+    }
+
+    /// Lowers the rounds of tool calls of this run; what its agent allows is never raised.
+    pub fn at_most_turns(mut self, turns: u32) -> Self {
+        let mut limits =
+            self.options.limits.take().unwrap_or_else(|| self.agent.core.limits.clone());
+        limits.turns = crate::run_builder::child::fewer(Some(turns), limits.turns);
+        self.options.limits = Some(limits);
+        self
+    }
+
+    /// Uses another model for this run.
+    pub fn model(mut self, model: impl ChatModel) -> Self {
+        self.options.model = Some(Arc::new(model));
+        self
+    }
+
+    /// Uses other settings for this run.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.options.settings = Some(settings);
+        self
+    }
+
+    /// Adds a tool for this run.
+    pub fn tool(mut self, tool: impl Tool) -> Self {
+        self.options.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Adds a hook for this run, behind the agent's own.
+    pub fn hook(mut self, hook: impl Hook) -> Self {
+        self.options.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Sets who answers when a tool needs a person's decision, in this run.
+    pub fn on_approval(mut self, on_approval: OnApproval) -> Self {
+        self.options.on_approval = Some(on_approval);
+        self
+    }
+
+    /// Stops the run when this token is cancelled.
+    pub fn cancelled_by(mut self, token: CancellationToken) -> Self {
+        self.options.cancel = Some(token);
+        self
+    }
+
+    /// Makes the run a child of the call it is started in: it stops with it, its events name both agents, and the depth limit
+    /// counts it.
+    pub fn within(mut self, cx: &ToolCx) -> Self {
+        self.options.cancel = Some(cx.cancelled().clone());
+        self.options.parent = Some(Parent::of_call(cx));
+        self
+    }
+
+    /// Says where the run comes from: what policies look at and what audit tells. The agent and the run are filled in.
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.options.origin = origin;
+        self
+    }
+
+    /// Makes the run one below the agent of this path, so many agents deep, for programs that keep runs themselves.
+    pub fn under(mut self, agent: impl Into<String>, depth: u32, depth_max: Option<u32>) -> Self {
+        let depth = depth.saturating_sub(1);
+        let agent = agent.into().into();
+        self.options.parent = Some(Parent { agent, depth, depth_max });
+        self
+    }
+
+    /// Sets the run's id, for programs that gave it out before.
+    pub fn run_id(mut self, id: RunId) -> Self {
+        self.options.run_id = Some(id);
+        self
+    }
+
+    /// Sets when the message was said, for programs that took it in before.
+    pub fn said_at(mut self, at: Timestamp) -> Self {
+        self.options.said_at = Some(at);
+        self
+    }
+
+    /// Writes everything down as it happens, so that the run can go on after a crash.
+    pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
+        self.options.journal = Some(journal);
+        self
+    }
+
+    /// Starts the run as a stream of events. Nothing happens before it is polled; dropping it cancels the run.
+    pub fn stream(self) -> RunStream<O> {
+        self.start(EventMode::Stream)
+    }
+
+    /// Runs to the end; suspension, refusal and cancellation are outcomes, not errors.
+    pub async fn outcome(self) -> Result<Outcome<O>, Error> {
+        self.unwatched().outcome().await
+    }
+
+    /// The run of somebody who wants only what it comes to.
+    fn unwatched(mut self) -> RunStream<O> {
+        let own = self.agent.core.on_approval.as_ref();
+        // Nobody reads the events of this run, so nobody can answer them.
+        if matches!(self.options.on_approval.as_ref().or(own), Some(OnApproval::Events)) {
+            self.options.on_approval = Some(OnApproval::Deny);
+        }
+        self.start(EventMode::Discard)
+    }
+
+    fn start(self, mode: EventMode) -> RunStream<O> {
+        let decode = self.agent.decode;
+        let mut prepared = self.prepare(mode);
+        let live = LiveRun {
+            run_id: prepared.run_id,
+            reader: prepared.reader.take(),
+            control: Arc::clone(&prepared.control),
+            driving: Box::pin(driver::drive(prepared)),
+        };
+        RunStream::new(live, decode)
+    }
+
+    /// The conversation and instructions the run would start from, without touching session, hooks or model.
+    /// It is not made to fit the model's context: that may need a model.
+    pub async fn peek(self) -> Result<ContextPreview, Error> {
+        driver::preview(self.prepare(EventMode::Discard), /*commit*/ false).await
+    }
+
+    /// Like [`peek`](Self::peek), and adds the user's message to the session.
+    pub async fn build_context(self) -> Result<ContextPreview, Error> {
+        driver::preview(self.prepare(EventMode::Discard), /*commit*/ true).await
+    }
+
+    /// Boxed, because it is large and goes through many hands.
+    fn prepare(mut self, mode: EventMode) -> Box<Prepared> {
+        let env = self.agent.core.env.clone();
+        let (run_id, next_seq): (RunId, u64) = match &self.source {
+            RunSource::Resume(suspended) => (suspended.run_id(), suspended.next_seq),
+            RunSource::Restore(restored) => (restored.run.id(), 0),
+            RunSource::New(_) => (self.options.run_id.unwrap_or_else(|| env.id()), 0),
+        };
+        let cancel = match (self.options.cancel.take(), &self.options.inherited) {
+            // Made for this run alone.
+            (Some(cancel), Some(_)) => cancel,
+            (Some(cancel), None) => cancel.child_token(),
+            (None, _) => CancellationToken::new(),
+        };
+        let control = Arc::new(Control::new(cancel));
+        let agent = self.options.path(&self.agent.core.name);
+        let source = EventSource { run_id, agent, env, next_seq };
+        let (queue, reader) = match (&self.options.inherited, mode) {
+            // The events of the parent run are discarded, and so are those of its children.
+            (Some(inherited), _) if inherited.queue.is_unread() => {
+                (EventQueue::discard(source), None)
+            }
+            (Some(inherited), _) => {
+                let queue = Arc::clone(&inherited.queue);
+                let call_id = Arc::clone(&inherited.call_id);
+                (EventQueue::below(source, ParentEvents { queue, call_id }), None)
+            }
+            (None, EventMode::Stream) => {
+                let (queue, reader) = EventQueue::channel(source);
+                (queue, Some(reader))
+            }
+            (None, EventMode::Discard) => (EventQueue::discard(source), None),
+        };
+        let pot = self.options.pot.clone().unwrap_or_else(|| {
+            let limits = self.options.limits.as_ref().unwrap_or(&self.agent.core.limits);
+            Arc::new(Pot::new(limits.clone(), None))
+        });
+        Box::new(Prepared {
+            core: self.agent.core,
+            run_id,
+            source: self.source,
+            options: self.options,
+            queue: Arc::new(queue),
+            reader,
+            control,
+            pot,
+        })
+    }
+}
+
+/// What happens to the events of a run.
+#[derive(Debug, Clone, Copy)]
+enum EventMode {
+    Stream,
+    Discard,
+}
+
+/// What the first model call of a run would see.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextPreview {
+    /// The instructions.
+    pub system: Option<Arc<str>>,
+    /// The conversation.
+    pub messages: Vec<Arc<Message>>,
+}
+
+impl<O: Send + 'static> IntoFuture for RunBuilder<O> {
+    type Output = Result<RunResult<O>, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let mut run = self.unwatched();
+        Box::pin(std::future::poll_fn(move |cx| {
+            run.poll_outcome(cx).map(|outcome| outcome.and_then(Outcome::into_result))
+        }))
+    }
+}

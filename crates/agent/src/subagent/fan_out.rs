@@ -1,0 +1,127 @@
+//! One agent on many tasks at once.
+
+mod shown;
+
+use std::sync::Arc;
+
+use provost_core::work::EffectClass;
+use provost_tool::{SpecError, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{ChildAsk, ChildLife, ChildPlace, HooksFor, Hop, Until};
+use crate::agent::reference::AgentRef;
+use crate::error::BuildError;
+use crate::subagent::host;
+use crate::subagent::tool::CHILD_CALL_TIMEOUT;
+
+/// Tasks of one call unless the agent says otherwise.
+const ITEMS_DEFAULT: usize = 100;
+/// Tasks that are worked on at once unless the agent says otherwise.
+const AT_ONCE_DEFAULT: usize = 16;
+
+/// How an agent may split work among many runs of another one.
+#[derive(Debug, Clone)]
+pub struct FanOut {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) at_once: Option<usize>,
+    pub(crate) items_max: usize,
+    pub(crate) hooks: HooksFor,
+}
+
+impl FanOut {
+    /// A tool of this name.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            at_once: Some(AT_ONCE_DEFAULT),
+            items_max: ITEMS_DEFAULT,
+            hooks: HooksFor::Inherit,
+        }
+    }
+
+    /// Sets how many tasks are worked on at once; 0 for all of them.
+    #[must_use]
+    pub fn concurrency(mut self, at_once: usize) -> Self {
+        self.at_once = (at_once > 0).then_some(at_once);
+        self
+    }
+
+    /// Sets the most tasks of one call.
+    #[must_use]
+    pub fn max_items(mut self, items: usize) -> Self {
+        self.items_max = items;
+        self
+    }
+
+    /// Sets whose hooks see what the agents do.
+    #[must_use]
+    pub fn hooks(mut self, hooks: HooksFor) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
+    /// The tool by which the model splits work.
+    pub(crate) fn tool(&self, agent: &AgentRef) -> Result<Arc<dyn Tool>, BuildError> {
+        if self.items_max == 0 {
+            let problem =
+                format!("fan-out `{}` allows no tasks: set max_items to 1 or more", self.name);
+            return Err(BuildError::Setting(problem));
+        }
+        let hop = Hop::FanOut { tool: self.name.clone(), agent: agent.name().to_string() };
+        super::made(self.spec(hop))
+    }
+
+    fn spec(&self, hop: Hop) -> Result<provost_tool::FnTool, SpecError> {
+        let terms = Arc::new((self.clone(), hop));
+        let tool = tool_fn(&self.name, &self.description, move |cx: ToolCx, args: Tasks| {
+            let terms = Arc::clone(&terms);
+            async move { terms.0.run(&cx, args.tasks, &terms.1).await }
+        })?;
+        Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent).timeout(CHILD_CALL_TIMEOUT)))
+    }
+
+    async fn run(
+        &self,
+        cx: &ToolCx,
+        tasks: Vec<String>,
+        hop: &Hop,
+    ) -> Result<ToolOutput, ToolError> {
+        if tasks.is_empty() {
+            return Err(ToolError::retry("`tasks` is empty: give at least one"));
+        }
+        if tasks.len() > self.items_max {
+            let (given, max) = (tasks.len(), self.items_max);
+            let text =
+                format!("`tasks` has {given} entries, at most {max} are allowed: split them");
+            return Err(ToolError::Retry(text));
+        }
+        if let Some(empty) = tasks.iter().position(|task| task.trim().is_empty()) {
+            return Err(ToolError::Retry(format!("task {} is empty", empty + 1)));
+        }
+        let host = host(cx)?;
+        let place: ChildPlace = [hop.clone()].into();
+        let ask = |(index, task): (usize, &String)| ChildAsk {
+            place: Arc::clone(&place),
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            task: task.clone(),
+            max_turns: None,
+            timeout: None,
+            life: ChildLife::Call,
+        };
+        let asks = tasks.iter().enumerate().map(ask).collect();
+        let started = host.start(cx, asks, self.at_once).await?;
+        let runs = started.iter().map(|child| child.run).collect();
+        let ended = host.wait(cx, runs, Until::default()).await?;
+        Ok(ToolOutput::text(shown::bounded(&tasks, &ended)?))
+    }
+}
+
+/// What the work is split into.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Tasks {
+    /// One entry for each task. Each agent sees only its own: say everything it needs to know.
+    tasks: Vec<String>,
+}

@@ -1,0 +1,216 @@
+//! Runs children as tokio tasks of this process.
+//!
+//! Every child has a task of its own, and a semaphore of the call limits how many of its children run at the same time. The
+//! table holds the state of every child and wakes the callers that wait for a change.
+
+mod job;
+mod suspended;
+mod table;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use parking_lot::{Mutex, MutexGuard};
+use provost_core::{AgentUsed, RunId};
+use provost_tool::{ToolCx, ToolError};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use self::job::{ChildJob, ChildTemplate};
+use self::suspended::SuspendedChild;
+use self::table::{ChildKey, ChildRecord, ChildTable};
+use super::{ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStarted, Children, Until};
+use crate::approval::OnApproval;
+use crate::driver::Cx;
+use crate::outcome::Suspended;
+use crate::watched::Watched;
+
+/// Maximum time that the end of a run waits for cancelled children.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Starts the children of one run and waits for them. Clones share the children.
+#[derive(Clone, Default)]
+pub(crate) struct LocalSpawner {
+    /// Weak, because a detached child may outlive the run. A handoff replaces it.
+    parent: Arc<Mutex<Weak<Cx>>>,
+    table: Arc<Watched<ChildTable>>,
+}
+
+/// The call that starts children.
+struct SpawningCall<'a> {
+    cx: &'a ToolCx,
+    parent: Arc<Cx>,
+    /// One permit for each child that may run at the same time.
+    slots: Arc<Semaphore>,
+}
+
+impl LocalSpawner {
+    /// Sets the agent that has the conversation now.
+    pub(crate) fn set_parent(&self, parent: Weak<Cx>) {
+        *self.parent.lock() = parent;
+    }
+
+    fn parent(&self) -> Result<Arc<Cx>, ToolError> {
+        self.parent.lock().upgrade().ok_or_else(|| ToolError::failed("the run is over"))
+    }
+
+    fn table(&self) -> MutexGuard<'_, ChildTable> {
+        self.table.lock()
+    }
+
+    /// Cancels the children that end with the run, and waits until they have ended.
+    pub(crate) async fn close(&self) {
+        self.table().cancel_bound();
+        let ended = self.table.wait(|table| table.bound_are_settled().then_some(()));
+        if tokio::time::timeout(CLOSE_TIMEOUT, ended).await.is_err() {
+            tracing::warn!("a child of a run did not end after it was cancelled");
+            self.table().abandon_bound();
+        }
+    }
+
+    /// Takes the usage of the children that ended since the last call.
+    pub(crate) fn take_used(&self) -> Vec<(RunId, Vec<AgentUsed>)> {
+        self.table().take_used()
+    }
+
+    /// Starts the children that this call has not started before.
+    fn spawn_all(
+        &self,
+        call: &SpawningCall<'_>,
+        requests: Vec<ChildAsk>,
+        mut suspended: HashMap<u32, SuspendedChild>,
+    ) -> Result<Vec<ChildStarted>, ToolError> {
+        let spawn = |request: ChildAsk| {
+            let saved = suspended.remove(&request.index);
+            self.spawn(call, request, saved)
+        };
+        requests.into_iter().map(spawn).collect()
+    }
+
+    fn spawn(
+        &self,
+        call: &SpawningCall<'_>,
+        request: ChildAsk,
+        saved: Option<SuspendedChild>,
+    ) -> Result<ChildStarted, ToolError> {
+        let key = ChildKey { effect: call.cx.effect_key().clone(), index: request.index };
+        if let Some(known) = self.table().of_call(&key) {
+            return Ok(known.started());
+        }
+        let suspended = match saved {
+            Some(SuspendedChild::Done(report)) => {
+                return Ok(self.table().insert(ChildRecord::finished(key, request.life, report)));
+            }
+            Some(SuspendedChild::Waits(suspended)) => Some(suspended),
+            None => None,
+        };
+        let template = ChildTemplate::resolve(&call.parent, call.cx, &request.place)?;
+        let cancel = match request.life {
+            ChildLife::Call => call.cx.cancelled().child_token(),
+            ChildLife::Run => call.parent.control.cancel.child_token(),
+            ChildLife::Detached => CancellationToken::new(),
+        };
+        let run = suspended.as_ref().map_or_else(|| call.parent.env.id(), Suspended::run_id);
+        let started = {
+            let mut table = self.table();
+            let is_member = request.member().is_some();
+            let label = table.next_label(request.life, is_member);
+            let agent = Arc::clone(&template.core.name);
+            let started = ChildStarted { run, label, agent };
+            table.insert(ChildRecord::running(key, request.life, cancel.clone(), started))
+        };
+        let parent = Arc::clone(&call.parent);
+        let label = started.label.clone();
+        let job = ChildJob { parent, template, request, suspended, run, label, cancel };
+        self.run_in_task(Arc::clone(&call.slots), job);
+        Ok(started)
+    }
+
+    fn run_in_task(&self, slots: Arc<Semaphore>, job: ChildJob) {
+        let spawner = self.clone();
+        let task = async move {
+            // The semaphore is never closed.
+            let _slot = slots.acquire().await.ok();
+            let run = job.run;
+            let outcome = job.outcome().await;
+            spawner.table.update(|table| table.finish(run, outcome));
+        };
+        tokio::spawn(Box::pin(task.in_current_span()));
+    }
+
+    async fn wait_for(
+        &self,
+        cx: &ToolCx,
+        runs: &[RunId],
+        until: Until,
+    ) -> Result<Vec<ChildReport>, ToolError> {
+        self.table().check_known(runs)?;
+        let settled = self.table.wait(|table| table.are_settled(runs, until.any).then_some(()));
+        match until.timeout {
+            // A child that has not ended by then keeps running.
+            Some(timeout) => drop(tokio::time::timeout(timeout, settled).await.is_ok()),
+            None => settled.await,
+        }
+        self.raise_approvals(cx, runs).await?;
+        Ok(self.table().reports(runs))
+    }
+}
+
+impl Children for LocalSpawner {
+    fn start<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        requests: Vec<ChildAsk>,
+        max_parallel: Option<usize>,
+    ) -> ChildFuture<'a, Vec<ChildStarted>> {
+        async move {
+            let suspended = self.take_suspended(cx, &requests).await?;
+            let permits = max_parallel.unwrap_or(Semaphore::MAX_PERMITS);
+            let slots = Arc::new(Semaphore::new(permits.clamp(1, Semaphore::MAX_PERMITS)));
+            let call = SpawningCall { cx, parent: self.parent()?, slots };
+            self.spawn_all(&call, requests, suspended)
+        }
+        .boxed()
+    }
+
+    fn wait<'a>(
+        &'a self,
+        cx: &'a ToolCx,
+        runs: Vec<RunId>,
+        until: Until,
+    ) -> ChildFuture<'a, Vec<ChildReport>> {
+        async move { self.wait_for(cx, &runs, until).await }.boxed()
+    }
+
+    fn labelled<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
+        let labelled = self.table().labelled().map(|child| child.report.clone()).collect();
+        std::future::ready(Ok(labelled)).boxed()
+    }
+
+    fn stop<'a>(&'a self, cx: &'a ToolCx, run: RunId) -> ChildFuture<'a, ChildReport> {
+        async move {
+            self.table().cancel(run);
+            let ended = self.wait_for(cx, &[run], Until::default()).await?;
+            ended.into_iter().next().ok_or_else(|| ToolError::failed("it is gone"))
+        }
+        .boxed()
+    }
+}
+
+/// Returns who answers the approvals of a child: the answer of its own agent, else that of the parent run.
+pub(crate) fn approval_below(
+    own: Option<&OnApproval>,
+    above: &OnApproval,
+    may_suspend: bool,
+) -> OnApproval {
+    match (own.unwrap_or(above), above) {
+        // No call waits for this child, so no call can be suspended with it.
+        (OnApproval::Suspend, _) if !may_suspend => OnApproval::Deny,
+        // A child cannot be suspended without the parent run, whose approvals are answered while it runs.
+        (OnApproval::Suspend, above) => above.clone(),
+        (other, _) => other.clone(),
+    }
+}

@@ -1,0 +1,259 @@
+//! Runs one child from its start to its outcome.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use provost_core::{AgentUsed, EventKind, LimitReached, RunId, RunSummary, StopReason};
+use provost_tool::{ToolCx, ToolError};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::AgentCore;
+use crate::budget::Pot;
+use crate::driver::Cx;
+use crate::error::Error;
+use crate::hook::SubagentInfo;
+use crate::outcome::{Outcome, Suspended};
+use crate::run_builder::{ChildRunOptions, InheritedContext, Parent, RunBuilder, RunSource};
+use crate::subagent::path::Found;
+use crate::subagent::{ChildAsk, ChildLife, ChildPlace, ChildStatus};
+use crate::team::MemberEnd;
+
+/// The agent of a child, and the settings that it inherits.
+pub(super) struct ChildTemplate {
+    pub(super) core: Arc<AgentCore>,
+    inherited: Arc<InheritedContext>,
+    parent: Parent,
+}
+
+impl ChildTemplate {
+    pub(super) fn resolve(
+        parent: &Cx,
+        call: &ToolCx,
+        place: &ChildPlace,
+    ) -> Result<Self, ToolError> {
+        let Found { core, hooks } = parent.core.below(place).map_err(ToolError::Failed)?;
+        let inherited = Arc::new(InheritedContext::new(parent, call.call_id(), hooks));
+        Ok(Self { core, inherited, parent: Parent::of_call(call) })
+    }
+}
+
+/// A child that has not run yet.
+pub(super) struct ChildJob {
+    pub(super) parent: Arc<Cx>,
+    pub(super) template: ChildTemplate,
+    pub(super) request: ChildAsk,
+    /// The child waited for an approval and continues.
+    pub(super) suspended: Option<Suspended>,
+    pub(super) run: RunId,
+    pub(super) label: Option<String>,
+    pub(super) cancel: CancellationToken,
+}
+
+/// The result of a child's run.
+pub(super) enum ChildOutcome {
+    /// It waits for an approval.
+    Suspended(Box<Suspended>),
+    Finished(FinishedChild),
+}
+
+/// The result of a child that has ended.
+pub(super) struct FinishedChild {
+    pub(super) status: ChildStatus,
+    pub(super) text: String,
+    pub(super) error: Option<String>,
+    pub(super) limit: Option<LimitReached>,
+    pub(super) used: Vec<AgentUsed>,
+}
+
+impl ChildJob {
+    /// Runs the child. A panic is a failure of the child: the callers that wait for it must learn of its end.
+    pub(super) async fn outcome(self) -> ChildOutcome {
+        let outcome = AssertUnwindSafe(self.run()).catch_unwind().await;
+        outcome.unwrap_or_else(|_panic| {
+            ChildOutcome::Finished(FinishedChild::failed("it panicked".to_owned()))
+        })
+    }
+
+    async fn run(self) -> ChildOutcome {
+        let parent = Arc::clone(&self.parent);
+        let info = self.info();
+        if let Some(info) = &info {
+            let announced = pin!(guarded(&parent, info, parent.hooks.on_subagent_start(info)));
+            // A hook that hangs must not delay a cancelled child.
+            futures::future::select(announced, pin!(self.cancel.cancelled())).await;
+        }
+        let started = Instant::now();
+        let member = self.request.member().map(str::to_owned);
+        let finished = match self.run_to_end().await {
+            ChildOutcome::Finished(finished) => finished,
+            suspended @ ChildOutcome::Suspended(_) => return suspended,
+        };
+        let duration = started.elapsed();
+        if let Some(name) = member {
+            parent.member_over(&name, finished.of_member(), duration).await;
+        }
+        if let Some(info) = info {
+            let info = SubagentInfo { result: Some(finished.result()), duration, ..info };
+            guarded(&parent, &info, parent.hooks.on_subagent_stop(&info)).await;
+        }
+        ChildOutcome::Finished(finished)
+    }
+
+    /// Runs the child until it ends or its time is over.
+    async fn run_to_end(self) -> ChildOutcome {
+        let (cancel, timeout) = (self.cancel.clone(), self.request.timeout);
+        let builder = self.builder();
+        let (budget, path) = (builder.pot(), builder.path());
+        let mut run = pin!(builder.outcome_below());
+        let mut timed_out = None;
+        let outcome = tokio::select! {
+            biased;
+            outcome = &mut run => outcome,
+            limit = expired(timeout) => {
+                timed_out = Some(limit);
+                cancel.cancel();
+                run.await
+            }
+        };
+        let mut outcome = ChildOutcome::of(outcome, &path, &budget);
+        if let (ChildOutcome::Finished(finished), Some(limit)) = (&mut outcome, timed_out)
+            && finished.status == ChildStatus::Cancelled
+        {
+            finished.error = Some(format!("its time of {}s was over", limit.as_secs_f64()));
+        }
+        outcome
+    }
+
+    fn builder(self) -> RunBuilder {
+        let Self { parent, template, request, suspended, run, label, cancel } = self;
+        let seat = parent.relations.seat.as_ref().zip(request.member());
+        let options = ChildRunOptions {
+            inherited: template.inherited,
+            parent: template.parent,
+            run,
+            cancel,
+            label,
+            max_turns: request.max_turns,
+            may_suspend: request.life == ChildLife::Call,
+            seat: seat.map(|(seat, name)| seat.beside(name)),
+        };
+        let source = match suspended {
+            Some(suspended) => RunSource::Resume(Box::new(suspended.approve_all())),
+            None => RunSource::message(request.task.into()),
+        };
+        RunBuilder::below(&parent, template.core, source, options)
+    }
+
+    /// The data for the subagent hooks; only a child with a label has them.
+    fn info(&self) -> Option<SubagentInfo> {
+        Some(SubagentInfo {
+            task_id: self.label.clone()?,
+            agent: self.template.core.name.to_string(),
+            task: self.request.task.clone(),
+            result: None,
+            duration: Duration::ZERO,
+        })
+    }
+}
+
+/// Resolves after this time; never, if there is no limit.
+async fn expired(timeout: Option<Duration>) -> Duration {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+    timeout.unwrap_or_default()
+}
+
+impl ChildOutcome {
+    /// `path` and `budget` say what a run used that does not say so itself.
+    fn of(outcome: Result<Outcome, Error>, path: &str, budget: &Pot) -> Self {
+        Self::Finished(match outcome {
+            Ok(Outcome::Suspended(suspended)) => return Self::Suspended(Box::new(suspended)),
+            Ok(Outcome::Done(result)) => {
+                let stopped_above = || match result.summary.stop {
+                    StopReason::Limit => budget.spent_above(),
+                    _ => None,
+                };
+                FinishedChild {
+                    status: ChildStatus::Completed,
+                    text: result.output.clone(),
+                    error: None,
+                    limit: result.summary.limit.clone().or_else(stopped_above),
+                    used: used_by(&result.summary, path),
+                }
+            }
+            Ok(Outcome::Cancelled(summary)) => FinishedChild {
+                status: ChildStatus::Cancelled,
+                used: used_by(&summary, path),
+                text: summary.text,
+                error: None,
+                limit: None,
+            },
+            Ok(Outcome::Denied { reason }) => FinishedChild::failed(reason),
+            Err(error) => {
+                let used = vec![budget.used().of_agent(path)];
+                FinishedChild { used, ..FinishedChild::failed(error.to_string()) }
+            }
+        })
+    }
+}
+
+fn used_by(summary: &RunSummary, path: &str) -> Vec<AgentUsed> {
+    if !summary.agents.is_empty() {
+        return summary.agents.clone();
+    }
+    let RunSummary { turns, usage, cost, unpriced_calls, .. } = *summary;
+    vec![AgentUsed { agent: path.to_owned(), turns, usage, cost, unpriced_calls }]
+}
+
+impl FinishedChild {
+    fn failed(error: String) -> Self {
+        Self {
+            status: ChildStatus::Failed,
+            text: String::new(),
+            error: Some(error),
+            limit: None,
+            used: Vec::new(),
+        }
+    }
+
+    /// The result as hooks see it.
+    fn result(&self) -> Result<String, String> {
+        match self.status {
+            ChildStatus::Completed => Ok(self.text.clone()),
+            _ => Err(self.error.clone().unwrap_or_else(|| "it was stopped".to_owned())),
+        }
+    }
+
+    /// The result as the team of the parent run records it.
+    fn of_member(&self) -> MemberEnd {
+        match self.status {
+            ChildStatus::Completed => MemberEnd::Completed(match &self.limit {
+                Some(reached) => format!(
+                    "[unfinished: it stopped at its limit of {} {}]\n{}",
+                    reached.allowed,
+                    reached.limit.as_str(),
+                    self.text
+                ),
+                None => self.text.clone(),
+            }),
+            ChildStatus::Cancelled => MemberEnd::Stopped(self.error.clone()),
+            ChildStatus::Failed | ChildStatus::Running => {
+                MemberEnd::Failed(self.error.clone().unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// Calls a hook about a child. A panic of the hook is a warning, because callers wait for the child.
+async fn guarded(parent: &Cx, info: &SubagentInfo, hook: impl Future<Output = ()>) {
+    if AssertUnwindSafe(hook).catch_unwind().await.is_err() {
+        let message = format!("a hook panicked when it was told of {}", info.task_id);
+        parent.queue.emit(EventKind::Warning { message });
+    }
+}

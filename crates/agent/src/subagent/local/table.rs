@@ -1,0 +1,185 @@
+//! The state of every child of a run. Pure data: nothing here waits.
+
+use std::collections::HashMap;
+
+use provost_core::work::EffectKey;
+use provost_core::{AgentUsed, RunId};
+use provost_tool::ToolError;
+use tokio_util::sync::CancellationToken;
+
+use super::job::{ChildOutcome, FinishedChild};
+use crate::outcome::Suspended;
+use crate::subagent::{ChildLife, ChildReport, ChildStarted, ChildStatus, LABEL_PREFIX};
+
+/// The call that asked for a child, and the child's index in that call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ChildKey {
+    pub(super) effect: EffectKey,
+    pub(super) index: u32,
+}
+
+/// One child.
+pub(super) struct ChildRecord {
+    pub(super) key: ChildKey,
+    life: ChildLife,
+    cancel: CancellationToken,
+    /// Its usage is always empty here: [`ChildTable::take_used`] reports it.
+    pub(super) report: ChildReport,
+    /// The child waits for an approval.
+    pub(super) suspended: Option<Box<Suspended>>,
+    /// The end of the run no longer waits for it.
+    is_abandoned: bool,
+}
+
+impl ChildRecord {
+    pub(super) fn running(
+        key: ChildKey,
+        life: ChildLife,
+        cancel: CancellationToken,
+        started: ChildStarted,
+    ) -> Self {
+        let ChildStarted { run, label, agent } = started;
+        let report = ChildReport {
+            run,
+            label,
+            agent,
+            status: ChildStatus::Running,
+            text: String::new(),
+            error: None,
+            limit: None,
+            used: Vec::new(),
+        };
+        Self { key, life, cancel, report, suspended: None, is_abandoned: false }
+    }
+
+    /// A child that ended before the run was suspended.
+    pub(super) fn finished(key: ChildKey, life: ChildLife, report: ChildReport) -> Self {
+        let cancel = CancellationToken::new();
+        Self { key, life, cancel, report, suspended: None, is_abandoned: false }
+    }
+
+    pub(super) fn started(&self) -> ChildStarted {
+        self.report.started()
+    }
+
+    /// True if it ends with the run at the latest.
+    fn is_bound(&self) -> bool {
+        self.life != ChildLife::Detached
+    }
+
+    fn has_ended(&self) -> bool {
+        self.report.status.is_over()
+    }
+
+    /// True if nothing more happens to it in this process.
+    fn is_settled(&self) -> bool {
+        self.has_ended() || self.suspended.is_some() || self.is_abandoned
+    }
+}
+
+/// The children of a run, in the order in which they were started.
+#[derive(Default)]
+pub(super) struct ChildTable {
+    children: Vec<ChildRecord>,
+    by_run: HashMap<RunId, usize>,
+    by_key: HashMap<ChildKey, usize>,
+    /// Usage of ended children that the run has not counted yet.
+    used: Vec<(RunId, Vec<AgentUsed>)>,
+}
+
+impl ChildTable {
+    pub(super) fn insert(&mut self, mut child: ChildRecord) -> ChildStarted {
+        let started = child.started();
+        self.add_used(started.run, std::mem::take(&mut child.report.used));
+        self.by_run.insert(started.run, self.children.len());
+        self.by_key.insert(child.key.clone(), self.children.len());
+        self.children.push(child);
+        started
+    }
+
+    /// Returns the label of the next child: only a child that may outlive its call has one, and a team member has a name.
+    pub(super) fn next_label(&self, life: ChildLife, is_member: bool) -> Option<String> {
+        let is_labelled = life != ChildLife::Call && !is_member;
+        is_labelled.then(|| format!("{LABEL_PREFIX}{}", self.labelled().count() + 1))
+    }
+
+    pub(super) fn of_call(&self, key: &ChildKey) -> Option<&ChildRecord> {
+        self.children.get(*self.by_key.get(key)?)
+    }
+
+    fn get(&self, run: RunId) -> Option<&ChildRecord> {
+        self.children.get(*self.by_run.get(&run)?)
+    }
+
+    pub(super) fn labelled(&self) -> impl Iterator<Item = &ChildRecord> {
+        self.children.iter().filter(|child| child.report.label.is_some())
+    }
+
+    pub(super) fn of_runs(&self, runs: &[RunId]) -> impl Iterator<Item = &ChildRecord> {
+        runs.iter().filter_map(|run| self.get(*run))
+    }
+
+    pub(super) fn check_known(&self, runs: &[RunId]) -> Result<(), ToolError> {
+        match runs.iter().find(|run| !self.by_run.contains_key(*run)) {
+            None => Ok(()),
+            Some(run) => Err(ToolError::Failed(format!("{run} is no child of this run"))),
+        }
+    }
+
+    pub(super) fn reports(&self, runs: &[RunId]) -> Vec<ChildReport> {
+        self.of_runs(runs).map(|child| child.report.clone()).collect()
+    }
+
+    /// True if these need no more waiting: all of them are settled or, with `any`, one has ended.
+    pub(super) fn are_settled(&self, runs: &[RunId], any: bool) -> bool {
+        (any && self.of_runs(runs).any(ChildRecord::has_ended))
+            || self.of_runs(runs).all(ChildRecord::is_settled)
+    }
+
+    pub(super) fn finish(&mut self, run: RunId, outcome: ChildOutcome) {
+        let Some(child) = self.by_run.get(&run).and_then(|index| self.children.get_mut(*index))
+        else {
+            return;
+        };
+        match outcome {
+            ChildOutcome::Suspended(suspended) => child.suspended = Some(suspended),
+            ChildOutcome::Finished(FinishedChild { status, text, error, limit, used }) => {
+                child.report = ChildReport { status, text, error, limit, ..child.report.clone() };
+                self.add_used(run, used);
+            }
+        }
+    }
+
+    fn add_used(&mut self, run: RunId, used: Vec<AgentUsed>) {
+        if !used.is_empty() {
+            self.used.push((run, used));
+        }
+    }
+
+    pub(super) fn take_used(&mut self) -> Vec<(RunId, Vec<AgentUsed>)> {
+        std::mem::take(&mut self.used)
+    }
+
+    pub(super) fn cancel(&self, run: RunId) {
+        if let Some(child) = self.get(run) {
+            child.cancel.cancel();
+        }
+    }
+
+    fn bound(&self) -> impl Iterator<Item = &ChildRecord> {
+        self.children.iter().filter(|child| child.is_bound())
+    }
+
+    pub(super) fn cancel_bound(&self) {
+        self.bound().filter(|child| !child.is_settled()).for_each(|child| child.cancel.cancel());
+    }
+
+    pub(super) fn bound_are_settled(&self) -> bool {
+        self.bound().all(ChildRecord::is_settled)
+    }
+
+    pub(super) fn abandon_bound(&mut self) {
+        let bound = self.children.iter_mut().filter(|child| child.is_bound());
+        bound.for_each(|child| child.is_abandoned = true);
+    }
+}

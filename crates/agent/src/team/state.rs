@@ -1,0 +1,339 @@
+//! Everything that a team knows: its members, their mail, their board. A value that is changed by actions.
+//!
+//! Nothing here waits, reads a clock or makes up an id, so the same actions give the same book wherever it is kept.
+
+use std::collections::VecDeque;
+
+use provost_core::limits::NAME_CHARS_MAX;
+use provost_core::text::first_chars;
+use provost_core::work::EffectKey;
+use provost_core::{TeamMessage, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::board::{Board, NewTask, RESULT_BYTES_MAX, TITLE_BYTES_MAX};
+use super::member::{Member, MemberEnd, MemberStatus};
+use crate::team::command::{TeamAction, TeamError, TeamReply};
+use crate::team::inbox::{EVERYBODY, MESSAGE_BYTES_MAX, Mail, json_bytes};
+
+/// What the lead is called in messages and on the board.
+pub const LEAD: &str = "__lead__";
+/// Members of one run, those that are over included.
+pub const MEMBERS_MAX: usize = 256;
+/// Bytes of a member's task, and of what is kept of its answer.
+pub const TASK_BYTES_MAX: usize = 64 * 1024;
+/// Calls whose replies are kept, so that one that is made again after a crash gets the reply it had.
+const REPLIES_MAX: usize = 64;
+
+/// The state of one team in one run of its lead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TeamBook {
+    team: String,
+    /// Members that may be active at once; 0 for any number.
+    max_size: usize,
+    members: Vec<Member>,
+    /// None, if the messages are kept elsewhere.
+    mail: Option<Mail>,
+    board: Board,
+    /// Messages sent so far.
+    sent: u64,
+    lead_done: bool,
+    /// How often it has changed.
+    revision: u64,
+    replies: VecDeque<(String, TeamReply)>,
+}
+
+impl TeamBook {
+    /// The book of a new team; `max_size` members may be active at once, 0 for any number.
+    pub fn new(team: impl Into<String>, max_size: usize) -> Self {
+        let mut mail = Mail::default();
+        mail.register(LEAD);
+        Self {
+            team: team.into(),
+            max_size,
+            members: Vec::new(),
+            mail: Some(mail),
+            board: Board::default(),
+            sent: 0,
+            lead_done: false,
+            revision: 0,
+            replies: VecDeque::new(),
+        }
+    }
+
+    /// The same where messages are kept elsewhere: it checks and numbers them, and whoever has the book delivers them.
+    #[must_use]
+    pub fn mail_elsewhere(mut self) -> Self {
+        self.mail = None;
+        self
+    }
+
+    /// The team's name.
+    pub fn team(&self) -> &str {
+        &self.team
+    }
+
+    /// How many members may be active at once; 0 for any number.
+    pub fn max_size(&self) -> usize {
+        self.max_size
+    }
+
+    /// How often it has changed.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Everybody who was ever there.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Whoever has this name now or had it last.
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().rev().find(|member| member.name == name)
+    }
+
+    /// How many members work.
+    pub fn active(&self) -> usize {
+        self.members.iter().filter(|member| member.is_active()).count()
+    }
+
+    /// The tasks.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// Messages that wait for somebody; none, if they are kept elsewhere.
+    pub fn waiting(&self, name: &str) -> usize {
+        self.mail.as_ref().map_or(0, |mail| mail.waiting(name))
+    }
+
+    /// True if there is somebody who could still write to this one.
+    pub fn may_hear(&self, name: &str) -> bool {
+        let lead = name != LEAD && !self.lead_done;
+        lead || self.members.iter().any(|member| member.is_active() && member.name != name)
+    }
+
+    /// Performs an action of a call that may be made again: the same call gets the reply it had.
+    pub fn act_once(
+        &mut self,
+        key: &EffectKey,
+        action: TeamAction,
+        now: Timestamp,
+    ) -> Result<TeamReply, TeamError> {
+        let key = format!("{key}/{}", action.name());
+        if let Some((_, reply)) = self.replies.iter().find(|(of, _)| *of == key) {
+            return Ok(reply.clone());
+        }
+        let before = self.revision;
+        let reply = self.act(action, now)?;
+        // What changed nothing can be asked again.
+        if self.revision != before {
+            if self.replies.len() >= REPLIES_MAX {
+                self.replies.pop_front();
+            }
+            self.replies.push_back((key, reply.clone()));
+        }
+        Ok(reply)
+    }
+
+    /// Performs an action. If it fails, the book stays as it is.
+    pub fn act(&mut self, action: TeamAction, now: Timestamp) -> Result<TeamReply, TeamError> {
+        let reply = match action {
+            TeamAction::Members => {
+                let (members, lead_done) = (self.members.clone(), self.lead_done);
+                return Ok(TeamReply::Members { members, lead_done });
+            }
+            TeamAction::Tasks => {
+                return Ok(TeamReply::Tasks { tasks: self.board.tasks().to_vec() });
+            }
+            TeamAction::Read { by } => return self.read(&by),
+            TeamAction::Over { name, end } => return Ok(self.over(&name, end, now)),
+            TeamAction::Join { name, task } => self.join(name, task, now)?,
+            TeamAction::Began { name, run } => {
+                let named = |member: &&mut Member| member.name == name;
+                if let Some(member) = self.members.iter_mut().rev().find(named) {
+                    member.run = Some(run);
+                }
+                TeamReply::Noted
+            }
+            TeamAction::LeadDone => {
+                self.lead_done = true;
+                TeamReply::Noted
+            }
+            TeamAction::Send { from, to, content } => self.send(from, to, content, now)?,
+            TeamAction::CreateTask(new) => self.create(new, now)?,
+            TeamAction::Claim { by, task } => {
+                TeamReply::Task { task: self.board.claim(&task, &by, now)? }
+            }
+            TeamAction::Unclaim { by, task } => {
+                TeamReply::Task { task: self.board.unclaim(&task, &by, by == LEAD, now)? }
+            }
+            TeamAction::CompleteTask { by, task, result } => {
+                check_text("result", &result, RESULT_BYTES_MAX)?;
+                TeamReply::Task { task: self.board.complete(&task, &by, result, now)? }
+            }
+            TeamAction::Close => {
+                self.mail.iter_mut().for_each(Mail::close);
+                TeamReply::Noted
+            }
+        };
+        self.revision += 1;
+        Ok(reply)
+    }
+
+    fn join(&mut self, name: String, task: String, now: Timestamp) -> Result<TeamReply, TeamError> {
+        check_name(&name)?;
+        check_text("task", &task, TASK_BYTES_MAX)?;
+        if self.member(&name).is_some_and(Member::is_active) {
+            return Err(TeamError::Taken(name));
+        }
+        if self.max_size > 0 && self.active() >= self.max_size {
+            return Err(TeamError::Full { max: self.max_size });
+        }
+        if self.members.len() >= MEMBERS_MAX {
+            return Err(TeamError::UsedUp { max: MEMBERS_MAX });
+        }
+        let member = Member {
+            id: format!("teammate-{}", self.members.len() + 1),
+            name,
+            status: MemberStatus::Active,
+            task,
+            joined_at: now,
+            run: None,
+            ended_at: None,
+            result: None,
+            error: None,
+        };
+        self.mail.iter_mut().for_each(|mail| mail.register(&member.name));
+        self.members.push(member.clone());
+        Ok(TeamReply::Member { member, note: None })
+    }
+
+    fn over(&mut self, name: &str, end: MemberEnd, now: Timestamp) -> TeamReply {
+        let active = |member: &&mut Member| member.name == name && member.is_active();
+        let Some(member) = self.members.iter_mut().find(active) else { return TeamReply::Noted };
+        let end = match end {
+            MemberEnd::Completed(text) => MemberEnd::Completed(shortened(text, TASK_BYTES_MAX)),
+            MemberEnd::Failed(error) => MemberEnd::Failed(shortened(error, TASK_BYTES_MAX)),
+            stopped => stopped,
+        };
+        let told = match &end {
+            MemberEnd::Completed(text) => Some(format!("[completed] {text}")),
+            MemberEnd::Failed(error) => Some(format!("[failed] {error}")),
+            // The lead knows whom it stopped.
+            MemberEnd::Stopped(reason) => reason.as_ref().map(|why| format!("[stopped] {why}")),
+        };
+        member.end(end, now);
+        let member = member.clone();
+        self.board.release(name, now);
+        self.mail.iter_mut().for_each(|mail| mail.unregister(name));
+        let note = told.filter(|_| !self.lead_done).map(|told| {
+            let content = shortened(told, MESSAGE_BYTES_MAX);
+            self.message(name.to_owned(), LEAD.to_owned(), content, now)
+        });
+        if let (Some(mail), Some(note)) = (&mut self.mail, &note) {
+            mail.note(note);
+        }
+        self.revision += 1;
+        TeamReply::Member { member, note }
+    }
+
+    fn send(
+        &mut self,
+        from: String,
+        to: String,
+        content: String,
+        now: Timestamp,
+    ) -> Result<TeamReply, TeamError> {
+        check_text("to", &to, NAME_CHARS_MAX)?;
+        check_text("content", &content, MESSAGE_BYTES_MAX)?;
+        let bytes = json_bytes(&content);
+        if bytes > MESSAGE_BYTES_MAX {
+            let (what, max) = ("content", MESSAGE_BYTES_MAX);
+            return Err(TeamError::TooLong { what, bytes, max });
+        }
+        let recipients = self.recipients(&from, &to)?;
+        let message = self.message(from, to, content, now);
+        if let Some(mail) = &mut self.mail
+            && let Err(error) = mail.send(&message)
+        {
+            self.sent -= 1;
+            return Err(error.into());
+        }
+        Ok(TeamReply::Sent { message, recipients })
+    }
+
+    fn recipients(&self, from: &str, to: &str) -> Result<Vec<String>, TeamError> {
+        let lead = (!self.lead_done).then(|| LEAD.to_owned());
+        let active = self.members.iter().filter(|member| member.is_active());
+        let active: Vec<String> = lead.into_iter().chain(active.map(|m| m.name.clone())).collect();
+        if to == EVERYBODY {
+            return Ok(active.into_iter().filter(|name| name != from).collect());
+        }
+        if active.iter().any(|name| name == to) {
+            return Ok(vec![to.to_owned()]);
+        }
+        if to == LEAD || self.member(to).is_some() {
+            return Err(TeamError::Gone(to.to_owned()));
+        }
+        Err(TeamError::Unknown { name: to.to_owned(), known: active.join(", ") })
+    }
+
+    fn message(&mut self, from: String, to: String, content: String, at: Timestamp) -> TeamMessage {
+        self.sent += 1;
+        TeamMessage { id: format!("msg-{}", self.sent), from, to, content, at }
+    }
+
+    fn read(&mut self, by: &str) -> Result<TeamReply, TeamError> {
+        let Some(mail) = &mut self.mail else {
+            return Ok(TeamReply::Messages { messages: Vec::new(), left: 0 });
+        };
+        let messages = mail.read(by)?;
+        if !messages.is_empty() {
+            self.revision += 1;
+        }
+        Ok(TeamReply::Messages { messages, left: self.waiting(by) })
+    }
+
+    fn create(&mut self, new: NewTask, now: Timestamp) -> Result<TeamReply, TeamError> {
+        check_text("title", &new.title, TITLE_BYTES_MAX)?;
+        Ok(TeamReply::Task { task: self.board.create(new, now)? })
+    }
+}
+
+fn check_name(name: &str) -> Result<(), TeamError> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) || name == LEAD {
+        return Err(TeamError::Name(first_chars(name, NAME_CHARS_MAX).to_owned()));
+    }
+    Ok(())
+}
+
+fn check_text(what: &'static str, text: &str, max: usize) -> Result<(), TeamError> {
+    if text.trim().is_empty() {
+        return Err(TeamError::Empty(what));
+    }
+    if text.len() > max {
+        return Err(TeamError::TooLong { what, bytes: text.len(), max });
+    }
+    Ok(())
+}
+
+/// The beginning of a text whose JSON has at most so many bytes; says so, where something is missing.
+pub(super) fn shortened(text: String, bytes_max: usize) -> String {
+    const CUT: &str = " […]";
+    if json_bytes(&text) <= bytes_max {
+        return text;
+    }
+    let mut bytes = CUT.len() + 2;
+    let mut kept = String::new();
+    for c in text.chars() {
+        bytes += json_bytes(&c) - 2;
+        if bytes > bytes_max {
+            break;
+        }
+        kept.push(c);
+    }
+    kept.push_str(CUT);
+    kept
+}

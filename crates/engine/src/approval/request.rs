@@ -1,0 +1,282 @@
+//! Asking: the run is parked, the question gets a row, and a timer settles it if nobody else does.
+
+use std::time::Duration;
+
+use provost_core::durable::{ApprovalNeeded, DurableEvent, Parked};
+use provost_core::work::{
+    ApprovalKind, ApprovalState, Fallback, OutcomeCode, ParkedFor, RunEvent, TaskEvent, WorkError,
+    plan_hash,
+};
+use provost_core::{ApprovalId, ApprovalRequest, RequestKind, ToolCall};
+use provost_store::table::governance::approval::{self, ApprovalRow};
+use provost_store::table::governance::budget::{self, BudgetRow};
+use provost_store::table::scheduling::timer;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::{journal, task};
+use provost_store::{Hint, Tx};
+use serde_json::{Value, json};
+
+use super::plan::plan_of;
+use super::{Asking, EXPIRY, Said, decide, grant, vote};
+use crate::agent::AgentConfig;
+use crate::approval::ask_user::{self, ASK_USER};
+use crate::child::join;
+use crate::error::EngineError;
+use crate::queue;
+use crate::run::end::{self, Ending};
+use crate::run::event;
+use crate::run::lifecycle::{move_run, move_task, policy};
+
+/// An attempt waits for people: the run is parked until all of them have answered.
+pub(crate) fn park(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    requests: &[ApprovalRequest],
+    asking: Asking,
+) -> Result<(), EngineError> {
+    end::release(tx, run, None, Some("it waits"))?;
+    let (waits, asked): (Vec<_>, Vec<_>) = requests.iter().cloned().partition(join::is_wait);
+    let is_question = |request: &ApprovalRequest| kind_of(request) == ApprovalKind::Question;
+    let why = match asked.as_slice() {
+        [] => ParkedFor::Child,
+        // Another call in the middle of the turn needs the session as it is.
+        asked if waits.is_empty() && asked.iter().all(is_question) => ParkedFor::Question,
+        _ => ParkedFor::Approval,
+    };
+    for request in requests {
+        if kind_of(request) != ApprovalKind::EffectUnknown {
+            // It asked before it did anything, so it is begun anew after the answer.
+            journal::replan_step(tx, run.id, &request.call.id)?;
+        }
+    }
+    // A run that is suspended without a question has its answer and waits for its team.
+    match requests {
+        [] => join::park_for_members(tx, run)?,
+        _ => join::park(tx, run, &waits)?,
+    }
+    wait_for(tx, run, why)?;
+    for request in &asked {
+        ask(tx, run, request, kind_of(request), asking)?;
+    }
+    settle_at_once(tx, run, &asked)?;
+    // Children may have ended before anybody waited for them.
+    match run::get(tx, run.id)? {
+        Some(mut run) => join::settle(tx, &mut run),
+        None => Ok(()),
+    }
+}
+
+/// Moves a run, and what people see of its task, into waiting.
+fn wait_for(tx: &mut Tx<'_>, run: &mut RunRow, why: ParkedFor) -> Result<(), EngineError> {
+    move_run(run, RunEvent::Parked(why))?;
+    run.ready = false;
+    let parked = Parked { waits_for: why, code: None, detail: None };
+    event::append_event(tx, run, DurableEvent::Parked(parked))?;
+    run.update(tx)?;
+    if let Some(mut task) = task::get(tx, run.task_id)? {
+        task.waiting_for = Some(why.as_str().to_owned());
+        task.update(tx)?;
+        move_task(tx, &mut task, TaskEvent::AwaitsInput)?;
+    }
+    end::free_session(tx, run)?;
+    queue::refresh(tx, &run.namespace, &run.session_id)
+}
+
+/// What was granted before, and what nobody can answer or approve, does not wait.
+fn settle_at_once(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    requests: &[ApprovalRequest],
+) -> Result<(), EngineError> {
+    for request in requests {
+        // What several people decide is decided by them, each time.
+        let granted = kind_of(request) == ApprovalKind::Tool
+            && request.approvers.is_none()
+            && grant::is_granted(tx, run, request)?;
+        if granted && let Some(row) = approval::get(tx, request.id)? {
+            decide::decide(tx, row, &Said::Yes(Default::default()), "grant")?;
+        }
+    }
+    for row in approval::open_of_run(tx, run.id)? {
+        let hopeless = vote::ballot_of(&row)?.and_then(|ballot| ballot.hopeless());
+        if row.expires <= tx.now() {
+            decide::decide(tx, row, &Said::Nothing, "expiry")?;
+        } else if let Some(why) = hopeless {
+            decide::decide(tx, row, &Said::No(why), "policy")?;
+        }
+    }
+    Ok(())
+}
+
+/// The kind of approval that a run asks for.
+fn kind_of(request: &ApprovalRequest) -> ApprovalKind {
+    match request.kind {
+        RequestKind::EffectUnknown => ApprovalKind::EffectUnknown,
+        // A request without a hint was made before the tool ran: it asks for the call itself.
+        _ if request.hint.is_some() && request.call.name == ASK_USER => ApprovalKind::Question,
+        RequestKind::Call | RequestKind::Runs => ApprovalKind::Tool,
+    }
+}
+
+/// Stores a question. The plan is exactly what will run.
+fn ask(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    request: &ApprovalRequest,
+    kind: ApprovalKind,
+    asking: Asking,
+) -> Result<(), EngineError> {
+    let asked = match kind {
+        ApprovalKind::Question => ask_user::patience(request),
+        _ => asking.expiry,
+    };
+    let step = journal::open_step_of(tx, run.id, &request.call.id)?;
+    let question =
+        Question { kind, plan: plan_of(run, request), step, fallback: asking.fallback, asked };
+    store(tx, run, request, question)
+}
+
+/// What a question's row says besides the request.
+struct Question {
+    kind: ApprovalKind,
+    plan: Value,
+    step: Option<u64>,
+    fallback: Fallback,
+    /// How long to wait, if it is not the default.
+    asked: Option<Duration>,
+}
+
+fn store(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    request: &ApprovalRequest,
+    question: Question,
+) -> Result<(), EngineError> {
+    let Question { kind, plan, step, fallback, asked } = question;
+    let ballot = vote::new_ballot(tx, run, request)?;
+    // Where a policy asks, or certain people must say yes, silence is no.
+    let asks = request.policy_revision.is_some() || ballot.is_some();
+    let fallback = if asks { Fallback::Deny } else { fallback };
+    let now = tx.now();
+    let expires = now.after(kind.expiry(policy(run)?.interactive, asked));
+    let row = ApprovalRow {
+        id: request.id,
+        namespace: run.namespace.clone(),
+        task_id: run.task_id,
+        run_id: run.id,
+        step,
+        kind: kind.as_str().to_owned(),
+        plan_hash: plan_hash(&plan),
+        plan: plan.to_string(),
+        request: serde_json::to_string(request)?,
+        state: ApprovalState::Pending.as_str().to_owned(),
+        decision: None,
+        decided_by: None,
+        decided: None,
+        expires,
+        fallback: kind.fallback(fallback).as_str().to_owned(),
+        created: now,
+        ballot: ballot.as_ref().map(serde_json::to_string).transpose()?,
+    };
+    row.insert(tx)?;
+    timer::set(tx, EXPIRY, &row.id.to_string(), expires)?;
+    tx.hint(Hint::Timer);
+    Ok(())
+}
+
+/// A question of the engine itself, which is not about a call.
+fn engine_question(
+    id: ApprovalId,
+    kind: ApprovalKind,
+    hint: String,
+    plan: &Value,
+) -> ApprovalRequest {
+    let call = ToolCall::new("", kind.as_str(), plan);
+    let (hint, payload, policy_revision, approvers) = (Some(hint), None, None, None);
+    ApprovalRequest { id, kind: RequestKind::Call, call, hint, payload, policy_revision, approvers }
+}
+
+/// The money of a run is spent. Somebody who is there may give more; else it ends.
+pub(crate) fn ask_for_money(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    detail: &str,
+    asking: Asking,
+) -> Result<(), EngineError> {
+    let spent = scarcest(tx, run)?;
+    let (Some(budget), true) = (spent, policy(run)?.interactive) else {
+        return end::end_run(tx, run, &Ending::because(OutcomeCode::Budget, detail));
+    };
+    end::release(tx, run, None, Some(detail))?;
+    wait_for(tx, run, ParkedFor::Budget)?;
+    // As much again: a person sees the sum and knows what it was good for.
+    let raise = budget.cap_micros.max(1);
+    let plan = json!({
+        "run": run.id, "scope": budget.scope, "cap_micros": budget.cap_micros,
+        "spent_micros": budget.spent_micros, "raise_micros": raise, "currency": budget.currency,
+    });
+    let kind = ApprovalKind::BudgetRaise;
+    let request = engine_question(asking.id, kind, detail.to_owned(), &plan);
+    let question =
+        Question { kind, plan, step: None, fallback: asking.fallback, asked: asking.expiry };
+    store(tx, run, &request, question)?;
+    let needed = ApprovalNeeded { request: Box::new(request) };
+    event::append_event(tx, run, DurableEvent::ApprovalNeeded(needed))?;
+    run.update(tx)?;
+    Ok(())
+}
+
+/// Of the budgets a run is paid from the one with the least left.
+fn scarcest(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<BudgetRow>, EngineError> {
+    let mut known = Vec::new();
+    for scope in crate::budget::scopes(tx, run)? {
+        known.extend(budget::get(tx, &run.namespace, &scope)?);
+    }
+    let left = |row: &BudgetRow| row.cap_micros - row.spent_micros - row.reserved_micros;
+    Ok(known.into_iter().min_by_key(left))
+}
+
+/// Does an agent's profile say that its tasks begin only when somebody has approved?
+pub(crate) fn asks_start(config: &AgentConfig) -> bool {
+    config.more.get("approve_start").and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// Somebody must approve the start of a run that was just taken in; nothing of it begins before.
+pub(crate) fn ask_start(
+    tx: &mut Tx<'_>,
+    id: provost_core::RunId,
+    asking: Asking,
+) -> Result<(), EngineError> {
+    let mut run = run::get(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
+    wait_for(tx, &mut run, ParkedFor::Approval)?;
+    let plan = json!({
+        "run": run.id, "task": run.task_id, "agent": run.agent,
+        "agent_revision": run.agent_revision, "session": run.session_id,
+    });
+    let hint = format!("agent `{}` asks before it begins", run.agent);
+    let request = engine_question(asking.id, ApprovalKind::Start, hint, &plan);
+    let Asking { fallback, expiry: asked, .. } = asking;
+    let question = Question { kind: ApprovalKind::Start, plan, step: None, fallback, asked };
+    store(tx, &run, &request, question)?;
+    let needed = ApprovalNeeded { request: Box::new(request) };
+    event::append_event(tx, &mut run, DurableEvent::ApprovalNeeded(needed))?;
+    run.update(tx)?;
+    settle_at_once(tx, &run, &[])
+}
+
+/// The questions of a run need no answer any more.
+pub(crate) fn close_open(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
+    for mut open in approval::open_of_run(tx, run.id)? {
+        open.state = ApprovalState::Cancelled.as_str().to_owned();
+        open.decided = Some(tx.now());
+        open.update(tx)?;
+        timer::clear(tx, EXPIRY, &open.id.to_string())?;
+    }
+    Ok(())
+}
+
+/// A grant that its kind of question does not know.
+pub(super) fn refuse_grant(kind: ApprovalKind) -> EngineError {
+    let problem = format!("a question of kind `{kind}` is answered once");
+    WorkError::invalid("grant", problem, "use `once`").into()
+}

@@ -1,0 +1,331 @@
+//! Folding a run from what is stored: its beginning, the session before it, and everything fed since.
+
+use std::sync::Arc;
+
+use provost_agent::context;
+use provost_agent::run::{Feed, Run, RunInput};
+use provost_core::work::{EffectClass, StepKind, StepState};
+use provost_core::{Env, Message, Part, RunId};
+use provost_store::table::work::input::{self, InputRow};
+use provost_store::table::work::run::RunRow;
+use provost_store::table::work::run_step::{self, RunStepRow};
+use provost_store::table::work::session;
+use provost_store::table::work::task::{self, TaskRow};
+use provost_store::{Tx, load_body};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::agent::ProfileKey;
+use crate::child::Birth;
+use crate::error::EngineError;
+use crate::input::Aside;
+use crate::journal::{JournalState, OpenStep, StoredMessage};
+use crate::journal::{entry, message, shared_state, snapshot, stored_transcript};
+use crate::run::lifecycle::word;
+
+/// Steps that are read at once.
+const PAGE: u64 = 500;
+/// Forks of forks that are followed.
+const FORKS_MAX: usize = 32;
+
+/// A run as it was left.
+pub(crate) struct Loaded {
+    /// The machine; `None` if it had not begun.
+    pub(crate) machine: Option<Run>,
+    /// The message it answers.
+    pub(crate) message: Option<Message>,
+    /// Where its session stands.
+    pub(crate) revision: u64,
+    pub(crate) journal: JournalState,
+    /// The agent that carries it.
+    pub(crate) agent: ProfileKey,
+    pub(crate) words: Words,
+    /// For whom it is, if that is known.
+    pub(crate) user: Option<String>,
+    /// What outlives runs, as it is when this one begins.
+    pub(crate) shared: Map<String, Value>,
+}
+
+/// What is said about a run besides its message.
+pub(crate) struct Words {
+    /// What its command adds to the agent's instructions.
+    pub(crate) extra: Option<Arc<str>>,
+    /// Who handed its task in.
+    pub(crate) by: Option<String>,
+    /// What it is below another run, if its definition is part of that one's.
+    pub(crate) birth: Option<Birth>,
+}
+
+/// Loads a run for an attempt that holds it.
+pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, EngineError> {
+    let mut journal = JournalState::new(env.clone());
+    journal.restricted = run.restricted;
+    let revision = session::get(tx, &run.namespace, &run.session_id)?.map_or(0, |row| row.revision);
+    let inputs = input::first_of_run(tx, run.id)?;
+    let (first, stored) = first_message(tx, &inputs)?;
+    journal.first_message = stored;
+    let machine = fold(tx, run, None, Start::Snapshot, &mut journal)?;
+    journal.next_step = run.next_step;
+    journal.revision = revision;
+    for row in run_step::open(tx, run.id)? {
+        journal.open.push(open_step(&row, run.epoch)?);
+    }
+    if let Some(machine) = &machine {
+        journal.turn = machine.turns();
+    }
+    let task = task::get(tx, run.task_id)?;
+    let aside = inputs.first().map(Aside::of).transpose()?.unwrap_or_default();
+    let words = Words::read(&aside, task.as_ref(), run)?;
+    let user = aside.user();
+    let agent = ProfileKey {
+        namespace: run.namespace.clone(),
+        name: run.agent.clone(),
+        revision: run.agent_revision,
+    };
+    let shared = match &machine {
+        // It has them already.
+        Some(_) => Map::new(),
+        None => shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
+    };
+    Ok(Loaded { machine, message: first, revision, journal, agent, words, user, shared })
+}
+
+/// What the command of a run's task says besides its message; a command may be large, and the rest is not read.
+#[derive(Default, Deserialize)]
+struct Commanded {
+    /// What it adds to the agent's instructions.
+    #[serde(default, rename = "extra_system_prompt")]
+    extra: Option<Arc<str>>,
+    /// Who handed it in.
+    #[serde(default, rename = "requested_by")]
+    by: Option<String>,
+}
+
+impl Words {
+    fn read(aside: &Aside, task: Option<&TaskRow>, run: &RunRow) -> Result<Self, EngineError> {
+        let commanded: Commanded = match task {
+            Some(task) => serde_json::from_str(&task.command)?,
+            None => Commanded::default(),
+        };
+        let of_message = aside.extra.clone().filter(|extra| !extra.is_empty());
+        // A command that continues a task has its own.
+        let extra = of_message.or(commanded.extra).filter(|extra| !extra.is_empty());
+        let birth = run.spawn.as_deref().map(Birth::read).transpose()?.flatten();
+        Ok(Self { extra, by: commanded.by, birth })
+    }
+}
+
+/// Who handed in the task of a run.
+pub(crate) fn requester(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<String>, EngineError> {
+    let task = task::get(tx, run.task_id)?;
+    let read = |task: TaskRow| serde_json::from_str::<Commanded>(&task.command);
+    Ok(task.map(read).transpose()?.and_then(|commanded| commanded.by))
+}
+
+/// Where a fold starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// At the first feed, whatever was kept since.
+    Beginning,
+    /// At the newest machine that was kept.
+    Snapshot,
+}
+
+/// The machine after the feeds up to `until`, or after all of them.
+pub(crate) fn fold(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    until: Option<u64>,
+    start: Start,
+    journal: &mut JournalState,
+) -> Result<Option<Run>, EngineError> {
+    let mut sources = sources(tx, run, until)?;
+    let (mut machine, mut fed) = (None, 0);
+    if start == Start::Snapshot
+        && let Some((place, kept, at)) = newest_kept(tx, run, &sources)?
+    {
+        sources.drain(..place);
+        (machine, fed) = (Some(kept), at);
+        journal.next_fed = at + 1;
+        journal.snapshot_fed = at;
+    }
+    for (source, limit) in sources {
+        loop {
+            let page = run_step::fed_after(tx, source.id, fed, PAGE)?;
+            for row in &page {
+                fed = row.fed.unwrap_or(fed);
+                if limit.is_some_and(|limit| fed > limit) {
+                    break;
+                }
+                let message = apply(tx, &source, run.id, row, &mut machine)?;
+                journal.next_fed = fed + 1;
+                // What another run has is named by that run.
+                if source.id == run.id {
+                    note_for_session(row, message, journal)?;
+                }
+                if row.saved && limit.is_none_or(|limit| fed < limit) {
+                    fed += 1;
+                    save(&source, row, &mut machine, journal)?;
+                }
+            }
+            let cut = limit.is_some_and(|limit| fed > limit);
+            if cut || (page.len() as u64) < PAGE {
+                break;
+            }
+        }
+        fed = 0;
+    }
+    Ok(machine)
+}
+
+/// The newest machine that was kept of the runs whose steps make up a run, its place among them, and its last feed.
+fn newest_kept(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    sources: &[(RunRow, Option<u64>)],
+) -> Result<Option<(usize, Run, u64)>, EngineError> {
+    for (place, (source, limit)) in sources.iter().enumerate().rev() {
+        if let Some((machine, fed)) = snapshot::latest(tx, source.id, *limit, run.id)? {
+            return Ok(Some((place, machine, fed)));
+        }
+    }
+    Ok(None)
+}
+
+/// The runs whose steps make up a run, oldest first, each with the last feed that counts.
+fn sources(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    until: Option<u64>,
+) -> Result<Vec<(RunRow, Option<u64>)>, EngineError> {
+    let mut sources = vec![(run.clone(), until)];
+    while let Some((Some(from), step)) =
+        sources.last().map(|(run, _)| (run.forked_from, run.forked_step))
+    {
+        if sources.len() > FORKS_MAX {
+            return Err(EngineError::Unreadable(format!("{} has too many forks", run.id)));
+        }
+        let origin = provost_store::table::work::run::get(tx, from)?
+            .ok_or_else(|| EngineError::not_found("run", from))?;
+        sources.push((origin, step));
+    }
+    sources.reverse();
+    Ok(sources)
+}
+
+fn apply(
+    tx: &mut Tx<'_>,
+    source: &RunRow,
+    id: RunId,
+    row: &RunStepRow,
+    machine: &mut Option<Run>,
+) -> Result<Option<Arc<Message>>, EngineError> {
+    let body = load_body(tx, row.body.clone(), row.blob.as_deref())?.unwrap_or_default();
+    let message = row.message_id.map(|id| message::get(tx, id)).transpose()?;
+    let stored = message.clone();
+    let kind: StepKind = word(&row.kind)?;
+    let unreadable = |problem: String| {
+        EngineError::Unreadable(format!("step {} of {}: {problem}", row.step, source.id))
+    };
+    match (machine.as_mut(), kind) {
+        (None, StepKind::Checkpoint) => {
+            let beginning = entry::read_beginning(&body, message)?;
+            let brings_results = matches!(beginning.input, RunInput::ToolResults { .. });
+            let base = source.base_revision.unwrap_or(0);
+            let stored =
+                stored_transcript::load(tx, &source.namespace, &source.session_id, Some(base))?;
+            let stored = stored.map(|stored| stored.messages).unwrap_or_default();
+            let (history, _) = context::opening(&stored, brings_results);
+            let begun = Run::start(id, beginning, history);
+            *machine = Some(begun.map_err(|error| unreadable(error.to_string()))?);
+        }
+        (Some(run), kind) => {
+            let feed = entry::read_feed(kind, &body, message)?;
+            run.apply(feed).map_err(|error| unreadable(error.to_string()))?;
+        }
+        (None, _) => return Err(unreadable("it comes before the beginning".to_owned())),
+    }
+    Ok(stored)
+}
+
+/// The session got everything up to a step with it.
+fn save(
+    source: &RunRow,
+    row: &RunStepRow,
+    machine: &mut Option<Run>,
+    journal: &mut JournalState,
+) -> Result<(), EngineError> {
+    if let Some(run) = machine {
+        run.apply(Feed::Saved).map_err(|error| {
+            EngineError::Unreadable(format!("step {} of {}: {error}", row.step, source.id))
+        })?;
+    }
+    journal.next_fed += 1;
+    journal.recent.clear();
+    journal.results.clear();
+    Ok(())
+}
+
+/// What the session does not have yet is named by the step or message that has it.
+fn note_for_session(
+    row: &RunStepRow,
+    message: Option<Arc<Message>>,
+    journal: &mut JournalState,
+) -> Result<(), EngineError> {
+    if row.kind == StepKind::Note.as_str()
+        && row.body.as_deref() == Some(crate::journal::transaction::SAVED)
+    {
+        journal.recent.clear();
+        journal.results.clear();
+    }
+    if let (Some(call_id), "tool_call") = (&row.call_id, row.kind.as_str()) {
+        journal.results.insert(call_id.clone(), row.step);
+    }
+    if let (Some(id), Some(message)) = (row.message_id, message) {
+        journal.recent.insert(serde_json::to_string(&*message)?, id);
+    }
+    Ok(())
+}
+
+fn open_step(row: &RunStepRow, epoch: u64) -> Result<OpenStep, EngineError> {
+    let class: Option<EffectClass> = row.effect_class.as_deref().map(word).transpose()?;
+    let state: StepState = word(&row.state)?;
+    Ok(OpenStep {
+        step: row.step,
+        kind: word(&row.kind)?,
+        key: row.effect_key.as_deref().map(word).transpose()?,
+        class,
+        call_id: row.call_id.clone(),
+        tries: row.tries,
+        lost: row.epoch != epoch && state != StepState::Planned,
+        reserved_micros: row.reserved_micros,
+    })
+}
+
+/// What a run answers: one input, or several that were collected.
+fn first_message(
+    tx: &mut Tx<'_>,
+    inputs: &[InputRow],
+) -> Result<(Option<Message>, Option<StoredMessage>), EngineError> {
+    let mut messages: Vec<Arc<Message>> = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        messages.push(message::get(tx, input.message_id)?);
+    }
+    Ok(match messages.as_slice() {
+        [] => (None, None),
+        [one] => {
+            let stored = inputs
+                .first()
+                .map(|input| StoredMessage { id: input.message_id, message: Arc::clone(one) });
+            (Some(Message::clone(one)), stored)
+        }
+        [first, rest @ ..] => {
+            let mut whole = Message::clone(first);
+            for message in rest {
+                whole.parts.push(Part::text("\n\n"));
+                whole.parts.extend(message.parts.iter().cloned());
+            }
+            (Some(whole), None)
+        }
+    })
+}

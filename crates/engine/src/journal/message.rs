@@ -1,0 +1,100 @@
+//! The stored form of messages. The results of a turn's calls are in its steps already, so the message that gathers them names
+//! those steps.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use provost_agent::run::Feed;
+use provost_core::{Message, MessageId, Part, Role, RunId, Timestamp, ToolResult};
+use provost_store::table;
+use provost_store::table::work::message;
+use provost_store::{Body, Tx, load_body};
+use serde::{Deserialize, Serialize};
+
+use crate::error::EngineError;
+
+/// How the stored form of a message with named results begins; no other message does.
+const NAMED: &str = "{\"results_of\":";
+
+#[derive(Serialize, Deserialize)]
+struct Named {
+    results_of: RunId,
+    created_at: Timestamp,
+    results: Vec<Place>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Place {
+    Step { step: u64 },
+    Inline(Box<ToolResult>),
+}
+
+/// The stored form of a message of results.
+pub(crate) fn with_named_results(
+    message: &Message,
+    run: RunId,
+    steps: &HashMap<String, u64>,
+) -> Result<String, EngineError> {
+    let only_results = message.parts.iter().all(|part| matches!(part, Part::ToolResult(_)));
+    if message.role != Role::Tool || !only_results {
+        return Ok(serde_json::to_string(message)?);
+    }
+    let place = |result: &ToolResult| match steps.get(&result.call_id) {
+        Some(step) => Place::Step { step: *step },
+        None => Place::Inline(Box::new(result.clone())),
+    };
+    let results = message.tool_results().map(place).collect();
+    let named = Named { results_of: run, created_at: message.created_at, results };
+    Ok(serde_json::to_string(&named)?)
+}
+
+/// Stores a message.
+pub(crate) fn put(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    id: MessageId,
+    text: &str,
+) -> Result<(), EngineError> {
+    message::put(tx, namespace, id, &Body::new(text)?)?;
+    Ok(())
+}
+
+/// The message with the id.
+pub(crate) fn get(tx: &mut Tx<'_>, id: MessageId) -> Result<Arc<Message>, EngineError> {
+    let text = message::text(tx, id)?
+        .ok_or_else(|| EngineError::Unreadable(format!("message {id} is missing")))?;
+    read(tx, &text)
+}
+
+/// True if a stored message names results that are stored elsewhere.
+pub(crate) fn names_results(text: &str) -> bool {
+    text.starts_with(NAMED)
+}
+
+/// A message from its stored form.
+pub(crate) fn read(tx: &mut Tx<'_>, text: &str) -> Result<Arc<Message>, EngineError> {
+    if !names_results(text) {
+        return Ok(Arc::new(serde_json::from_str(text)?));
+    }
+    let named: Named = serde_json::from_str(text)?;
+    let mut results = Vec::with_capacity(named.results.len());
+    for place in named.results {
+        results.push(match place {
+            Place::Inline(result) => *result,
+            Place::Step { step } => result_of(tx, named.results_of, step)?,
+        });
+    }
+    Ok(Arc::new(Message::results(results).at(named.created_at)))
+}
+
+/// The result that a step holds.
+pub(crate) fn result_of(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<ToolResult, EngineError> {
+    let missing = || EngineError::Unreadable(format!("step {step} of {run} is missing"));
+    let row = table::work::run_step::get(tx, run, step)?.ok_or_else(missing)?;
+    let body = load_body(tx, row.body, row.blob.as_deref())?.ok_or_else(missing)?;
+    match serde_json::from_str(&body)? {
+        Feed::ToolFinished { result, .. } => Ok(*result),
+        _ => Err(EngineError::Unreadable(format!("step {step} of {run} holds no result"))),
+    }
+}

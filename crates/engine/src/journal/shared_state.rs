@@ -1,0 +1,117 @@
+//! Values of the state that outlive a run: read when it begins, written with the steps that change them.
+//!
+//! They belong to a namespace. A change commits together with the step that records it, so a crash neither loses nor repeats
+//! one; of two runs that change the same name the one that commits last wins.
+
+use std::sync::Arc;
+
+use provost_core::work::Namespace;
+use provost_core::{StateChange, StateScope};
+use provost_session::shared_state::StateOwners;
+use provost_store::Tx;
+use provost_store::table::state::shared_state::{self, SharedStateRow, StateOwner};
+use provost_store::table::work::input::InputRow;
+use serde_json::{Map, Value};
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::input::Aside;
+use crate::journal::transactional::{TxWork, Works};
+use crate::tasks::PAGE_MAX;
+use crate::worker::lease::Lease;
+
+/// For whom a run is: who is named in the message that it answers, else who sent it.
+pub(crate) fn user_of(inputs: &[InputRow]) -> Result<Option<String>, EngineError> {
+    let aside = inputs.first().map(Aside::of).transpose()?;
+    Ok(aside.and_then(Aside::user))
+}
+
+/// Whose values a run sees and sets.
+pub(crate) fn owners(lease: &Lease, user: Option<&str>) -> StateOwners {
+    StateOwners { session: Some(lease.session.clone()), user: user.map(ToOwned::to_owned) }
+}
+
+/// What a run sees when it begins.
+pub(crate) fn load(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    session: &str,
+    user: Option<&str>,
+) -> Result<Map<String, Value>, EngineError> {
+    let mut seen = Map::new();
+    for row in shared_state::seen_by(tx, namespace, session, user)? {
+        let scope = StateScope::from_word(&row.scope).unwrap_or(StateScope::Run);
+        seen.insert(scope.name(&row.name), serde_json::from_str(&row.value)?);
+    }
+    Ok(seen)
+}
+
+/// What has to be written with the step that records these changes.
+pub(crate) fn works(lease: &Arc<Lease>, user: Option<&str>, changes: &[StateChange]) -> Works {
+    if changes.is_empty() {
+        return Works::default();
+    }
+    let (lease, owners, changes) = (Arc::clone(lease), owners(lease, user), changes.to_vec());
+    let work: TxWork = Arc::new(move |tx| {
+        for StateChange { name, value } in &changes {
+            let (scope, inner) = StateScope::split(name);
+            let Some(owner) = owners.owner(scope) else { continue };
+            match value {
+                Some(value) => SharedStateRow {
+                    namespace: lease.namespace.clone(),
+                    scope: scope.as_str().to_owned(),
+                    owner: owner.to_owned(),
+                    name: inner.to_owned(),
+                    value: value.to_string(),
+                    run_id: lease.run,
+                    updated: tx.now(),
+                }
+                .put(tx)?,
+                None => {
+                    let namespace = lease.namespace.as_str();
+                    let owner = StateOwner { namespace, scope: scope.as_str(), id: owner };
+                    shared_state::remove(tx, owner, inner)?;
+                }
+            }
+        }
+        Ok(())
+    });
+    Works(vec![work])
+}
+
+impl Engine {
+    /// Values of a session, a user or everybody (whose owner is empty), by name, after one; at most a page.
+    pub async fn shared_state(
+        &self,
+        namespace: &Namespace,
+        scope: StateScope,
+        owner: &str,
+        after: Option<&str>,
+        limit: u64,
+    ) -> Result<Vec<SharedStateRow>, EngineError> {
+        let (namespace, owner) = (namespace.clone(), owner.to_owned());
+        let after = after.map(ToOwned::to_owned);
+        let limit = limit.clamp(1, PAGE_MAX);
+        let read = self.store().read(move |tx| {
+            let (namespace, scope) = (namespace.as_str(), scope.as_str());
+            let owner = StateOwner { namespace, scope, id: &owner };
+            shared_state::list(tx, owner, after.as_deref(), limit)
+        });
+        Ok(read.await?)
+    }
+
+    /// Takes everything away that a session, a user or everybody has; how many values it were.
+    pub async fn forget_shared_state(
+        &self,
+        namespace: &Namespace,
+        scope: StateScope,
+        owner: &str,
+    ) -> Result<u64, EngineError> {
+        let (namespace, owner) = (namespace.clone(), owner.to_owned());
+        let write = self.store().write(move |tx| {
+            let (namespace, scope) = (namespace.as_str(), scope.as_str());
+            shared_state::forget(tx, StateOwner { namespace, scope, id: &owner })
+        });
+        Ok(write.await?)
+    }
+}

@@ -1,0 +1,227 @@
+//! Replaying: a run is folded again from what is stored, and everything that follows from that is compared with what is
+//! stored besides. Nothing is changed, and no effect is repeated.
+
+use std::collections::BTreeMap;
+
+use provost_agent::run::{Feed, Run};
+use provost_core::work::{Namespace, RunStatus, StepKind};
+use provost_core::{DurableEventKind, RunId};
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::run_event::{self, RunEventRow};
+use provost_store::table::work::run_step::{self, RunStepRow};
+use provost_store::{Tx, load_body};
+use serde_json::Value;
+
+use crate::attempt::restore::{self, Start};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::journal::{entry, message};
+use crate::run::lifecycle::word;
+
+/// Rows that are read at once.
+const PAGE: u64 = 500;
+/// The events that only one feed can cause, by the kind of its step. Others may be written by more than the journal.
+const CAUSED: &[(DurableEventKind, StepKind)] = &[
+    (DurableEventKind::TurnFinished, StepKind::ModelCall),
+    (DurableEventKind::ToolFinished, StepKind::ToolCall),
+    (DurableEventKind::Compacted, StepKind::Compact),
+];
+/// What a replay found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReplayReport {
+    /// How many feeds were folded.
+    pub feeds: u64,
+    /// How many events were read.
+    pub events: u64,
+    /// The model calls of the run, those it shares with others included.
+    pub turns: u32,
+    /// What the machine says that the run answered.
+    pub answer: String,
+    /// Everything that does not fit together, in words; nothing, if all is well.
+    pub differences: Vec<String>,
+}
+
+impl ReplayReport {
+    /// True if everything fits together.
+    pub fn is_consistent(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    fn compare<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, stored: T, replayed: T) {
+        if stored != replayed {
+            self.differences.push(format!("{what}: {stored:?} is stored, {replayed:?} comes out"));
+        }
+    }
+}
+
+impl Engine {
+    /// Folds a run again and compares what comes out with its row, its events and what it used. Nothing is changed.
+    pub async fn replay(
+        &self,
+        namespace: &Namespace,
+        id: RunId,
+    ) -> Result<ReplayReport, EngineError> {
+        let (namespace, env) = (namespace.clone(), self.shared.env.clone());
+        let replayed = self.shared.store.read(move |tx| {
+            let row = run::find(tx, namespace.as_str(), id)?;
+            let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
+            let mut journal = crate::journal::JournalState::new(env);
+            let whole = restore::fold(tx, &row, None, Start::Beginning, &mut journal)?;
+            let short = restore::fold(tx, &row, None, Start::Snapshot, &mut journal)?;
+            let mut report = ReplayReport::default();
+            if whole != short {
+                report.differences.push("the snapshot is not what the feeds give".to_owned());
+            }
+            let steps = steps(tx, id)?;
+            check_steps(tx, &row, &steps, &mut report)?;
+            check_events(&row, &events(tx, id)?, &steps, &mut report)?;
+            if let Some(machine) = &whole {
+                check_result(&row, machine, &mut report)?;
+            }
+            Ok::<_, EngineError>(report)
+        });
+        replayed.await
+    }
+}
+
+fn steps(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<RunStepRow>, EngineError> {
+    let mut rows: Vec<RunStepRow> = Vec::new();
+    loop {
+        let after = rows.last().map_or(0, |row| row.step);
+        let page = run_step::after(tx, id, after, PAGE)?;
+        if page.is_empty() {
+            return Ok(rows);
+        }
+        rows.extend(page);
+    }
+}
+
+fn events(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<RunEventRow>, EngineError> {
+    let mut rows: Vec<RunEventRow> = Vec::new();
+    loop {
+        let after = rows.last().map_or(0, |row| row.seq);
+        let page = run_event::after(tx, id, after, PAGE)?;
+        if page.is_empty() {
+            return Ok(rows);
+        }
+        rows.extend(page);
+    }
+}
+
+/// The order of feeding has no gap, a run that ended has no open step, and its cost is that of its steps.
+fn check_steps(
+    tx: &mut Tx<'_>,
+    row: &RunRow,
+    steps: &[RunStepRow],
+    report: &mut ReplayReport,
+) -> Result<(), EngineError> {
+    let saved = steps.iter().filter(|step| step.saved).filter_map(RunStepRow::last_fed);
+    let mut fed: Vec<u64> = steps.iter().filter_map(|step| step.fed).chain(saved).collect();
+    fed.sort_unstable();
+    report.feeds = fed.len() as u64;
+    let unique = fed.windows(2).all(|pair| pair[0] < pair[1]);
+    report.compare("each place in the order of feeding is taken once", unique, true);
+    let beyond = steps.iter().filter(|step| step.step >= row.next_step).count();
+    report.compare("steps beyond the counter", beyond, 0);
+    let ended = word::<RunStatus>(&row.status)?.is_terminal();
+    let open =
+        |step: &&RunStepRow| matches!(step.state.as_str(), "planned" | "started" | "unknown");
+    if ended {
+        report.compare("open steps of an ended run", steps.iter().filter(open).count(), 0);
+    }
+    let mut spent = 0;
+    for step in steps.iter().filter(|step| step.fed.is_some()) {
+        spent += cost_of(tx, step)?;
+    }
+    // A call whose cost never became known counts with what was set aside for it, so there may be more, never less.
+    if spent > row.cost_micros {
+        report.compare("millionths spent", row.cost_micros, spent);
+    }
+    Ok(())
+}
+
+fn cost_of(tx: &mut Tx<'_>, step: &RunStepRow) -> Result<i64, EngineError> {
+    let kind: StepKind = word(&step.kind)?;
+    if !matches!(kind, StepKind::ModelCall | StepKind::Compact | StepKind::Finish) {
+        return Ok(0);
+    }
+    let body = load_body(tx, step.body.clone(), step.blob.as_deref())?.unwrap_or_default();
+    let message = step.message_id.map(|id| message::get(tx, id)).transpose()?;
+    let cost = match entry::read_feed(kind, &body, message)? {
+        Feed::ModelAnswered { cost, .. }
+        | Feed::ContextFitted { cost, .. }
+        | Feed::Stopped { cost, .. } => cost,
+        _ => None,
+    };
+    Ok(cost.map_or(0, |cost| cost.micros()))
+}
+
+/// Events are numbered without a gap and end with exactly one end.
+fn check_events(
+    row: &RunRow,
+    events: &[RunEventRow],
+    steps: &[RunStepRow],
+    report: &mut ReplayReport,
+) -> Result<(), EngineError> {
+    report.events = events.len() as u64;
+    // The events of a run that ended long ago are removed, all but the last.
+    let only_end = matches!(events, [end] if end.seq > 1 && end.seq + 1 == row.next_seq);
+    if !only_end {
+        let gapless = (1..).zip(events).all(|(seq, event)| event.seq == seq);
+        report.compare("events are numbered without a gap", gapless, true);
+        report.compare("the number of the next event", row.next_seq, events.len() as u64 + 1);
+        check_told(events, steps, report);
+    }
+    let ordered = events.windows(2).all(|pair| pair[0].epoch <= pair[1].epoch);
+    report.compare("no event of an older attempt comes late", ordered, true);
+    let status: RunStatus = word(&row.status)?;
+    let kinds = events.iter().map(|event| event.kind.as_str());
+    let is_end =
+        |kind: &&str| DurableEventKind::from_name(kind).is_some_and(DurableEventKind::is_terminal);
+    let ends: Vec<&str> = kinds.filter(is_end).collect();
+    if let Some(wanted) = DurableEventKind::of_end(status) {
+        let wanted = wanted.as_str();
+        report.compare("the ends of the run", ends, vec![wanted]);
+        let last = events.last().map_or("", |event| event.kind.as_str());
+        report.compare("the last event", last, wanted);
+    } else {
+        report.compare("the ends of the run", ends.len(), 0);
+    }
+    Ok(())
+}
+
+/// Each step that an event tells of is told of once.
+fn check_told(events: &[RunEventRow], steps: &[RunStepRow], report: &mut ReplayReport) {
+    let mut told: BTreeMap<&str, usize> = BTreeMap::new();
+    for event in events {
+        *told.entry(event.kind.as_str()).or_default() += 1;
+    }
+    for (event, kind) in CAUSED {
+        let caused = steps.iter().filter(|step| step.fed.is_some() && step.kind == kind.as_str());
+        let told = told.get(event.as_str()).copied().unwrap_or(0);
+        report.compare(&format!("{event} events"), told, caused.count());
+    }
+}
+
+/// What the run answered and used is what its machine says.
+fn check_result(row: &RunRow, machine: &Run, report: &mut ReplayReport) -> Result<(), EngineError> {
+    report.turns = machine.turns();
+    report.answer = machine.answer().to_owned();
+    if word::<RunStatus>(&row.status)? != RunStatus::Ok {
+        return Ok(());
+    }
+    report.compare("a run that ended well is over", true, machine.is_done());
+    let result: Value = serde_json::from_str(row.result.as_deref().unwrap_or("{}"))?;
+    let summary = machine.summary(row.ended.unwrap_or_default());
+    report.compare("the answer", result["text"].as_str(), Some(machine.answer()));
+    report.compare("the turns", result["turns"].as_u64(), Some(u64::from(summary.turns)));
+    report.compare(
+        "the tool calls",
+        result["tool_calls"].as_u64(),
+        Some(u64::from(summary.tool_calls)),
+    );
+    let usage = serde_json::to_value(summary.usage)?;
+    report.compare("the tokens", &result["usage"], &usage);
+    report.compare("the reason to stop", &result["stop"], &serde_json::to_value(summary.stop)?);
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Repairs what can be told from the rows themselves, in case somebody changed them by hand or a defect did.
+
+use provost_store::table::scheduling::{concurrency_limit, execution_class, timer};
+use provost_store::table::work::run;
+
+use super::BATCH;
+use crate::engine::Shared;
+use crate::error::EngineError;
+use crate::queue;
+
+/// Counts again, marks the runs that are ready, and sets timers that are missing.
+pub(crate) async fn reconcile(shared: &Shared) -> Result<(), EngineError> {
+    let counted = shared.store.write(|tx| {
+        let classes = execution_class::recount(tx)?;
+        let ceilings = concurrency_limit::recount(tx)?;
+        Ok::<_, EngineError>(classes || ceilings)
+    });
+    if counted.await? {
+        tracing::warn!("a count of runs at work was wrong and is repaired");
+    }
+    repair_ready(shared).await?;
+    repair_timers(shared).await
+}
+
+async fn repair_ready(shared: &Shared) -> Result<(), EngineError> {
+    let found = shared.store.read(|tx| Ok::<_, EngineError>(run::misjudged_sessions(tx, BATCH)?));
+    for (namespace, session) in found.await? {
+        tracing::warn!(namespace, session, "the next run of a session was not marked and is now");
+        shared.store.write(move |tx| queue::refresh(tx, &namespace, &session)).await?;
+    }
+    Ok(())
+}
+
+async fn repair_timers(shared: &Shared) -> Result<(), EngineError> {
+    let found = shared
+        .store
+        .read(|tx| Ok::<_, EngineError>(run::without_timer(tx, queue::DUE, queue::HELD, BATCH)?));
+    for (id, at) in found.await? {
+        tracing::warn!(run = %id, "a run that waits for its time had no timer and has one now");
+        let set = shared.store.write(move |tx| {
+            timer::set(tx, queue::DUE, &id.to_string(), at)?;
+            Ok::<_, EngineError>(())
+        });
+        set.await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Firing: what is due moves on and is accepted, both or neither.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::work::{AgentCommand, Namespace, OutcomeCode, TaskState};
+use provost_core::{Env, TaskId, Timestamp};
+use provost_failpoint::failpoint;
+use provost_store::Tx;
+use provost_store::table::scheduling::schedule::{self, ScheduleRow};
+use provost_store::table::work::{run, task};
+
+use crate::engine::Shared;
+use crate::error::EngineError;
+use crate::run::cancel;
+use crate::run::lifecycle::word;
+use crate::submit::schedule::{CatchUp, Overlap, overlap_of, ticks_of};
+use crate::submit::{self, SubmitRequest};
+
+/// Schedules that are looked at together.
+const BATCH: u64 = 100;
+/// How often may be waited in vain before the database is asked again.
+const POLLS_MAX: usize = 30;
+/// How late a time may be that is not made up for.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// What a due schedule does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Plan {
+    /// The times that fire, oldest first.
+    ticks: Vec<Timestamp>,
+    next_at: Option<Timestamp>,
+}
+
+/// Fires what is due until the process ends.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    loop {
+        let next = match fire_due(&shared).await {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::warn!(%error, "schedules have to wait");
+                Some(shared.env.now())
+            }
+        };
+        rest(&shared, next).await;
+    }
+}
+
+/// Waits until something may be due. The database's clock decides then; ours may be off, and another process may change a
+/// schedule, so it looks after a while in any case.
+async fn rest(shared: &Shared, next: Option<Timestamp>) {
+    for _ in 0..POLLS_MAX {
+        tokio::select! {
+            () = shared.schedules_changed.notified() => return,
+            () = tokio::time::sleep(shared.options.poll) => {}
+        }
+        if next.is_some_and(|next| next <= shared.env.now()) {
+            return;
+        }
+    }
+}
+
+/// Fires what is due; returns when the next one is.
+async fn fire_due(shared: &Shared) -> Result<Option<Timestamp>, EngineError> {
+    let due = shared.store.read(|tx| Ok::<_, EngineError>((schedule::due(tx, BATCH)?, tx.now())));
+    let (rows, now) = due.await?;
+    for row in rows {
+        failpoint!("schedule.due");
+        let row = Arc::new(row);
+        let fired = match plan(&row, now) {
+            Ok(plan) => {
+                let (due, env) = (Arc::clone(&row), shared.env.clone());
+                shared.store.write(move |tx| fire(tx, &due, &plan, &env)).await
+            }
+            Err(error) => Err(error),
+        };
+        failpoint!("schedule.fired");
+        match fired {
+            Err(error @ EngineError::Store(_)) => return Err(error),
+            // What cannot be asked for must not keep the schedule from its next time.
+            Err(error) => give_up(shared, &row, now, &error).await?,
+            Ok(_) => {}
+        }
+    }
+    shared.store.read(|tx| Ok::<_, EngineError>(schedule::next_due(tx)?)).await
+}
+
+fn plan(row: &ScheduleRow, now: Timestamp) -> Result<Plan, EngineError> {
+    let ticks = ticks_of(row)?;
+    let Some(first) = row.next_at.map(|next| ticks.tick_of(next)) else {
+        return Ok(Plan { ticks: Vec::new(), next_at: None });
+    };
+    let until = ticks.tick_of(now);
+    let due = match row.catch_up.parse()? {
+        CatchUp::All { max } => ticks.newest(first, until, max as usize),
+        CatchUp::One => ticks.newest(first, until, 1),
+        CatchUp::Skip => {
+            let mut newest = ticks.newest(first, until, 1);
+            newest.retain(|tick| until.since(*tick) <= GRACE);
+            newest
+        }
+    };
+    let next_at = ticks.next_after(until).map(|tick| ticks.delayed(tick));
+    Ok(Plan { ticks: due, next_at })
+}
+
+/// Moves the schedule on and accepts what its times ask for; false if somebody else did.
+fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &Plan, env: &Env) -> Result<bool, EngineError> {
+    if !schedule::advance(tx, row, plan.next_at)? {
+        return Ok(false);
+    }
+    let namespace: Namespace = word(&row.namespace)?;
+    let overlap = overlap_of(row)?;
+    let mut last = row.last_task_id;
+    let mut asked = None;
+    for tick in &plan.ticks {
+        if let Some(busy) = unfinished(tx, last)? {
+            match overlap {
+                Overlap::Skip => continue,
+                Overlap::CancelPrevious => cancel_task(tx, busy)?,
+                Overlap::Allow | Overlap::Queue => {}
+            }
+        }
+        let command = command_of(row, overlap, *tick)?;
+        let request = SubmitRequest::new(&namespace, command, env)?;
+        let accepted = submit::submit_in_tx(tx, &request)?;
+        last = Some(accepted.task);
+        asked = last;
+    }
+    schedule::fired(tx, row, asked, None)?;
+    failpoint!("schedule.before_commit");
+    Ok(true)
+}
+
+/// The command of one time.
+fn command_of(
+    row: &ScheduleRow,
+    overlap: Overlap,
+    tick: Timestamp,
+) -> Result<AgentCommand, EngineError> {
+    let mut command: AgentCommand = serde_json::from_str(&row.command)?;
+    command.idempotency_key = Some(format!("schedule:{}:{}", row.id, tick.as_millis()));
+    command.spawned_by.get_or_insert_with(|| format!("schedule:{}", row.id));
+    if overlap == Overlap::Queue && command.session_id.is_none() && command.session_key.is_none() {
+        command.session_id = Some(word(&format!("schedule-{}", row.id))?);
+        command.new_task = true;
+    }
+    Ok(command)
+}
+
+/// The task, if it has not ended.
+fn unfinished(tx: &mut Tx<'_>, task: Option<TaskId>) -> Result<Option<TaskId>, EngineError> {
+    let Some(id) = task else { return Ok(None) };
+    let Some(row) = task::get(tx, id)? else { return Ok(None) };
+    Ok((!word::<TaskState>(&row.state)?.is_terminal()).then_some(id))
+}
+
+fn cancel_task(tx: &mut Tx<'_>, id: TaskId) -> Result<(), EngineError> {
+    let current = task::get(tx, id)?.and_then(|task| task.current_run_id);
+    if let Some(row) = current.map(|id| run::get(tx, id)).transpose()?.flatten() {
+        cancel::cancel(tx, row, OutcomeCode::CancelledByInterrupt)?;
+    }
+    Ok(())
+}
+
+/// Moves on without asking, and keeps the reason.
+async fn give_up(
+    shared: &Shared,
+    row: &Arc<ScheduleRow>,
+    now: Timestamp,
+    error: &EngineError,
+) -> Result<(), EngineError> {
+    tracing::warn!(schedule = %row.id, %error, "a schedule could not ask for its task");
+    let next_at = plan(row, now).map_or(None, |plan| plan.next_at);
+    let (row, reason) = (Arc::clone(row), error.to_string());
+    let written = shared.store.write(move |tx| {
+        if schedule::advance(tx, &row, next_at)? {
+            schedule::fired(tx, &row, None, Some(&reason))?;
+        }
+        Ok::<_, EngineError>(())
+    });
+    written.await
+}

@@ -1,0 +1,163 @@
+//! Timers: whatever happens at a moment happens in the transaction that takes its timer away.
+
+use std::time::Duration;
+
+use provost_core::work::OutcomeCode;
+use provost_core::{ApprovalId, RunId};
+use provost_failpoint::failpoint;
+use provost_store::table::scheduling::run_deadline;
+use provost_store::table::scheduling::timer::{self, TimerRow};
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::{Hint, Tx};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::BATCH;
+use crate::approval;
+use crate::child::join::{self, WAIT_OVER};
+use crate::engine::Shared;
+use crate::error::EngineError;
+use crate::queue::{self, QUEUE_DEADLINE};
+use crate::run::cancel;
+use crate::run::lifecycle::{run_state, word};
+
+/// How often timers are looked at if nothing tells of one.
+const TIMERS: Duration = Duration::from_millis(500);
+/// When a timer is tried again that could not be fired.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// Fires timers until the worker ends.
+pub(super) async fn keep(shared: &Shared) {
+    let mut hints = shared.store.calls();
+    loop {
+        let wait = match fire_due(shared).await {
+            Ok(wait) => wait,
+            Err(error) => {
+                tracing::warn!(%error, "timers have to wait");
+                TIMERS
+            }
+        };
+        // A timer that was just set may be the next one.
+        drop(tokio::time::timeout(wait, set(&mut hints)).await);
+    }
+}
+
+async fn set(hints: &mut Receiver<Hint>) {
+    loop {
+        match hints.recv().await {
+            Ok(Hint::Timer) | Err(RecvError::Lagged(_)) => return,
+            Ok(_) => {}
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+/// Something whose time has come.
+#[derive(Debug, Clone)]
+enum Due {
+    /// A timer.
+    Timer(TimerRow),
+    /// The time of a run is over.
+    Deadline(RunId),
+}
+
+impl Due {
+    /// What is due, and how long nothing else is.
+    fn find(tx: &mut Tx<'_>) -> Result<(Vec<Self>, Duration), EngineError> {
+        let next = timer::next(tx)?.into_iter().chain(run_deadline::next(tx)?).min();
+        let wait = next.map_or(TIMERS, |next| next.since(tx.now()));
+        let timers = timer::due(tx, BATCH)?.into_iter().map(Self::Timer);
+        let deadlines = run_deadline::over(tx, BATCH)?.into_iter().map(Self::Deadline);
+        Ok((timers.chain(deadlines).collect(), wait))
+    }
+
+    fn fire(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
+        match self {
+            Self::Timer(timer) => fire(tx, timer),
+            Self::Deadline(run) => {
+                time_out(tx, *run)?;
+                failpoint!("timer.before_commit");
+                Ok(())
+            }
+        }
+    }
+
+    fn postpone(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
+        let at = tx.now().after(AGAIN);
+        match self {
+            Self::Timer(timer) => timer::set(tx, &timer.kind, &timer.subject, at)?,
+            Self::Deadline(run) => run_deadline::postpone(tx, *run, at)?,
+        }
+        Ok(())
+    }
+}
+
+/// Fires everything whose time has come; tells how long there is nothing to do.
+pub(crate) async fn fire_due(shared: &Shared) -> Result<Duration, EngineError> {
+    loop {
+        let (due, wait) = shared.store.read(Due::find).await?;
+        if due.is_empty() {
+            return Ok(wait.min(TIMERS).max(Duration::from_millis(1)));
+        }
+        // One job each: one that cannot be fired must not keep the others from it. They share a commit.
+        let fired: Vec<_> = due
+            .into_iter()
+            .map(|due| {
+                let job = due.clone();
+                (due, shared.store.write(move |tx| job.fire(tx)))
+            })
+            .collect();
+        for (due, fired) in fired {
+            if let Err(error) = fired.await {
+                tracing::warn!(?due, %error, "a timer has to wait");
+                shared.store.write(move |tx| due.postpone(tx)).await?;
+            }
+        }
+    }
+}
+
+/// Fires one timer, unless another node was faster or it was moved.
+fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
+    let now = tx.now();
+    let due = timer::get(tx, &found.kind, &found.subject)?.filter(|timer| timer.fire_at <= now);
+    let Some(timer) = due else { return Ok(()) };
+    timer::clear(tx, &timer.kind, &timer.subject)?;
+    match timer.kind.as_str() {
+        queue::DUE => {
+            if let Some(row) = run::get(tx, word::<RunId>(&timer.subject)?)? {
+                queue::refresh(tx, &row.namespace, &row.session_id)?;
+            }
+        }
+        QUEUE_DEADLINE => time_out_in_queue(tx, word(&timer.subject)?)?,
+        WAIT_OVER => join::time_out(tx, word(&timer.subject)?)?,
+        approval::EXPIRY => approval::expire(tx, word::<ApprovalId>(&timer.subject)?)?,
+        other => tracing::warn!(kind = other, "a timer of an unknown kind fired"),
+    }
+    failpoint!("timer.before_commit");
+    Ok(())
+}
+
+/// The time of a run is over, unless it was given more: it ends here, or its worker is told.
+fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
+    match run::get(tx, id)? {
+        Some(row) if row.deadline.is_some_and(|deadline| deadline <= tx.now()) => {
+            out_of_time(tx, row)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A run was not begun in time. One that was begun has no such clock any more.
+fn time_out_in_queue(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
+    match run::get(tx, id)? {
+        Some(row) if row.started.is_none() => out_of_time(tx, row),
+        _ => Ok(()),
+    }
+}
+
+fn out_of_time(tx: &mut Tx<'_>, row: RunRow) -> Result<(), EngineError> {
+    if !run_state(&row)?.is_terminal() {
+        cancel::cancel(tx, row, OutcomeCode::Deadline)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! Sending answers out: an outcome of its own, beside the run's.
+//!
+//! A delivery is planned in the transaction that ends the run, so that no answer is forgotten. What happens to it afterwards
+//! never changes the run.
+
+mod adapter;
+mod send;
+
+use provost_core::work::{
+    DeliveryEvent, DeliveryState, Namespace, RoutingContext, RunStatus, WorkError, give_up_at,
+    send_key,
+};
+use provost_core::{DeliveryId, Env, Message, MessageId, RunId};
+use provost_store::table::outbound::delivery::{self, DeliveryFilter, DeliveryRow};
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::run_step;
+use provost_store::table::work::task::TaskRow;
+use provost_store::{Hint, Tx};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub use self::adapter::{DeliveryAdapter, Receipt, SendError, Target};
+pub(crate) use self::send::run;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::input;
+use crate::journal::message;
+use crate::outbound::outbox;
+use crate::run::lifecycle::word;
+use crate::tasks::{PAGE_MAX, Page};
+
+/// The answer of an agent that has nothing to say to the outside.
+const NO_REPLY: &str = "NO_REPLY";
+
+impl Engine {
+    /// The deliveries of a run, oldest first.
+    pub async fn deliveries(
+        &self,
+        namespace: &Namespace,
+        id: RunId,
+    ) -> Result<Vec<DeliveryRow>, EngineError> {
+        let namespace = namespace.clone();
+        let listed = self.shared.store.read(move |tx| {
+            run::find(tx, namespace.as_str(), id)?
+                .ok_or_else(|| EngineError::not_found("run", id))?;
+            Ok::<_, EngineError>(delivery::of_run(tx, id)?)
+        });
+        listed.await
+    }
+
+    /// The deliveries in one state, newest first: what an operator looks through.
+    pub async fn deliveries_in(
+        &self,
+        namespace: &Namespace,
+        state: DeliveryState,
+        limit: u64,
+    ) -> Result<Vec<DeliveryRow>, EngineError> {
+        let namespace = namespace.clone();
+        let listed = self.shared.store.read(move |tx| {
+            Ok::<_, EngineError>(delivery::list(tx, namespace.as_str(), state.as_str(), limit)?)
+        });
+        listed.await
+    }
+
+    /// The deliveries of a namespace, newest first. The next page begins where `filter.before` says.
+    pub async fn deliveries_page(
+        &self,
+        namespace: &Namespace,
+        filter: DeliveryFilter,
+        limit: u64,
+    ) -> Result<Page<DeliveryRow, DeliveryId>, EngineError> {
+        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
+        let rows = self.shared.store.read(move |tx| {
+            Ok::<_, EngineError>(delivery::page(tx, namespace.as_str(), &filter, limit)?)
+        });
+        Ok(Page::new(rows.await?, limit, |row| row.id))
+    }
+
+    /// Sends a delivery again that failed, is blocked or unknown. It is a new generation with a new key: if it had arrived
+    /// after all, it arrives twice.
+    pub async fn retry_delivery(
+        &self,
+        namespace: &Namespace,
+        id: DeliveryId,
+    ) -> Result<DeliveryRow, EngineError> {
+        let namespace = namespace.clone();
+        self.shared.store.write(move |tx| retry(tx, &namespace, id)).await
+    }
+
+    /// Puts a delivery away that has not arrived.
+    pub async fn dismiss_delivery(
+        &self,
+        namespace: &Namespace,
+        id: DeliveryId,
+    ) -> Result<DeliveryRow, EngineError> {
+        let namespace = namespace.clone();
+        let dismissed = self.shared.store.write(move |tx| {
+            let mut row = find(tx, &namespace, id)?;
+            settle(tx, &mut row, DeliveryEvent::Dismissed)?;
+            Ok::<_, EngineError>(row)
+        });
+        dismissed.await
+    }
+}
+
+/// What a task's command says about sending its answers out.
+#[derive(Deserialize)]
+struct Delivers {
+    #[serde(default)]
+    deliver: bool,
+    #[serde(default)]
+    routing: RoutingContext,
+}
+
+/// Plans to send the answer of a run that asked for it.
+pub(crate) fn plan(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    task: &TaskRow,
+    status: RunStatus,
+) -> Result<(), EngineError> {
+    if status != RunStatus::Ok {
+        return Ok(());
+    }
+    let Delivers { deliver, routing } = serde_json::from_str(&task.command)?;
+    if !deliver {
+        return Ok(());
+    }
+    // What is said later may come another way than what was said first.
+    let said = input::routing_of_run(tx, run.id)?;
+    let Some(target) = said.reply_target().or(routing.reply_target()) else { return Ok(()) };
+    let result: Value = serde_json::from_str(run.result.as_deref().unwrap_or("{}"))?;
+    let text = result["text"].as_str().unwrap_or_default();
+    if text.trim().is_empty() || text.trim() == NO_REPLY {
+        return Ok(());
+    }
+    let env = Env::system();
+    let channel = target.channel.to_owned();
+    let target = serde_json::to_string(&Target::of(&target))?;
+    let now = tx.now();
+    let row = DeliveryRow {
+        id: env.id(),
+        namespace: run.namespace.clone(),
+        run_id: run.id,
+        channel,
+        send_key: send_key(run.id, run.next_step, &target, 1),
+        target,
+        generation: 1,
+        message_id: answer(tx, run, text, &env)?,
+        state: DeliveryState::Pending.as_str().to_owned(),
+        tries: 0,
+        next_at: now,
+        give_up_at: give_up_at(now),
+        claimed_until: None,
+        receipt: None,
+        last_error: None,
+        created: now,
+        updated: now,
+    };
+    row.insert(tx)?;
+    tx.hint(Hint::Delivery);
+    Ok(())
+}
+
+/// The message with a run's answer: the model's own, unless the answer was made of it.
+fn answer(tx: &mut Tx<'_>, run: &RunRow, text: &str, env: &Env) -> Result<MessageId, EngineError> {
+    if let Some(last) = run_step::last_answer(tx, run.id)?
+        && message::get(tx, last)?.text() == text
+    {
+        return Ok(last);
+    }
+    let id = env.id();
+    let said = Message::assistant(text).at(tx.now());
+    message::put(tx, &run.namespace, id, &serde_json::to_string(&said)?)?;
+    Ok(id)
+}
+
+fn find(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    id: DeliveryId,
+) -> Result<DeliveryRow, EngineError> {
+    let row = delivery::find(tx, namespace.as_str(), id)?;
+    row.ok_or_else(|| EngineError::not_found("delivery", id))
+}
+
+fn retry(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    id: DeliveryId,
+) -> Result<DeliveryRow, EngineError> {
+    let mut row = find(tx, namespace, id)?;
+    move_on(&mut row, DeliveryEvent::Retried)?;
+    let now = tx.now();
+    let run = run::get(tx, row.run_id)?.ok_or_else(|| EngineError::not_found("run", row.run_id))?;
+    row.generation += 1;
+    row.send_key = send_key(run.id, run.next_step, &row.target, row.generation);
+    row.tries = 0;
+    row.next_at = now;
+    row.give_up_at = give_up_at(now);
+    row.updated = now;
+    row.update(tx)?;
+    tx.hint(Hint::Delivery);
+    Ok(row)
+}
+
+/// Moves a delivery by an event; the caller stores the row.
+fn move_on(row: &mut DeliveryRow, event: DeliveryEvent) -> Result<DeliveryState, EngineError> {
+    let next = word::<DeliveryState>(&row.state)?.next(event).map_err(WorkError::from)?;
+    row.state = next.as_str().to_owned();
+    row.claimed_until = None;
+    Ok(next)
+}
+
+/// Moves a delivery to a place where it stays, stores it, and tells the outside.
+fn settle(tx: &mut Tx<'_>, row: &mut DeliveryRow, event: DeliveryEvent) -> Result<(), EngineError> {
+    let state = move_on(row, event)?;
+    row.updated = tx.now();
+    row.update(tx)?;
+    let body = json!({
+        "delivery": row.id, "run": row.run_id, "state": state, "generation": row.generation,
+        "channel": row.channel, "tries": row.tries, "error": row.last_error,
+    });
+    let key = format!("{}:{}:{}:{state}", outbox::DELIVERY_SETTLED, row.id, row.generation);
+    outbox::push(tx, &row.namespace, outbox::DELIVERY_SETTLED, key, &body)
+}

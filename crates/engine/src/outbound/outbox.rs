@@ -1,0 +1,149 @@
+//! What the outside must learn: written in the transaction of the change it tells of, published afterwards.
+//!
+//! Each row is published at least once. Whoever receives it knows a repetition by its key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use provost_core::Timestamp;
+use provost_core::work::RunStatus;
+use provost_failpoint::failpoint;
+use provost_store::table::outbound::outbox::{self, OutboxRow};
+use provost_store::table::work::run::RunRow;
+use provost_store::{Hint, Tx};
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+
+use crate::engine::Shared;
+use crate::error::EngineError;
+
+/// Rows that are published together.
+const BATCH: u64 = 100;
+/// How long a publisher may take for a batch before another may try.
+const CLAIM: Duration = Duration::from_secs(60);
+/// The first wait after a failure; each further one doubles it.
+const RETRY: Duration = Duration::from_secs(1);
+/// The longest wait after a failure.
+const RETRY_MAX: Duration = Duration::from_secs(300);
+
+/// A run has ended.
+pub const RUN_ENDED: &str = "run.ended";
+/// A delivery has arrived, failed, or is left to an operator.
+pub const DELIVERY_SETTLED: &str = "delivery.settled";
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notice {
+    /// The key by which a receiver knows a repetition.
+    pub key: String,
+    /// The tenancy boundary.
+    pub namespace: String,
+    /// What kind of thing: [`RUN_ENDED`] or [`DELIVERY_SETTLED`].
+    pub topic: String,
+    /// What happened.
+    pub body: Value,
+}
+
+/// Tells the outside what happened: a message bus, a webhook.
+pub trait Publisher: Send + Sync + 'static {
+    /// Tells it. It may be told again: after an error, and after a crash.
+    fn publish<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// Writes down what must be told, together with what happens in this transaction.
+pub(crate) fn push(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    topic: &str,
+    key: String,
+    body: &Value,
+) -> Result<(), EngineError> {
+    let row = OutboxRow {
+        id: key,
+        namespace: namespace.to_owned(),
+        topic: topic.to_owned(),
+        body: body.to_string(),
+        available: tx.now(),
+        tries: 0,
+        claimed_until: None,
+        done: None,
+        last_error: None,
+    };
+    row.insert_new(tx)?;
+    tx.hint(Hint::Outbox);
+    Ok(())
+}
+
+/// Tells that a run has ended. What it answered is in the run.
+pub(crate) fn run_ended(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    status: RunStatus,
+) -> Result<(), EngineError> {
+    let body = json!({
+        "run": run.id, "task": run.task_id, "session": run.session_id, "agent": run.agent,
+        "status": status, "code": run.outcome_code, "parent": run.parent_run_id,
+    });
+    push(tx, &run.namespace, RUN_ENDED, format!("{RUN_ENDED}:{}", run.id), &body)
+}
+
+/// Publishes until the process ends, if the engine has a publisher.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let Some(publisher) = &shared.publisher else { return };
+    let mut hints = shared.store.calls();
+    loop {
+        match publish_due(&shared, publisher.as_ref()).await {
+            Ok(0) => {}
+            Ok(_) => continue,
+            Err(error) => tracing::warn!(%error, "the outbox has to wait"),
+        }
+        tokio::select! {
+            () = hinted(&mut hints) => {}
+            () = tokio::time::sleep(shared.options.poll) => {}
+        }
+    }
+}
+
+async fn hinted(hints: &mut broadcast::Receiver<Hint>) {
+    loop {
+        match hints.recv().await {
+            Ok(Hint::Outbox) | Err(broadcast::error::RecvError::Lagged(_)) => return,
+            Ok(_) => {}
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+/// Publishes what is due; returns how much that was.
+async fn publish_due(shared: &Shared, publisher: &dyn Publisher) -> Result<usize, EngineError> {
+    let claimed = shared.store.write(|tx| {
+        let until = tx.now().after(CLAIM);
+        Ok::<_, EngineError>(outbox::claim(tx, until, BATCH)?)
+    });
+    let rows = claimed.await?;
+    let count = rows.len();
+    for row in rows {
+        failpoint!("outbox.claimed");
+        let notice = Notice {
+            key: row.id.clone(),
+            namespace: row.namespace,
+            topic: row.topic,
+            body: serde_json::from_str(&row.body)?,
+        };
+        let published = publisher.publish(&notice).await;
+        failpoint!("outbox.published");
+        let (id, tries) = (row.id, row.tries);
+        let settled = shared.store.write(move |tx| match &published {
+            Ok(()) => Ok::<_, EngineError>(outbox::done(tx, &id)?),
+            Err(error) => Ok(outbox::retry(tx, &id, tries, next_try(tx.now(), tries), error)?),
+        });
+        settled.await?;
+    }
+    Ok(count)
+}
+
+fn next_try(now: Timestamp, tries: u64) -> Timestamp {
+    let doubled = u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX);
+    now.after(RETRY.saturating_mul(2u32.saturating_pow(doubled)).min(RETRY_MAX))
+}

@@ -1,0 +1,9 @@
+//! The life of a run after it exists: transitions, settling, the end, cancels, forks.
+
+pub(crate) mod cancel;
+pub(crate) mod end;
+pub(crate) mod event;
+pub(crate) mod fork;
+pub(crate) mod lifecycle;
+pub(crate) mod operator;
+pub(crate) mod settle;

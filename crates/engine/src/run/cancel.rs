@@ -1,0 +1,106 @@
+//! Cancelling: written down first, so that nobody has to hear it; then everything below goes, too.
+
+use provost_core::durable::{CancelRequested, DurableEvent};
+use provost_core::work::{Namespace, OutcomeCode, TaskEvent, TaskState};
+use provost_core::{RunId, TaskId};
+use provost_failpoint::failpoint;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::{Hint, Tx};
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::run::end::{self, Ending};
+use crate::run::event;
+use crate::run::lifecycle::{move_task, run_state, word};
+use crate::{child, input, submit};
+
+/// What a request to cancel found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It is over now: no worker had it.
+    Now,
+    /// Its worker stops it at the next moment; if that is gone, it ends with its lease.
+    Requested,
+    /// It had ended before.
+    AlreadyTerminal,
+}
+
+impl Engine {
+    /// Cancels a task: the run that answers it, what waits to be said to it, and every run below.
+    pub async fn cancel_task(
+        &self,
+        namespace: &Namespace,
+        id: TaskId,
+    ) -> Result<Cancelled, EngineError> {
+        let namespace = namespace.clone();
+        let cancelled = self.store().write(move |tx| cancel_task(tx, &namespace, id)).await;
+        failpoint!("cancel.committed");
+        cancelled
+    }
+}
+
+fn cancel_task(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    id: TaskId,
+) -> Result<Cancelled, EngineError> {
+    let task = submit::find_task(tx, namespace, id)?;
+    if word::<TaskState>(&task.state)?.is_terminal() {
+        return Ok(Cancelled::AlreadyTerminal);
+    }
+    // First what waits, so that the end of a run does not begin with it.
+    input::withdraw_all(tx, id)?;
+    let mut found = Cancelled::Now;
+    for run in run::live_of_task(tx, id)? {
+        if cancel(tx, run, OutcomeCode::CancelledByUser)? == Cancelled::Requested {
+            found = Cancelled::Requested;
+        }
+    }
+    child::cancel_below(tx, id)?;
+    let mut task = submit::find_task(tx, namespace, id)?;
+    if found == Cancelled::Now {
+        move_task(tx, &mut task, TaskEvent::Cancelled)?;
+    }
+    Ok(found)
+}
+
+/// Cancels a run.
+pub(crate) fn cancel_run(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    id: RunId,
+    code: OutcomeCode,
+) -> Result<Cancelled, EngineError> {
+    let row =
+        run::find(tx, namespace.as_str(), id)?.ok_or_else(|| EngineError::not_found("run", id))?;
+    cancel(tx, row, code)
+}
+
+pub(crate) fn cancel(
+    tx: &mut Tx<'_>,
+    mut row: RunRow,
+    code: OutcomeCode,
+) -> Result<Cancelled, EngineError> {
+    if run_state(&row)?.is_terminal() {
+        return Ok(Cancelled::AlreadyTerminal);
+    }
+    if row.phase != "leased" {
+        let detail = match code {
+            OutcomeCode::Deadline => "its time is over",
+            _ => "it was cancelled",
+        };
+        end::end_run(tx, &mut row, &Ending::because(code, detail))?;
+        return Ok(Cancelled::Now);
+    }
+    if row.cancel_requested.is_none() {
+        row.cancel_requested = Some(tx.now());
+        row.cancel_code = Some(code.as_str().to_owned());
+        let requested = DurableEvent::CancelRequested(CancelRequested { code });
+        event::append_event(tx, &mut row, requested)?;
+        row.update(tx)?;
+        // They need not wait until their parent has stopped.
+        child::cancel_children(tx, &row)?;
+    }
+    tx.hint(Hint::Cancel(row.id));
+    Ok(Cancelled::Requested)
+}

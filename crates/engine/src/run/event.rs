@@ -1,0 +1,64 @@
+//! Appending events to the log of a run.
+
+use provost_core::MessageId;
+use provost_core::durable::DurableEvent;
+use provost_store::table::work::journal;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::{Body, Hint, Tx};
+
+use crate::error::EngineError;
+
+/// An event with the message it names.
+pub(crate) struct NamedEvent<'a> {
+    pub(crate) event: &'a DurableEvent,
+    pub(crate) message_id: Option<MessageId>,
+}
+
+/// Appends an event to a run that is stored, and raises the counter of events in the database and in the given row.
+pub(crate) fn append_event(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    event: DurableEvent,
+) -> Result<(), EngineError> {
+    append_events(tx, run, &[event])
+}
+
+/// Like [`append_event`], for several events.
+pub(crate) fn append_events(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    events: &[DurableEvent],
+) -> Result<(), EngineError> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let count = events.len() as u64;
+    let seq = run::take_event_numbers(tx, run.id, count)?
+        .ok_or_else(|| EngineError::bug(format!("{} is not stored", run.id)))?;
+    let place = journal::EventPlace { run: run.id, epoch: run.epoch, attempt: run.attempt_no, seq };
+    append_at(tx, place, events.iter().map(|event| NamedEvent { event, message_id: None }))?;
+    run.next_seq = seq + count;
+    tx.hint(Hint::Events(run.id));
+    Ok(())
+}
+
+/// Appends events where the counter of the run was moved before.
+pub(crate) fn append_at<'a>(
+    tx: &mut Tx<'_>,
+    place: journal::EventPlace,
+    events: impl Iterator<Item = NamedEvent<'a>>,
+) -> Result<(), EngineError> {
+    let mut bodies = Vec::new();
+    for named in events {
+        bodies.push((Body::new(named.event.body()?)?, named));
+    }
+    let rows: Vec<journal::NewEvent<'_>> = bodies
+        .iter()
+        .map(|(body, NamedEvent { event, message_id })| journal::NewEvent {
+            kind: event.kind(),
+            body,
+            message_id: *message_id,
+        })
+        .collect();
+    Ok(journal::append_events(tx, place, &rows)?)
+}

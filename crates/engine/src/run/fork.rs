@@ -1,0 +1,375 @@
+//! Forking: a new run that shares the first steps of another one, and goes its own way from there.
+//!
+//! Shared steps are referred to, not copied: their effects are not repeated, and what they cost was paid once. The new run
+//! has a task and a session of its own; the session begins with what the old run's had at that point.
+
+use provost_core::durable::{self, DurableEvent};
+use provost_core::work::{
+    AgentCommand, DeliveryOutcome, Namespace, QueueMode, StepKind, TaskState, WorkError, body_hash,
+};
+use provost_core::{Env, Part, RunId, TaskId};
+use provost_store::Tx;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::run_step::{self, RunStepRow};
+use provost_store::table::work::session::{self, SessionRow};
+use provost_store::table::work::session_entry::{self, SessionEntryRow};
+use provost_store::table::work::task::{self, TaskRow};
+use serde::{Deserialize, Serialize};
+
+use crate::attempt::restore::{self, Start};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::input::{self, EncodedMessage, IncomingMessage};
+use crate::journal::JournalState;
+use crate::journal::transaction;
+use crate::run::event;
+use crate::run::lifecycle::{policy, word};
+use crate::submit::{self, ClassAssignment, Memory, NewRun};
+use crate::{child, queue};
+
+/// Steps that are read at once.
+const PAGE: u64 = 500;
+
+/// What is different in a fork.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForkEdit {
+    /// Nothing: it goes on from the step.
+    #[default]
+    None,
+    /// This is said after the step.
+    Say(Vec<Part>),
+    /// This is said instead of the newest message of the user's side up to the step; what came after that is not shared.
+    Instead(Vec<Part>),
+}
+
+/// What is different in a fork, and what makes it a repeat of another one.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ForkEdits {
+    /// What is said.
+    pub edit: ForkEdit,
+    /// Makes a repeat harmless.
+    pub idempotency_key: Option<String>,
+    /// Who forks, as far as that was proven: they started the new run.
+    pub by: Option<String>,
+}
+
+impl From<ForkEdit> for ForkEdits {
+    fn from(edit: ForkEdit) -> Self {
+        Self { edit, ..Self::default() }
+    }
+}
+
+/// A fork that was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forked {
+    /// The new task.
+    pub task: TaskId,
+    /// Its run.
+    pub run: RunId,
+    /// Its session.
+    pub session: String,
+    /// True if this very fork was made before.
+    #[serde(default, skip_serializing)]
+    pub deduped: bool,
+}
+
+/// A fork to make.
+struct Fork<'a> {
+    run: RunId,
+    /// The newest committed one, if none is named.
+    step: Option<u64>,
+    edits: &'a ForkEdits,
+    env: &'a Env,
+}
+
+/// Where a new run leaves an old one.
+struct Point {
+    /// The run whose steps it shares.
+    origin: RunRow,
+    /// The last feed that is shared; nothing is, if it leaves before the beginning.
+    fed: Option<u64>,
+    /// What it is told.
+    says: Option<Vec<Part>>,
+}
+
+impl Engine {
+    /// Makes a new run that shares the steps of another one up to a committed step; the newest one, if none is named.
+    pub async fn fork(
+        &self,
+        namespace: &Namespace,
+        run: RunId,
+        step: impl Into<Option<u64>>,
+        edits: ForkEdits,
+    ) -> Result<Forked, EngineError> {
+        let (namespace, env, step) = (namespace.clone(), self.shared.env.clone(), step.into());
+        let forked = self
+            .shared
+            .store
+            .write(move |tx| fork(tx, &namespace, &Fork { run, step, edits: &edits, env: &env }));
+        forked.await
+    }
+}
+
+fn fork(tx: &mut Tx<'_>, namespace: &Namespace, wanted: &Fork<'_>) -> Result<Forked, EngineError> {
+    let origin = run::find(tx, namespace.as_str(), wanted.run)?
+        .ok_or_else(|| EngineError::not_found("run", wanted.run))?;
+    let hash = body_hash(&(wanted.run, wanted.step, &wanted.edits.edit))?;
+    let key = wanted.edits.idempotency_key.as_ref().map(|key| format!("fork:{key}"));
+    let memory = Memory::of_input(namespace, origin.task_id, key.as_deref(), hash);
+    if let Some(known) = memory.recall::<Forked>(tx)? {
+        return Ok(Forked { deduped: true, ..known? });
+    }
+    let point = find_point(tx, origin, wanted)?;
+    check_point(tx, &point, wanted.env)?;
+    let session = copy_session(tx, &point, wanted.env)?;
+    let mut task = new_task(tx, &point, &session, wanted)?;
+    task.insert(tx)?;
+    let forked = start(tx, &mut task, &point, wanted.env)?;
+    memory.keep(tx, &forked)?;
+    Ok(forked)
+}
+
+/// Where the fork leaves its origin.
+fn find_point(tx: &mut Tx<'_>, origin: RunRow, wanted: &Fork<'_>) -> Result<Point, EngineError> {
+    let row = match wanted.step {
+        Some(step) => run_step::get(tx, origin.id, step)?,
+        None => run_step::last_fed(tx, origin.id)?,
+    };
+    let fed = row.and_then(|row| row.last_fed()).ok_or_else(|| {
+        let (problem, fix) = match wanted.step {
+            Some(step) => (
+                format!("step {step} of {} is not committed", origin.id),
+                "name a committed step of this run",
+            ),
+            None => (format!("{} has no committed step", origin.id), "wait until it has done one"),
+        };
+        WorkError::invalid("step", problem, fix)
+    })?;
+    match &wanted.edits.edit {
+        ForkEdit::None => Ok(Point { origin, fed: Some(fed), says: None }),
+        ForkEdit::Say(parts) => {
+            check(parts)?;
+            Ok(Point { origin, fed: Some(fed), says: Some(parts.clone()) })
+        }
+        ForkEdit::Instead(parts) => {
+            check(parts)?;
+            before_newest_message(tx, origin, fed, parts)
+        }
+    }
+}
+
+/// A fork can be folded, and nobody has been asked something there that only the old run may hear.
+fn check_point(tx: &mut Tx<'_>, point: &Point, env: &Env) -> Result<(), EngineError> {
+    if point.fed.is_none() {
+        return Ok(());
+    }
+    let mut journal = JournalState::new(env.clone());
+    let machine = restore::fold(tx, &point.origin, point.fed, Start::Snapshot, &mut journal)?;
+    if machine.is_some_and(|machine| !machine.open_approvals().is_empty()) {
+        let problem = "a question is open there";
+        return Err(WorkError::invalid("step", problem, "name a step before or after it").into());
+    }
+    Ok(())
+}
+
+/// What is said must be something that a caller may say.
+fn check(parts: &[Part]) -> Result<(), EngineError> {
+    let said = AgentCommand { message: parts.to_vec(), ..AgentCommand::default() };
+    Ok(said.validate()?)
+}
+
+/// The place before the newest message of the user's side up to a feed; it may be in a run that was itself forked from.
+fn before_newest_message(
+    tx: &mut Tx<'_>,
+    mut origin: RunRow,
+    mut until: u64,
+    parts: &[Part],
+) -> Result<Point, EngineError> {
+    loop {
+        let newest = feeds(tx, origin.id, until)?.into_iter().rev().find(|row| {
+            row.kind == StepKind::DrainInput.as_str() || row.kind == StepKind::Checkpoint.as_str()
+        });
+        let says = Some(parts.to_vec());
+        match newest {
+            Some(row) if row.kind == StepKind::Checkpoint.as_str() => {
+                return Ok(Point { origin, fed: None, says });
+            }
+            Some(row) => {
+                let fed = row.fed.map(|fed| fed.saturating_sub(1));
+                return Ok(Point { origin, fed, says });
+            }
+            None => {
+                let (Some(above), Some(fed)) = (origin.forked_from, origin.forked_step) else {
+                    return Err(EngineError::Unreadable(format!("{} has no beginning", origin.id)));
+                };
+                let missing = || EngineError::not_found("run", above);
+                (origin, until) = (run::get(tx, above)?.ok_or_else(missing)?, fed);
+            }
+        }
+    }
+}
+
+/// The feeds of a run's own steps up to one of them.
+fn feeds(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRow>, EngineError> {
+    let mut rows: Vec<RunStepRow> = Vec::new();
+    loop {
+        let after = rows.last().and_then(|row| row.fed).unwrap_or(0);
+        let page = run_step::fed_after(tx, id, after, PAGE)?;
+        let whole = (page.len() as u64) < PAGE;
+        rows.extend(page.into_iter().filter(|row| row.fed.is_some_and(|fed| fed <= until)));
+        if whole || rows.last().and_then(|row| row.fed).unwrap_or(0) <= after {
+            return Ok(rows);
+        }
+    }
+}
+
+/// A session with what the origin's had at the point where the fork leaves it. The messages are shared.
+fn copy_session(tx: &mut Tx<'_>, point: &Point, env: &Env) -> Result<SessionRow, EngineError> {
+    let Point { origin, fed, .. } = point;
+    let entries = shared_entries(tx, origin, *fed)?;
+    let missing = || EngineError::not_found("session", &origin.session_id);
+    let old = session::get(tx, &origin.namespace, &origin.session_id)?.ok_or_else(missing)?;
+    let (id, now): (RunId, _) = (env.id(), tx.now());
+    let new = SessionRow {
+        id: id.to_string().replacen("run", "fork", 1),
+        key: None,
+        revision: u64::from(!entries.is_empty()),
+        next_entry: entries.len() as u64 + 1,
+        fence: 0,
+        holder_run_id: None,
+        created: now,
+        updated: now,
+        ..old
+    };
+    new.insert(tx)?;
+    for (place, entry) in (1..).zip(entries) {
+        let session_id = new.id.clone();
+        let entry = SessionEntryRow { session_id, entry: place, added: 1, gone: None, ..entry };
+        entry.insert(tx)?;
+    }
+    Ok(new)
+}
+
+/// What the origin's session consisted of, without what other runs have said there meanwhile.
+fn shared_entries(
+    tx: &mut Tx<'_>,
+    origin: &RunRow,
+    fed: Option<u64>,
+) -> Result<Vec<SessionEntryRow>, EngineError> {
+    let session = origin.session();
+    let base = origin.base_revision.unwrap_or(0);
+    let saved = match fed {
+        None => 0,
+        Some(fed) => {
+            let rows = feeds(tx, origin.id, fed)?;
+            let of_its_own = |row: &RunStepRow| row.body.as_deref() == Some(transaction::SAVED);
+            let with_it = |row: &RunStepRow| row.saved && row.last_fed() <= Some(fed);
+            rows.iter().filter(|row| of_its_own(row) || with_it(row)).count()
+        }
+    };
+    let written = session_entry::revisions_of(tx, session, origin.id)?;
+    let written: Vec<u64> = written.into_iter().filter(|revision| *revision > base).collect();
+    let at = match saved {
+        0 => base,
+        saved => written.get(saved.min(written.len()).saturating_sub(1)).copied().unwrap_or(base),
+    };
+    let mut entries = session_entry::at_revision(tx, session.namespace, session.id, at)?;
+    entries.retain(|entry| entry.added <= base || entry.run_id == origin.id);
+    Ok(entries)
+}
+
+fn new_task(
+    tx: &mut Tx<'_>,
+    point: &Point,
+    session: &SessionRow,
+    wanted: &Fork<'_>,
+) -> Result<TaskRow, EngineError> {
+    let missing = || EngineError::not_found("task", point.origin.task_id);
+    let old = task::get(tx, point.origin.task_id)?.ok_or_else(missing)?;
+    let now = tx.now();
+    let command = match &wanted.edits.by {
+        Some(by) => {
+            let command: AgentCommand = serde_json::from_str(&old.command)?;
+            serde_json::to_string(&AgentCommand { requested_by: Some(by.clone()), ..command })?
+        }
+        None => old.command.clone(),
+    };
+    Ok(TaskRow {
+        id: wanted.env.id(),
+        command,
+        agent_revision: point.origin.agent_revision,
+        session_id: session.id.clone(),
+        parent_task_id: None,
+        state: TaskState::accepted(/*delayed*/ false).as_str().to_owned(),
+        spawned_by: Some(match wanted.step {
+            Some(step) => format!("fork:{}:{step}", wanted.run),
+            None => format!("fork:{}", wanted.run),
+        }),
+        current_run_id: Some(wanted.env.id()),
+        run_count: 0,
+        next_input: 1,
+        drop_reason: None,
+        waiting_for: None,
+        wake_at: None,
+        deadline: None,
+        cost_micros: 0,
+        version: 1,
+        created: now,
+        updated: now,
+        ended: None,
+        archived: None,
+        ..old
+    })
+}
+
+fn start(
+    tx: &mut Tx<'_>,
+    task: &mut TaskRow,
+    point: &Point,
+    env: &Env,
+) -> Result<Forked, EngineError> {
+    let Point { origin, fed, says } = point;
+    let command: AgentCommand = serde_json::from_str(&task.command)?;
+    let id = task.current_run_id.unwrap_or_else(|| env.id());
+    let mut inputs = Vec::new();
+    if let Some(parts) = says {
+        let said = AgentCommand {
+            message: parts.clone(),
+            routing: command.routing.clone(),
+            requested_by: command.requested_by.clone(),
+            user: command.user.clone(),
+            ..Default::default()
+        };
+        let encoded = EncodedMessage::new(&said, env)?;
+        let message = IncomingMessage::new(&said, &encoded, "fork", env);
+        let (mode, outcome) = (QueueMode::Steer, DeliveryOutcome::Steered);
+        let place = input::Place { mode, outcome, run: Some(id) };
+        inputs.push(input::insert(tx, task, &message, place)?);
+    }
+    let new = NewRun {
+        id,
+        class: &ClassAssignment::of_task(tx, task, command.lane.as_deref(), &policy(origin)?)?,
+        not_before: tx.now(),
+        parent: None,
+        spawn: child::born_like(origin)?,
+        timeout: command.timeout(),
+        queue_timeout: None,
+        rank: None,
+        first: false,
+    };
+    let mut row = submit::create_run(tx, task, &new, &inputs)?;
+    if fed.is_some() {
+        row.forked_from = Some(origin.id);
+        row.forked_step = *fed;
+        let session = session::get(tx, &row.namespace, &row.session_id)?;
+        row.base_revision = session.map(|session| session.revision);
+    }
+    let forked = durable::Forked { from: origin.id, fed: *fed };
+    event::append_event(tx, &mut row, DurableEvent::Forked(forked))?;
+    row.update(tx)?;
+    queue::refresh(tx, &row.namespace, &row.session_id)?;
+    let session: String = word(&row.session_id)?;
+    Ok(Forked { task: task.id, run: row.id, session, deduped: false })
+}

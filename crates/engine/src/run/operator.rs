@@ -1,0 +1,65 @@
+//! What an operator does about runs that cannot go on by themselves.
+
+use provost_core::RunId;
+use provost_core::durable::{DurableEvent, Resumed};
+use provost_core::work::{Illegal, Namespace, ParkedFor, RunStatus, WorkError};
+use provost_store::Tx;
+use provost_store::table::work::run::{self, RunRow};
+
+use crate::approval;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::run::event;
+use crate::run::lifecycle::{run_state, word};
+
+impl Engine {
+    /// Lets a run go on that waits for an operator: its tries are used up, or it crashed again and again. It goes on at its
+    /// first open step, with all its tries.
+    pub async fn resume_run(
+        &self,
+        namespace: &Namespace,
+        id: RunId,
+        by: &str,
+    ) -> Result<(), EngineError> {
+        let (namespace, by) = (namespace.clone(), by.to_owned());
+        self.store().write(move |tx| resume(tx, &namespace, id, &by)).await
+    }
+
+    /// Tries a run again that ended without an answer: its task gets a new run that is told the same. Returns that run.
+    pub async fn retry_run(&self, namespace: &Namespace, id: RunId) -> Result<RunId, EngineError> {
+        let row = self.run(namespace, id).await?;
+        let status: RunStatus = word(&row.status)?;
+        if !status.is_terminal() || status == RunStatus::Ok {
+            return Err(refused(&row, "retried"));
+        }
+        let task = self.task(namespace, row.task_id).await?;
+        if task.current_run_id != Some(id) {
+            let problem = format!("{id} is not the last run of its task");
+            return Err(WorkError::invalid("run", problem, "retry the last one").into());
+        }
+        self.retry_task(namespace, row.task_id).await
+    }
+}
+
+fn resume(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId, by: &str) -> Result<(), EngineError> {
+    let mut row =
+        run::find(tx, namespace.as_str(), id)?.ok_or_else(|| EngineError::not_found("run", id))?;
+    if run_state(&row)?.parked_for() != Some(ParkedFor::Operator) {
+        return Err(refused(&row, "resumed"));
+    }
+    row.paused = None;
+    row.outcome_code = None;
+    row.detail = None;
+    row.crash_count = 0;
+    row.failure_count = 0;
+    let resumed = Resumed { by: by.to_owned() };
+    event::append_event(tx, &mut row, DurableEvent::Resumed(resumed))?;
+    approval::wake(tx, &mut row)
+}
+
+fn refused(row: &RunRow, event: &'static str) -> EngineError {
+    let status = word::<RunStatus>(&row.status).ok();
+    let from = status.map_or("unknown", RunStatus::as_str);
+    let terminal = status.is_some_and(RunStatus::is_terminal);
+    EngineError::from(Illegal { machine: "run", from, event, terminal })
+}

@@ -1,0 +1,299 @@
+//! Submits work: a command becomes a session, a task, its first input and its first run, in one transaction.
+//!
+//! Invariant: every check that can refuse a command runs before the first row is written, so a refusal leaves nothing behind.
+
+mod class_assignment;
+mod idempotency;
+mod request;
+mod run;
+pub(crate) mod schedule;
+mod session;
+
+use provost_core::work::{
+    AgentCommand, DeliveryOutcome, ExecPolicy, Namespace, TaskState, WorkError,
+};
+use provost_core::{InputId, RunId, TaskId};
+use provost_failpoint::failpoint;
+use provost_store::Tx;
+use provost_store::table::governance::budget;
+use provost_store::table::work::run as run_row;
+use provost_store::table::work::session::SessionRow;
+use provost_store::table::work::task::{self, TaskRow};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::class_assignment::ClassAssignment;
+pub(crate) use self::request::{NewIds, SubmitRequest};
+pub(crate) use self::run::{NewRun, create_run, free_rank};
+use crate::agent::AgentProfile;
+use crate::approval::{self, Asking};
+use crate::error::EngineError;
+use crate::input::{self, IncomingMessage};
+pub(crate) use crate::submit::idempotency::Memory;
+use crate::{agent, queue};
+
+/// How many runs of a class work at once unless somebody says otherwise.
+pub const CLASS_DESIRED_DEFAULT: u64 = 8;
+
+/// What the engine answers to a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The task.
+    pub task: TaskId,
+    /// The run that answers.
+    pub run: RunId,
+    /// The message that was taken in.
+    pub input: InputId,
+    /// The session.
+    pub session: String,
+    /// What becomes of the message.
+    pub outcome: DeliveryOutcome,
+    /// True if this very command had been accepted before.
+    #[serde(default, skip_serializing)]
+    pub deduped: bool,
+}
+
+/// Submits a request, or returns the response that was stored under its idempotency key.
+pub(crate) fn submit_in_tx(
+    tx: &mut Tx<'_>,
+    request: &SubmitRequest,
+) -> Result<Accepted, EngineError> {
+    if let Some(known) = request.memory.recall::<Accepted>(tx)? {
+        return Ok(Accepted { outcome: DeliveryOutcome::Duplicate, deduped: true, ..known? });
+    }
+    check_run_id(tx, &request.command)?;
+    let accepted = route(tx, request)?;
+    request.memory.keep(tx, &accepted)?;
+    failpoint!("accept.before_commit");
+    Ok(accepted)
+}
+
+/// Stores a refusal that applies to every repeat of the request.
+pub(crate) fn store_refusal(
+    tx: &mut Tx<'_>,
+    request: &SubmitRequest,
+    refusal: &WorkError,
+) -> Result<(), EngineError> {
+    match request.memory.recall::<Accepted>(tx)? {
+        Some(_) => Ok(()),
+        None => request.memory.refuse(tx, refusal),
+    }
+}
+
+/// Continues the task of the session, or creates one.
+fn route(tx: &mut Tx<'_>, request: &SubmitRequest) -> Result<Accepted, EngineError> {
+    let SubmitRequest { namespace, command, ids, .. } = request;
+    let session = session::find(tx, namespace, command)?;
+    let message = request.incoming();
+    let Some(task) = continued_task(tx, namespace, command, session.as_ref())? else {
+        let new = NewTask { namespace, ids: *ids, message: &message, parent: None };
+        return create_in_session(tx, &new, session);
+    };
+    let delivered = input::deliver(tx, task, None, &message)?;
+    let task = find_task(tx, namespace, delivered.task)?;
+    Ok(Accepted {
+        task: delivered.task,
+        run: delivered.run,
+        input: delivered.input,
+        session: task.session_id,
+        outcome: delivered.outcome,
+        deduped: false,
+    })
+}
+
+/// A run id that a caller chose must be free.
+fn check_run_id(tx: &mut Tx<'_>, command: &AgentCommand) -> Result<(), EngineError> {
+    let Some(id) = command.run_id else { return Ok(()) };
+    if run_row::get(tx, id)?.is_some() {
+        let fix = "choose a new one";
+        return Err(WorkError::invalid("command.run_id", "cannot be used", fix).into());
+    }
+    Ok(())
+}
+
+/// The task that a command goes on with, if its session has one.
+fn continued_task(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    command: &AgentCommand,
+    session: Option<&SessionRow>,
+) -> Result<Option<TaskRow>, EngineError> {
+    let Some(session) = session else { return Ok(None) };
+    let agent = command.agent.as_deref();
+    let newest = task::newest_asked(tx, namespace.as_str(), &session.id, agent)?;
+    Ok(newest.filter(|task| command.continues(&task.agent, task.archived.is_some())))
+}
+
+/// A task to create with its first run.
+pub(crate) struct NewTask<'a> {
+    pub(crate) namespace: &'a Namespace,
+    pub(crate) ids: NewIds,
+    /// The message that it begins with.
+    pub(crate) message: &'a IncomingMessage<'a>,
+    pub(crate) parent: Option<Parent>,
+}
+
+/// The agent revision that a new task runs, and the class of its first run.
+pub(crate) struct TaskAgent<'a> {
+    pub(crate) profile: &'a AgentProfile,
+    pub(crate) class: &'a ClassAssignment,
+}
+
+/// The run and step that a task is made for.
+pub(crate) struct Parent {
+    pub(crate) task: TaskId,
+    pub(crate) run: RunId,
+    pub(crate) step: u64,
+    pub(crate) depth: u64,
+    pub(crate) policy: ExecPolicy,
+    /// What it wants of it, as JSON.
+    pub(crate) spawn: String,
+    /// Its position among the children of one call, if its definition is part of its parent's.
+    pub(crate) sibling: Option<Sibling>,
+}
+
+/// Position of a child among the children of one call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sibling {
+    /// Children start in this order.
+    pub(crate) index: u32,
+    /// True if another child has to end before it may start.
+    pub(crate) held: bool,
+}
+
+/// Creates a task with its first run, in the session that its command names.
+pub(crate) fn create_task(tx: &mut Tx<'_>, new: &NewTask<'_>) -> Result<Accepted, EngineError> {
+    let session = session::find(tx, new.namespace, new.message.command)?;
+    create_in_session(tx, new, session)
+}
+
+fn create_in_session(
+    tx: &mut Tx<'_>,
+    new: &NewTask<'_>,
+    session: Option<SessionRow>,
+) -> Result<Accepted, EngineError> {
+    let NewTask { namespace, message, parent, .. } = new;
+    let command = message.command;
+    let agent = command.agent.as_deref().or(session.as_ref().and_then(|row| row.agent.as_deref()));
+    let profile = agent::resolve(tx, namespace, agent)?;
+    let ceiling = parent.as_ref().map(|parent| &parent.policy);
+    let policy = profile.policy(&[command.policy.as_ref()], ceiling)?;
+    let class = ClassAssignment::new(tx, namespace, &profile, command.lane.as_deref(), &policy)?;
+    insert_task(tx, new, &TaskAgent { profile: &profile, class: &class }, session)
+}
+
+/// Inserts a task with its first input and its first run. Creates a session if none is given.
+pub(crate) fn insert_task(
+    tx: &mut Tx<'_>,
+    new: &NewTask<'_>,
+    agent: &TaskAgent<'_>,
+    session: Option<SessionRow>,
+) -> Result<Accepted, EngineError> {
+    let (now, command, parent) = (tx.now(), new.message.command, new.parent.as_ref());
+    let TaskAgent { profile, class } = *agent;
+    let session = session::open(tx, new, session, &profile.name)?;
+    let mut task = task_row(tx, new, profile, session)?;
+    set_budget(tx, &task, command)?;
+    let placement = input::Place {
+        mode: command.queue_mode.unwrap_or_default(),
+        outcome: DeliveryOutcome::Queued,
+        run: Some(new.ids.run),
+    };
+    let input = input::insert(tx, &mut task, new.message, placement)?;
+    let sibling = parent.and_then(|parent| parent.sibling);
+    let start = NewRun {
+        id: new.ids.run,
+        class,
+        not_before: match sibling {
+            Some(Sibling { held: true, .. }) => queue::HELD,
+            _ => now.after(command.delay()),
+        },
+        parent,
+        spawn: parent.map(|parent| parent.spawn.clone()),
+        timeout: command.timeout(),
+        queue_timeout: command.queue_timeout(),
+        rank: sibling
+            .map(|child| queue::rank(now, task.priority).saturating_add(i64::from(child.index))),
+        first: true,
+    };
+    let run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
+    queue::refresh(tx, &run.namespace, &run.session_id)?;
+    if sibling.is_none() && approval::asks_start(&profile.config) {
+        approval::ask_start(tx, run.id, Asking::plain(new.ids.approval))?;
+    }
+    Ok(Accepted {
+        task: task.id,
+        run: run.id,
+        input: input.id,
+        session: task.session_id,
+        outcome: DeliveryOutcome::Queued,
+        deduped: false,
+    })
+}
+
+/// The row of a new task.
+fn task_row(
+    tx: &Tx<'_>,
+    new: &NewTask<'_>,
+    profile: &AgentProfile,
+    session: String,
+) -> Result<TaskRow, EngineError> {
+    let (now, command) = (tx.now(), new.message.command);
+    let delayed = !command.delay().is_zero();
+    Ok(TaskRow {
+        id: new.ids.task,
+        namespace: new.namespace.to_string(),
+        agent: profile.name.clone(),
+        agent_revision: profile.revision,
+        session_id: session,
+        parent_task_id: new.parent.as_ref().map(|parent| parent.task),
+        state: TaskState::accepted(delayed).as_str().to_owned(),
+        queue_mode: command.queue_mode.unwrap_or_default().as_str().to_owned(),
+        priority: i64::from(command.priority),
+        command: request::stored_command(command)?,
+        label: command.label.clone(),
+        spawned_by: command.spawned_by.clone(),
+        current_run_id: Some(new.ids.run),
+        run_count: 0,
+        next_input: 1,
+        drop_reason: None,
+        waiting_for: None,
+        wake_at: delayed.then(|| now.after(command.delay())),
+        deadline: command.deadline,
+        cost_micros: 0,
+        version: 1,
+        created: now,
+        updated: now,
+        ended: None,
+        archived: None,
+    })
+}
+
+/// Sets how much a task may spend, if the command says so.
+pub(crate) fn set_budget(
+    tx: &mut Tx<'_>,
+    task: &TaskRow,
+    command: &AgentCommand,
+) -> Result<(), EngineError> {
+    let Some(cap) = command.budget else { return Ok(()) };
+    let row = budget::BudgetRow {
+        namespace: task.namespace.clone(),
+        scope: format!("task:{}", task.id),
+        cap_micros: cap.micros(),
+        spent_micros: 0,
+        reserved_micros: 0,
+        currency: cap.currency.as_str().to_owned(),
+        period: None,
+        period_start: None,
+    };
+    budget::set(tx, &row)?;
+    Ok(())
+}
+
+/// The task with the id, for whoever may see it.
+pub(crate) fn find_task(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    id: TaskId,
+) -> Result<TaskRow, EngineError> {
+    task::find(tx, namespace.as_str(), id)?.ok_or_else(|| EngineError::not_found("task", id))
+}

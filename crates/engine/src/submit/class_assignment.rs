@@ -1,0 +1,94 @@
+//! Assigns new runs to an execution class: what they may do, and where they queue.
+
+use std::time::Duration;
+
+use provost_core::work::{ClassKey, ExecPolicy, Namespace};
+use provost_store::Tx;
+use provost_store::table::governance::agent;
+use provost_store::table::scheduling::execution_class::{self, ExecClassRow};
+use provost_store::table::work::task::TaskRow;
+
+use super::CLASS_DESIRED_DEFAULT;
+use crate::agent::AgentProfile;
+use crate::attempt::timeouts::Clocks;
+use crate::error::EngineError;
+
+/// The execution class of a run, with the policy of the run.
+#[derive(Debug, Clone)]
+pub(crate) struct ClassAssignment {
+    /// Key of the class.
+    pub(super) class: String,
+    /// Worker pool that serves the class.
+    pub(super) pool: String,
+    /// The policy of the run, as JSON.
+    pub(super) policy: String,
+    /// Time a run may wait for a worker if its command sets none.
+    pub(super) queue_timeout: Option<Duration>,
+}
+
+/// The parts that identify an execution class.
+pub(crate) struct ClassOf<'a> {
+    pub(crate) namespace: &'a Namespace,
+    pub(crate) agent: &'a str,
+    pub(crate) lane: Option<&'a str>,
+    pub(crate) policy: &'a ExecPolicy,
+}
+
+impl ClassAssignment {
+    /// Assigns a run of the agent `profile`. Creates the class if it does not exist.
+    pub(crate) fn new(
+        tx: &mut Tx<'_>,
+        namespace: &Namespace,
+        profile: &AgentProfile,
+        lane: Option<&str>,
+        policy: &ExecPolicy,
+    ) -> Result<Self, EngineError> {
+        let queue_timeout = queue_timeout(profile)?;
+        let class = ClassOf { namespace, agent: &profile.name, lane, policy };
+        Self::in_class(tx, &class, queue_timeout)
+    }
+
+    /// Assigns a further run of a task.
+    pub(crate) fn of_task(
+        tx: &mut Tx<'_>,
+        task: &TaskRow,
+        lane: Option<&str>,
+        policy: &ExecPolicy,
+    ) -> Result<Self, EngineError> {
+        let namespace: Namespace = crate::run::lifecycle::word(&task.namespace)?;
+        let row = agent::get(tx, &task.namespace, &task.agent, task.agent_revision)?;
+        let profile = row.map(AgentProfile::read).transpose()?;
+        let queue_timeout = profile.as_ref().map(queue_timeout).transpose()?.flatten();
+        let class = ClassOf { namespace: &namespace, agent: &task.agent, lane, policy };
+        Self::in_class(tx, &class, queue_timeout)
+    }
+
+    fn in_class(
+        tx: &mut Tx<'_>,
+        class: &ClassOf<'_>,
+        queue_timeout: Option<Duration>,
+    ) -> Result<Self, EngineError> {
+        let ClassOf { namespace, agent, lane, policy } = *class;
+        let class = ExecClassRow {
+            key: ClassKey::new(namespace, Some(agent), lane, policy).as_str().to_owned(),
+            namespace: namespace.to_string(),
+            agent: Some(agent.to_owned()),
+            lane: lane.map(str::to_owned),
+            pool: "default".to_owned(),
+            desired: CLASS_DESIRED_DEFAULT,
+            running: 0,
+            health: "healthy".to_owned(),
+            failures: "[]".to_owned(),
+            probe_at: None,
+            turn: 0,
+            updated: tx.now(),
+        };
+        let class = execution_class::ensure(tx, &class)?;
+        let policy = serde_json::to_string(policy)?;
+        Ok(Self { class: class.key, pool: class.pool, policy, queue_timeout })
+    }
+}
+
+fn queue_timeout(profile: &AgentProfile) -> Result<Option<Duration>, EngineError> {
+    Ok(Clocks::of(&profile.config)?.queue())
+}

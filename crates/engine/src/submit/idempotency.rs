@@ -1,0 +1,161 @@
+//! What was answered under a caller's key, so that a repeat is answered the same way.
+
+use std::time::Duration;
+
+use provost_core::work::{AgentCommand, Namespace, PolicyError, WorkError};
+use provost_core::{RunId, TaskId};
+use provost_store::Tx;
+use provost_store::table::governance::idempotency::{self, IdemRow};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::EngineError;
+
+/// How long a refusal is remembered; what was accepted is remembered as long as its task.
+const REFUSAL_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The places where the answer to one request is remembered: none if the caller gave no key.
+pub(crate) struct Memory {
+    namespace: String,
+    hash: String,
+    /// Scope and key.
+    places: Vec<(String, String)>,
+    key: Option<String>,
+    prefix: &'static str,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer<T> {
+    Accepted(T),
+    Refused(Refusal),
+}
+
+/// A refusal by policy as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Refusal {
+    path: String,
+    problem: String,
+    fix: String,
+    unsupported: bool,
+}
+
+impl Memory {
+    /// For a command: by its key, within its agent, and by the run id that it chose.
+    pub(crate) fn of_command(
+        namespace: &Namespace,
+        command: &AgentCommand,
+    ) -> Result<Self, EngineError> {
+        let mut places = Vec::new();
+        if let Some(key) = &command.idempotency_key {
+            let scope = match &command.agent {
+                Some(agent) => format!("accept:{agent}"),
+                None => "accept".to_owned(),
+            };
+            places.push((scope, key.clone()));
+        }
+        if let Some(run) = command.run_id {
+            places.push(("run".to_owned(), RunId::to_string(&run)));
+        }
+        // Without a place nothing is compared.
+        let hash = if places.is_empty() { String::new() } else { command.body_hash()? };
+        Ok(Self {
+            namespace: namespace.to_string(),
+            hash,
+            places,
+            key: command.idempotency_key.clone(),
+            prefix: "accept",
+        })
+    }
+
+    /// For an input: by its key, within its task.
+    pub(crate) fn of_input(
+        namespace: &Namespace,
+        task: TaskId,
+        key: Option<&str>,
+        hash: String,
+    ) -> Self {
+        let places = key.map(|key| (format!("input:{task}"), key.to_owned()));
+        Self {
+            namespace: namespace.to_string(),
+            hash,
+            places: places.into_iter().collect(),
+            key: key.map(str::to_owned),
+            prefix: "input",
+        }
+    }
+
+    /// The key under which the message is stored with its task: unique there, or empty if the caller gave none.
+    pub(crate) fn input_key(&self) -> String {
+        self.key.as_ref().map(|key| format!("{}:{key}", self.prefix)).unwrap_or_default()
+    }
+
+    /// What was answered before; another request under the same key is refused.
+    pub(crate) fn recall<T: DeserializeOwned>(
+        &self,
+        tx: &mut Tx<'_>,
+    ) -> Result<Option<Result<T, WorkError>>, EngineError> {
+        for (scope, key) in &self.places {
+            let Some(known) = idempotency::get(tx, &self.namespace, scope, key)? else { continue };
+            if known.request_hash != self.hash {
+                return Err(WorkError::IdempotencyMismatch { key: key.clone() }.into());
+            }
+            return Ok(Some(match serde_json::from_str(&known.result)? {
+                Answer::Accepted(answer) => Ok(answer),
+                Answer::Refused(Refusal { path, problem, fix, unsupported }) => {
+                    Err(PolicyError { path, problem, fix, unsupported }.into())
+                }
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Remembers what was answered.
+    pub(crate) fn keep<T: Serialize>(
+        &self,
+        tx: &mut Tx<'_>,
+        answer: &T,
+    ) -> Result<(), EngineError> {
+        if self.places.is_empty() {
+            return Ok(());
+        }
+        self.store(tx, &serde_json::to_string(&Answer::Accepted(answer))?, None)
+    }
+
+    /// Remembers a refusal that counts for every repeat.
+    pub(crate) fn refuse(&self, tx: &mut Tx<'_>, refusal: &WorkError) -> Result<(), EngineError> {
+        let WorkError::Policy(PolicyError { path, problem, fix, unsupported }) = refusal else {
+            return Ok(());
+        };
+        let refusal = Refusal {
+            path: path.clone(),
+            problem: problem.clone(),
+            fix: fix.clone(),
+            unsupported: *unsupported,
+        };
+        let answer = serde_json::to_string(&Answer::<()>::Refused(refusal))?;
+        self.store(tx, &answer, Some(REFUSAL_KEPT))
+    }
+
+    fn store(
+        &self,
+        tx: &mut Tx<'_>,
+        result: &str,
+        kept: Option<Duration>,
+    ) -> Result<(), EngineError> {
+        let now = tx.now();
+        for (scope, key) in &self.places {
+            let row = IdemRow {
+                namespace: self.namespace.clone(),
+                scope: scope.clone(),
+                idem_key: key.clone(),
+                request_hash: self.hash.clone(),
+                result: result.to_owned(),
+                created: now,
+                expires: kept.map(|kept| now.after(kept)),
+            };
+            row.insert(tx)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! Making runs.
+
+use std::time::Duration;
+
+use provost_core::durable::{Accepted, DurableEvent};
+use provost_core::work::RunState;
+use provost_core::{RunId, Timestamp};
+use provost_store::table::scheduling::timer;
+use provost_store::table::work::input::InputRow;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::task::TaskRow;
+use provost_store::{Hint, Tx};
+
+use super::{ClassAssignment, Parent};
+use crate::error::EngineError;
+use crate::queue::{DUE, HELD, QUEUE_DEADLINE};
+use crate::run::event;
+use crate::{input, queue};
+
+/// What a new run of a task is made of.
+pub(crate) struct NewRun<'a> {
+    pub(crate) id: RunId,
+    pub(crate) class: &'a ClassAssignment,
+    pub(crate) not_before: Timestamp,
+    pub(crate) parent: Option<&'a Parent>,
+    /// What its parent wants of it, as JSON.
+    pub(crate) spawn: Option<String>,
+    /// How long it may take once it has started.
+    pub(crate) timeout: Option<Duration>,
+    /// How long it may wait for a worker, if its command says so.
+    pub(crate) queue_timeout: Option<Duration>,
+    /// Its place in the queue, if that is not the last.
+    pub(crate) rank: Option<i64>,
+    /// True if it is made together with its task.
+    pub(crate) first: bool,
+}
+
+/// Inserts a run that answers these inputs, and stores its task. The caller refreshes the queue of the session and makes the run
+/// the current one of its task.
+pub(crate) fn create_run(
+    tx: &mut Tx<'_>,
+    task: &mut TaskRow,
+    new: &NewRun<'_>,
+    inputs: &[InputRow],
+) -> Result<RunRow, EngineError> {
+    task.run_count += 1;
+    let mut run = accepted(tx, task, new)?;
+    enqueue(tx, task, &mut run, new)?;
+    for input in inputs.iter().filter(|input| input.run_id != Some(run.id)) {
+        input::assign(tx, input, run.id)?;
+    }
+    task.updated = tx.now();
+    task.version += 1;
+    if new.first {
+        task.insert(tx)?
+    } else {
+        task.update(tx)?
+    }
+    run.insert(tx)?;
+    let accepted = Accepted {
+        inputs: inputs.iter().map(|input| input.id).collect(),
+        ordinal: run.ordinal,
+        session: run.session_id.clone(),
+        task: task.id,
+    };
+    event::append_event(tx, &mut run, DurableEvent::Accepted(accepted))?;
+    if run.deadline.is_some() {
+        tx.hint(Hint::Timer);
+    }
+    Ok(run)
+}
+
+/// Gives a new run its place in the queue and its clocks there.
+fn enqueue(
+    tx: &mut Tx<'_>,
+    task: &TaskRow,
+    run: &mut RunRow,
+    new: &NewRun<'_>,
+) -> Result<(), EngineError> {
+    let now = tx.now();
+    let last = queue::rank(now, task.priority);
+    run.rank = match new.rank {
+        Some(rank) => rank,
+        None => free_rank(tx, task, last)?,
+    };
+    run.not_before = new.not_before;
+    if new.not_before == HELD {
+        // It waits for others of its call: not for a time, and not for a worker.
+        return Ok(());
+    }
+    if new.not_before > now {
+        timer::set(tx, DUE, &run.id.to_string(), new.not_before)?;
+        tx.hint(Hint::Timer);
+    }
+    if let Some(timeout) = new.queue_timeout.or(new.class.queue_timeout) {
+        // A run that starts later is not waiting until then.
+        let deadline = run.not_before.max(now).after(timeout);
+        run.queue_deadline = Some(deadline);
+        timer::set(tx, QUEUE_DEADLINE, &run.id.to_string(), deadline)?;
+        tx.hint(Hint::Timer);
+    }
+    Ok(())
+}
+
+/// The row of a run that was just taken in, without its place in the queue.
+fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, EngineError> {
+    let now = tx.now();
+    let accepted = RunState::ACCEPTED;
+    let timeout_ms = new.timeout.map(|timeout| timeout.as_millis());
+    Ok(RunRow {
+        id: new.id,
+        namespace: task.namespace.clone(),
+        task_id: task.id,
+        ordinal: task.run_count,
+        session_id: task.session_id.clone(),
+        class_key: new.class.class.clone(),
+        pool: new.class.pool.clone(),
+        agent: task.agent.clone(),
+        agent_revision: task.agent_revision,
+        policy: new.class.policy.clone(),
+        status: accepted.status().as_str().to_owned(),
+        phase: accepted.phase().as_str().to_owned(),
+        outcome_code: None,
+        detail: None,
+        ready: false,
+        rank: 0,
+        not_before: now,
+        // What the caller set counts from the beginning; the time of the run itself, from its start.
+        deadline: task.deadline,
+        queue_deadline: None,
+        timeout_ms: timeout_ms.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX)),
+        holds_session: false,
+        parked_for: None,
+        epoch: 0,
+        lease_owner: None,
+        lease_until: None,
+        attempt_no: 0,
+        claim_count: 0,
+        crash_count: 0,
+        failure_count: 0,
+        cancel_requested: None,
+        cancel_code: None,
+        interrupt_requested: None,
+        paused: None,
+        next_seq: 1,
+        next_step: 1,
+        open_from: 1,
+        restricted: false,
+        base_revision: None,
+        parent_run_id: new.parent.map(|parent| parent.run),
+        parent_step: new.parent.map(|parent| parent.step),
+        depth: new.parent.map_or(0, |parent| parent.depth + 1),
+        spawn: new.spawn.clone(),
+        forked_from: None,
+        forked_step: None,
+        min_build: crate::worker::claim::BUILD,
+        usage: None,
+        cost_micros: 0,
+        result: None,
+        created: now,
+        started: None,
+        ended: None,
+    })
+}
+
+/// The first rank from the given one on that no waiting run of the session has: what came later stays behind, also within
+/// one tick of the clock.
+pub(crate) fn free_rank(
+    tx: &mut Tx<'_>,
+    task: &TaskRow,
+    mut rank: i64,
+) -> Result<i64, EngineError> {
+    while run::has_rank(tx, &task.namespace, &task.session_id, rank)? {
+        rank = rank.saturating_add(1);
+    }
+    Ok(rank)
+}

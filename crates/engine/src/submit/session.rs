@@ -1,0 +1,64 @@
+//! The session a command speaks of.
+
+use provost_core::work::{AgentCommand, Namespace, WorkError};
+use provost_store::Tx;
+use provost_store::table::work::session::{self, SessionRow};
+
+use super::NewTask;
+use crate::error::EngineError;
+
+/// The session that a command names, by id or by key, if there is one.
+pub(super) fn find(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    command: &AgentCommand,
+) -> Result<Option<SessionRow>, EngineError> {
+    let by_key = match &command.session_key {
+        Some(key) => session::by_key(tx, namespace.as_str(), key)?,
+        None => None,
+    };
+    let Some(id) = &command.session_id else { return Ok(by_key) };
+    if by_key.as_ref().is_some_and(|row| row.id != id.as_str()) {
+        let problem = "it belongs to another session";
+        let fix = "leave out session_id to speak to that one, or use another key";
+        return Err(WorkError::invalid("command.session_key", problem, fix).into());
+    }
+    Ok(session::get(tx, namespace.as_str(), id.as_str())?)
+}
+
+/// Returns the id of the session of a new task: the one that was found, or a new one.
+pub(super) fn open(
+    tx: &mut Tx<'_>,
+    new: &NewTask<'_>,
+    found: Option<SessionRow>,
+    agent: &str,
+) -> Result<String, EngineError> {
+    let command = new.message.command;
+    if let Some(mut found) = found {
+        if found.key.is_none() && command.session_key.is_some() {
+            found.key.clone_from(&command.session_key);
+            found.update(tx)?;
+        }
+        return Ok(found.id);
+    }
+    let now = tx.now();
+    let id = match &command.session_id {
+        Some(id) => id.to_string(),
+        None => new.ids.session.to_string(),
+    };
+    let row = SessionRow {
+        namespace: new.namespace.to_string(),
+        id,
+        key: command.session_key.clone(),
+        agent: Some(agent.to_owned()),
+        queue: None,
+        revision: 0,
+        next_entry: 1,
+        fence: 0,
+        holder_run_id: None,
+        created: now,
+        updated: now,
+    };
+    row.insert_new(tx)?;
+    Ok(row.id)
+}

@@ -1,0 +1,166 @@
+//! Tasks as people see them: one, many, put away, tried again.
+
+use provost_core::work::{
+    DeliveryOutcome, Illegal, InputState, Namespace, TaskEvent, TaskState, WorkError,
+};
+use provost_core::{Env, InputId, RunId, TaskId};
+use provost_store::Tx;
+use provost_store::table::work::input::{self, InputRow};
+use provost_store::table::work::run::{self, RunFilter, RunRow};
+use provost_store::table::work::task::{self, TaskFilter, TaskRow};
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::input::follow_up::{self, Start};
+use crate::input::has_begun;
+use crate::run::lifecycle::{set_task_state, word};
+use crate::submit::find_task;
+
+/// Rows of one page.
+pub(crate) const PAGE_MAX: u64 = 500;
+
+/// A part of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T, C> {
+    /// What it holds.
+    pub items: Vec<T>,
+    /// Where the next one begins; nothing if this is the last.
+    pub next: Option<C>,
+}
+
+impl<T, C> Page<T, C> {
+    pub(crate) fn new(items: Vec<T>, limit: u64, cursor: impl FnOnce(&T) -> C) -> Self {
+        let full = items.len() as u64 >= limit;
+        let next = items.last().filter(|_| full).map(cursor);
+        Self { items, next }
+    }
+}
+
+impl Engine {
+    /// A task as it stands.
+    pub async fn task(&self, namespace: &Namespace, id: TaskId) -> Result<TaskRow, EngineError> {
+        let namespace = namespace.clone();
+        self.shared.store.read(move |tx| find_task(tx, &namespace, id)).await
+    }
+
+    /// Tasks of a namespace, newest first. The next page begins where `filter.before` says.
+    pub async fn tasks(
+        &self,
+        namespace: &Namespace,
+        filter: TaskFilter,
+        limit: u64,
+    ) -> Result<Page<TaskRow, TaskId>, EngineError> {
+        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
+        let rows = self.shared.store.read(move |tx| {
+            Ok::<_, EngineError>(task::list(tx, namespace.as_str(), &filter, limit)?)
+        });
+        Ok(Page::new(rows.await?, limit, |row| row.id))
+    }
+
+    /// Runs of a namespace, newest first. The next page begins where `filter.before` says.
+    pub async fn runs(
+        &self,
+        namespace: &Namespace,
+        filter: RunFilter,
+        limit: u64,
+    ) -> Result<Page<RunRow, RunId>, EngineError> {
+        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
+        let rows = self.shared.store.read(move |tx| {
+            Ok::<_, EngineError>(run::list(tx, namespace.as_str(), &filter, limit)?)
+        });
+        Ok(Page::new(rows.await?, limit, |row| row.id))
+    }
+
+    /// Puts a task away: it is not listed any more, and commands to its session begin a new one. Only what has ended or waits
+    /// for a person can be put away.
+    pub async fn archive_task(
+        &self,
+        namespace: &Namespace,
+        id: TaskId,
+    ) -> Result<TaskRow, EngineError> {
+        let namespace = namespace.clone();
+        self.shared.store.write(move |tx| archive(tx, &namespace, id)).await
+    }
+
+    /// Tries a task again that failed or was dropped: a new run is told once more what the last one was told.
+    pub async fn retry_task(
+        &self,
+        namespace: &Namespace,
+        id: TaskId,
+    ) -> Result<RunId, EngineError> {
+        let (namespace, env) = (namespace.clone(), self.shared.env.clone());
+        self.shared.store.write(move |tx| retry(tx, &namespace, id, &env)).await
+    }
+}
+
+fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow, EngineError> {
+    let mut task = find_task(tx, namespace, id)?;
+    if task.archived.is_some() {
+        return Ok(task);
+    }
+    let state: TaskState = word(&task.state)?;
+    if !state.can_archive() {
+        let from = state.as_str();
+        let illegal = Illegal { machine: "task", from, event: "archived", terminal: false };
+        return Err(WorkError::from(illegal).into());
+    }
+    task.archived = Some(tx.now());
+    task.version += 1;
+    task.updated = tx.now();
+    task.update(tx)?;
+    Ok(task)
+}
+
+fn retry(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    id: TaskId,
+    env: &Env,
+) -> Result<RunId, EngineError> {
+    let mut task = find_task(tx, namespace, id)?;
+    let next = word::<TaskState>(&task.state)?.next(TaskEvent::Retried)?;
+    let footing = follow_up::footing(tx, &task, None)?;
+    let last = run::last_of_task(tx, task.id)?;
+    let told = match &last {
+        Some(run) => told(tx, run)?,
+        None => Vec::new(),
+    };
+    if told.is_empty() {
+        let what = "nothing was said to it";
+        return Err(WorkError::invalid("task", what, "send it a message").into());
+    }
+    let mut inputs = Vec::with_capacity(told.len());
+    for row in told {
+        let again: InputId = env.id();
+        let row = InputRow {
+            id: again,
+            run_id: None,
+            seq: task.next_input,
+            idem_key: again.to_string(),
+            state: InputState::Pending.as_str().to_owned(),
+            outcome: DeliveryOutcome::Restarted.as_str().to_owned(),
+            claimed_epoch: None,
+            created: tx.now(),
+            updated: tx.now(),
+            ..row
+        };
+        row.insert(tx)?;
+        task.next_input += 1;
+        inputs.push(row);
+    }
+    task.archived = None;
+    task.drop_reason = None;
+    set_task_state(tx, &mut task, next)?;
+    let command = serde_json::from_str(&task.command)?;
+    let start = Start { id: env.id(), not_before: tx.now(), command: &command, rank: None };
+    follow_up::start(tx, &mut task, &footing, &start, &inputs)
+}
+
+/// What was said to a run and counted: also what it would have begun with, if it never began.
+fn told(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<InputRow>, EngineError> {
+    let counts = |row: &InputRow| match row.state.as_str() {
+        state if state == InputState::Cancelled.as_str() => !has_begun(run),
+        state => state != InputState::Superseded.as_str(),
+    };
+    Ok(input::of_run(tx, run.id)?.into_iter().filter(counts).collect())
+}

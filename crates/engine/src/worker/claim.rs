@@ -1,0 +1,221 @@
+//! Claiming: a worker takes runs, each under a new epoch.
+
+use std::time::Duration;
+
+use provost_core::durable::{AttemptStarted, DurableEvent};
+use provost_core::work::{
+    AttemptStatus, OutcomeCode, RetryClass, RunEvent, RunStatus, Strategy, TaskEvent,
+};
+use provost_core::{Env, RunId, Timestamp, WorkerId};
+use provost_failpoint::failpoint;
+use provost_store::Tx;
+use provost_store::query::event_log;
+use provost_store::table::scheduling::timer;
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::task::{self, TaskRow};
+use provost_store::table::work::{attempt, input, session};
+
+use crate::error::EngineError;
+use crate::queue::class;
+use crate::run::event;
+use crate::run::lifecycle::{move_run, move_task, word};
+use crate::worker::lease::Lease;
+use crate::worker::session_filter::Focus;
+use crate::{budget, child, queue};
+
+/// The format of steps that this build writes; it reads all before it. 2: what several children used is one step.
+pub const BUILD: u64 = 2;
+
+/// Turns that fit into one millisecond; so many claims of one transaction keep their order.
+const TURNS_PER_MILLI: u64 = 1024;
+
+/// Who claims, and what.
+#[derive(Debug, Clone)]
+pub(crate) struct Claimer {
+    pub(crate) worker: WorkerId,
+    pub(crate) pool: String,
+    /// The sessions it serves, if not all.
+    pub(crate) focus: Option<Focus>,
+    /// How long a lease lasts without a word.
+    pub(crate) ttl: Duration,
+    pub(crate) env: Env,
+    /// Nothing is claimed before this moment of the database's clock: the service has just crashed too often.
+    pub(crate) not_before: Option<Timestamp>,
+}
+
+/// Claims up to `max` runs, but none of `except`.
+pub(crate) fn claim(
+    tx: &mut Tx<'_>,
+    claimer: &Claimer,
+    max: usize,
+    except: &[RunId],
+) -> Result<Vec<Lease>, EngineError> {
+    let mut claimed = Vec::new();
+    while claimed.len() < max {
+        let Some(id) = next(tx, claimer, except)? else { break };
+        let missing = || EngineError::Unreadable(format!("{id} is missing"));
+        let row = run::get(tx, id)?.ok_or_else(missing)?;
+        let holder = run::holder(tx, &row.namespace, &row.session_id)?;
+        if holder.is_some_and(|holder| holder.id != id) {
+            // Rows were changed by hand. One wrong mark must not block the queue.
+            run::unmark(tx, id)?;
+            queue::refresh(tx, &row.namespace, &row.session_id)?;
+            continue;
+        }
+        let turn = turn(tx.now(), claimed.len());
+        if !class::take_slot(tx, &row, turn)? {
+            break;
+        }
+        claimed.push(take(tx, claimer, row)?);
+    }
+    failpoint!("claim.before_commit");
+    Ok(claimed)
+}
+
+/// Returns true if a run can be claimed.
+pub(crate) fn is_waiting(
+    tx: &mut Tx<'_>,
+    claimer: &Claimer,
+    except: &[RunId],
+) -> Result<bool, EngineError> {
+    Ok(next(tx, claimer, except)?.is_some())
+}
+
+/// The run to claim next that is none of `except`.
+fn next(
+    tx: &mut Tx<'_>,
+    claimer: &Claimer,
+    except: &[RunId],
+) -> Result<Option<RunId>, EngineError> {
+    if claimer.not_before.is_some_and(|until| tx.now() < until) {
+        return Ok(None);
+    }
+    // Excluded runs are rarely ready, so the query excludes only those that it has found.
+    let mut excluded = Vec::new();
+    loop {
+        match claimer.next_ready(tx, &excluded)?.map(|(id, _)| id) {
+            Some(id) if except.contains(&id) => excluded.push(id),
+            found => return Ok(found),
+        }
+    }
+}
+
+/// When a class was served, in an order that holds within one transaction too.
+pub(crate) fn turn(now: Timestamp, claims_before: usize) -> u64 {
+    let millis = u64::try_from(now.as_millis()).unwrap_or_default();
+    millis.saturating_mul(TURNS_PER_MILLI).saturating_add(claims_before as u64)
+}
+
+/// Leases a run to a worker under a new epoch, and starts its next attempt.
+fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, EngineError> {
+    let strategy = strategy(tx, &run)?;
+    let mut task = task::get(tx, run.task_id)?;
+    begin(tx, &mut run, task.as_ref())?;
+    if run.started.is_none() && run.queue_deadline.is_some() {
+        timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
+    }
+    let missing = || {
+        EngineError::Unreadable(format!(
+            "session {} is missing or held by another run",
+            run.session_id
+        ))
+    };
+    let revision =
+        session::hold(tx, &run.namespace, &run.session_id, run.id)?.ok_or_else(missing)?;
+    if run.forked_from.is_none() && run.next_step == 1 {
+        run.base_revision = Some(revision);
+    }
+    let now = tx.now();
+    move_run(&mut run, RunEvent::Claimed)?;
+    run.ready = false;
+    run.epoch += 1;
+    run.attempt_no += 1;
+    run.claim_count += 1;
+    // Builds like this one can read what is written from now on.
+    run.min_build = run.min_build.max(BUILD);
+    run.lease_owner = Some(claimer.worker);
+    run.lease_until = Some(now.after(claimer.ttl));
+    run.started.get_or_insert(now);
+    let above = match run.parent_run_id {
+        Some(_) => event_log::above(tx, run.task_id)?,
+        None => Vec::new(),
+    };
+    let lease = Lease {
+        run: run.id,
+        task: run.task_id,
+        namespace: run.namespace.clone(),
+        session: run.session_id.clone(),
+        epoch: run.epoch,
+        attempt: run.attempt_no,
+        worker: claimer.worker,
+        execution: claimer.env.id(),
+        budgets: budget::scopes(tx, &run)?,
+        above,
+        base_revision: run.base_revision,
+    };
+    insert_attempt(tx, &lease, strategy)?;
+    let started = AttemptStarted { attempt: run.attempt_no, strategy, worker: claimer.worker };
+    event::append_event(tx, &mut run, DurableEvent::AttemptStarted(started))?;
+    run.update(tx)?;
+    if let Some(task) = &mut task {
+        move_task(tx, task, TaskEvent::Dispatched)?;
+    }
+    Ok(lease)
+}
+
+fn insert_attempt(tx: &mut Tx<'_>, lease: &Lease, strategy: Strategy) -> Result<(), EngineError> {
+    let attempt = attempt::AttemptRow {
+        run_id: lease.run,
+        attempt_no: lease.attempt,
+        strategy: strategy.as_str().to_owned(),
+        status: AttemptStatus::Running.as_str().to_owned(),
+        epoch: lease.epoch,
+        provider: None,
+        model: None,
+        execution_id: lease.execution,
+        worker_id: lease.worker,
+        started: tx.now(),
+        ended: None,
+        outcome_code: None,
+        detail: None,
+    };
+    Ok(attempt.insert(tx)?)
+}
+
+/// What a claim means for what was said to a run: the first one begins with it, and each one takes up what interrupted the
+/// attempt before. The time that a run has counts from its start, and anew from each new beginning.
+fn begin(tx: &mut Tx<'_>, run: &mut RunRow, task: Option<&TaskRow>) -> Result<(), EngineError> {
+    // A worker that was lost after the interruption has not given up the call that it was in.
+    if run.interrupt_requested.take().is_some() {
+        child::cancel_children_of_calls(tx, run)?;
+    }
+    // A fork has begun before: what is said to it comes behind what it shares.
+    if run.attempt_no == 0 && run.forked_from.is_none() {
+        input::begin_with(tx, run.id)?;
+    }
+    if let (RunStatus::Accepted, Some(timeout_ms)) = (word(&run.status)?, run.timeout_ms) {
+        let task_deadline = task.and_then(|task| task.deadline);
+        let own = tx.now().after(Duration::from_millis(timeout_ms));
+        run.deadline = Some(task_deadline.map_or(own, |deadline| deadline.min(own)));
+    }
+    Ok(())
+}
+
+/// Why there is one more attempt: what ended the one before says so.
+fn strategy(tx: &mut Tx<'_>, run: &RunRow) -> Result<Strategy, EngineError> {
+    if run.attempt_no == 0 {
+        return Ok(Strategy::Primary);
+    }
+    let Some(before) = attempt::get(tx, run.id, run.attempt_no)? else {
+        return Ok(Strategy::Primary);
+    };
+    let code = before.outcome_code.as_deref().map(word::<OutcomeCode>).transpose()?;
+    Ok(match code {
+        None | Some(OutcomeCode::CancelledByInterrupt) => Strategy::Resume,
+        Some(code) if code.retry_class() == RetryClass::Resume => Strategy::Resume,
+        Some(_) => Strategy::Retry,
+    })
+}
+
+#[cfg(test)]
+mod tests;

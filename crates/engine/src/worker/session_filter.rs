@@ -1,0 +1,57 @@
+//! Workers that serve some sessions only: a terminal carries its own conversation and leaves those of others alone.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use provost_core::RunId;
+use provost_core::work::Namespace;
+use provost_store::Tx;
+use provost_store::table::work::run;
+use provost_store::table::work::session::SessionRef;
+
+use crate::error::EngineError;
+use crate::worker::claim::{BUILD, Claimer};
+
+/// The sessions a worker serves. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Focus {
+    sessions: Arc<Mutex<BTreeSet<(String, String)>>>,
+}
+
+impl Focus {
+    /// Serves this session, too. Its work must come later than this call, or it may wait for the next poll.
+    pub fn add(&self, namespace: &Namespace, session: &str) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.insert((namespace.to_string(), session.to_owned()));
+    }
+
+    /// The sessions with their namespaces, for whoever wants to know who serves what.
+    pub(crate) fn sessions(&self) -> BTreeSet<(String, String)> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Claimer {
+    /// The run to claim next, and its class.
+    pub(crate) fn next_ready(
+        &self,
+        tx: &mut Tx<'_>,
+        except: &[RunId],
+    ) -> Result<Option<(RunId, String)>, EngineError> {
+        let Some(focus) = &self.focus else {
+            return Ok(run::next_ready(tx, &self.pool, BUILD, except)?);
+        };
+        for (namespace, session) in &focus.sessions() {
+            let found = run::ready_of_session(
+                tx,
+                SessionRef { namespace, id: session },
+                &self.pool,
+                BUILD,
+            )?;
+            if let Some(found) = found.filter(|(id, _)| !except.contains(id)) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}

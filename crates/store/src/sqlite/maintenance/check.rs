@@ -1,0 +1,196 @@
+//! Is the database whole? The file, the references, and what must be true of the rows.
+
+use std::ops::ControlFlow;
+
+use crate::sqlite::{self, Role, Sqlite};
+use crate::table::state::blob::{self, BlobRow};
+use crate::transaction::tx::{Afterwards, Sql};
+use crate::{Store, StoreError, StoreOptions, Tx, params};
+
+/// The most findings of one sort in a report.
+const FINDINGS_MAX: u64 = 20;
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CheckReport {
+    /// Everything that is wrong; of each sort, the first few.
+    pub problems: Vec<Problem>,
+}
+
+impl CheckReport {
+    /// True if nothing is wrong.
+    pub fn is_ok(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The stable code of its sort.
+    pub code: &'static str,
+    /// Where it is and what was found.
+    pub detail: String,
+}
+
+/// Something that must be true of the rows: a query for texts about those that break it.
+struct Invariant {
+    code: &'static str,
+    sql: &'static str,
+}
+
+/// Retention removes the oldest events of ended runs, so a log may start late there, but never has a hole.
+const INVARIANTS: &[Invariant] = &[
+    Invariant {
+        code: "event_gap",
+        sql: "SELECT e.run_id || ' has ' || e.n || ' events numbered ' || e.lo || ' to ' || e.hi
+                FROM (SELECT run_id, min(seq) AS lo, max(seq) AS hi, count(*) AS n FROM run_event GROUP BY run_id) e
+               WHERE e.hi - e.lo + 1 <> e.n LIMIT ?1",
+    },
+    Invariant {
+        code: "event_counter",
+        sql: "SELECT r.id || ' has its last event at ' || e.hi || ' and expects ' || r.next_seq || ' next'
+                FROM run r JOIN (SELECT run_id, max(seq) AS hi FROM run_event GROUP BY run_id) e ON e.run_id = r.id
+               WHERE e.hi <> r.next_seq - 1 LIMIT ?1",
+    },
+    Invariant {
+        code: "event_missing",
+        sql: "SELECT r.id || ' has not ended and its events do not start at 1' FROM run r
+               WHERE r.ended IS NULL AND r.next_seq > 1
+                 AND NOT EXISTS (SELECT 1 FROM run_event e WHERE e.run_id = r.id AND e.seq = 1) LIMIT ?1",
+    },
+    Invariant {
+        code: "event_orphan",
+        sql: "SELECT DISTINCT e.run_id || ' has events and does not exist' FROM run_event e
+               WHERE NOT EXISTS (SELECT 1 FROM run r WHERE r.id = e.run_id) LIMIT ?1",
+    },
+    Invariant {
+        code: "step_counter",
+        sql: "SELECT r.id || ' has step ' || s.hi || ' and expects ' || r.next_step || ' next'
+                FROM run r JOIN (SELECT run_id, max(step) AS hi FROM run_step GROUP BY run_id) s ON s.run_id = r.id
+               WHERE s.hi >= r.next_step LIMIT ?1",
+    },
+    Invariant {
+        code: "input_counter",
+        sql: "SELECT t.id || ' has input ' || i.hi || ' and expects ' || t.next_input || ' next'
+                FROM task t JOIN (SELECT task_id, max(seq) AS hi FROM input GROUP BY task_id) i ON i.task_id = t.id
+               WHERE i.hi >= t.next_input LIMIT ?1",
+    },
+    Invariant {
+        code: "class_slots",
+        sql: "SELECT c.key || ' counts ' || c.running || ' running and has ' || c.leased
+                FROM (SELECT key, running, (SELECT count(*) FROM run r
+                        WHERE r.class_key = exec_class.key AND r.phase = 'leased') AS leased FROM exec_class) c
+               WHERE c.running <> c.leased LIMIT ?1",
+    },
+    Invariant {
+        code: "session_holder",
+        sql: "SELECT s.namespace || '/' || s.id || ' is held by ' || s.holder_run_id || ', which does not hold it'
+                FROM session s WHERE s.holder_run_id IS NOT NULL AND NOT EXISTS (
+                  SELECT 1 FROM run r WHERE r.id = s.holder_run_id AND r.holds_session = 1) LIMIT ?1",
+    },
+    Invariant {
+        code: "session_held",
+        sql: "SELECT r.id || ' holds ' || r.namespace || '/' || r.session_id || ', which does not know it'
+                FROM run r WHERE r.holds_session = 1 AND NOT EXISTS (
+                  SELECT 1 FROM session s WHERE s.namespace = r.namespace AND s.id = r.session_id
+                     AND s.holder_run_id = r.id) LIMIT ?1",
+    },
+    Invariant {
+        code: "message_missing",
+        sql: "SELECT u.place || ' names ' || u.message_id || ', which does not exist' FROM (
+                  SELECT namespace || '/' || session_id AS place, message_id FROM session_entry
+                  UNION ALL SELECT id, message_id FROM input
+                  UNION ALL SELECT run_id, message_id FROM run_step WHERE message_id IS NOT NULL
+                  UNION ALL SELECT run_id, message_id FROM run_event WHERE message_id IS NOT NULL) u
+               WHERE NOT EXISTS (SELECT 1 FROM message m WHERE m.id = u.message_id) LIMIT ?1",
+    },
+    Invariant {
+        code: "blob_missing",
+        sql: "SELECT u.place || ' names blob ' || u.blob || ', which does not exist' FROM (
+                  SELECT id AS place, blob FROM message WHERE blob IS NOT NULL
+                  UNION ALL SELECT run_id, blob FROM run_step WHERE blob IS NOT NULL
+                  UNION ALL SELECT run_id, blob FROM run_snapshot WHERE blob IS NOT NULL
+                  UNION ALL SELECT run_id, blob FROM run_event WHERE blob IS NOT NULL) u
+               WHERE NOT EXISTS (SELECT 1 FROM blob b WHERE b.hash = u.blob) LIMIT ?1",
+    },
+];
+
+impl Store {
+    /// Checks the file, the references, the rows and the blobs, on one state of the database while others go on.
+    pub async fn check(&self) -> Result<CheckReport, StoreError> {
+        self.blocking(check).await
+    }
+}
+
+fn check(options: &StoreOptions) -> Result<CheckReport, StoreError> {
+    let mut db = sqlite::connect(options, Role::Reader)?;
+    db.begin_read()?;
+    let checked = check_all(&mut db, options);
+    db.rollback()?;
+    match checked {
+        Ok(problems) => Ok(CheckReport { problems }),
+        // What cannot even be read is a finding, not a failure of the check.
+        Err(StoreError::Damaged { detail }) => {
+            Ok(CheckReport { problems: vec![Problem { code: "damaged", detail }] })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn check_all(db: &mut Sqlite, options: &StoreOptions) -> Result<Vec<Problem>, StoreError> {
+    let mut problems = file_problems(db)?;
+    if !problems.is_empty() {
+        // Queries over a damaged file find nothing that can be trusted.
+        return Ok(problems);
+    }
+    let mut unsent = Afterwards::default();
+    let mut tx = Tx::new(db, options.env.now(), &mut unsent);
+    problems.extend(row_problems(&mut tx)?);
+    problems.extend(blob_problems(&mut tx)?);
+    Ok(problems)
+}
+
+fn file_problems(db: &mut Sqlite) -> Result<Vec<Problem>, StoreError> {
+    let mut problems = Vec::new();
+    db.query(&format!("PRAGMA integrity_check({FINDINGS_MAX})"), &[], &mut |row| {
+        let detail: String = row.take()?;
+        if detail != "ok" {
+            problems.push(Problem { code: "damaged", detail });
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    db.query("SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 20", &[], &mut |row| {
+        let (table, parent): (String, String) = (row.take()?, row.take()?);
+        let detail = format!("a row of {table} refers to a row of {parent} that does not exist");
+        problems.push(Problem { code: "reference_missing", detail });
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(problems)
+}
+
+fn row_problems(tx: &mut Tx<'_>) -> Result<Vec<Problem>, StoreError> {
+    let mut problems = Vec::new();
+    for Invariant { code, sql } in INVARIANTS {
+        let findings: Vec<String> = tx.all(sql, params![FINDINGS_MAX])?;
+        problems.extend(findings.into_iter().map(|detail| Problem { code, detail }));
+    }
+    Ok(problems)
+}
+
+/// Unpacks every blob, one at a time.
+fn blob_problems(tx: &mut Tx<'_>) -> Result<Vec<Problem>, StoreError> {
+    let mut problems = Vec::new();
+    let mut last = String::new();
+    let sql = BlobRow::select("WHERE hash > ?1 ORDER BY hash LIMIT 1");
+    while let Some(row) = tx.optional::<BlobRow>(&sql, params![last])? {
+        if let Err(error) = blob::unpack(&row) {
+            problems.push(Problem { code: "blob_damaged", detail: error.to_string() });
+        }
+        last = row.hash;
+        if problems.len() as u64 >= FINDINGS_MAX {
+            break;
+        }
+    }
+    Ok(problems)
+}

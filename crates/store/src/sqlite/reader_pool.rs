@@ -1,0 +1,106 @@
+//! Reads: a few connections of their own, each read on one state of the database.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use crate::options::{FaultPoint, Faults, StoreOptions, Threads};
+use crate::sqlite::job::caught;
+use crate::sqlite::{self, Role, Sqlite};
+use crate::stats::Counters;
+use crate::transaction::tx::Afterwards;
+use crate::{StoreError, Tx};
+
+/// The connections that read. They are opened when they are first needed.
+pub(crate) struct Readers {
+    options: StoreOptions,
+    idle: Mutex<Vec<Sqlite>>,
+    seats: Arc<Semaphore>,
+    counters: Arc<Counters>,
+}
+
+impl Readers {
+    pub(crate) fn new(options: StoreOptions, counters: Arc<Counters>) -> Self {
+        let seats = Arc::new(Semaphore::new(options.readers.max(1)));
+        Self { options, idle: Mutex::default(), seats, counters }
+    }
+
+    /// Runs the read as soon as one of the seats is free.
+    pub(crate) async fn read<T, E>(
+        self: Arc<Self>,
+        job: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let Ok(seat) = Arc::clone(&self.seats).acquire_owned().await else {
+            return Err(StoreError::Closed.into());
+        };
+        let threads = self.options.threads;
+        let work = move || {
+            let answer = self.run(job);
+            drop(seat);
+            answer
+        };
+        blocking(threads, work).await
+    }
+
+    /// True once no more reads are taken.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.seats.is_closed()
+    }
+
+    /// Takes no more reads and closes the connections.
+    pub(crate) fn close(&self) {
+        self.seats.close();
+        self.idle().clear();
+    }
+
+    fn run<T, E: From<StoreError>>(
+        &self,
+        job: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        Faults::at(self.options.faults.as_ref(), FaultPoint::Read)?;
+        self.counters.read();
+        let idle = self.idle().pop();
+        let mut db = match idle {
+            Some(db) => db,
+            None => sqlite::connect(&self.options, Role::Reader)?,
+        };
+        db.begin_read()?;
+        let mut unsent = Afterwards::default();
+        let now = self.options.env.now();
+        let answer = caught(|| job(&mut Tx::new(&mut db, now, &mut unsent)));
+        // A connection that cannot end its transaction is not used again.
+        if db.rollback().is_ok() && !self.seats.is_closed() {
+            self.idle().push(db);
+        }
+        answer
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
+        // No read runs under this lock, so a panic cannot leave it half changed.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs the work on a thread for blocking work; without a runtime, or if the options say so, on the thread of the caller.
+pub(crate) async fn blocking<T, E>(
+    threads: Threads,
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    match Handle::try_current() {
+        Ok(runtime) if threads == Threads::Own => {
+            // The work itself does not panic: an error means that the runtime is going down.
+            let answered = runtime.spawn_blocking(work).await;
+            answered.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+        }
+        _ => work(),
+    }
+}

@@ -1,0 +1,166 @@
+//! The queue in front of the writer: two bounded channels. Urgent jobs go first; all others keep the order of the calls.
+
+use std::mem;
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, at, bounded, never, select_biased};
+
+use crate::StoreError;
+use crate::sqlite::job::Job;
+
+/// How many jobs may wait. More than that means the disk cannot follow: callers must hear it.
+const JOBS_MAX: usize = 4096;
+
+/// How many urgent jobs may wait besides: there is one renewal per worker at a time.
+const URGENT_JOBS_MAX: usize = 256;
+
+/// How long a deferred job waits for another job to share its commit.
+const DEFERRED_MAX: Duration = Duration::from_millis(2);
+
+/// How a job is enqueued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Before all other jobs.
+    Urgent,
+    Normal,
+    /// In the order of the normal jobs; the writer waits a moment for a job to commit it with.
+    Deferred,
+}
+
+/// An entry of a channel.
+enum Entry {
+    Job(Waiting),
+    /// Ends the wait of the deferred jobs before it.
+    Flush,
+}
+
+struct Waiting {
+    job: Box<dyn Job>,
+    since: Instant,
+    is_deferred: bool,
+}
+
+/// The callers' end of the queue.
+pub(crate) struct WriteQueue {
+    /// Nothing once the queue is closed.
+    senders: RwLock<Option<Senders>>,
+}
+
+struct Senders {
+    urgent: Sender<Entry>,
+    normal: Sender<Entry>,
+}
+
+/// The writer's end of the queue.
+pub(crate) struct Incoming {
+    urgent: Receiver<Entry>,
+    normal: Receiver<Entry>,
+    /// Jobs that were received and belong to the next group.
+    left: Vec<Box<dyn Job>>,
+}
+
+/// Makes a queue.
+pub(crate) fn write_queue() -> (WriteQueue, Incoming) {
+    let (urgent, urgent_jobs) = bounded(URGENT_JOBS_MAX);
+    let (normal, jobs) = bounded(JOBS_MAX);
+    let queue = WriteQueue { senders: RwLock::new(Some(Senders { urgent, normal })) };
+    (queue, Incoming { urgent: urgent_jobs, normal: jobs, left: Vec::new() })
+}
+
+impl WriteQueue {
+    /// Enqueues a job, or answers it at once if the queue is full or closed.
+    pub(crate) fn push(&self, job: Box<dyn Job>, lane: Lane) {
+        let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(Senders { urgent, normal }) = &*senders else {
+            return job.answer(Err(StoreError::Closed));
+        };
+        let sender = if lane == Lane::Urgent { urgent } else { normal };
+        let is_deferred = lane == Lane::Deferred;
+        let entry = Entry::Job(Waiting { job, since: Instant::now(), is_deferred });
+        let Err(refused) = sender.try_send(entry) else { return };
+        let error = match refused.is_full() {
+            true => StoreError::Busy { detail: format!("{} changes wait", sender.len()) },
+            false => StoreError::Closed,
+        };
+        if let Entry::Job(waiting) = refused.into_inner() {
+            waiting.job.answer(Err(error));
+        }
+    }
+
+    /// Ends the wait of the deferred jobs.
+    pub(crate) fn flush(&self) {
+        let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(senders) = &*senders {
+            // Nothing waits behind a full channel: the writer takes a group at once.
+            senders.normal.try_send(Entry::Flush).unwrap_or(());
+        }
+    }
+
+    /// Takes no more jobs; the writer still does those that wait.
+    pub(crate) fn close(&self) {
+        self.senders.write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// How many jobs wait.
+    pub(crate) fn len(&self) -> usize {
+        let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
+        senders.as_ref().map_or(0, |senders| senders.urgent.len() + senders.normal.len())
+    }
+}
+
+impl Incoming {
+    /// Waits for jobs and takes those that wait, at most `jobs_max`; nothing once the queue is closed and empty.
+    pub(crate) fn next_group(&mut self, jobs_max: usize) -> Option<Vec<Box<dyn Job>>> {
+        let mut group = mem::take(&mut self.left);
+        if group.is_empty() {
+            self.wait(&mut group, jobs_max);
+        }
+        while group.len() < jobs_max {
+            match self.urgent.try_recv().or_else(|_| self.normal.try_recv()) {
+                Ok(Entry::Job(waiting)) => group.push(waiting.job),
+                Ok(Entry::Flush) => {}
+                Err(_) => break,
+            }
+        }
+        (!group.is_empty()).then_some(group)
+    }
+
+    /// Waits for a job that is not deferred; where deferred jobs came before it, only for a moment.
+    fn wait(&self, group: &mut Vec<Box<dyn Job>>, jobs_max: usize) {
+        let mut deadline = never();
+        while group.len() < jobs_max {
+            let received = select_biased! {
+                // Both channels are closed together, and the other one may still hold jobs.
+                recv(self.urgent) -> entry => entry.or_else(|_| self.normal.recv()),
+                recv(self.normal) -> entry => entry,
+                recv(deadline) -> _ => return,
+            };
+            match received {
+                Ok(Entry::Job(Waiting { job, since, is_deferred: true })) => {
+                    if group.is_empty() {
+                        deadline = at(since + DEFERRED_MAX);
+                    }
+                    group.push(job);
+                }
+                Ok(Entry::Job(waiting)) => return group.push(waiting.job),
+                Ok(Entry::Flush) if group.is_empty() => {}
+                Ok(Entry::Flush) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Answers every job that has waited for at least `patience` with the error.
+    pub(crate) fn fail_expired(&mut self, patience: Duration, error: &StoreError) {
+        for channel in [&self.urgent, &self.normal] {
+            while let Ok(entry) = channel.try_recv() {
+                let Entry::Job(Waiting { job, since, .. }) = entry else { continue };
+                if since.elapsed() < patience {
+                    self.left.push(job);
+                    break;
+                }
+                job.answer(Err(error.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The tables as structs, and small functions over [`Tx`](crate::Tx) that read and change them.
+//!
+//! One file per table. States and policies are text here; what they mean is decided above.
+
+/// The name of a column: that of its field, unless Rust has taken that word.
+macro_rules! column {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $column:literal) => {
+        $column
+    };
+}
+
+/// Defines a table's struct: its columns in order, reading and inserting.
+macro_rules! table {
+    (
+        $(#[$doc:meta])*
+        $name:ident in $table:literal {
+            $( $(#[$field_doc:meta])* $field:ident $(as $column:literal)?: $type:ty, )+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name {
+            $( $(#[$field_doc])* pub $field: $type, )+
+        }
+
+        impl $name {
+            /// The columns in the order of the fields.
+            pub(crate) const COLUMNS: &'static [&'static str] =
+                &[$( column!($field $($column)?) ),+];
+
+            /// A query for whole rows; `rest` is everything after the table's name.
+            #[allow(dead_code, reason = "some tables are only read through statements that change them")]
+            pub(crate) fn select(rest: &str) -> String {
+                format!("SELECT {} FROM {} {rest}", Self::COLUMNS.join(", "), $table)
+            }
+
+            /// The values in the order of the fields.
+            #[allow(dead_code, reason = "not every table is changed row by row")]
+            pub(crate) fn values(&self) -> Vec<$crate::Value<'_>> {
+                vec![$( $crate::ToColumn::to_value(&self.$field) ),+]
+            }
+
+            /// Inserts the row.
+            pub fn insert(&self, tx: &mut $crate::Tx<'_>) -> Result<(), $crate::StoreError> {
+                static SQL: std::sync::LazyLock<String> =
+                    std::sync::LazyLock::new(|| $crate::table::insert_sql($table, $name::COLUMNS));
+                tx.execute(&SQL, $crate::params![$( self.$field ),+]).map(drop)
+            }
+
+            /// Inserts the row unless its key is taken; true if it was inserted.
+            pub fn insert_new(&self, tx: &mut $crate::Tx<'_>) -> Result<bool, $crate::StoreError> {
+                static SQL: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+                    $crate::table::insert_sql($table, $name::COLUMNS) + " ON CONFLICT DO NOTHING"
+                });
+                Ok(tx.execute(&SQL, $crate::params![$( self.$field ),+])? == 1)
+            }
+        }
+
+        impl $crate::FromRow for $name {
+            fn from_row(row: &mut $crate::Row<'_>) -> Result<Self, $crate::StoreError> {
+                Ok(Self { $( $field: row.take()?, )+ })
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::table::tests::SampleRow for $name {
+            const TABLE: &'static str = $table;
+
+            fn sample(seed: u64) -> Self {
+                Self { $( $field: $crate::table::tests::Sample::sample(seed), )+ }
+            }
+
+            fn fields() -> Vec<$crate::table::tests::Field> {
+                vec![$( $crate::table::tests::Field::of::<$type>(column!($field $($column)?)) ),+]
+            }
+
+            fn select_all() -> String {
+                Self::select("")
+            }
+
+            fn insert_into(&self, tx: &mut $crate::Tx<'_>) -> Result<(), $crate::StoreError> {
+                self.insert(tx)
+            }
+        }
+    };
+}
+
+pub mod governance;
+pub mod outbound;
+pub mod scheduling;
+pub mod state;
+mod update;
+pub mod work;
+
+#[cfg(test)]
+mod tests;
+
+fn insert_sql(table: &str, columns: &[&str]) -> String {
+    let places: Vec<String> = (1..=columns.len()).map(|place| format!("?{place}")).collect();
+    format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), places.join(", "))
+}

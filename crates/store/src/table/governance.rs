@@ -1,0 +1,11 @@
+//! Tables of rules and of records about their use: agents, approvals, budgets, audit, tokens.
+
+pub mod agent;
+pub mod approval;
+pub mod approval_grant;
+pub mod audit;
+pub mod budget;
+pub mod idempotency;
+pub mod secret;
+pub mod token;
+pub mod usage_record;

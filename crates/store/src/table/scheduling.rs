@@ -1,0 +1,9 @@
+//! Tables that decide what may start when: classes, limits, timers, schedules, workers.
+
+pub mod concurrency_limit;
+pub mod execution_class;
+pub mod process_start;
+pub mod run_deadline;
+pub mod schedule;
+pub mod timer;
+pub mod worker;

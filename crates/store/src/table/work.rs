@@ -1,0 +1,15 @@
+//! Tables of the work itself: sessions, tasks, runs and everything that belongs to a run.
+
+pub mod attempt;
+pub mod input;
+pub mod journal;
+pub mod message;
+pub mod run;
+pub mod run_dependency;
+pub mod run_event;
+pub mod run_join;
+pub mod run_snapshot;
+pub mod run_step;
+pub mod session;
+pub mod session_entry;
+pub mod task;

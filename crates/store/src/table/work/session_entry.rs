@@ -1,0 +1,233 @@
+//! What a session consists of, at each of its revisions.
+//!
+//! Nothing is taken out: an entry is there from revision `added` until before revision `gone`.
+
+use std::sync::LazyLock;
+
+use provost_core::{MessageId, RunId};
+
+use super::session::SessionRef;
+use crate::transaction::text::load_body;
+use crate::transaction::value::number;
+use crate::{StoreError, ToColumn, Tx, params};
+
+table! {
+    /// One message of a session.
+    SessionEntryRow in "session_entry" {
+        /// The tenancy boundary.
+        namespace: String,
+        /// The session.
+        session_id: String,
+        /// Its place.
+        entry: u64,
+        /// The message.
+        message_id: MessageId,
+        /// The run that added it.
+        run_id: RunId,
+        /// The first revision that has it.
+        added: u64,
+        /// The first revision that does not have it any more.
+        gone: Option<u64>,
+    }
+}
+
+/// A message of a session with its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionMessage {
+    /// Its place in the session.
+    pub entry: u64,
+    /// The message.
+    pub id: MessageId,
+    /// The message as JSON.
+    pub text: String,
+}
+
+/// Messages that a session gets with one revision.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEntries<'a> {
+    /// The place of the first; the others follow it.
+    pub first: u64,
+    /// The messages.
+    pub messages: &'a [MessageId],
+    /// The first revision that has them.
+    pub revision: u64,
+}
+
+/// A page of what a session consists of.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryPage {
+    /// The revision of the session.
+    pub revision: u64,
+    /// The entry before the page.
+    pub after: u64,
+    /// The most entries.
+    pub limit: u64,
+}
+
+/// Entries that one statement stores at most.
+const ENTRIES_AT_ONCE: usize = 4;
+
+/// The statements that add one entry, two entries, and so on.
+static ADD: LazyLock<[String; ENTRIES_AT_ONCE]> = LazyLock::new(|| {
+    std::array::from_fn(|more| {
+        let row =
+            |place: usize| format!("(?1, ?2, ?{}, ?{}, ?3, ?4)", 5 + 2 * place, 6 + 2 * place);
+        let rows: Vec<String> = (0..=more).map(row).collect();
+        format!(
+            "INSERT INTO session_entry (namespace, session_id, entry, message_id, run_id, added) VALUES {}",
+            rows.join(", ")
+        )
+    })
+});
+
+/// Adds messages to a session.
+pub fn add(
+    tx: &mut Tx<'_>,
+    session: SessionRef<'_>,
+    run_id: RunId,
+    new: NewEntries<'_>,
+) -> Result<(), StoreError> {
+    let NewEntries { first, messages, revision } = new;
+    let mut entry = first;
+    for messages in messages.chunks(ENTRIES_AT_ONCE) {
+        let mut values = Vec::with_capacity(4 + 2 * messages.len());
+        values.extend([session.namespace.to_value(), session.id.to_value(), run_id.to_value()]);
+        values.push(number(revision));
+        for (entry, message) in (entry..).zip(messages) {
+            values.extend([number(entry), message.to_value()]);
+        }
+        tx.execute(&ADD[messages.len() - 1], &values)?;
+        entry += messages.len() as u64;
+    }
+    Ok(())
+}
+
+/// The entry at the place.
+pub fn get(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    session_id: &str,
+    entry: u64,
+) -> Result<Option<SessionEntryRow>, StoreError> {
+    let sql = SessionEntryRow::select("WHERE namespace = ?1 AND session_id = ?2 AND entry = ?3");
+    tx.optional(&sql, params![namespace, session_id, entry])
+}
+
+/// What the session consists of at a revision, in order.
+pub fn at_revision(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    session_id: &str,
+    revision: u64,
+) -> Result<Vec<SessionEntryRow>, StoreError> {
+    let sql = SessionEntryRow::select(
+        "WHERE namespace = ?1 AND session_id = ?2 AND added <= ?3 AND (gone IS NULL OR gone > ?3)
+         ORDER BY entry",
+    );
+    tx.all(&sql, params![namespace, session_id, revision])
+}
+
+/// What the session consists of at a revision after an entry, in order.
+pub fn page_at(
+    tx: &mut Tx<'_>,
+    session: SessionRef<'_>,
+    page: EntryPage,
+) -> Result<Vec<SessionEntryRow>, StoreError> {
+    let sql = SessionEntryRow::select(
+        "WHERE namespace = ?1 AND session_id = ?2 AND entry > ?4
+           AND added <= ?3 AND (gone IS NULL OR gone > ?3)
+         ORDER BY entry LIMIT ?5",
+    );
+    tx.all(&sql, params![session.namespace, session.id, page.revision, page.after, page.limit])
+}
+
+/// The messages of the session at a revision, in order, with their texts.
+pub fn messages_at(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    session_id: &str,
+    revision: u64,
+) -> Result<Vec<SessionMessage>, StoreError> {
+    type Joined = (u64, MessageId, Option<String>, Option<String>);
+    let rows: Vec<Joined> = tx.all(
+        "SELECT e.entry, m.id, m.body, m.blob FROM session_entry e JOIN message m ON m.id = e.message_id
+          WHERE e.namespace = ?1 AND e.session_id = ?2 AND e.added <= ?3 AND (e.gone IS NULL OR e.gone > ?3)
+          ORDER BY e.entry",
+        params![namespace, session_id, revision],
+    )?;
+    let load = |(entry, id, body, blob): Joined| {
+        let text = load_body(tx, body, blob.as_deref())?.ok_or_else(|| StoreError::Damaged {
+            detail: format!("message {id} has neither a body nor a blob"),
+        })?;
+        Ok(SessionMessage { entry, id, text })
+    };
+    rows.into_iter().map(load).collect()
+}
+
+/// The revisions in which a run has added to a session, in order.
+pub fn revisions_of(
+    tx: &mut Tx<'_>,
+    session: SessionRef<'_>,
+    run_id: RunId,
+) -> Result<Vec<u64>, StoreError> {
+    tx.all(
+        "SELECT DISTINCT added FROM session_entry WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3
+          ORDER BY added",
+        params![session.namespace, session.id, run_id],
+    )
+}
+
+/// True if another run has added to a session after the revision `since`.
+pub fn added_by_others(
+    tx: &mut Tx<'_>,
+    session: SessionRef<'_>,
+    run_id: RunId,
+    since: u64,
+) -> Result<bool, StoreError> {
+    tx.exists(
+        "SELECT 1 FROM session_entry
+          WHERE namespace = ?1 AND session_id = ?2 AND added > ?4 AND run_id <> ?3 LIMIT 1",
+        params![session.namespace, session.id, run_id, since],
+    )
+}
+
+/// Takes what a run added out of a session, with the revision `gone`.
+pub fn retire_of_run(
+    tx: &mut Tx<'_>,
+    session: SessionRef<'_>,
+    run_id: RunId,
+    gone: u64,
+) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE session_entry SET gone = ?4
+          WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3 AND gone IS NULL",
+        params![session.namespace, session.id, run_id, gone],
+    )
+}
+
+/// Takes one message that a run added out of a session, with the revision `gone`.
+pub fn retire_message(
+    tx: &mut Tx<'_>,
+    session: SessionRef<'_>,
+    run_id: RunId,
+    message_id: MessageId,
+    gone: u64,
+) -> Result<u64, StoreError> {
+    tx.execute(
+        "UPDATE session_entry SET gone = ?5
+          WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3 AND message_id = ?4 AND gone IS NULL",
+        params![session.namespace, session.id, run_id, message_id, gone],
+    )
+}
+
+/// What was in a session at the revision `base` and has gone since, in order.
+pub fn gone_since(
+    tx: &mut Tx<'_>,
+    session: SessionRef<'_>,
+    base: u64,
+) -> Result<Vec<SessionEntryRow>, StoreError> {
+    let sql = SessionEntryRow::select(
+        "WHERE namespace = ?1 AND session_id = ?2 AND added <= ?3 AND gone > ?3 ORDER BY entry",
+    );
+    tx.all(&sql, params![session.namespace, session.id, base])
+}
