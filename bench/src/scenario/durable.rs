@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use provost_core::Usage;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_engine::Engine;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_step;

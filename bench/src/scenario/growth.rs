@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use provost_agent::Agent;
 use provost_agent::context::Truncate;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_core::{Limits, Role};
 use provost_model::{ScriptedModel, call, text};
 use provost_tool::{FnTool, ToolError, tool_fn};

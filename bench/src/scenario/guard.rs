@@ -10,10 +10,10 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::policy::{Governance, GovernanceParts, Subject, ToolFacts};
+use provost_core::recovery::EffectKey;
 use provost_core::resource::{
     AgentRole, OperationClass, OperationRule, OperationVerdict, ToolPermission,
 };
-use provost_core::work::EffectKey;
 use provost_core::{Env, Secret, ToolCall};
 use provost_redact::Redactor;
 use provost_tool::{

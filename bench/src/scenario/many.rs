@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::work::{AgentCommand, Namespace};
+use provost_core::command::AgentCommand;
+use provost_core::name::Namespace;
 use provost_engine::Engine;
 use provost_store::Store;
 

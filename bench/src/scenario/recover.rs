@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use provost_core::work::{AgentCommand, Namespace};
+use provost_core::command::AgentCommand;
+use provost_core::name::Namespace;
 use provost_core::{Env, RunId, Timestamp};
 use provost_engine::Engine;
 use provost_store::StoreError;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use provost_core::work::EffectClass;
+use provost_core::recovery::EffectClass;
 use provost_core::{HandOff, Message, Timestamp};
 use provost_model::{ChatModel, ModelInfo};
 use provost_tool::{Tool, ToolCx, ToolError, tool_fn};

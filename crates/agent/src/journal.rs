@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_core::work::{EffectClass, EffectKey};
+use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::{ApprovalRequest, ErrorInfo, Message, Money, ToolCall, ToolResult};
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{Env, RunId, ToolCall};
 use provost_tool::{
     Deps, Guard, Nobody, Oversight, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput,

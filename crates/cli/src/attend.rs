@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use provost_api::{Client, EventStream, Run, RunEvent, StreamItem, Watch};
-use provost_core::work::{ApprovalState, RunStatus};
+use provost_core::lifecycle::{ApprovalState, RunStatus};
 use provost_core::{ApprovalRequest, DurableEventKind, ErrorKind, Event, EventKind, RunId};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 

@@ -6,8 +6,8 @@ use provost_api::{
     AgentChange, AgentConfig, Capabilities, Capability, Client, DeclaredTool, NewAgent, Time,
 };
 use provost_core::contract::ToolResponse;
+use provost_core::name::Namespace;
 use provost_core::resource::{AgentResource, IsolationMode, ToolType};
-use provost_core::work::Namespace;
 use provost_core::{Env, ErrorKind};
 use provost_host::agent::DECLARED;
 use provost_host::tool::ToolProvider;

@@ -8,7 +8,8 @@ use provost_api::{
     AgentConfig, ApiError, Client, HttpOptions, HttpTransport, NewAgent, TransportError,
 };
 use provost_core::ErrorKind;
-use provost_core::work::{Namespace, PolicyPatch};
+use provost_core::execution_policy::PolicyPatch;
+use provost_core::name::Namespace;
 use provost_host::agent::HostDefaults;
 use provost_host::model::{ModelRequest, Models};
 

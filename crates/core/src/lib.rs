@@ -1,31 +1,38 @@
 //! The words of Provost: what every other crate speaks.
 //!
 //! Ids, messages, events, token usage, money, limits, errors and secrets, as plain data with pure rules.
-//! [`work`] holds the words and machines of durable work: tasks, runs, steps, inputs, approvals, deliveries.
+//! [`lifecycle`] holds the state machines of durable work, [`recovery`] and [`scheduling`] the rules around them.
 //!
 //! Invariant: nothing here performs I/O or knows an async runtime.
 //! The only outside things it touches are the clock and the random source, and those only behind [`Env`].
 
 mod backoff;
+pub mod command;
 mod content;
 pub mod contract;
 mod env;
 mod error;
 mod event;
+pub mod execution_policy;
+pub mod hash;
 mod id;
+pub mod lifecycle;
 pub mod limits;
 mod message;
 mod money;
+pub mod name;
 pub mod policy;
+pub mod recovery;
 pub mod resource;
+pub mod scheduling;
 mod scope;
 mod secret;
 pub mod sse;
+pub(crate) mod string_enum;
 pub mod text;
 mod time;
 mod tool_def;
 mod usage;
-pub mod work;
 
 pub use backoff::Backoff;
 pub use content::{

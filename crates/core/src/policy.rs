@@ -28,10 +28,10 @@ pub use compile::Governance;
 pub use word::canonical;
 
 use crate::contract::{ToolCode, ToolFault};
+use crate::execution_policy::ExecPolicy;
 use crate::resource::{
     AgentPolicy, AgentRole, Approvers, OperationClass, RiskLevel, ToolPermission, ToolType,
 };
-use crate::work::ExecPolicy;
 
 /// Capabilities of tools that run commands: for those the exec policy of the run counts.
 pub const COMMAND_CAPABILITIES: [&str; 3] = ["exec", "shell", "command"];

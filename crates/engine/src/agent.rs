@@ -4,7 +4,9 @@
 mod config;
 mod known;
 
-use provost_core::work::{ExecPolicy, Namespace, PolicyPatch, Security, Supported, WorkError};
+use provost_core::execution_policy::{ExecPolicy, PolicyPatch, Security, Supported};
+use provost_core::lifecycle::WorkError;
+use provost_core::name::Namespace;
 use provost_store::Tx;
 use provost_store::table::governance::agent::{self, AgentRow};
 use serde_json::{Map, Value};
@@ -184,7 +186,7 @@ pub(crate) fn put(
     config::check_name(name)?;
     config.validate()?;
     Clocks::of(config)?;
-    let hash = provost_core::work::body_hash(config)?;
+    let hash = provost_core::hash::body_hash(config)?;
     let newest = agent::latest(tx, namespace.as_str(), name)?;
     if let Some(row) = &newest
         && row.hash == hash

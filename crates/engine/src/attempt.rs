@@ -15,7 +15,7 @@ use futures::FutureExt;
 use provost_agent::run::{Feed, Run};
 use provost_agent::{OnApproval, RunBuilder};
 use provost_core::StopReason;
-use provost_core::work::OutcomeCode;
+use provost_core::recovery::OutcomeCode;
 use provost_failpoint::failpoint;
 use provost_store::table::work::{run, session_entry};
 use provost_tool::{Deps, Origin};

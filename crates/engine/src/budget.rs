@@ -7,7 +7,7 @@ mod ledger;
 mod limits;
 
 use provost_core::Timestamp;
-use provost_core::work::{OutcomeCode, RetryClass};
+use provost_core::recovery::{OutcomeCode, RetryClass};
 use provost_store::Tx;
 use provost_store::table::governance::budget::{self, BudgetRow};
 use provost_store::table::work::run::{self, RunRow};

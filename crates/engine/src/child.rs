@@ -15,7 +15,8 @@ mod wait;
 use std::sync::Arc;
 
 use provost_agent::subagent::{ChildLife, Hop};
-use provost_core::work::{OutcomeCode, RunStatus};
+use provost_core::lifecycle::RunStatus;
+use provost_core::recovery::OutcomeCode;
 use provost_core::{Env, TaskId};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::{run_join, task};

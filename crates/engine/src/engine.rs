@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::work::{
-    AgentCommand, DeliveryOutcome, Fallback, Namespace, OnUnknown, OutcomeCode, RunStatus,
-};
+use provost_core::command::AgentCommand;
+use provost_core::lifecycle::{DeliveryOutcome, Fallback, RunStatus};
+use provost_core::name::Namespace;
+use provost_core::recovery::{OnUnknown, OutcomeCode};
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_failpoint::failpoint;
 use provost_store::table::work::run::{self, RunRow};

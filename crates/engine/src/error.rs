@@ -1,7 +1,8 @@
 //! Why the engine refuses or fails; every case has a stable code and a shared kind.
 
 use provost_core::durable::DurableEventError;
-use provost_core::work::{Illegal, PolicyError, WorkError};
+use provost_core::execution_policy::PolicyError;
+use provost_core::lifecycle::{Illegal, WorkError};
 use provost_core::{ErrorInfo, ErrorKind};
 use provost_store::StoreError;
 

@@ -14,10 +14,11 @@ mod withdraw;
 
 use std::sync::Arc;
 
-use provost_core::work::{
-    AgentCommand, DeliveryOutcome, InputProvenance, InputState, Namespace, QueueMode,
-    QueueOverride, QueueSettings, RoutingContext, WorkError, body_hash,
-};
+use provost_core::command::{AgentCommand, InputProvenance, RoutingContext};
+use provost_core::hash::body_hash;
+use provost_core::lifecycle::{DeliveryOutcome, InputState, WorkError};
+use provost_core::name::Namespace;
+use provost_core::scheduling::{QueueMode, QueueOverride, QueueSettings};
 use provost_core::{Env, InputId, Message, MessageId, Part, Role, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::table::work::input::InputRow;

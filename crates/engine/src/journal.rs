@@ -25,7 +25,7 @@ use futures::FutureExt;
 use provost_agent::journal::{Begun, Effect, Journal, JournalError, JournalFuture};
 use provost_agent::run::{Feed, Run, RunStarted};
 use provost_core::durable::{DurableEvent, StateChanged};
-use provost_core::work::{EffectKey, OnUnknown};
+use provost_core::recovery::{EffectKey, OnUnknown};
 use provost_core::{ErrorInfo, Message, StateChange};
 use provost_failpoint::failpoint;
 use provost_store::Store;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use provost_core::Env;
-use provost_core::work::OnUnknown;
+use provost_core::recovery::OnUnknown;
 use provost_engine::EngineOptions;
 use provost_store::{FaultPoint, Faults, StoreError, StoreOptions};
 

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::work::{EffectClass, EffectKey};
+use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::{Document, Env, InputId};
 use provost_engine::Transactional;
 use provost_store::Tx;

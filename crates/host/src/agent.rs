@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use provost_agent::context::Truncate;
 use provost_agent::{Agent, BuildError};
-use provost_core::work::{PolicyPatch, RetryPolicy, body_hash};
+use provost_core::execution_policy::PolicyPatch;
+use provost_core::hash::body_hash;
+use provost_core::scheduling::RetryPolicy;
 use provost_core::{Env, ErrorKind, Limits};
 use provost_engine::{AgentConfig, AgentProfile, ask_user, child_tools};
 use provost_model::ChatModel;

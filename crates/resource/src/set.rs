@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use provost_core::hash::{canonical_json, sha256_hex};
 use provost_core::policy::{Governance, GovernanceParts, Subject};
 use provost_core::resource::{
     AgentPolicy, AgentResource, AgentRole, ApplyMode, EVERY_TOOL, McpServerResource, Resource,
     ToolPermission, ToolResource, ToolType,
 };
-use provost_core::work::{canonical_json, sha256_hex};
 use serde::Serialize;
 use serde_json::json;
 

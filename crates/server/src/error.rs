@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use provost_api::Problem;
 use provost_core::ErrorKind;
-use provost_core::work::WorkError;
+use provost_core::lifecycle::WorkError;
 use provost_engine::EngineError;
 
 /// Why an operation failed. The middleware writes the problem, because only it knows the id of the request.

@@ -16,7 +16,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use provost_core::RunId;
-use provost_core::work::RunStatus;
+use provost_core::lifecycle::RunStatus;
 use provost_engine::LogPage;
 use tokio::time::{sleep, timeout};
 

@@ -8,7 +8,7 @@ pub(crate) mod state;
 use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{ApprovalDecision, RunId};
 use provost_redact::Redact;
 use serde::Serialize;

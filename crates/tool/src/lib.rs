@@ -48,7 +48,7 @@ pub use declared::{
 };
 pub use guard::policy::{Governor, GovernorError, Origin};
 pub use guard::{Asked, CallFacts, Guard, Oversight, Permit, Ruling, Verdict};
-pub use provost_core::work::EffectClass;
+pub use provost_core::recovery::EffectClass;
 pub use record::audit::{AuditEvent, AuditOutcome, AuditSink};
 pub use record::sink::{Queue, QueueWork, RECORD_TIMEOUT, Sink, SinkError, WhenFull};
 pub use record::usage::{MeterEvent, MeterSink};

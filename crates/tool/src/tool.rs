@@ -7,7 +7,7 @@ pub(crate) mod schema;
 pub(crate) mod spec;
 
 use futures::future::BoxFuture;
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use serde_json::Value;
 
 use crate::{Permit, ToolCx, ToolError, ToolOutput, ToolSpec};
@@ -27,7 +27,7 @@ pub trait Tool: Send + Sync + 'static {
     fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture;
 
     /// Finds out whether a call with this effect key has happened. Asked only of a tool whose effect is
-    /// [provable](provost_core::work::EffectClass::Provable), about a call that a crash cut off.
+    /// [provable](provost_core::recovery::EffectClass::Provable), about a call that a crash cut off.
     fn probe(&self, _key: EffectKey, _arguments: Value) -> BoxFuture<'static, Probe> {
         Box::pin(async { Probe::Unsure })
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_core::Env;
+use provost_core::recovery::EffectClass;
 use provost_core::resource::{ToolResource, ToolType};
-use provost_core::work::EffectClass;
 use provost_net::{NetClient, NetOptions, NetPolicy, NetRequest, Url};
 use provost_tool::{GovernedTool, Guard, NoCredentials, Runtimes, Tool, ToolHost};
 use provost_tool_runtime::{HttpRuntime, Outbound};

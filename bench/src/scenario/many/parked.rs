@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::Role;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_model::{ScriptedModel, call, text};
 use provost_tool::Approval;
 use serde_json::json;

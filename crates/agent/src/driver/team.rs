@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{EventKind, Message, Part, Role, StopReason, TeamMessage};
 use provost_tool::ToolError;
 

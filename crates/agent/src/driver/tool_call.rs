@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{
     ApprovalDecision, ApprovalRequest, ErrorInfo, EventKind, RequestKind, ToolCall, ToolResult,
 };

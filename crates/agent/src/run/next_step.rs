@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{
     ApprovalDecision, ApprovalRequest, LimitReached, RequestKind, RunId, StopReason, Timestamp,
     ToolCall,

@@ -4,7 +4,7 @@ mod shown;
 
 use std::sync::Arc;
 
-use provost_core::work::EffectClass;
+use provost_core::recovery::EffectClass;
 use provost_tool::{SpecError, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::work::EffectClass;
+use provost_core::recovery::EffectClass;
 use provost_tool::{FnTool, SpecError, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_core::recovery::EffectClass;
 use provost_core::text::first_chars;
-use provost_core::work::EffectClass;
 use provost_tool::{FnTool, SpecError, Tool, ToolCx, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 
 use provost_core::limits::NAME_CHARS_MAX;
+use provost_core::recovery::EffectKey;
 use provost_core::text::first_chars;
-use provost_core::work::EffectKey;
 use provost_core::{TeamMessage, Timestamp};
 use serde::{Deserialize, Serialize};
 

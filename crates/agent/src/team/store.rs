@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{Env, RunId};
 use provost_tool::{ToolCx, ToolError};
 

@@ -72,7 +72,7 @@ mod tests {
     fn a_query_has_what_was_said_and_nothing_else() {
         assert_eq!(query(&TaskList::default()).unwrap(), "");
         let list = TaskList {
-            state: Some(provost_core::work::TaskState::Running),
+            state: Some(provost_core::lifecycle::TaskState::Running),
             session: Some("a&b=c".to_owned()),
             archived: Some(true),
             limit: Some(7),

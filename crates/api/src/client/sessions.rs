@@ -1,7 +1,7 @@
 //! Calls about conversations.
 
 use http::Method;
-use provost_core::work::QueueOverride;
+use provost_core::scheduling::QueueOverride;
 
 use super::stream::{EventStream, Watch};
 use super::{ApiError, Call, Client};

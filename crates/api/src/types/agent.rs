@@ -1,6 +1,7 @@
 //! Agents: who does the work, and how they are configured.
 
-use provost_core::work::{PolicyPatch, QueueOverride};
+use provost_core::execution_policy::PolicyPatch;
+use provost_core::scheduling::QueueOverride;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

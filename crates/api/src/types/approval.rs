@@ -1,6 +1,6 @@
 //! Questions to people and their answers.
 
-use provost_core::work::{ApprovalKind, ApprovalState, Fallback};
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, Fallback};
 use provost_core::{ApprovalId, ApprovalRequest, RunId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -140,7 +140,7 @@ pub struct Answer {
     pub text: Option<String>,
     /// How far a yes reaches: `once` (the default), `run`, `session`, `always`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grant: Option<provost_core::work::Grant>,
+    pub grant: Option<provost_core::lifecycle::Grant>,
 }
 
 /// What an answer did.

@@ -1,6 +1,6 @@
 //! Answers on their way out to a channel.
 
-use provost_core::work::DeliveryState;
+use provost_core::lifecycle::DeliveryState;
 use provost_core::{DeliveryId, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

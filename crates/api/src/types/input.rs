@@ -1,6 +1,8 @@
 //! What is said to a task while it lives.
 
-use provost_core::work::{DeliveryOutcome, InputProvenance, QueueMode, RoutingContext};
+use provost_core::command::{InputProvenance, RoutingContext};
+use provost_core::lifecycle::DeliveryOutcome;
+use provost_core::scheduling::QueueMode;
 use provost_core::{ApprovalId, ExecutionId, InputId, Message, RunId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,7 +72,7 @@ pub struct Interaction {
     /// The run.
     pub run: RunId,
     /// What it does: `working`, `waiting_for_input` or `closed`.
-    pub state: provost_core::work::Interaction,
+    pub state: provost_core::lifecycle::Interaction,
     /// Where it is being carried out at this moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,

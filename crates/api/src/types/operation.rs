@@ -1,6 +1,6 @@
 //! What operators set: classes, budgets, schedules.
 
-use provost_core::work::Health;
+use provost_core::scheduling::Health;
 use provost_core::{Money, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

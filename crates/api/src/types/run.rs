@@ -1,9 +1,8 @@
 //! Runs: one turn-taking life of a task, its attempts and its steps.
 
-use provost_core::work::{
-    AttemptStatus, EffectClass, ExecPolicy, OutcomeCode, RunPhase, RunStatus, StepKind, StepState,
-    Strategy,
-};
+use provost_core::execution_policy::ExecPolicy;
+use provost_core::lifecycle::{AttemptStatus, RunPhase, RunStatus, StepKind, StepState, Strategy};
+use provost_core::recovery::{EffectClass, OutcomeCode};
 use provost_core::{ExecutionId, Message, Money, RunId, TaskId, ToolResult, Usage, WorkerId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

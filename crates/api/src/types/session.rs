@@ -1,6 +1,6 @@
 //! Conversations.
 
-use provost_core::work::QueueOverride;
+use provost_core::scheduling::QueueOverride;
 use provost_core::{Message, MessageId, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,10 @@
 //! Tasks: what was asked for.
 
-use provost_core::work::{
-    DeliveryOutcome, InputProvenance, PolicyPatch, QueueMode, RoutingContext, SessionName,
-    TaskState,
-};
+use provost_core::command::{InputProvenance, RoutingContext};
+use provost_core::execution_policy::PolicyPatch;
+use provost_core::lifecycle::{DeliveryOutcome, TaskState};
+use provost_core::name::SessionName;
+use provost_core::scheduling::QueueMode;
 use provost_core::{InputId, Money, Part, RunId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

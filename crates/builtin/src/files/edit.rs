@@ -9,7 +9,7 @@ use std::io::Read;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_tool::{
     Approval, EffectClass, Permit, Probe, SpecError, Tool, ToolCx, ToolError, ToolFuture,
     ToolOutput, ToolSpec,

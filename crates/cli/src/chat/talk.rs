@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use provost_core::command::AgentCommand;
+use provost_core::lifecycle::LOCAL_PRINCIPAL;
 use provost_core::limits::COMMAND_TEXT_BYTES_MAX;
-use provost_core::work::{AgentCommand, LOCAL_PRINCIPAL, Namespace, QueueMode, SessionName};
+use provost_core::name::{Namespace, SessionName};
+use provost_core::scheduling::QueueMode;
 use provost_core::{Env, ErrorKind, InputId, Message, Part, RunId};
 use provost_engine::{Engine, Focus};
 use provost_host::AgentFactory;
@@ -189,10 +192,10 @@ impl Talk {
     }
 
     fn command(&self, text: &str) -> Result<AgentCommand, Problem> {
-        let session: SessionName = self
-            .session
-            .parse()
-            .map_err(|error: provost_core::work::WorkError| Problem::invalid(error.to_string()))?;
+        let session: SessionName =
+            self.session.parse().map_err(|error: provost_core::lifecycle::WorkError| {
+                Problem::invalid(error.to_string())
+            })?;
         Ok(AgentCommand {
             message: parts(text),
             session_id: Some(session),

@@ -34,8 +34,9 @@ pub use self::turn::{
     UserMessage,
 };
 use super::{HandOff, TeamMessage};
-use crate::work::word::words;
-use crate::work::{OutcomeCode, RunStatus};
+use crate::lifecycle::RunStatus;
+use crate::recovery::OutcomeCode;
+use crate::string_enum::words;
 
 /// Version of the stored events. It rises when a stored body changes in a way that an older reader cannot skip.
 pub const DURABLE_EVENT_VERSION: u16 = 1;

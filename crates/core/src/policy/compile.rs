@@ -7,11 +7,11 @@ use std::fmt;
 
 use super::word::in_namespace;
 use super::{GovernanceParts, ModelDenied, Subject, canonical};
+use crate::execution_policy::ExecPolicy;
 use crate::resource::{
     AgentPolicy, AgentRole, ApplyMode, Approvers, MatchMode, OperationClass, OperationMatch,
     OperationVerdict, ResourceError, RiskLevel, ToolPermission,
 };
-use crate::work::ExecPolicy;
 
 /// Rules, roles and policies that one snapshot may hold each. More is refused: a cut would open doors.
 const RESOURCES_MAX: usize = 100_000;

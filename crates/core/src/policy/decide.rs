@@ -3,8 +3,8 @@
 use super::compile::{Needs, Rule};
 use super::word::in_namespace;
 use super::{Decision, Governance, ToolFacts, canonical};
+use crate::execution_policy::{self, Ask};
 use crate::resource::{Approvers, OperationClass, OperationVerdict, RiskLevel};
-use crate::work::{self, Ask};
 
 /// What counts for a tool that does not say what it does.
 const OPERATIONS_UNSAID: &[OperationClass] = &[OperationClass::Write];
@@ -179,12 +179,12 @@ impl Governance {
         }
         if case.tool.runs_commands() {
             return match self.exec.decide(case.granted.has_all(case.operations)) {
-                work::Decision::Run => Ok(()),
-                work::Decision::Ask => {
+                execution_policy::Decision::Run => Ok(()),
+                execution_policy::Decision::Ask => {
                     let why = format!("the exec policy asks (`ask: {}`)", self.exec.ask);
                     merge(case, why, &Approvers::default())
                 }
-                work::Decision::Deny => Err(format!(
+                execution_policy::Decision::Deny => Err(format!(
                     "the exec policy does not let tool `{tool}` run commands (`security: {}`)",
                     self.exec.security
                 )),

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::execution_policy::{Ask, Security};
 use crate::resource::{ApplyMode, MatchMode, OperationRule, OperationVerdict};
-use crate::work::{Ask, Security};
 
 mod oracle;
 mod table;

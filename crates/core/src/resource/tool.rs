@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use self::place::{A2aSpec, Bounds, CliSpec, GrpcSpec, HttpSpec, McpRef, WasmSpec};
+use crate::recovery::EffectClass;
 use crate::resource::Span;
-use crate::work::EffectClass;
-use crate::work::word::words;
+use crate::string_enum::words;
 
 /// How long one attempt may take if nothing is said.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);

@@ -1,7 +1,9 @@
 //! How an agent is configured: its defaults, its bounds, and how changes come together.
 
+use provost_core::execution_policy::PolicyPatch;
+use provost_core::lifecycle::WorkError;
 use provost_core::limits::{COMMAND_PROMPT_BYTES_MAX, NAME_CHARS_MAX};
-use provost_core::work::{PolicyPatch, QueueOverride, QueueSettings, WorkError};
+use provost_core::scheduling::{QueueOverride, QueueSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use provost_core::ApprovalRequest;
-use provost_core::work::EffectClass;
+use provost_core::recovery::EffectClass;
 use provost_tool::{FnTool, SpecError, ToolError, ToolSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

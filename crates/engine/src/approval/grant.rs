@@ -1,7 +1,7 @@
 //! A yes that reaches further than one call.
 
 use provost_core::ApprovalRequest;
-use provost_core::work::{ApprovalKind, Grant};
+use provost_core::lifecycle::{ApprovalKind, Grant};
 use provost_store::Tx;
 use provost_store::table::governance::approval::ApprovalRow;
 use provost_store::table::governance::approval_grant::{self, ApprovalGrantRow};

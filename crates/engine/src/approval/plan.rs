@@ -1,8 +1,8 @@
 //! What an approval is bound to, and whether a call that is about to run is still that.
 
 use provost_agent::journal::ToolEffect;
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, check_plan, plan_hash};
 use provost_core::resource::Approvers;
-use provost_core::work::{ApprovalKind, ApprovalState, check_plan, plan_hash};
 use provost_core::{ApprovalRequest, ToolCall};
 use provost_store::Tx;
 use provost_store::table::governance::approval::{self, ApprovalRow};

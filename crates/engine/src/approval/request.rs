@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use provost_core::durable::{ApprovalNeeded, DurableEvent, Parked};
-use provost_core::work::{
-    ApprovalKind, ApprovalState, Fallback, OutcomeCode, ParkedFor, RunEvent, TaskEvent, WorkError,
-    plan_hash,
+use provost_core::lifecycle::{
+    ApprovalKind, ApprovalState, Fallback, ParkedFor, RunEvent, TaskEvent, WorkError, plan_hash,
 };
+use provost_core::recovery::OutcomeCode;
 use provost_core::{ApprovalId, ApprovalRequest, RequestKind, ToolCall};
 use provost_store::table::governance::approval::{self, ApprovalRow};
 use provost_store::table::governance::budget::{self, BudgetRow};

@@ -1,9 +1,9 @@
 //! Questions that several people, or certain ones, decide: each answer is a vote, and the deciding one carries it out.
 
+use provost_core::command::AgentCommand;
 use provost_core::durable::{ApprovalVote, DurableEvent, Vote};
-use provost_core::work::{
-    AgentCommand, ApprovalEvent, ApprovalKind, ApprovalState, Ballot, Grant, Poll, Resolution,
-    WorkError,
+use provost_core::lifecycle::{
+    ApprovalEvent, ApprovalKind, ApprovalState, Ballot, Grant, Poll, Resolution, WorkError,
 };
 use provost_core::{ApprovalRequest, RunId};
 use provost_store::Tx;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use provost_agent::{Outcome, RunBuilder, RunHandle, RunStream};
-use provost_core::work::OutcomeCode;
+use provost_core::recovery::OutcomeCode;
 use provost_core::{Event, EventKind};
 use tokio::time::{Instant, Sleep};
 

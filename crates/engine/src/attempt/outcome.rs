@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_agent::{Error, Outcome};
-use provost_core::work::{FailureSource, OutcomeCode};
+use provost_core::recovery::{FailureSource, OutcomeCode};
 use provost_core::{ApprovalRequest, ErrorInfo, LimitKind, RunSummary};
 use serde_json::json;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use provost_agent::context;
 use provost_agent::run::{Feed, Run, RunInput};
-use provost_core::work::{EffectClass, StepKind, StepState};
+use provost_core::lifecycle::{StepKind, StepState};
+use provost_core::recovery::EffectClass;
 use provost_core::{Env, Message, Part, RunId};
 use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::RunRow;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::work::WorkError;
+use provost_core::lifecycle::WorkError;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentConfig;

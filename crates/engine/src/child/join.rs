@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use provost_agent::run::Feed;
 use provost_agent::team::TeamWait;
-use provost_core::work::{ParkedFor, RunEvent, TaskEvent};
+use provost_core::lifecycle::{ParkedFor, RunEvent, TaskEvent};
 use provost_core::{
     ApprovalDecision, ApprovalId, ApprovalRequest, Event, EventKind, RequestKind, RunId, ToolCall,
     ToolResult,

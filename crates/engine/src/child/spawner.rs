@@ -7,7 +7,8 @@ use futures::FutureExt;
 use provost_agent::subagent::{
     ChildAsk, ChildFuture, ChildReport, ChildStarted, ChildStatus, Children, Hop, Until,
 };
-use provost_core::work::{EffectKey, OutcomeCode, RunStatus};
+use provost_core::lifecycle::RunStatus;
+use provost_core::recovery::{EffectKey, OutcomeCode};
 use provost_core::{AgentUsed, Env, LimitReached, Money, RunId, Usage};
 use provost_failpoint::failpoint;
 use provost_store::Tx;

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use provost_agent::subagent::{ChildAsk, ChildLife, ChildPlace, ChildStarted, Hop};
 use provost_agent::{Agent, RunBuilder};
+use provost_core::command::{AgentCommand, InputProvenance, ProvenanceKind};
 use provost_core::durable::{self, DurableEvent};
-use provost_core::work::{
-    AgentCommand, ChildIds, EffectKey, ExecPolicy, InputProvenance, Namespace, ProvenanceKind,
-    SessionName, WorkError, child_ids_of_call,
-};
+use provost_core::execution_policy::ExecPolicy;
+use provost_core::lifecycle::WorkError;
+use provost_core::name::{Namespace, SessionName};
+use provost_core::recovery::{ChildIds, EffectKey, child_ids_of_call};
 use provost_core::{Env, Part, RunId};
 use provost_store::Tx;
 use provost_store::query::deferred_run as held_row;

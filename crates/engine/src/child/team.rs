@@ -14,7 +14,8 @@ use provost_agent::team::{
 };
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, MemberChanged};
-use provost_core::work::{EffectKey, RunStatus};
+use provost_core::lifecycle::RunStatus;
+use provost_core::recovery::EffectKey;
 use provost_store::table::state::team::{self, TeamRow};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Hint, Store, Tx};

@@ -1,7 +1,7 @@
 //! Where a question stands.
 
 use provost_core::ApprovalRequest;
-use provost_core::work::{ApprovalKind, ApprovalState, Ballot, Fallback};
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, Ballot, Fallback};
 use provost_store::table::governance::approval::ApprovalRow;
 use serde_json::Value;
 

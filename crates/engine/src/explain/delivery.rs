@@ -1,6 +1,6 @@
 //! Where an answer on its way out stands.
 
-use provost_core::work::DeliveryState;
+use provost_core::lifecycle::DeliveryState;
 use provost_store::table::outbound::delivery::DeliveryRow;
 
 use super::facts::{DeliveryFacts, Here};

@@ -2,7 +2,8 @@
 
 mod clock;
 
-use provost_core::work::{OutcomeCode, RunStatus, TaskState};
+use provost_core::lifecycle::{RunStatus, TaskState};
+use provost_core::recovery::OutcomeCode;
 use provost_store::table::governance::approval::ApprovalRow;
 use serde_json::Value;
 

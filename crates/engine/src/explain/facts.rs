@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::work::ExecPolicy;
+use provost_core::execution_policy::ExecPolicy;
 use provost_core::{RunId, Timestamp};
 use provost_store::table::governance::approval::ApprovalRow;
 use provost_store::table::governance::budget::BudgetRow;

@@ -1,6 +1,7 @@
 //! What a run that a worker has is doing, or why it does not.
 
-use provost_core::work::{OutcomeCode, StepKind};
+use provost_core::lifecycle::StepKind;
+use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, Timestamp, WorkerId};
 use provost_store::table::work::run_step::RunStepRow;
 

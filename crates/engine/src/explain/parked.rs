@@ -1,7 +1,8 @@
 //! What a run waits for that is not a worker.
 
 use provost_core::ApprovalRequest;
-use provost_core::work::{ApprovalKind, OutcomeCode, ParkedFor};
+use provost_core::lifecycle::{ApprovalKind, ParkedFor};
+use provost_core::recovery::OutcomeCode;
 use provost_store::table::governance::approval::ApprovalRow;
 
 use super::facts::{Here, RunFacts};

@@ -5,7 +5,8 @@ mod admission;
 use std::time::Duration;
 
 use provost_core::Timestamp;
-use provost_core::work::{DeliveryOutcome, OutcomeCode};
+use provost_core::lifecycle::DeliveryOutcome;
+use provost_core::recovery::OutcomeCode;
 
 use super::facts::{Here, RunFacts};
 use super::told::{Told, count, distance, moment, problem, span};

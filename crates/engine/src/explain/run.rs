@@ -1,6 +1,6 @@
 //! Why a run waits, what it does, or how it ended.
 
-use provost_core::work::RunPhase;
+use provost_core::lifecycle::RunPhase;
 
 use super::facts::{Here, RunFacts};
 use super::told::Told;

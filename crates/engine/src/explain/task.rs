@@ -1,6 +1,6 @@
 //! Why a task is not done, or how it ended: mostly its run says.
 
-use provost_core::work::TaskState;
+use provost_core::lifecycle::TaskState;
 
 use super::facts::{Here, RunFacts, TaskFacts};
 use super::told::{Told, distance, moment};

@@ -1,6 +1,7 @@
 //! Messages that become one turn: each one more makes all of them wait for another quiet while.
 
-use provost_core::work::{DeliveryOutcome, QueueMode};
+use provost_core::lifecycle::DeliveryOutcome;
+use provost_core::scheduling::QueueMode;
 use provost_store::Tx;
 use provost_store::table::work::input;
 use provost_store::table::work::run::{self, RunRow};

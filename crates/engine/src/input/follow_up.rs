@@ -1,10 +1,10 @@
 //! The further runs of a task: one for each thing said after the first, in the order in which it was said.
 
+use provost_core::command::AgentCommand;
 use provost_core::durable::{DurableEvent, SteerFallback};
-use provost_core::work::{
-    AgentCommand, DeliveryOutcome, ExecPolicy, InputState, PolicyPatch, TaskEvent, TaskState,
-    heir_run_id,
-};
+use provost_core::execution_policy::{ExecPolicy, PolicyPatch};
+use provost_core::lifecycle::{DeliveryOutcome, InputState, TaskEvent, TaskState};
+use provost_core::recovery::heir_run_id;
 use provost_core::{RunId, Timestamp};
 use provost_store::Tx;
 use provost_store::table::governance::agent as agent_row;

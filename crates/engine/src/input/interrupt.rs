@@ -2,7 +2,8 @@
 
 use provost_core::InputId;
 use provost_core::durable::{DurableEvent, InterruptRequested, Interrupted, RollbackRequested};
-use provost_core::work::{DeliveryOutcome, InputEvent, OutcomeCode, RunEvent, TaskEvent};
+use provost_core::lifecycle::{DeliveryOutcome, InputEvent, RunEvent, TaskEvent};
+use provost_core::recovery::OutcomeCode;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Hint, Tx};
 

@@ -1,7 +1,8 @@
 //! Too many messages wait: which give way, and what stays of them.
 
 use provost_core::durable::{DurableEvent, InputsDropped};
-use provost_core::work::{InputEvent, InputState, Overflow, WorkError};
+use provost_core::lifecycle::{InputEvent, InputState, WorkError};
+use provost_core::scheduling::Overflow;
 use provost_core::{Env, Message, Part, Role};
 use provost_store::Tx;
 use provost_store::table::work::input::{self, InputRow};

@@ -2,10 +2,9 @@
 
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, InputReceived, InputSteered, SteerFallback};
-use provost_core::work::{
-    DeliveryOutcome, InputAction, InputState, Namespace, QueueMode, QueueOverride, QueueSettings,
-    RunEvent, Situation, TaskEvent, WorkError,
-};
+use provost_core::lifecycle::{DeliveryOutcome, InputState, RunEvent, TaskEvent, WorkError};
+use provost_core::name::Namespace;
+use provost_core::scheduling::{InputAction, QueueMode, QueueOverride, QueueSettings, Situation};
 use provost_store::table::governance::agent;
 use provost_store::table::work::input::InputRow;
 use provost_store::table::work::run::{self, RunRow};
@@ -247,7 +246,7 @@ fn direct(
 fn queue_new_task(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<InputReceipt, EngineError> {
     let Arrival { task, message, .. } = arrival;
     let namespace: Namespace = word(&task.namespace)?;
-    let command = provost_core::work::AgentCommand {
+    let command = provost_core::command::AgentCommand {
         agent: Some(task.agent.clone()),
         session_id: Some(word(&task.session_id)?),
         session_key: None,

@@ -1,7 +1,8 @@
 //! The end of a run, as its messages see it.
 
 use provost_core::durable::{DurableEvent, RolledBack};
-use provost_core::work::{InputState, OutcomeCode};
+use provost_core::lifecycle::InputState;
+use provost_core::recovery::OutcomeCode;
 use provost_store::Tx;
 use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::RunRow;

@@ -6,7 +6,8 @@ use provost_agent::journal::{Begun, Effect, ToolEffect};
 use provost_core::durable::{
     CompactionStarted, DraftDiscarded, DurableEvent, ToolStarted, TurnStarted,
 };
-use provost_core::work::{EffectClass, Recovery, StepKind, WorkError, plan_hash};
+use provost_core::lifecycle::{StepKind, WorkError, plan_hash};
+use provost_core::recovery::{EffectClass, Recovery};
 use provost_core::{ApprovalRequest, Money, RequestKind, ToolResult};
 use provost_failpoint::failpoint;
 use serde_json::json;

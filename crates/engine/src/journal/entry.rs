@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_agent::run::{Feed, RunConfig, RunInput, RunStarted};
-use provost_core::work::StepKind;
+use provost_core::lifecycle::StepKind;
 use provost_core::{Message, Money, RequestKind, StopReason, Timestamp, Usage};
 use provost_model::ModelResponse;
 use serde::{Deserialize, Serialize};

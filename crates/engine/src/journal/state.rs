@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use provost_agent::run::Feed;
-use provost_core::work::{EffectClass, EffectKey, StepKind};
+use provost_core::lifecycle::StepKind;
+use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::{Env, InputId, Message, MessageId};
 use provost_store::Body;
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use provost_core::durable::DurableEvent;
-use provost_core::work::{EffectClass, Epoch, StepKind, WorkError};
+use provost_core::lifecycle::{StepKind, WorkError};
+use provost_core::recovery::EffectClass;
+use provost_core::scheduling::Epoch;
 use provost_core::{Currency, InputId, MessageId};
 use provost_failpoint::failpoint;
 use provost_store::table::work::{input, journal, message, session, session_entry};

@@ -1,13 +1,13 @@
 //! Effects in our own database: they commit together with the step of the call that caused them, so they happen exactly once.
 //!
-//! A tool of the class [`Transactional`](provost_core::work::EffectClass::Transactional) does not change rows while it runs.
+//! A tool of the class [`Transactional`](provost_core::recovery::EffectClass::Transactional) does not change rows while it runs.
 //! It hands its work to [`Transactional::commit`], and the transaction that records its result does the work. If the call
 //! fails, or the process dies before, nothing has happened.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_store::{Store, StoreError, Tx};
 
 use crate::error::EngineError;

@@ -3,7 +3,7 @@
 
 use futures::FutureExt;
 use provost_core::Role;
-use provost_core::work::StepKind;
+use provost_core::lifecycle::StepKind;
 use provost_session::{
     SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore, Transcript,
 };

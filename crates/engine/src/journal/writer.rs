@@ -186,7 +186,7 @@ pub(super) async fn confirm(
 
 #[cfg(test)]
 mod tests {
-    use provost_core::work::StepKind;
+    use provost_core::lifecycle::StepKind;
     use provost_store::Body;
 
     use super::*;

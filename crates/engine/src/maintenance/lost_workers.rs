@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use provost_core::durable::{DurableEvent, WorkerLost};
-use provost_core::work::{
-    ExpiryAction, Loss, OpenStep, OutcomeCode, RunEvent, StepKind, at_expiry,
-};
+use provost_core::lifecycle::{ExpiryAction, Loss, OpenStep, RunEvent, StepKind, at_expiry};
+use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::table::scheduling::worker;

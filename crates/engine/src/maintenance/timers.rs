@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::work::OutcomeCode;
+use provost_core::recovery::OutcomeCode;
 use provost_core::{ApprovalId, RunId};
 use provost_failpoint::failpoint;
 use provost_store::table::scheduling::run_deadline;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use provost_core::Timestamp;
-use provost_core::work::RunStatus;
+use provost_core::lifecycle::RunStatus;
 use provost_failpoint::failpoint;
 use provost_store::table::outbound::outbox::{self, OutboxRow};
 use provost_store::table::work::run::RunRow;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::durable::TurnFinished;
-use provost_core::work::{Namespace, OutcomeCode, RunStatus};
+use provost_core::lifecycle::RunStatus;
+use provost_core::name::Namespace;
+use provost_core::recovery::OutcomeCode;
 use provost_core::{
     ApprovalDecision, ApprovalRequest, DurableEvent, DurableEventKind, ErrorInfo, ErrorKind,
     EventKind, Message, Part, RunId, RunSummary, StopReason, Usage,

@@ -4,7 +4,10 @@
 //! work than a claim was allowed to start.
 
 use provost_core::Timestamp;
-use provost_core::work::{Admission, Breaker, ClassKey, Namespace, OutcomeCode, WorkError};
+use provost_core::lifecycle::WorkError;
+use provost_core::name::Namespace;
+use provost_core::recovery::OutcomeCode;
+use provost_core::scheduling::{Admission, Breaker, ClassKey};
 use provost_store::table::scheduling::concurrency_limit;
 use provost_store::table::scheduling::execution_class::{self, ExecClassRow};
 use provost_store::table::work::attempt;

@@ -1,7 +1,9 @@
 //! Cancelling: written down first, so that nobody has to hear it; then everything below goes, too.
 
 use provost_core::durable::{CancelRequested, DurableEvent};
-use provost_core::work::{Namespace, OutcomeCode, TaskEvent, TaskState};
+use provost_core::lifecycle::{TaskEvent, TaskState};
+use provost_core::name::Namespace;
+use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::table::work::run::{self, RunRow};

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use provost_core::durable::{DurableEvent, RunEnded, StoredJson};
-use provost_core::work::{
-    AfterRun, AttemptStatus, EndedRun, OutcomeCode, RunEvent, RunStatus, settle,
-};
+use provost_core::lifecycle::{AfterRun, AttemptStatus, EndedRun, RunEvent, RunStatus, settle};
+use provost_core::recovery::OutcomeCode;
 use provost_failpoint::failpoint;
 use provost_store::query::pending_work::{self, Left};
 use provost_store::table::governance::approval_grant;

@@ -3,10 +3,12 @@
 //! Shared steps are referred to, not copied: their effects are not repeated, and what they cost was paid once. The new run
 //! has a task and a session of its own; the session begins with what the old run's had at that point.
 
+use provost_core::command::AgentCommand;
 use provost_core::durable::{self, DurableEvent};
-use provost_core::work::{
-    AgentCommand, DeliveryOutcome, Namespace, QueueMode, StepKind, TaskState, WorkError, body_hash,
-};
+use provost_core::hash::body_hash;
+use provost_core::lifecycle::{DeliveryOutcome, StepKind, TaskState, WorkError};
+use provost_core::name::Namespace;
+use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Part, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};

@@ -1,8 +1,10 @@
-//! Rows as the machines of [`provost_core::work`] see them.
+//! Rows as the machines of [`provost_core::lifecycle`] see them.
 
 use std::str::FromStr;
 
-use provost_core::work::{ExecPolicy, OutcomeCode, RunEvent, RunState, TaskEvent, TaskState};
+use provost_core::execution_policy::ExecPolicy;
+use provost_core::lifecycle::{RunEvent, RunState, TaskEvent, TaskState};
+use provost_core::recovery::OutcomeCode;
 use provost_store::Tx;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::task::TaskRow;

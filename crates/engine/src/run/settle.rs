@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::durable::{DurableEvent, HandedOver, Interrupted, Parked, RetryScheduled};
-use provost_core::work::{OutcomeCode, ParkedFor, RetryClass, RunEvent, TaskEvent};
+use provost_core::lifecycle::{ParkedFor, RunEvent, TaskEvent};
+use provost_core::recovery::{OutcomeCode, RetryClass};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};
@@ -36,7 +37,7 @@ pub(crate) struct Terms {
     pub(crate) open_from: u64,
 }
 
-/// The run an attempt holds; [`Fenced`](provost_core::work::WorkError::Fenced) if it does not hold it any more.
+/// The run an attempt holds; [`Fenced`](provost_core::lifecycle::WorkError::Fenced) if it does not hold it any more.
 pub(crate) fn held(tx: &mut Tx<'_>, lease: &Lease) -> Result<RunRow, EngineError> {
     let row = run::get(tx, lease.run)?.ok_or_else(|| EngineError::not_found("run", lease.run))?;
     if row.epoch != lease.epoch || row.phase != "leased" {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use provost_core::work::{ClassKey, ExecPolicy, Namespace};
+use provost_core::execution_policy::ExecPolicy;
+use provost_core::name::Namespace;
+use provost_core::scheduling::ClassKey;
 use provost_store::Tx;
 use provost_store::table::governance::agent;
 use provost_store::table::scheduling::execution_class::{self, ExecClassRow};

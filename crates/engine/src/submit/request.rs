@@ -2,7 +2,8 @@
 //!
 //! Everything that does not depend on the database is done here, so that the transaction takes values and can run again.
 
-use provost_core::work::{AgentCommand, Namespace};
+use provost_core::command::AgentCommand;
+use provost_core::name::Namespace;
 use provost_core::{ApprovalId, Env, RunId, SessionId, TaskId};
 
 use super::Memory;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::durable::{Accepted, DurableEvent};
-use provost_core::work::RunState;
+use provost_core::lifecycle::RunState;
 use provost_core::{RunId, Timestamp};
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::input::InputRow;

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use provost_core::durable::{AttemptStarted, DurableEvent};
-use provost_core::work::{
-    AttemptStatus, OutcomeCode, RetryClass, RunEvent, RunStatus, Strategy, TaskEvent,
-};
+use provost_core::lifecycle::{AttemptStatus, RunEvent, RunStatus, Strategy, TaskEvent};
+use provost_core::recovery::{OutcomeCode, RetryClass};
 use provost_core::{Env, RunId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;

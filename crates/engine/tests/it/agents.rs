@@ -2,7 +2,8 @@
 
 use std::sync::mpsc;
 
-use provost_core::work::{AgentCommand, QueueMode};
+use provost_core::command::AgentCommand;
+use provost_core::scheduling::QueueMode;
 use provost_engine::{AgentConfig, RUNNER};
 use provost_store::StoreError;
 use serde_json::{Map, Value, json};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use provost_core::work::{AgentCommand, Grant, OnUnknown};
+use provost_core::command::AgentCommand;
+use provost_core::lifecycle::Grant;
+use provost_core::recovery::OnUnknown;
 use provost_core::{ApprovalDecision, ApprovalId, RunId};
 use provost_engine::{EngineOptions, Worker};
 use provost_model::{self as scripted};

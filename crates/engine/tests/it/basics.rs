@@ -1,6 +1,7 @@
 //! A command is accepted once, carried out once, and its answer stays.
 
-use provost_core::work::{AgentCommand, WorkError};
+use provost_core::command::AgentCommand;
+use provost_core::lifecycle::WorkError;
 use provost_engine::EngineError;
 use provost_model as scripted;
 use serde_json::json;

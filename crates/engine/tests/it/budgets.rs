@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_core::{Currency, Env, Money, Pricing, RunId, Usage};
 use provost_engine::{
     AgentConfig, Budget, BudgetPeriod, BudgetScope, BudgetState, EngineOptions, child_tools,

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::work::{AgentCommand, EffectClass};
+use provost_core::command::AgentCommand;
+use provost_core::recovery::EffectClass;
 use provost_core::{Env, Role, RunId};
 use provost_engine::{ChildLimits, EngineOptions, Transactional, child_tools};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};

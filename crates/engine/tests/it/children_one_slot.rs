@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_agent::team::Team;
 use provost_agent::{Agent, Delegate, FanOut};
-use provost_core::work::ClassKey;
+use provost_core::scheduling::ClassKey;
 use provost_core::{Env, RunId};
 use provost_engine::{AgentProfile, ChildLimits, EngineOptions, Lease, child_tools};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};

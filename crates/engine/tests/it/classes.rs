@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::limits::CLASS_PROBE_AFTER;
-use provost_core::work::{ClassKey, Namespace};
+use provost_core::name::Namespace;
+use provost_core::scheduling::ClassKey;
 use provost_engine::{AgentConfig, Ceiling, Engine, EngineOptions};
 use provost_model::{self as scripted};
 use serde_json::json;
@@ -151,7 +152,7 @@ async fn ceilings_hold_across_classes() {
     for run in 0..6 {
         let agent = ["default", "other"][run % 2];
         let told = command(&format!("s{run}"), "go");
-        let told = provost_core::work::AgentCommand { agent: Some(agent.to_owned()), ..told };
+        let told = provost_core::command::AgentCommand { agent: Some(agent.to_owned()), ..told };
         runs.push(house.accept(told).await.run);
     }
     let ceiling = Ceiling::Namespace(house.namespace.clone());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_agent::{Agent, Delegate};
-use provost_core::work::QueueMode;
+use provost_core::scheduling::QueueMode;
 use provost_core::{Env, RunId};
 use provost_engine::{InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};

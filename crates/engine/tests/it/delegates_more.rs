@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_agent::team::Team;
 use provost_agent::{Agent, Delegate, FanOut};
-use provost_core::work::QueueMode;
+use provost_core::scheduling::QueueMode;
 use provost_core::{ApprovalDecision, Env, RunId};
 use provost_engine::{EngineOptions, InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::work::{Abilities, AgentCommand, DeliveryState, RoutingContext, WorkError};
+use provost_core::command::{AgentCommand, RoutingContext};
+use provost_core::lifecycle::{Abilities, DeliveryState, WorkError};
 use provost_core::{DeliveryId, Env, Message, RunId};
 use provost_engine::{
     DELIVERY_SETTLED, DeliveryAdapter, Engine, EngineDeps, EngineError, EngineOptions, Notice,

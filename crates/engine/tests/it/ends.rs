@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::ApprovalDecision;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_engine::Cancelled;
 use provost_model::{self as scripted, ModelErrorClass};
 use provost_store::table::work::run::RunRow;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::Env;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_engine::{AgentProfile, Engine, EngineError, EngineOptions, ForkEdits, Lease};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
 use serde_json::json;

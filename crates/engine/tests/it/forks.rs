@@ -1,6 +1,6 @@
 //! Runs that share the beginning of others.
 
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_core::{Part, Role, RunId};
 use provost_engine::{ForkEdit, ForkEdits};
 use provost_model::{self as scripted, ChatRequest, Turn};

@@ -7,9 +7,9 @@ mod people;
 use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
+use provost_core::command::AgentCommand;
 use provost_core::policy::{Governance, GovernanceParts, Subject};
 use provost_core::resource::{AgentPolicy, ToolPermission};
-use provost_core::work::AgentCommand;
 use provost_core::{ApprovalId, RunId};
 use provost_engine::{Accepted, Answered, EngineError};
 use provost_model as scripted;

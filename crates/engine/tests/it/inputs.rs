@@ -7,7 +7,7 @@ mod overflow;
 mod project;
 mod steer;
 
-use provost_core::work::{QueueMode, QueueOverride, QueueSettings};
+use provost_core::scheduling::{QueueMode, QueueOverride, QueueSettings};
 use provost_engine::InputRequest;
 
 use crate::talk::{Talk, text};

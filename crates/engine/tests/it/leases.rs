@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_core::work::{AgentCommand, QueueMode};
+use provost_core::command::AgentCommand;
+use provost_core::scheduling::QueueMode;
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
 use provost_store::table::scheduling::worker;

@@ -1,7 +1,8 @@
 //! What belongs to a run, and lists by what people ask for.
 
 use provost_core::ApprovalDecision;
-use provost_core::work::{AgentCommand, RunStatus};
+use provost_core::command::AgentCommand;
+use provost_core::lifecycle::RunStatus;
 use provost_engine::{LogStream, Page};
 use provost_model::{self as scripted};
 use provost_store::table::governance::approval::ApprovalFilter;

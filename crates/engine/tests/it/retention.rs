@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::ApprovalDecision;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_engine::{EngineOptions, Removed, Retention};
 use provost_model::{self as scripted};
 use provost_store::table::work::{run, run_event, task};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_model::{self as scripted, ModelError, ModelErrorClass, Turn};
 use serde_json::{Value, json};
 

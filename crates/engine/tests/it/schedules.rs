@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_engine::{
     CatchUp, Engine, EngineDeps, EngineOptions, Overlap, Schedule, ScheduleState, Timing,
 };

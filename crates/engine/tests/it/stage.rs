@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::Env;
-use provost_core::work::{AgentCommand, EffectClass, Namespace, SessionName};
+use provost_core::command::AgentCommand;
+use provost_core::name::{Namespace, SessionName};
+use provost_core::recovery::EffectClass;
 use provost_engine::{
     AgentConfig, AgentProfile, Agents, DeliveryAdapter, Engine, EngineDeps, EngineError,
     EngineOptions, Lease, Worker,
@@ -136,7 +138,7 @@ pub(crate) fn with_channel(
     move |deps| EngineDeps { channels: [channel].into(), ..deps }
 }
 
-pub(crate) fn patch(value: Value) -> provost_core::work::PolicyPatch {
+pub(crate) fn patch(value: Value) -> provost_core::execution_policy::PolicyPatch {
     serde_json::from_value(value).unwrap()
 }
 

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, stream};
 use provost_agent::Agent;
-use provost_core::work::{AgentCommand, EffectClass, Namespace, QueueMode};
+use provost_core::command::AgentCommand;
+use provost_core::name::Namespace;
+use provost_core::recovery::EffectClass;
+use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Message, ResultPart, Role, RunId, TaskId};
 use provost_engine::{
     Accepted, AgentConfig, AgentProfile, Engine, EngineDeps, EngineError, EngineOptions,

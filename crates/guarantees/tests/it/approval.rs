@@ -1,6 +1,6 @@
 //! Waiting for people: through the end of every process, and through days.
 
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 
 use crate::stage::{Stage, in_session};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_core::{Env, RunId};
 use provost_engine::Cancelled;
 use provost_testkit::EffectPath;

@@ -1,7 +1,7 @@
 //! Runs below runs: no twins, and the parent learns of each end once.
 
 use provost_core::RunId;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_testkit::EffectPath;
 
 use crate::stage::{Stage, in_session};

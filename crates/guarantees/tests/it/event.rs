@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use provost_core::ApprovalDecision;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_engine::Cancelled;
 
 use crate::stage::{LONG, Stage, in_session};

@@ -1,6 +1,7 @@
 //! What is said to a run that is at work: delivered once, in order, whoever dies.
 
-use provost_core::work::{AgentCommand, QueueMode};
+use provost_core::command::AgentCommand;
+use provost_core::scheduling::QueueMode;
 use provost_testkit::EffectPath;
 
 use crate::plan::messages;

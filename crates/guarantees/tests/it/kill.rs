@@ -9,7 +9,7 @@ use std::fmt;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_core::{Env, RunId};
 use provost_store::table::work::run_step::RunStepRow;
 use provost_testkit::{EffectPath, Process, history};

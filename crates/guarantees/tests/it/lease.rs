@@ -3,7 +3,7 @@
 use std::fs;
 
 use futures::future::join_all;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_store::params;
 use provost_testkit::{EffectPath, history};
 

@@ -1,7 +1,7 @@
 //! Nodes that come and go while work is done: classes keep their bounds, schedules their ticks, and who leaves hands over.
 
 use futures::future::join_all;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_engine::{CatchUp, Overlap, Schedule, Timing};
 use provost_testkit::EffectPath;
 

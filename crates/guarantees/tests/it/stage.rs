@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use provost_core::work::{AgentCommand, Namespace, PolicyPatch, SessionName};
+use provost_core::command::AgentCommand;
+use provost_core::execution_policy::PolicyPatch;
+use provost_core::name::{Namespace, SessionName};
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{
     Accepted, AgentConfig, AgentProfile, Engine, EngineDeps, EngineError, EngineOptions, Lease,

@@ -1,6 +1,6 @@
 //! Lists of tools: names, pages, changes, what servers say about their own tools.
 
-use provost_core::work::EffectClass;
+use provost_core::recovery::EffectClass;
 use provost_mcp::McpPool;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{ApprovalDecision, Env, RunId, ToolCall};
 use provost_mcp::{McpServer, McpTools};
 use provost_tool::{

@@ -5,7 +5,7 @@ use axum::extract::State;
 use provost_api::{
     Answer, Answered, Approval, ApprovalList, Decision, Grant, GrantKey, Page, Paging,
 };
-use provost_core::work::ApprovalState;
+use provost_core::lifecycle::ApprovalState;
 use provost_core::{ApprovalDecision, ApprovalId};
 use provost_store::table::governance::approval::ApprovalFilter;
 use provost_store::table::governance::approval_grant;

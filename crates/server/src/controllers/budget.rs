@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::{Budget, BudgetChange, BudgetKey, Page, Paging, Problem};
-use provost_core::work::WorkError;
+use provost_core::lifecycle::WorkError;
 use provost_engine::{BudgetScope, EngineError};
 
 use crate::app::App;

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::{Class, ClassTarget, Page, Paging};
-use provost_core::work::{ClassKey, WorkError};
+use provost_core::lifecycle::WorkError;
+use provost_core::scheduling::ClassKey;
 use provost_engine::EngineError;
 use provost_store::table::scheduling::execution_class;
 

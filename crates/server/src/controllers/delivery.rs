@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{Delivery, DeliveryList, Page};
 use provost_core::DeliveryId;
-use provost_core::work::WorkError;
+use provost_core::lifecycle::WorkError;
 use provost_engine::EngineError;
 use provost_store::table::outbound::delivery::{self, DeliveryFilter};
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::{Page, Paging, Session, SessionList, SessionMessage};
-use provost_core::work::QueueOverride;
+use provost_core::scheduling::QueueOverride;
 use provost_store::table::work::session::SessionFilter;
 
 use crate::app::App;

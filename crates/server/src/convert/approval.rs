@@ -1,7 +1,7 @@
 //! Questions on the wire.
 
 use provost_api::{Approval, Decision, Grant, Problem, Tally, Time, Vote};
-use provost_core::work::{Ballot, CastVote};
+use provost_core::lifecycle::{Ballot, CastVote};
 use provost_store::table::governance::approval::ApprovalRow;
 use provost_store::table::governance::approval_grant::ApprovalGrantRow;
 

@@ -1,7 +1,7 @@
 //! What is said to a task, on the wire.
 
 use provost_api::{InputReceipt, Interaction, NewInput, PendingInput, Time};
-use provost_core::work::QueueOverride;
+use provost_core::scheduling::QueueOverride;
 use provost_engine::{InputRequest, RunInteraction};
 
 /// A message as the engine's request.

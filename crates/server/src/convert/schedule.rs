@@ -1,7 +1,7 @@
 //! Schedules on the wire.
 
 use provost_api::{Overlap, Problem, Schedule, ScheduleChange, Time, Timing};
-use provost_core::work::WorkError;
+use provost_core::lifecycle::WorkError;
 use provost_engine::ScheduleState;
 
 use super::task::{command, new_task};

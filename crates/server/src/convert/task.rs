@@ -1,7 +1,7 @@
 //! Tasks on the wire.
 
 use provost_api::{Accepted, NewTask, Problem, Said, Task, Time};
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_core::{Money, Part};
 use provost_store::table::work::task::TaskRow;
 

@@ -3,7 +3,8 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 use provost_core::limits::SESSION_CHARS_MAX;
-use provost_core::work::{ClassKey, Namespace};
+use provost_core::name::Namespace;
+use provost_core::scheduling::ClassKey;
 use provost_core::{
     ApprovalId, DeliveryId, InputId, RunId, TaskId, TokenId, WebhookId, WebhookPostId,
 };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use provost_core::RunId;
-use provost_core::work::RunStatus;
+use provost_core::lifecycle::RunStatus;
 use tokio::sync::Notify;
 
 /// Frames that wait for one viewer at most.

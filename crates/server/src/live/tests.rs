@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use provost_core::work::RunStatus;
+use provost_core::lifecycle::RunStatus;
 use provost_core::{Env, Event, EventKind, RunId};
 use provost_engine::{LivePlace, LiveSink, RunPlace};
 

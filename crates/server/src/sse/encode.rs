@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use provost_api::{Cursor, Place, Time};
-use provost_core::work::RunStatus;
+use provost_core::lifecycle::RunStatus;
 use provost_core::{DurableEvent, DurableEventKind, RunId};
 use provost_engine::LogEntry;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! Questions to people over the API.
 
 use provost_api::{Answer, ApprovalList, Decision, GrantKey, Paging};
-use provost_core::work::{ApprovalKind, ApprovalState, Grant};
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, Grant};
 use provost_core::{ApprovalId, RunId};
 use provost_model::{self as scripted, ChatRequest, Turn};
 use serde_json::json;

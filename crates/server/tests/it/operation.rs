@@ -11,7 +11,8 @@ use provost_api::{
     BudgetChange, BudgetKey, DeliveryList, NewTask, Overlap, Paging, Period, ScheduleChange, Time,
     Timing,
 };
-use provost_core::work::{Abilities, DeliveryState, RoutingContext};
+use provost_core::command::RoutingContext;
+use provost_core::lifecycle::{Abilities, DeliveryState};
 use provost_core::{Message, Money, Timestamp};
 use provost_engine::{DeliveryAdapter, EngineDeps, Receipt, SendError, Target};
 use provost_model::{self as scripted, ScriptedModel};

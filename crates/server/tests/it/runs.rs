@@ -1,7 +1,7 @@
 //! Runs over the API.
 
 use provost_api::{CancelOutcome, Fork, NewInput, NewTask, Paging, RunList, Said};
-use provost_core::work::{AttemptStatus, Interaction, RunPhase, RunStatus, StepKind};
+use provost_core::lifecycle::{AttemptStatus, Interaction, RunPhase, RunStatus, StepKind};
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, Turn};
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! Conversations, and why they wait, over the API.
 
 use provost_api::{Paging, SessionList};
-use provost_core::work::{QueueMode, QueueOverride};
+use provost_core::scheduling::{QueueMode, QueueOverride};
 use provost_core::{Env, RunId};
 use provost_model as scripted;
 use serde_json::json;

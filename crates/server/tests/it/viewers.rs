@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::join_all;
-use provost_core::work::RunStatus;
+use provost_core::lifecycle::RunStatus;
 
 use crate::house::{Block, House, durable};
 

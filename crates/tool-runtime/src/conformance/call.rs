@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::contract::{RequestTool, ToolFault, ToolRequest, ToolResponse, TraceIds};
+use provost_core::recovery::EffectClass;
 use provost_core::resource::{RetrySpec, Span, ToolAuth, ToolResource};
-use provost_core::work::EffectClass;
 use provost_core::{Env, Secret};
 use provost_tool::{
     Authenticator, ContractExecutor, Credentials, GovernedTool, Guard, NoCredentials, Runtimes,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::work::EffectClass;
+use provost_core::recovery::EffectClass;
 use provost_net::{NetError, NetPolicy};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};

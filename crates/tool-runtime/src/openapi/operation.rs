@@ -1,9 +1,9 @@
 //! One operation as one tool.
 
+use provost_core::recovery::EffectClass;
 use provost_core::resource::{
     HttpMethod, HttpSpec, OperationClass, RiskLevel, ToolResource, ToolType,
 };
-use provost_core::work::EffectClass;
 use provost_tool::ToolSpec;
 use serde_json::{Map, Value, json};
 

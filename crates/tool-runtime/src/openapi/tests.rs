@@ -1,7 +1,7 @@
 //! Documents as tools.
 
+use provost_core::recovery::EffectClass;
 use provost_core::resource::{AuthProfile, OperationClass};
-use provost_core::work::EffectClass;
 use serde_json::json;
 
 use super::*;

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode, header};
 use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::recovery::EffectClass;
 use provost_core::resource::{AuthProfile, ToolResource};
-use provost_core::work::EffectClass;
 
 use crate::limits::{FAILURE_CHARS_MAX, RETRY_AFTER_MAX};
 

@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use provost_core::Env;
 use provost_core::contract::{RequestTool, ToolRequest, ToolResponse};
+use provost_core::recovery::EffectClass;
 use provost_core::resource::{GrpcEncoding, RetrySpec, Span, ToolResource, ToolType};
-use provost_core::work::EffectClass;
 use provost_tool::{
     ContractExecutor, GovernedTool, Guard, NoCredentials, Runtimes, Tool, ToolHost, ToolRuntime,
 };

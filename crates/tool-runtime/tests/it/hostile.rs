@@ -154,7 +154,7 @@ async fn a_call_that_was_cut_off_is_not_made_twice() {
     let fault = timed(&runtime, &tool).await.unwrap_err();
     assert_eq!((fault.code, fault.retryable), FINAL, "{fault}");
     assert_eq!(fault.details["outcome"], "unknown");
-    tool.effect = provost_core::work::EffectClass::Idempotent;
+    tool.effect = provost_core::recovery::EffectClass::Idempotent;
     assert!(timed(&runtime, &tool).await.unwrap_err().retryable, "a repeat does no harm");
     let nobody = ToolResource::new("t", ToolType::Http, "http://127.0.0.1:1/");
     let fault = timed(&runtime, &nobody).await.unwrap_err();

@@ -49,7 +49,7 @@ async fn looks_that_fail_are_counted() {
     assert_eq!(fault.details["polls_failed"], "5");
     assert_eq!(looks.load(Ordering::SeqCst), 5, "a look may be repeated, whatever the call does");
     let (mut tool, _) = takes(StatusCode::BAD_GATEWAY).await;
-    tool.effect = provost_core::work::EffectClass::Idempotent;
+    tool.effect = provost_core::recovery::EffectClass::Idempotent;
     assert!(call(&quick(None), &tool, json!({})).await.unwrap_err().retryable);
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::contract::{OPERATION_INVOKE, ToolCode, ToolFault, ToolRequest, ToolResponse};
-use provost_core::work::{EffectKey, sha256_hex};
+use provost_core::hash::sha256_hex;
+use provost_core::recovery::EffectKey;
 use provost_core::{Env, RunId, ToolCall};
 use serde_json::Value;
 use tokio::time::Instant;

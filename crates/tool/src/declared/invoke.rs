@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use provost_core::contract::{ToolCode, ToolFault, ToolRequest};
+use provost_core::recovery::EffectClass;
 use provost_core::resource::ToolResource;
-use provost_core::work::EffectClass;
 use serde_json::Value;
 use tokio::time::Instant;
 

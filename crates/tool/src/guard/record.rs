@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::ToolCall;
-use provost_core::work::{canonical_json, sha256_hex};
+use provost_core::hash::{canonical_json, sha256_hex};
 
 use super::{Oversight, Permit};
 use crate::guard::policy::{Origin, Seat};

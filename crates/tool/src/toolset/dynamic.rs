@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use serde_json::Value;
 
 use super::filter::withdrawn;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use serde_json::Value;
 
 use crate::{Permit, Probe, Tool, ToolCx, ToolFuture, ToolSpec};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use provost_core::ToolDef;
+use provost_core::recovery::EffectClass;
 use provost_core::text::first_bytes;
-use provost_core::work::EffectClass;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

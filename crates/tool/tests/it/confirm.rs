@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_core::ApprovalDecision;
 use provost_core::contract::{ToolCode, ToolFault};
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_tool::{Deps, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
 use tokio::time::{Instant, sleep};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{ApprovalDecision, RunId, ToolCall};
 use provost_tool::{
     Confirm, Deps, Guard, RunContext, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput,

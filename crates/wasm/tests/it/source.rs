@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use provost_core::contract::ToolCode;
+use provost_core::hash::sha256_hex;
 use provost_core::resource::WasmSpec;
-use provost_core::work::sha256_hex;
 use provost_net::NetPolicy;
 use provost_tool::ToolRuntime as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

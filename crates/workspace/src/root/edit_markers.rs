@@ -6,7 +6,7 @@
 
 use std::os::fd::AsFd;
 
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::io::Errno;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{ApprovalId, ApprovalRequest, RunId, ToolCall};
 use provost_tool::{State, ToolCx, ToolError};
 use serde::{Deserialize, Serialize};

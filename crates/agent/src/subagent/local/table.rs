@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{AgentUsed, RunId};
 use provost_tool::ToolError;
 use tokio_util::sync::CancellationToken;

@@ -6,7 +6,7 @@ use provost_agent::team::{
     BoardError, LEAD, MemberEnd, MemberStatus, NewTask, TaskStatus, TeamAction, TeamBook,
     TeamError, TeamReply,
 };
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{Env, ErrorKind, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use provost_api::{AgentChange, AgentConfig, NewAgent};
-use provost_core::work::PolicyPatch;
+use provost_core::execution_policy::PolicyPatch;
 use serde_json::{Map, Value, json};
 
 use super::ApiCommand;

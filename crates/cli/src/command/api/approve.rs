@@ -1,7 +1,7 @@
 //! `provost approve`, `deny`, `answer` and `approvals`: what waits for a person, and what they say.
 
 use provost_api::{Answer, Answered, Approval, ApprovalList, Decision, Tally};
-use provost_core::work::{ApprovalState, Grant};
+use provost_core::lifecycle::{ApprovalState, Grant};
 use provost_core::{ApprovalId, ErrorKind, RunId, TaskId};
 
 use super::ApiCommand;

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use provost_api::DeliveryList;
-use provost_core::work::DeliveryState;
+use provost_core::lifecycle::DeliveryState;
 use provost_core::{DeliveryId, RunId};
 
 use super::ApiCommand;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use provost_api::{Fork, RunList, Said};
-use provost_core::work::{RunPhase, RunStatus};
+use provost_core::lifecycle::{RunPhase, RunStatus};
 use provost_core::{ErrorKind, InputId, RunId, TaskId};
 use provost_model::Redaction;
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use provost_api::{Paging, SessionList, StreamItem, Watch};
-use provost_core::work::{DropPolicy, QueueMode, QueueOverride};
+use provost_core::scheduling::{DropPolicy, QueueMode, QueueOverride};
 
 use super::listing::ListArgs;
 use super::task::event_text;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::Subcommand;
 use provost_api::{CancelOutcome, InputReceipt, NewInput, Said, TaskList};
 use provost_core::TaskId;
-use provost_core::work::{QueueMode, TaskState};
+use provost_core::lifecycle::TaskState;
+use provost_core::scheduling::QueueMode;
 use serde_json::json;
 
 pub(crate) use self::logs::event_text;

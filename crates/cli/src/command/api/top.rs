@@ -9,7 +9,7 @@ use std::time::Duration;
 use provost_api::{
     ApiError, ApprovalList, Client, EventStream, Page, Paging, RunList, StreamItem, Watch,
 };
-use provost_core::work::RunStatus;
+use provost_core::lifecycle::RunStatus;
 use provost_core::{Env, ErrorKind};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::work::DropPolicy;
+use crate::scheduling::DropPolicy;
 use crate::{InputId, RunId};
 
 /// A message enters the run at its next boundary.

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::work::{OutcomeCode, ParkedFor, RunStatus, Strategy};
+use crate::lifecycle::{ParkedFor, RunStatus, Strategy};
+use crate::recovery::OutcomeCode;
 use crate::{InputId, RunId, StateChange, StopReason, TaskId, Timestamp, WorkerId};
 
 /// The run was created.

@@ -1,11 +1,11 @@
 //! The same decision, written a second time: no tables, no early answers, every opinion collected and then the strictest taken.
 
 use super::super::{GovernanceParts, ToolFacts};
+use crate::execution_policy::{Ask, Security};
 use crate::resource::{
     AgentPolicy, ApplyMode, MatchMode, OperationClass, OperationVerdict, RiskLevel, ToolPermission,
     ToolType,
 };
-use crate::work::{Ask, Security};
 
 /// What may be said, from the widest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use super::{
     ATTEMPTS_MAX, AuthProfile, IsolationMode, OperationClass, ResourceError, RiskLevel,
     RuntimeSpec, ToolAuth, ToolResource, ToolType, any_object,
 };
-use crate::work::EffectClass;
+use crate::recovery::EffectClass;
 
 impl ToolResource {
     /// A tool with nothing but defaults.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::work::OutcomeCode;
+use provost_core::recovery::OutcomeCode;
 
 use super::super::Cause;
 use super::super::facts::RunFacts;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use provost_core::Message;
-use provost_core::work::{Abilities, ReplyTarget};
+use provost_core::command::ReplyTarget;
+use provost_core::lifecycle::Abilities;
 use serde::{Deserialize, Serialize};
 
 /// Where an answer goes.

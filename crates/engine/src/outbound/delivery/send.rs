@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
-use provost_core::work::{DeliveryEvent, DeliveryState, LostSend, next_send};
+use provost_core::lifecycle::{DeliveryEvent, DeliveryState, LostSend, next_send};
 use provost_core::{Message, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::table::outbound::delivery::{self, DeliveryRow};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use provost_core::work::{PostState, post_gives_up_at};
+use provost_core::lifecycle::{PostState, post_gives_up_at};
 use provost_core::{Env, RunId, WebhookPostId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;

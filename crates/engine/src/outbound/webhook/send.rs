@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::Timestamp;
-use provost_core::work::{PostEvent, PostState, RetryWindow, next_post};
+use provost_core::lifecycle::{PostEvent, PostState, RetryWindow, next_post};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::outbound::webhook::{self, WebhookRow};

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span, Timestamp};
-use provost_core::work::WorkError;
+use provost_core::lifecycle::WorkError;
 
 /// Years that are searched: one with 29 February on a certain weekday may be 40 years away.
 const YEARS_MAX: i16 = 50;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use provost_core::Timestamp;
-use provost_core::work::{WorkError, sha256_hex};
+use provost_core::hash::sha256_hex;
+use provost_core::lifecycle::WorkError;
 use serde::{Deserialize, Serialize};
 
 use super::cron::Cron;

@@ -1,7 +1,8 @@
 //! What a claim takes and what it leaves.
 
 use provost_agent::Agent;
-use provost_core::work::{AgentCommand, Namespace};
+use provost_core::command::AgentCommand;
+use provost_core::name::Namespace;
 use provost_model::ScriptedModel;
 use provost_store::{Store, StoreOptions, Threads, params};
 

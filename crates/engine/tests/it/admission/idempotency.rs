@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use provost_core::Env;
-use provost_core::work::AgentCommand;
+use provost_core::command::AgentCommand;
 use provost_engine::AgentConfig;
 use provost_store::{FaultPoint, Faults, StoreError};
 use serde_json::json;

@@ -1,6 +1,7 @@
 //! Which task a command goes on with.
 
-use provost_core::work::{AgentCommand, QueueMode};
+use provost_core::command::AgentCommand;
+use provost_core::scheduling::QueueMode;
 use provost_engine::AgentConfig;
 
 use crate::stage::command;

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use provost_core::work::{AgentCommand, QueueMode};
+use provost_core::command::AgentCommand;
+use provost_core::scheduling::QueueMode;
 use provost_core::{RunId, Timestamp};
 
 use crate::stage::command;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::work::{Abilities, AgentCommand, Grant, RoutingContext};
+use provost_core::command::{AgentCommand, RoutingContext};
+use provost_core::lifecycle::{Abilities, Grant};
 use provost_core::{DeliveryId, Message, RunId};
 use provost_engine::{DeliveryAdapter, EngineOptions, Receipt, SendError, Target};
 use provost_model as scripted;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use provost_agent::hook::{Entry, Hook, HookError};
 use provost_agent::{Agent, AgentBuilder};
-use provost_core::work::{AgentCommand, EffectClass, OnUnknown};
+use provost_core::command::AgentCommand;
+use provost_core::recovery::{EffectClass, OnUnknown};
 use provost_core::{Env, ErrorInfo, ErrorKind, Limits};
 use provost_engine::{AgentProfile, EngineOptions, Lease};
 use provost_model::{self as scripted, ModelErrorClass, ScriptedModel, Turn};

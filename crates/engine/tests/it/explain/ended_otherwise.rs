@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use provost_core::ApprovalDecision;
-use provost_core::work::{AgentCommand, QueueMode};
+use provost_core::command::AgentCommand;
+use provost_core::scheduling::QueueMode;
 use provost_engine::{EngineOptions, InputRequest};
 use provost_model as scripted;
 use serde_json::json;

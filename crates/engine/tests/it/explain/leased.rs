@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use provost_agent::Agent;
 use provost_agent::context::{ContextError, ContextStrategy, FitInput, Fitted};
 use provost_core::Env;
-use provost_core::work::QueueMode;
+use provost_core::scheduling::QueueMode;
 use provost_engine::{Accepted, AgentProfile, InputRequest, Lease, Worker};
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::{Store, StoreOptions};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::work::{AgentCommand, OnUnknown};
+use provost_core::command::AgentCommand;
+use provost_core::recovery::OnUnknown;
 use provost_core::{Env, RunId};
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted, ModelErrorClass};

@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::work::{AgentCommand, ClassKey, QueueMode};
+use provost_core::command::AgentCommand;
+use provost_core::scheduling::{ClassKey, QueueMode};
 use provost_core::{Env, RunId, WorkerId};
 use provost_engine::{BUILD, Ceiling, EngineOptions, Focus, InputRequest};
 use provost_model as scripted;

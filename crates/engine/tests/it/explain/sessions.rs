@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use provost_core::work::{AgentCommand, Grant, QueueMode};
+use provost_core::command::AgentCommand;
+use provost_core::lifecycle::Grant;
+use provost_core::scheduling::QueueMode;
 use provost_engine::InputRequest;
 use provost_model as scripted;
 use serde_json::json;

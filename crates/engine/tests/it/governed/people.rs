@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use provost_core::work::{AgentCommand, ApprovalState, Grant, OnUnknown, QueueMode};
+use provost_core::command::AgentCommand;
+use provost_core::lifecycle::{ApprovalState, Grant};
+use provost_core::recovery::OnUnknown;
+use provost_core::scheduling::QueueMode;
 use provost_engine::{EngineOptions, InputRequest, Subject};
 use provost_model as scripted;
 use provost_store::table::governance::approval;

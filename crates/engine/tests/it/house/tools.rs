@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use provost_agent::Agent;
-use provost_core::work::EffectClass;
+use provost_core::recovery::EffectClass;
 use provost_engine::{AgentProfile, EngineError, Lease, ask_user};
 use provost_model::ScriptedModel;
 use provost_tool::{Approval, FnTool, Oversight, ToolCx, ToolError, ToolOutput, ToolSpec};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use provost_core::work::{InputProvenance, QueueMode, RoutingContext};
+use provost_core::command::{InputProvenance, RoutingContext};
+use provost_core::scheduling::QueueMode;
 use provost_engine::InputRequest;
 
 use crate::talk::{Talk, text};

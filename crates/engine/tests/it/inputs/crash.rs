@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use provost_core::work::{AgentCommand, QueueMode, QueueOverride};
+use provost_core::command::AgentCommand;
+use provost_core::scheduling::{QueueMode, QueueOverride};
 use provost_engine::InputRequest;
 
 use crate::stage::command;

@@ -1,6 +1,6 @@
 //! Messages that take the place of what is being done.
 
-use provost_core::work::QueueMode;
+use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Message};
 use provost_store::Body;
 use provost_store::table::work::session::{self, SessionRef};

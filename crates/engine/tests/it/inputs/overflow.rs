@@ -1,6 +1,6 @@
 //! More messages than may wait.
 
-use provost_core::work::{DropPolicy, QueueMode, QueueOverride};
+use provost_core::scheduling::{DropPolicy, QueueMode, QueueOverride};
 use provost_engine::{EngineError, InputReceipt, InputRequest};
 use serde_json::json;
 

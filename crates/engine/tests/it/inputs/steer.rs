@@ -1,6 +1,6 @@
 //! Messages that enter the running turn.
 
-use provost_core::work::QueueMode;
+use provost_core::scheduling::QueueMode;
 use provost_engine::InputRequest;
 
 use crate::talk::{Talk, text};

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::work::{AgentCommand, EffectClass, Namespace};
+use provost_core::command::AgentCommand;
+use provost_core::name::Namespace;
+use provost_core::recovery::EffectClass;
 use provost_engine::{Accepted, Engine, EngineError};
 use provost_store::params;
 use provost_testkit::history::{self, Record};

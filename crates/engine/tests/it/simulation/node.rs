@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_core::work::OnUnknown;
+use provost_core::recovery::OnUnknown;
 use provost_engine::{Agents, Engine, EngineDeps, EngineOptions, Worker};
 use provost_store::{Durability, FaultPoint, Faults, Store, StoreError, StoreOptions, Threads};
 

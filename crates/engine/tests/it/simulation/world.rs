@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::work::{
-    AgentCommand, ApprovalKind, EffectClass, EffectKey, Namespace, QueueMode, SessionName,
-};
+use provost_core::command::AgentCommand;
+use provost_core::lifecycle::ApprovalKind;
+use provost_core::name::{Namespace, SessionName};
+use provost_core::recovery::{EffectClass, EffectKey};
+use provost_core::scheduling::QueueMode;
 use provost_core::{ApprovalDecision, Env, Role};
 use provost_engine::{Accepted, AgentConfig, AgentProfile, Engine, EngineError, Lease};
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, Turn};

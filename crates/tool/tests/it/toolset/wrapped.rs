@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::ErrorKind;
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_tool::{
     Approval, DynamicTools, Guard, Permit, Probe, StaticTools, Tool, ToolCx, ToolFuture,
     ToolOutput, ToolSpec, Toolset, ToolsetError, ToolsetExt, Verdict,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::Env;
-use provost_core::work::sha256_hex;
+use provost_core::hash::sha256_hex;
 
 use super::{KeyValues, KvError, KvScope};
 use crate::error::WasmError;

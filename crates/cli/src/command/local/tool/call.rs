@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use provost_core::contract::{RequestTool, ToolCode, ToolFault, ToolRequest, ToolResponse};
 use provost_core::policy::Decision;
-use provost_core::work::EffectKey;
+use provost_core::recovery::EffectKey;
 use provost_core::{Env, ErrorKind, RunId, ToolCall};
 use provost_tool::{Confirm, Deps, Guard, Origin, State, Tool, ToolCx, ToolCxParts, Verdict};
 use serde_json::Value;

@@ -1,0 +1,122 @@
+//! Reading a policy from JSON, with the place and the remedy in every error.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+
+use crate::execution_policy::{PolicyError, PolicyPatch, Resources};
+use crate::scheduling::RetryPolicy;
+
+const FIELDS: &str = "host, security, ask, runtime_type, workspace_access, network_enabled, \
+                      interactive, resources, retry";
+
+impl PolicyPatch {
+    /// Reads and checks a policy as a caller or an agent's configuration gives it. What is not said is left open.
+    pub fn parse(value: &Value) -> Result<Self, PolicyError> {
+        let mut patch = Self::default();
+        for (field, value) in object("policy", value)? {
+            let path = format!("policy.{field}");
+            match field.as_str() {
+                _ if value.is_null() => {}
+                "host" => patch.host = Some(word(&path, value)?),
+                "security" => patch.security = Some(word(&path, value)?),
+                "ask" => patch.ask = Some(word(&path, value)?),
+                "runtime_type" => patch.runtime_type = Some(word(&path, value)?),
+                "workspace_access" => patch.workspace_access = Some(word(&path, value)?),
+                "network_enabled" => patch.network_enabled = Some(truth(&path, value)?),
+                "interactive" => patch.interactive = Some(truth(&path, value)?),
+                "resources" => patch.resources = Some(resources(&path, value)?),
+                "retry" => patch.retry = Some(retry(&path, value)?),
+                _ => return Err(unknown(&path, FIELDS)),
+            }
+        }
+        patch.validate()?;
+        Ok(patch)
+    }
+}
+
+impl TryFrom<Value> for PolicyPatch {
+    type Error = PolicyError;
+    fn try_from(value: Value) -> Result<Self, PolicyError> {
+        Self::parse(&value)
+    }
+}
+
+fn resources(path: &str, value: &Value) -> Result<Resources, PolicyError> {
+    let mut resources = Resources::default();
+    for (field, value) in object(path, value)? {
+        let path = format!("{path}.{field}");
+        match field.as_str() {
+            _ if value.is_null() => {}
+            "cpu" => resources.cpu = Some(number(&path, value)?),
+            "memory" => resources.memory = Some(number(&path, value)?),
+            "gpu" => resources.gpu = Some(number(&path, value)?),
+            _ => return Err(unknown(&path, "cpu, memory, gpu")),
+        }
+    }
+    Ok(resources)
+}
+
+fn retry(path: &str, value: &Value) -> Result<RetryPolicy, PolicyError> {
+    let mut retry = RetryPolicy::default();
+    for (field, value) in object(path, value)? {
+        let path = format!("{path}.{field}");
+        match field.as_str() {
+            _ if value.is_null() => {}
+            "max_attempts" => retry.max_attempts = number(&path, value)?,
+            "delay_ms" => retry.delay = std::time::Duration::from_millis(number(&path, value)?),
+            "factor" => retry.factor = number(&path, value)?,
+            "cap_ms" => retry.cap = std::time::Duration::from_millis(number(&path, value)?),
+            "jitter" => retry.jitter = word(&path, value)?,
+            "pause_at_end" => retry.pause_at_end = truth(&path, value)?,
+            "retry_on" => {
+                let codes = value.as_array().ok_or_else(|| {
+                    PolicyError::invalid(&path, "not a list", "give a list of outcome codes")
+                })?;
+                let codes: Result<_, _> = codes.iter().map(|code| word(&path, code)).collect();
+                retry.retry_on = Some(codes?);
+            }
+            _ => {
+                let known =
+                    "max_attempts, delay_ms, factor, cap_ms, jitter, pause_at_end, retry_on";
+                return Err(unknown(&path, known));
+            }
+        }
+    }
+    Ok(retry)
+}
+
+fn object<'a>(path: &str, value: &'a Value) -> Result<&'a Map<String, Value>, PolicyError> {
+    value.as_object().ok_or_else(|| {
+        PolicyError::invalid(path, "not an object", "give an object, or leave it out")
+    })
+}
+
+fn word<T: FromStr<Err: Display>>(path: &str, value: &Value) -> Result<T, PolicyError> {
+    let Some(text) = value.as_str() else {
+        return Err(PolicyError::invalid(path, "not a text", "give one of its words in quotes"));
+    };
+    text.parse().map_err(|error: T::Err| {
+        let text = error.to_string();
+        // The error of a word is "what is wrong: what to use".
+        let (problem, fix) = text.split_once(": ").unwrap_or((&text, "see the documentation"));
+        PolicyError::invalid(path, problem, fix)
+    })
+}
+
+fn truth(path: &str, value: &Value) -> Result<bool, PolicyError> {
+    value
+        .as_bool()
+        .ok_or_else(|| PolicyError::invalid(path, "not a truth value", "use true or false"))
+}
+
+fn number<T: TryFrom<u64>>(path: &str, value: &Value) -> Result<T, PolicyError> {
+    value.as_u64().and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+        PolicyError::invalid(path, "not a whole number that fits", "use a number from 0 upwards")
+    })
+}
+
+fn unknown(path: &str, known: &str) -> PolicyError {
+    PolicyError::invalid(path, "there is no such field", format!("use {known}"))
+}

@@ -1,0 +1,124 @@
+//! The task table of the specification, and the rule of settlement.
+
+use super::*;
+use crate::Env;
+use crate::lifecycle::tests::{check_machine, reachable};
+
+use TaskEvent as E;
+use TaskState as S;
+
+/// From, event, to: every row of the table, and what the guarantees add to it.
+const TABLE: &[(S, E, S)] = &[
+    (S::Queued, E::Dispatched, S::Running),
+    (S::Sleeping, E::Dispatched, S::Running),
+    (S::Running, E::Dispatched, S::Running),
+    (S::Queued, E::NoCapacity, S::Queued),
+    (S::Queued, E::Dropped, S::Dropped),
+    (S::Running, E::Dropped, S::Dropped),
+    (S::Running, E::AwaitsInput, S::Waiting),
+    (S::Waiting, E::AwaitsInput, S::Waiting),
+    (S::Running, E::FellAsleep, S::Sleeping),
+    (S::Running, E::Finished, S::Done),
+    (S::Waiting, E::Finished, S::Done),
+    (S::Queued, E::Failed, S::Error),
+    (S::Sleeping, E::Failed, S::Error),
+    (S::Running, E::Failed, S::Error),
+    (S::Waiting, E::Failed, S::Error),
+    (S::Waiting, E::InputDelivered, S::Running),
+    (S::Running, E::InputDelivered, S::Running),
+    (S::Queued, E::Requeued, S::Queued),
+    (S::Running, E::Requeued, S::Queued),
+    (S::Waiting, E::Requeued, S::Queued),
+    (S::Sleeping, E::Requeued, S::Queued),
+    (S::Queued, E::Cancelled, S::Cancelled),
+    (S::Running, E::Cancelled, S::Cancelled),
+    (S::Waiting, E::Cancelled, S::Cancelled),
+    (S::Sleeping, E::Cancelled, S::Cancelled),
+    (S::Done, E::Reopened, S::Queued),
+    (S::Error, E::Reopened, S::Queued),
+    (S::Dropped, E::Reopened, S::Queued),
+    (S::Cancelled, E::Reopened, S::Queued),
+    (S::Error, E::Retried, S::Queued),
+    (S::Dropped, E::Retried, S::Queued),
+];
+
+#[test]
+fn the_table_is_all_there_is() {
+    for &from in S::ALL {
+        for &event in E::ALL {
+            let row = TABLE.iter().find(|(state, of, _)| (*state, *of) == (from, event));
+            assert_eq!(from.next(event).ok(), row.map(|row| row.2), "{from} {event}");
+        }
+    }
+}
+
+#[test]
+fn an_end_is_left_only_by_a_new_message_or_a_retry() {
+    let within: Vec<E> =
+        E::ALL.iter().copied().filter(|event| !matches!(event, E::Reopened | E::Retried)).collect();
+    check_machine(S::ALL, &within, S::next, S::is_terminal);
+}
+
+#[test]
+fn every_state_can_be_reached_from_an_accepted_task() {
+    for delayed in [false, true] {
+        assert_eq!(reachable(S::accepted(delayed), E::ALL, S::next).len(), S::ALL.len());
+    }
+}
+
+#[test]
+fn archiving_is_for_what_ended_or_waits() {
+    let allowed: Vec<_> = S::ALL.iter().filter(|state| state.can_archive()).collect();
+    assert_eq!(allowed, [&S::Waiting, &S::Done, &S::Error, &S::Dropped, &S::Cancelled]);
+}
+
+fn ended(id: RunId, status: RunStatus, after: AfterRun) -> EndedRun {
+    EndedRun { id, status, after }
+}
+
+#[test]
+fn a_run_maps_to_its_task_as_the_spec_says() {
+    let run: RunId = Env::simulated(1).id();
+    for (status, after, state) in [
+        (RunStatus::Ok, AfterRun::Nothing, S::Done),
+        (RunStatus::Ok, AfterRun::AwaitInput, S::Waiting),
+        (RunStatus::Ok, AfterRun::Sleep, S::Sleeping),
+        (RunStatus::Cancelled, AfterRun::Nothing, S::Cancelled),
+        (RunStatus::Error, AfterRun::Sleep, S::Error),
+        (RunStatus::Timeout, AfterRun::AwaitInput, S::Error),
+    ] {
+        assert_eq!(settle(S::Running, Some(run), ended(run, status, after)), Some(state));
+    }
+    for status in [RunStatus::Accepted, RunStatus::Running] {
+        assert_eq!(settle(S::Running, Some(run), ended(run, status, AfterRun::Nothing)), None);
+    }
+}
+
+#[test]
+fn settlement_ignores_an_older_run_and_a_repeat() {
+    let env = Env::simulated(2);
+    let (old, new): (RunId, RunId) = (env.id(), env.id());
+    let late = ended(old, RunStatus::Error, AfterRun::Nothing);
+    assert_eq!(settle(S::Running, Some(new), late), None, "another run answers for the task now");
+    assert_eq!(settle(S::Running, None, late), None);
+    let end = ended(new, RunStatus::Ok, AfterRun::Nothing);
+    let state = settle(S::Running, Some(new), end).unwrap();
+    assert_eq!(state, S::Done);
+    for status in RunStatus::ALL {
+        assert_eq!(settle(state, Some(new), ended(new, *status, AfterRun::Nothing)), None);
+    }
+}
+
+#[test]
+fn g05_a_shortage_of_capacity_leaves_a_task_queued_and_is_no_drop_reason() {
+    let mut state = S::Queued;
+    for _ in 0..10_000 {
+        state = state.next(E::NoCapacity).unwrap();
+    }
+    assert_eq!(state, S::Queued);
+    for reason in DropReason::ALL {
+        for word in ["capacity", "dispatch", "exhausted", "busy", "full"] {
+            assert!(!reason.as_str().contains(word), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Names that people choose: namespaces and sessions.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::lifecycle::WorkError;
+use crate::lifecycle::error::quoted;
+use crate::limits::{NAMESPACE_CHARS_MAX, SESSION_CHARS_MAX};
+
+/// Defines a name: a text that `check` accepts.
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident, $path:literal, $check:expr, $fix:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(try_from = "String", into = "String")]
+        #[schemars(with = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = WorkError;
+            fn from_str(text: &str) -> Result<Self, WorkError> {
+                if $check(text) {
+                    return Ok(Self(text.to_owned()));
+                }
+                let problem = format!("`{}` cannot be used", quoted(text));
+                Err(WorkError::invalid($path, problem, $fix))
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = WorkError;
+            fn try_from(text: String) -> Result<Self, WorkError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name_type!(
+    /// The boundary of tenancy: every row, id and query belongs to one.
+    Namespace,
+    "namespace",
+    is_namespace,
+    format!("use 1 to {NAMESPACE_CHARS_MAX} of a-z, 0-9 and -, with a letter or digit at both ends")
+);
+name_type!(
+    /// A conversation's name, unique in its namespace; chosen by a person or a channel.
+    SessionName,
+    "session_id",
+    is_session_name,
+    format!("use 1 to {SESSION_CHARS_MAX} visible ASCII characters, no spaces")
+);
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self("default".to_owned())
+    }
+}
+
+fn is_namespace(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=NAMESPACE_CHARS_MAX).contains(&text.len())
+        && text.bytes().all(allowed)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+fn is_session_name(text: &str) -> bool {
+    (1..=SESSION_CHARS_MAX).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_a_short_lower_case_label() {
+        assert_eq!(Namespace::default().as_str(), "default");
+        for good in ["a", "team-7", &"x".repeat(63)] {
+            assert_eq!(good.parse::<Namespace>().unwrap().as_str(), good);
+        }
+        for bad in ["", "Team", "a_b", "-a", "a-", "ä", "a b", &"x".repeat(64)] {
+            let error = bad.parse::<Namespace>().unwrap_err();
+            assert_eq!(error.code(), "invalid", "{bad}");
+            assert!(error.to_string().starts_with("namespace: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_named_by_visible_characters() {
+        for good in ["main", "agent:lead:telegram:group:-100", "a@b.c/+1#2"] {
+            assert_eq!(good.parse::<SessionName>().unwrap().to_string(), good);
+        }
+        for bad in ["", "a b", "a\n", "é", &"x".repeat(201)] {
+            assert!(bad.parse::<SessionName>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_checked_when_they_are_read() {
+        assert_eq!(serde_json::from_str::<Namespace>("\"a-1\"").unwrap().as_str(), "a-1");
+        let error = serde_json::from_str::<Namespace>("\"A\"").unwrap_err().to_string();
+        assert!(error.contains("`A` cannot be used; use 1 to 63 of a-z"), "{error}");
+        assert!(serde_json::from_str::<SessionName>("\"\"").is_err());
+    }
+
+    #[test]
+    fn a_long_bad_name_is_not_repeated_in_full() {
+        let error = "X".repeat(100_000).parse::<SessionName>().unwrap_err();
+        assert!(error.to_string().len() < 300);
+    }
+}

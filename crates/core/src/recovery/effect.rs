@@ -1,0 +1,153 @@
+//! What repeating an effect would do, and so what happens to one that a crash cut off.
+//!
+//! Invariant: an effect of which nothing is known is never repeated by itself.
+
+use crate::string_enum::words;
+
+words! {
+    /// What is known about doing an effect a second time.
+    #[derive(Default)]
+    EffectClass, "an effect class" {
+        /// Nothing outside the run changes: reading, searching.
+        Pure = "pure",
+        /// A repeat is harmless: the same bytes to the same place.
+        Idempotent = "idempotent",
+        /// The target takes our effect key and knows a repeat by it.
+        Keyed = "keyed",
+        /// The tool can find out whether an effect key has happened.
+        Provable = "provable",
+        /// The effect is in our own database and commits together with its step.
+        Transactional = "transactional",
+        /// Nothing is known. The class of every tool that does not say otherwise, and of a shell.
+        #[default]
+        Opaque = "opaque",
+    }
+}
+
+words! {
+    /// What is done about an opaque effect whose outcome is unknown.
+    #[derive(Default)]
+    OnUnknown, "an answer to an unknown outcome" {
+        /// The model is told to verify, and the rest of the turn may only look, not act.
+        #[default]
+        Surface = "surface",
+        /// A person is asked whether it happened.
+        Park = "park",
+        /// The run ends with an error.
+        Fail = "fail",
+    }
+}
+
+words! {
+    /// How a step with an unknown outcome is settled.
+    Recovery, "a recovery" {
+        /// Do it again, with the same arguments and the same effect key.
+        RunAgain = "run_again",
+        /// Ask the tool whether it happened.
+        Probe = "probe",
+        /// Tell the model that the outcome is unknown and restrict the turn.
+        Surface = "surface",
+        /// Ask a person whether it happened.
+        Park = "park",
+        /// End the run.
+        Fail = "fail",
+    }
+}
+
+words! {
+    /// What a tool says about one of its own effects.
+    ProbeAnswer, "an answer to a probe" {
+        /// It happened; its result came with the answer.
+        Done = "done",
+        /// It did not happen.
+        NotDone = "not_done",
+        /// Nobody can say.
+        Unsure = "unsure",
+    }
+}
+
+impl EffectClass {
+    /// What is done about an effect of this class that was started and not committed.
+    pub const fn on_unknown(self, policy: OnUnknown) -> Recovery {
+        match self {
+            // A transactional effect is its own commit: what is not committed did not happen.
+            Self::Pure | Self::Idempotent | Self::Keyed | Self::Transactional => Recovery::RunAgain,
+            Self::Provable => Recovery::Probe,
+            Self::Opaque => policy.recovery(),
+        }
+    }
+
+    /// May a tool of this class run while an unknown outcome is not cleared? It must be able to look and unable to repeat.
+    pub const fn runs_restricted(self) -> bool {
+        matches!(self, Self::Pure | Self::Provable)
+    }
+}
+
+impl OnUnknown {
+    const fn recovery(self) -> Recovery {
+        match self {
+            Self::Surface => Recovery::Surface,
+            Self::Park => Recovery::Park,
+            Self::Fail => Recovery::Fail,
+        }
+    }
+}
+
+impl ProbeAnswer {
+    /// What is done after a probe; nothing is left to do if it happened: the step commits with the result that was found.
+    pub const fn recovery(self, policy: OnUnknown) -> Option<Recovery> {
+        match self {
+            Self::Done => None,
+            Self::NotDone => Some(Recovery::RunAgain),
+            Self::Unsure => Some(policy.recovery()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_class_recovers_as_the_table_says() {
+        use EffectClass as C;
+        use OnUnknown as P;
+        use Recovery as R;
+        for policy in P::ALL {
+            for class in [C::Pure, C::Idempotent, C::Keyed, C::Transactional] {
+                assert_eq!(class.on_unknown(*policy), R::RunAgain, "{class}");
+            }
+            assert_eq!(C::Provable.on_unknown(*policy), R::Probe);
+        }
+        assert_eq!(C::Opaque.on_unknown(P::Surface), R::Surface);
+        assert_eq!(C::Opaque.on_unknown(P::Park), R::Park);
+        assert_eq!(C::Opaque.on_unknown(P::Fail), R::Fail);
+    }
+
+    #[test]
+    fn g15_an_opaque_effect_is_never_repeated_by_itself() {
+        assert_eq!(EffectClass::default(), EffectClass::Opaque);
+        assert_eq!(OnUnknown::default(), OnUnknown::Surface);
+        for policy in OnUnknown::ALL {
+            assert_ne!(EffectClass::Opaque.on_unknown(*policy), Recovery::RunAgain);
+            assert_ne!(ProbeAnswer::Unsure.recovery(*policy), Some(Recovery::RunAgain));
+        }
+    }
+
+    #[test]
+    fn a_probe_that_is_unsure_is_treated_like_opaque() {
+        for policy in OnUnknown::ALL {
+            assert_eq!(ProbeAnswer::Done.recovery(*policy), None);
+            assert_eq!(ProbeAnswer::NotDone.recovery(*policy), Some(Recovery::RunAgain));
+            let opaque = EffectClass::Opaque.on_unknown(*policy);
+            assert_eq!(ProbeAnswer::Unsure.recovery(*policy), Some(opaque));
+        }
+    }
+
+    #[test]
+    fn a_restricted_turn_may_look_and_not_act() {
+        let allowed: Vec<_> =
+            EffectClass::ALL.iter().filter(|class| class.runs_restricted()).collect();
+        assert_eq!(allowed, [&EffectClass::Pure, &EffectClass::Provable]);
+    }
+}

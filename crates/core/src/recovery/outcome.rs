@@ -1,0 +1,213 @@
+//! How runs and attempts end, as codes with fixed consequences.
+//!
+//! Invariant: no consequence is ever read out of the words of an error. A tool may say "timeout" or "cancelled" as often as
+//! it likes.
+
+use crate::lifecycle::{AttemptStatus, RunStatus};
+use crate::string_enum::words;
+use crate::{ErrorInfo, ErrorKind};
+
+words! {
+    /// Why a run or an attempt ended other than well.
+    #[derive(PartialOrd, Ord)]
+    OutcomeCode, "an outcome code" {
+        /// The provider is overloaded, broken or out of reach.
+        ProviderOverloaded = "provider_overloaded",
+        /// The provider wants fewer requests for now.
+        ProviderRateLimited = "provider_rate_limited",
+        /// The provider does not take the credential, or it has no money left.
+        ProviderAuth = "provider_auth",
+        /// The provider refuses the request itself.
+        ProviderBadRequest = "provider_bad_request",
+        /// The conversation does not fit the model.
+        ContextOverflow = "context_overflow",
+        /// A tool failed in a way that ends the run.
+        ToolError = "tool_error",
+        /// A tool took too long in a way that ends the run.
+        ToolTimeout = "tool_timeout",
+        /// The place to run in could not be made.
+        SandboxStart = "sandbox_start",
+        /// The worker died or lost its lease.
+        WorkerLost = "worker_lost",
+        /// Another attempt took over; this one wrote nothing more.
+        Fenced = "fenced",
+        /// A person cancelled it.
+        CancelledByUser = "cancelled_by_user",
+        /// The run that started it was cancelled.
+        CancelledByParent = "cancelled_by_parent",
+        /// A newer message took its place.
+        CancelledByInterrupt = "cancelled_by_interrupt",
+        /// Its time is over.
+        Deadline = "deadline",
+        /// Its money is spent.
+        Budget = "budget",
+        /// The policy forbids it.
+        PolicyDenied = "policy_denied",
+        /// A person said no.
+        ApprovalDenied = "approval_denied",
+        /// Nobody said anything in time.
+        ApprovalExpired = "approval_expired",
+        /// It crashed again and again without getting anywhere.
+        CrashLoop = "crash_loop",
+        /// A defect of Provost itself.
+        Internal = "internal",
+    }
+}
+
+words! {
+    /// What may be tried after an outcome.
+    RetryClass, "a retry class" {
+        /// Nothing: the same again would end the same.
+        Never = "never",
+        /// The same again after a growing wait.
+        Backoff = "backoff",
+        /// The same again when the other side said, without holding a place meanwhile.
+        AfterWait = "after_wait",
+        /// Another credential or another model.
+        Failover = "failover",
+        /// The same again with a shorter conversation.
+        Compact = "compact",
+        /// A new attempt that goes on at the first open step; counted as a crash and not as a try.
+        Resume = "resume",
+    }
+}
+
+words! {
+    /// What an attempt's end says about its class.
+    Vote, "a vote" {
+        /// It could not be run: this counts for the breaker.
+        FailedToRun = "failed_to_run",
+        /// It was run, whatever came of it.
+        Ran = "ran",
+        /// It says nothing about the class.
+        Neutral = "neutral",
+    }
+}
+
+words! {
+    /// Whose failure an error is.
+    FailureSource, "a source of failure" {
+        /// A model call.
+        Model = "model",
+        /// A tool call.
+        Tool = "tool",
+        /// The place to run in.
+        Sandbox = "sandbox",
+        /// The engine.
+        Engine = "engine",
+    }
+}
+
+/// The code of a model error that says that the conversation does not fit.
+const CONTEXT_LENGTH: &str = "context_length";
+
+impl OutcomeCode {
+    /// What may be tried next.
+    pub const fn retry_class(self) -> RetryClass {
+        match self {
+            Self::ProviderOverloaded | Self::SandboxStart | Self::Internal => RetryClass::Backoff,
+            Self::ProviderRateLimited => RetryClass::AfterWait,
+            Self::ProviderAuth => RetryClass::Failover,
+            Self::ContextOverflow => RetryClass::Compact,
+            Self::WorkerLost => RetryClass::Resume,
+            Self::ProviderBadRequest
+            | Self::ToolError
+            | Self::ToolTimeout
+            | Self::Fenced
+            | Self::CancelledByUser
+            | Self::CancelledByParent
+            | Self::CancelledByInterrupt
+            | Self::Deadline
+            | Self::Budget
+            | Self::PolicyDenied
+            | Self::ApprovalDenied
+            | Self::ApprovalExpired
+            | Self::CrashLoop => RetryClass::Never,
+        }
+    }
+
+    /// True if somebody asked for the end. This is never tried again, whatever a policy lists.
+    pub const fn is_cancellation(self) -> bool {
+        matches!(self, Self::CancelledByUser | Self::CancelledByParent | Self::CancelledByInterrupt)
+    }
+
+    /// The status of a run that ends with this. `None` for what ends an attempt and never a run.
+    pub const fn run_status(self) -> Option<RunStatus> {
+        match self {
+            Self::Fenced => None,
+            Self::Deadline => Some(RunStatus::Timeout),
+            _ if self.is_cancellation() => Some(RunStatus::Cancelled),
+            _ => Some(RunStatus::Error),
+        }
+    }
+
+    /// The status of an attempt that ends with this.
+    pub const fn attempt_status(self) -> AttemptStatus {
+        match self {
+            Self::Deadline => AttemptStatus::Timeout,
+            _ if self.is_cancellation() => AttemptStatus::Cancelled,
+            _ => AttemptStatus::Error,
+        }
+    }
+
+    /// What this says about the class it ran in. Only a failure to run anything counts for the breaker.
+    pub const fn vote(self) -> Vote {
+        match self {
+            Self::SandboxStart | Self::WorkerLost => Vote::FailedToRun,
+            Self::ProviderOverloaded
+            | Self::ProviderRateLimited
+            | Self::ProviderAuth
+            | Self::ProviderBadRequest
+            | Self::ContextOverflow
+            | Self::ToolError
+            | Self::ToolTimeout => Vote::Ran,
+            Self::Fenced
+            | Self::CancelledByUser
+            | Self::CancelledByParent
+            | Self::CancelledByInterrupt
+            | Self::Deadline
+            | Self::Budget
+            | Self::PolicyDenied
+            | Self::ApprovalDenied
+            | Self::ApprovalExpired
+            | Self::CrashLoop
+            | Self::Internal => Vote::Neutral,
+        }
+    }
+
+    /// The outcome that an error leads to: by whose it is, by its kind and by its stable code, never by its words.
+    pub fn of(error: &ErrorInfo, source: FailureSource) -> Self {
+        if source == FailureSource::Model && error.code == CONTEXT_LENGTH {
+            return Self::ContextOverflow;
+        }
+        Self::of_kind(error.kind, source)
+    }
+
+    /// The outcome of a kind of error where no finer code is known.
+    pub const fn of_kind(kind: ErrorKind, source: FailureSource) -> Self {
+        use FailureSource as S;
+        match (source, kind) {
+            (_, ErrorKind::Cancelled) => Self::CancelledByUser,
+            (_, ErrorKind::Bug) => Self::Internal,
+            (S::Model, ErrorKind::RateLimited) => Self::ProviderRateLimited,
+            (S::Model, ErrorKind::Unauthenticated | ErrorKind::Exhausted) => Self::ProviderAuth,
+            (S::Model, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Malformed) => {
+                Self::ProviderOverloaded
+            }
+            (
+                S::Model,
+                ErrorKind::Invalid | ErrorKind::Denied | ErrorKind::NotFound | ErrorKind::Conflict,
+            ) => Self::ProviderBadRequest,
+            (S::Tool, ErrorKind::Timeout) => Self::ToolTimeout,
+            (S::Tool, _) => Self::ToolError,
+            (S::Sandbox, _) => Self::SandboxStart,
+            (S::Engine, ErrorKind::Denied | ErrorKind::Unauthenticated) => Self::PolicyDenied,
+            (S::Engine, ErrorKind::Exhausted) => Self::Budget,
+            (S::Engine, ErrorKind::Timeout) => Self::Deadline,
+            (S::Engine, _) => Self::Internal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

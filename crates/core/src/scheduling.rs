@@ -1,0 +1,13 @@
+//! Rules of scheduling: execution classes, input modes, retries, epochs.
+
+mod epoch;
+mod execution_class;
+mod input_mode;
+pub(crate) mod retry;
+
+pub use epoch::Epoch;
+pub use execution_class::{Admission, Breaker, ClassKey, Health};
+pub use input_mode::{
+    DropPolicy, InputAction, Overflow, QueueMode, QueueOverride, QueueSettings, Situation,
+};
+pub use retry::{Jitter, RetryPolicy};
