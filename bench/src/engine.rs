@@ -4,7 +4,7 @@ use std::path::Path;
 
 use provost_agent::Agent;
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::scheduling::ClassKey;
 use provost_engine::{
     AgentConfig, AgentProfile, Agents, DEFAULT_AGENT, Engine, EngineDeps, EngineError,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::Engine;
 use provost_store::Store;
 

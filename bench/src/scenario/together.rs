@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use provost_agent::{Agent, FanOut};
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Part, RunId};
 use provost_engine::Engine;
 use provost_model::{ScriptedModel, call, text};

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use provost_core::limits::INBOX_MESSAGES_MAX;
+use provost_core::usage::limits::INBOX_MESSAGES_MAX;
 use provost_core::{ApprovalDecision, ApprovalId, Document, Image, Part, RunId};
 use tokio_util::sync::CancellationToken;
 

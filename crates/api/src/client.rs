@@ -25,7 +25,7 @@ use bytes::{Bytes, BytesMut};
 use futures::{Stream, TryStreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{ErrorInfo, ErrorKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

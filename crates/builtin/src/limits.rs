@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
+use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
 
 /// Bytes of one output, its notes included: what a model is shown at most.
 pub const OUTPUT_BYTES_MAX: usize = TOOL_OUTPUT_BYTES_MAX;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_api::Client;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Env, RunId};
 pub(crate) use provost_engine::DEFAULT_AGENT;
 use provost_engine::{BootGuard, Engine, EngineDeps, EngineOptions, Focus, Worker};

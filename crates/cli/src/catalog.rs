@@ -6,7 +6,7 @@ use provost_api::{
     AgentChange, AgentConfig, Capabilities, Capability, Client, DeclaredTool, NewAgent, Time,
 };
 use provost_core::contract::ToolResponse;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::resource::{AgentResource, IsolationMode, ToolType};
 use provost_core::{Env, ErrorKind};
 use provost_host::agent::DECLARED;

@@ -9,7 +9,7 @@ use provost_api::{
 };
 use provost_core::ErrorKind;
 use provost_core::execution_policy::PolicyPatch;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_host::agent::HostDefaults;
 use provost_host::model::{ModelRequest, Models};
 

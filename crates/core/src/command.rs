@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::execution_policy::PolicyPatch;
 use crate::hash::body_hash;
+use crate::id::name::SessionName;
 use crate::lifecycle::WorkError;
-use crate::limits::RUN_TIMEOUT_DEFAULT;
-use crate::name::SessionName;
 use crate::scheduling::QueueMode;
-use crate::string_enum::words;
+use crate::text::string_enum::words;
+use crate::usage::limits::RUN_TIMEOUT_DEFAULT;
 use crate::{Money, Part, RunId, Timestamp};
 
 mod check;

@@ -3,6 +3,8 @@
 //! Everything that needs a clock reading, a fresh id or a random number takes an [`Env`], so a test or a simulation can
 //! replay it exactly. Sleeping is not here: that belongs to the async runtime, whose clock tests pause.
 
+pub(crate) mod time;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -16,7 +16,7 @@ pub use self::approval::{ApprovalDecision, ApprovalRequest, RequestKind};
 pub use self::part::{
     AgentUsed, Compaction, HandOff, LimitKind, LimitReached, TeamMessage, Teammate,
 };
-use crate::time::millis;
+use crate::env::time::millis;
 use crate::{
     ApprovalId, ErrorInfo, Message, Money, RunId, StateChange, StopReason, Timestamp, ToolCall,
     ToolResult, Usage,

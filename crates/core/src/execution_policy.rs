@@ -8,12 +8,12 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{
+use crate::scheduling::RetryPolicy;
+use crate::text::string_enum::words;
+use crate::usage::limits::{
     ATTEMPTS_MAX, CPU_MILLICORES_DEFAULT, CPU_MILLICORES_MAX, GPUS_MAX, MEMORY_BYTES_DEFAULT,
     MEMORY_BYTES_MAX,
 };
-use crate::scheduling::RetryPolicy;
-use crate::string_enum::words;
 
 mod layer;
 mod parse;

@@ -3,6 +3,8 @@
 //! An id is a UUIDv7 with a type: `run_01jd…` in text, 16 bytes in memory.
 //! Parsing is strict (right prefix, right length, canonical digits), so an id of one kind can never be used as another.
 
+pub mod name;
+
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 

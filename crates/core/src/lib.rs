@@ -6,39 +6,27 @@
 //! Invariant: nothing here performs I/O or knows an async runtime.
 //! The only outside things it touches are the clock and the random source, and those only behind [`Env`].
 
-mod backoff;
 pub mod command;
-mod content;
 pub mod contract;
 mod env;
 mod error;
 mod event;
 pub mod execution_policy;
 pub mod hash;
-mod id;
+pub mod id;
 pub mod lifecycle;
-pub mod limits;
 mod message;
-mod money;
-pub mod name;
 pub mod policy;
 pub mod recovery;
 pub mod resource;
 pub mod scheduling;
 mod scope;
 mod secret;
-pub mod sse;
-pub(crate) mod string_enum;
 pub mod text;
-mod time;
-mod tool_def;
-mod usage;
+pub mod usage;
 
-pub use backoff::Backoff;
-pub use content::{
-    Document, Image, Opaque, Part, Reasoning, ResultPart, Source, ToolCall, ToolResult,
-};
 pub use env::Env;
+pub use env::time::Timestamp;
 pub use error::{ErrorInfo, ErrorKind};
 pub use event::durable::{self, DURABLE_EVENT_VERSION, DurableEvent, DurableEventKind};
 pub use event::{
@@ -49,11 +37,14 @@ pub use id::{
     ApprovalId, AuditId, DeliveryId, ExecutionId, IdError, InputId, MemoryId, MessageId, MeterId,
     RunId, SessionId, TaskId, TokenId, TypedId, WebhookId, WebhookPostId, WorkerId,
 };
-pub use limits::Limits;
+pub use message::content::{
+    Document, Image, Opaque, Part, Reasoning, ResultPart, Source, ToolCall, ToolResult,
+};
+pub use message::tool_definition::ToolDef;
 pub use message::{Message, Role, StopReason};
-pub use money::{Currency, Money, MoneyError, Pricing};
+pub use scheduling::backoff::Backoff;
 pub use scope::{SHARED_NAME_BYTES_MAX, SHARED_VALUE_BYTES_MAX, StateChange, StateScope};
 pub use secret::Secret;
-pub use time::Timestamp;
-pub use tool_def::ToolDef;
 pub use usage::Usage;
+pub use usage::limits::Limits;
+pub use usage::money::{Currency, Money, MoneyError, Pricing};

@@ -1,5 +1,8 @@
 //! Messages and the reasons a model stops.
 
+pub(crate) mod content;
+pub(crate) mod tool_definition;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

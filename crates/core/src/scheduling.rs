@@ -1,5 +1,6 @@
 //! Rules of scheduling: execution classes, input modes, retries, epochs.
 
+pub(crate) mod backoff;
 mod epoch;
 mod execution_class;
 mod input_mode;

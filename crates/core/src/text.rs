@@ -1,5 +1,8 @@
 //! Cutting texts to a length.
 
+pub mod sse;
+pub(crate) mod string_enum;
+
 /// The first `bytes_max` bytes of a text, or fewer: a character is never cut in two.
 pub fn first_bytes(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]

@@ -1,5 +1,8 @@
 //! Token usage.
 
+pub mod limits;
+pub(crate) mod money;
+
 use std::ops::AddAssign;
 
 use schemars::JsonSchema;

@@ -5,8 +5,8 @@ mod config;
 mod known;
 
 use provost_core::execution_policy::{ExecPolicy, PolicyPatch, Security, Supported};
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::WorkError;
-use provost_core::name::Namespace;
 use provost_store::Tx;
 use provost_store::table::governance::agent::{self, AgentRow};
 use serde_json::{Map, Value};

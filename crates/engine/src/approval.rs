@@ -13,8 +13,8 @@ mod vote;
 
 use std::time::Duration;
 
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{ApprovalState, Fallback, Grant};
-use provost_core::name::Namespace;
 use provost_core::{ApprovalDecision, ApprovalId};
 use provost_store::table::governance::approval::{self, ApprovalRow};
 use provost_store::table::governance::approval_grant::{self, ApprovalGrantRow, GrantKey};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::command::AgentCommand;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, Fallback, RunStatus};
-use provost_core::name::Namespace;
 use provost_core::recovery::{OnUnknown, OutcomeCode};
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_failpoint::failpoint;

@@ -22,7 +22,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{ApprovalId, DeliveryId, RunId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

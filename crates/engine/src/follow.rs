@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunPhase;
-use provost_core::name::Namespace;
 use provost_core::{Event, EventKind, RunId};
 use tokio::sync::broadcast;
 use tokio::time::Instant;

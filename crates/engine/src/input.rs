@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use provost_core::command::{AgentCommand, InputProvenance, RoutingContext};
 use provost_core::hash::body_hash;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, InputState, WorkError};
-use provost_core::name::Namespace;
 use provost_core::scheduling::{QueueMode, QueueOverride, QueueSettings};
 use provost_core::{Env, InputId, Message, MessageId, Part, Role, RunId, TaskId};
 use provost_failpoint::failpoint;

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Event, EventKind, RunId, TaskId};
 
 use crate::engine::Engine;

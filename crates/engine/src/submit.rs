@@ -11,8 +11,8 @@ mod session;
 
 use provost_core::command::AgentCommand;
 use provost_core::execution_policy::ExecPolicy;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, TaskState, WorkError};
-use provost_core::name::Namespace;
 use provost_core::{InputId, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;

@@ -1,9 +1,9 @@
 //! Tasks as people see them: one, many, put away, tried again.
 
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
     DeliveryOutcome, Illegal, InputState, TaskEvent, TaskState, WorkError,
 };
-use provost_core::name::Namespace;
 use provost_core::{Env, InputId, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::table::work::input::{self, InputRow};

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use provost_core::ApprovalDecision;
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::{Engine, EngineDeps};
 use provost_store::Store;
 use serde_json::json;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{EventKind, RunId};
 use provost_engine::{Engine, EngineError};
 use provost_store::table::work::run_event;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use provost_agent::AgentBuilder;
 use provost_builtin::read_output;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Env, ErrorKind};
 use provost_mcp::McpTools;
 use provost_net::{NetPolicy, Url};

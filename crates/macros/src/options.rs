@@ -10,7 +10,7 @@ use syn::{Attribute, Expr, ExprLit, Ident, Lit, LitInt, LitStr, Path, Token};
 
 use crate::faults::Faults;
 
-/// What the model may call a tool; the same bound as in `provost_core::limits`, which macros cannot depend on.
+/// What the model may call a tool; the same bound as in `provost_core::usage::limits`, which macros cannot depend on.
 const NAME_CHARS_MAX: usize = 64;
 
 /// Where the options stand: it decides which exist.

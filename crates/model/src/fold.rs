@@ -1,6 +1,6 @@
 //! The one place where deltas become a message.
 
-use provost_core::limits::{CALLS_PER_TURN_MAX, RESPONSE_BYTES_MAX};
+use provost_core::usage::limits::{CALLS_PER_TURN_MAX, RESPONSE_BYTES_MAX};
 use provost_core::{
     Message, Opaque, Part, Reasoning, Role, StopReason, Timestamp, ToolCall, Usage,
 };

@@ -3,8 +3,8 @@
 mod event_stream;
 mod ndjson;
 
-use provost_core::limits::SSE_EVENT_BYTES_MAX;
-use provost_core::sse::{SseError, SseFrame, SseLimits, SseParser};
+use provost_core::text::sse::{SseError, SseFrame, SseLimits, SseParser};
+use provost_core::usage::limits::SSE_EVENT_BYTES_MAX;
 
 use self::event_stream::EventStream;
 use self::ndjson::Lines;

@@ -52,12 +52,12 @@ pub use provost_agent::{
     OnApproval, Outcome, RunBuilder, RunHandle, RunResult, RunStream, Suspended, SuspendedError,
     Team, UserInput, context, hook, instructions, run, subagent, team,
 };
+pub use provost_core::usage::limits;
 pub use provost_core::{
     AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, Compaction, Currency, Document, Env,
     ErrorInfo, ErrorKind, Event, EventKind, HandOff, Image, LimitKind, LimitReached, Limits,
     Message, Money, Opaque, Part, Pricing, Reasoning, ResultPart, Role, RunId, RunSummary, Secret,
     Source, StopReason, TeamMessage, Teammate, Timestamp, ToolCall, ToolDef, ToolResult, Usage,
-    limits,
 };
 pub use provost_macros::tool;
 pub use provost_model::{

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use provost_agent::Agent;
 use provost_api::{Client, NewTask, NewToken, Scope, TokenCreated};
 use provost_core::Env;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::{AgentConfig, AgentProfile, Engine, EngineDeps, EngineOptions, Lease};
 use provost_model::ScriptedModel;
 use provost_server::{App, AppOptions, Limits, LiveEvents, LocalTransport, MasterKey, serve};

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use provost_api::{Page, Problem, Scope, TokenCreated};
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::LOCAL_PRINCIPAL;
-use provost_core::name::Namespace;
 use provost_core::{ErrorKind, TokenId};
 use provost_engine::{NewToken, Token};
 

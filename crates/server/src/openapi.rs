@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use http::Method;
 use provost_api::Problem;
-use provost_core::limits::NAMESPACE_CHARS_MAX;
+use provost_core::usage::limits::NAMESPACE_CHARS_MAX;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};

@@ -10,8 +10,8 @@ mod security;
 
 use std::collections::{BTreeMap, HashSet};
 
-use provost_core::limits::NAME_CHARS_MAX;
 use provost_core::resource::{HttpMethod, ToolResource};
+use provost_core::usage::limits::NAME_CHARS_MAX;
 use serde_json::Value;
 use url::Url;
 

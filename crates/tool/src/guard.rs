@@ -15,9 +15,9 @@ use std::sync::atomic::AtomicU32;
 
 use provost_core::ToolCall;
 use provost_core::contract::{OPERATION_INVOKE, ToolCode, ToolFault};
-use provost_core::limits::TOOL_ARGUMENTS_BYTES_MAX;
 use provost_core::policy::{Decision, Governance};
 use provost_core::resource::Approvers;
+use provost_core::usage::limits::TOOL_ARGUMENTS_BYTES_MAX;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use provost_agent::Agent;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::scheduling::ClassKey;
 use provost_engine::{AgentProfile, Engine, EngineError, Lease, Worker};
 use provost_model::{ScriptedModel, text};

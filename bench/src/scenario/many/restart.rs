@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use provost_agent::Agent;
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Limits, Role};
 use provost_engine::{AgentProfile, EngineError, Lease};
 use provost_model::{ScriptedModel, call, text};

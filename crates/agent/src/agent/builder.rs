@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use provost_core::limits::{NAME_CHARS_MAX, OUTPUT_RETRIES_DEFAULT, PARALLEL_TOOLS_DEFAULT};
 use provost_core::text::first_chars;
+use provost_core::usage::limits::{NAME_CHARS_MAX, OUTPUT_RETRIES_DEFAULT, PARALLEL_TOOLS_DEFAULT};
 use provost_core::{Env, Limits};
 use provost_model::{ChatModel, Settings};
 use provost_session::SessionStore;

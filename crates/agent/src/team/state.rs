@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use provost_core::limits::NAME_CHARS_MAX;
 use provost_core::recovery::EffectKey;
 use provost_core::text::first_chars;
+use provost_core::usage::limits::NAME_CHARS_MAX;
 use provost_core::{TeamMessage, Timestamp};
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use provost_agent::{Agent, HandleError, LimitDecision, Outcome, RunHandle, RunStream};
-use provost_core::limits::INBOX_MESSAGES_MAX;
+use provost_core::usage::limits::INBOX_MESSAGES_MAX;
 use provost_core::{Event, EventKind, Limits};
 use provost_model::{NativeOutput, ScriptedModel, call, calls, text};
 use provost_tool::{FnTool, ToolError, tool_fn};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use provost_core::sse::{SseError, SseFrame, SseParser};
+use provost_core::text::sse::{SseError, SseFrame, SseParser};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -81,7 +81,7 @@ impl Frame {
 mod tests {
     use proptest::prelude::*;
 
-    use provost_core::sse::SseLimits;
+    use provost_core::text::sse::SseLimits;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use provost_core::command::{InputProvenance, RoutingContext};
 use provost_core::execution_policy::PolicyPatch;
+use provost_core::id::name::SessionName;
 use provost_core::lifecycle::{DeliveryOutcome, TaskState};
-use provost_core::name::SessionName;
 use provost_core::scheduling::QueueMode;
 use provost_core::{InputId, Money, Part, RunId, TaskId};
 use schemars::JsonSchema;

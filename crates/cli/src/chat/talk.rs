@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use provost_core::command::AgentCommand;
+use provost_core::id::name::{Namespace, SessionName};
 use provost_core::lifecycle::LOCAL_PRINCIPAL;
-use provost_core::limits::COMMAND_TEXT_BYTES_MAX;
-use provost_core::name::{Namespace, SessionName};
 use provost_core::scheduling::QueueMode;
+use provost_core::usage::limits::COMMAND_TEXT_BYTES_MAX;
 use provost_core::{Env, ErrorKind, InputId, Message, Part, RunId};
 use provost_engine::{Engine, Focus};
 use provost_host::AgentFactory;

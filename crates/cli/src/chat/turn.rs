@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{LOCAL_PRINCIPAL, RunPhase, RunStatus};
-use provost_core::name::Namespace;
 use provost_core::{
     ApprovalDecision, ApprovalId, EVENT_VERSION, Env, ErrorKind, Event, EventKind, RunId,
 };

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use provost_api::{Client, HttpOptions, HttpTransport, NewTask, Paging};
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_testkit::{FakeProvider, Recorded, Reply};
 use serde_json::{Value, json};
 

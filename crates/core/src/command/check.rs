@@ -2,7 +2,7 @@
 
 use crate::command::{AgentCommand, InputProvenance, RoutingContext};
 use crate::lifecycle::WorkError;
-use crate::limits::{
+use crate::usage::limits::{
     COMMAND_ATTACHMENTS_MAX, COMMAND_BYTES_MAX, COMMAND_FIELD_BYTES_MAX, COMMAND_PARTS_MAX,
     COMMAND_PROMPT_BYTES_MAX, COMMAND_TEXT_BYTES_MAX, NAME_CHARS_MAX, PRIORITY_MAX,
 };

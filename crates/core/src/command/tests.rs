@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::limits::{COMMAND_FIELD_BYTES_MAX, COMMAND_PROMPT_BYTES_MAX, COMMAND_TEXT_BYTES_MAX};
+use crate::usage::limits::{
+    COMMAND_FIELD_BYTES_MAX, COMMAND_PROMPT_BYTES_MAX, COMMAND_TEXT_BYTES_MAX,
+};
 use crate::{Document, Image, ToolCall};
 
 fn full() -> Value {

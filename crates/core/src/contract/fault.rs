@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 use crate::{ErrorInfo, ErrorKind};
 
 use super::ToolStatus;

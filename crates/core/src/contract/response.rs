@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 
 use super::{
     CONTRACT_VERSION, ToolCode, ToolFault, ToolReason, ToolRequest, TraceIds, check_version,

@@ -36,7 +36,7 @@ pub use self::turn::{
 use super::{HandOff, TeamMessage};
 use crate::lifecycle::RunStatus;
 use crate::recovery::OutcomeCode;
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 
 /// Version of the stored events. It rises when a stored body changes in a way that an older reader cannot skip.
 pub const DURABLE_EVENT_VERSION: u16 = 1;

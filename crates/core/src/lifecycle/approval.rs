@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::execution_policy::Ask;
 use crate::hash::{canonical_json, sha256_hex};
 use crate::lifecycle::{Illegal, ParkedFor, WorkError};
-use crate::limits::{APPROVAL_EXPIRY_DEFAULT, APPROVAL_EXPIRY_MAX, QUESTION_EXPIRY_DEFAULT};
-use crate::string_enum::words;
+use crate::text::string_enum::words;
+use crate::usage::limits::{APPROVAL_EXPIRY_DEFAULT, APPROVAL_EXPIRY_MAX, QUESTION_EXPIRY_DEFAULT};
 
 words! {
     /// What is asked.

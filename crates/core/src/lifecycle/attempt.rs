@@ -1,6 +1,6 @@
 //! One try of a run: the decision to try, and how it came out. Where it runs is the execution.
 
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 
 words! {
     /// Where an attempt stands.

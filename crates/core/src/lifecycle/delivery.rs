@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::lifecycle::Illegal;
-use crate::limits::{DELIVERY_DELAY, DELIVERY_DELAY_MAX, DELIVERY_GIVE_UP};
 use crate::recovery::EffectClass;
 use crate::scheduling::retry::{grown, share};
-use crate::string_enum::words;
+use crate::text::string_enum::words;
+use crate::usage::limits::{DELIVERY_DELAY, DELIVERY_DELAY_MAX, DELIVERY_GIVE_UP};
 
 words! {
     /// Where a delivery stands.

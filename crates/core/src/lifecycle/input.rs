@@ -1,7 +1,7 @@
 //! Messages on their way into a run, and what the world sees of a run that could take one.
 
 use crate::lifecycle::{Illegal, ParkedFor, RunState};
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 
 words! {
     /// Where a message stands.

@@ -3,7 +3,7 @@
 //! Invariant: a run that has ended never changes again.
 
 use crate::lifecycle::Illegal;
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 
 words! {
     /// What the world sees of a run.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::limits::CRASHES_MAX;
 use crate::recovery::{EffectClass, OnUnknown, Recovery};
-use crate::string_enum::words;
+use crate::text::string_enum::words;
+use crate::usage::limits::CRASHES_MAX;
 
 words! {
     /// What a step does.

@@ -4,7 +4,7 @@
 
 use crate::RunId;
 use crate::lifecycle::{Illegal, RunStatus};
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 
 words! {
     /// Where a task stands.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::Timestamp;
 use crate::lifecycle::Illegal;
-use crate::limits::{POST_DELAY, POST_DELAY_MAX, POST_GIVE_UP};
 use crate::scheduling::retry::{grown, share};
-use crate::string_enum::words;
+use crate::text::string_enum::words;
+use crate::usage::limits::{POST_DELAY, POST_DELAY_MAX, POST_GIVE_UP};
 
 words! {
     /// Where a post stands.

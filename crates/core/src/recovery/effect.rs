@@ -2,7 +2,7 @@
 //!
 //! Invariant: an effect of which nothing is known is never repeated by itself.
 
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 
 words! {
     /// What is known about doing an effect a second time.

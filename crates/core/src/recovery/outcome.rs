@@ -4,7 +4,7 @@
 //! it likes.
 
 use crate::lifecycle::{AttemptStatus, RunStatus};
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 use crate::{ErrorInfo, ErrorKind};
 
 words! {

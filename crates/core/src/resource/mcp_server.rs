@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{distinct, named, namespace, namespace_default, refusal};
 use super::{Bounds, IsolationMode, ResourceError, ToolAuth};
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 
 words! {
     /// How an MCP server is reached.

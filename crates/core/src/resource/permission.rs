@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::text::{distinct, named, namespace, namespace_default, refusal};
 use super::{OperationClass, ResourceError};
 use crate::contract::OPERATION_INVOKE;
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 
 /// How many people one call may need at most.
 const APPROVERS_MAX: u32 = 32;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub use self::place::{A2aSpec, Bounds, CliSpec, GrpcSpec, HttpSpec, McpRef, WasmSpec};
 use crate::recovery::EffectClass;
 use crate::resource::Span;
-use crate::string_enum::words;
+use crate::text::string_enum::words;
 
 /// How long one attempt may take if nothing is said.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);

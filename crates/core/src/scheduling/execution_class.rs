@@ -11,14 +11,14 @@ use serde_json::json;
 use crate::Timestamp;
 use crate::execution_policy::ExecPolicy;
 use crate::hash::{canonical_json, sha256_hex};
+use crate::id::name::Namespace;
 use crate::lifecycle::WorkError;
 use crate::lifecycle::error::quoted;
-use crate::limits::{
+use crate::recovery::{OutcomeCode, Vote};
+use crate::text::string_enum::words;
+use crate::usage::limits::{
     CLASS_FAILURE_WINDOW, CLASS_FAILURES_MAX, CLASS_FAILURES_WARN, CLASS_PROBE_AFTER,
 };
-use crate::name::Namespace;
-use crate::recovery::{OutcomeCode, Vote};
-use crate::string_enum::words;
 
 const KEY_PREFIX: &str = "execclass_";
 const KEY_DIGITS: usize = 32;

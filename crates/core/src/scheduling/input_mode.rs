@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
+use crate::env::time::millis;
 use crate::lifecycle::{DeliveryOutcome, Interaction, RunState, RunStatus, WorkError};
-use crate::limits::{
+use crate::text::string_enum::words;
+use crate::usage::limits::{
     INPUT_DEBOUNCE_DEFAULT, INPUT_DEBOUNCE_MAX, INPUTS_PENDING_DEFAULT, INPUTS_PENDING_MAX,
 };
-use crate::string_enum::words;
-use crate::time::millis;
 
 words! {
     /// How a message wants to be treated while a run is at work.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::env::time::millis;
 use crate::execution_policy::PolicyError;
-use crate::limits::{
+use crate::recovery::{OutcomeCode, RetryClass};
+use crate::text::string_enum::words;
+use crate::usage::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, RETRY_CAP, RETRY_DELAY_DEFAULT, RETRY_FACTOR_DEFAULT,
     RETRY_FACTOR_MAX,
 };
-use crate::recovery::{OutcomeCode, RetryClass};
-use crate::string_enum::words;
-use crate::time::millis;
 
 words! {
     /// How a wait is spread, so that many that failed together do not come back together.

@@ -2,8 +2,8 @@
 
 use provost_core::execution_policy::PolicyPatch;
 use provost_core::lifecycle::WorkError;
-use provost_core::limits::{COMMAND_PROMPT_BYTES_MAX, NAME_CHARS_MAX};
 use provost_core::scheduling::{QueueOverride, QueueSettings};
+use provost_core::usage::limits::{COMMAND_PROMPT_BYTES_MAX, NAME_CHARS_MAX};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

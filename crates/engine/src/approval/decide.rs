@@ -2,12 +2,12 @@
 
 use provost_agent::run::Feed;
 use provost_core::durable::{ApprovalDecided, DurableEvent};
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
     ApprovalEvent, ApprovalKind, Fallback, Grant, Resolution, RunEvent, TaskEvent, WorkError,
 };
-use provost_core::limits::{COMMAND_FIELD_BYTES_MAX, COMMAND_TEXT_BYTES_MAX};
-use provost_core::name::Namespace;
 use provost_core::recovery::OutcomeCode;
+use provost_core::usage::limits::{COMMAND_FIELD_BYTES_MAX, COMMAND_TEXT_BYTES_MAX};
 use provost_core::{ApprovalDecision, ApprovalId, ApprovalRequest, ToolResult};
 use provost_failpoint::failpoint;
 use provost_store::table::governance::approval::{self, ApprovalRow};

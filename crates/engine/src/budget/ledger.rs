@@ -6,7 +6,7 @@
 use std::fmt;
 
 use futures::FutureExt;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Money, Timestamp};
 use provost_model::{BudgetHold, BudgetLedger, BudgetRefusal, BudgetWish, HoldFuture};
 use provost_store::table::governance::budget;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::tz::TimeZone;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::WorkError;
-use provost_core::name::Namespace;
 use provost_core::{Money, TaskId, Timestamp};
 use provost_store::Tx;
 use provost_store::table::governance::budget::{self, BudgetRow};

@@ -2,8 +2,8 @@
 
 use provost_core::command::{AgentCommand, InputProvenance, ProvenanceKind};
 use provost_core::lifecycle::{DeliveryOutcome, InputState, ParkedFor, RunStatus};
-use provost_core::limits::{INPUTS_PENDING_MAX, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::scheduling::{QueueMode, QueueOverride};
+use provost_core::usage::limits::{INPUTS_PENDING_MAX, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{Env, InputId, Part, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::table::work::input as input_row;

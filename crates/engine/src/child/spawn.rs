@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use provost_core::command::{AgentCommand, InputProvenance, ProvenanceKind};
 use provost_core::durable::{ChildStarted, DurableEvent};
+use provost_core::id::name::{Namespace, SessionName};
 use provost_core::lifecycle::WorkError;
-use provost_core::name::{Namespace, SessionName};
 use provost_core::recovery::{EffectClass, child_run_id, child_task_id};
 use provost_core::{Env, Part, RunId, TaskId};
 use provost_failpoint::failpoint;

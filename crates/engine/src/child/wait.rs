@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use provost_agent::team::TeamWait;
 use provost_core::RunId;
-use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::recovery::EffectClass;
+use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};
 use provost_tool::{FnTool, SpecError, ToolCx, ToolError, tool_fn};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{RunPhase, StepKind, StepState};
-use provost_core::name::Namespace;
 use provost_store::table::governance::{approval, budget as budget_row};
 use provost_store::table::outbound::delivery;
 use provost_store::table::scheduling::{concurrency_limit, execution_class, timer, worker};

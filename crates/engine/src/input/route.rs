@@ -2,8 +2,8 @@
 
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, InputReceived, InputSteered, SteerFallback};
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, InputState, RunEvent, TaskEvent, WorkError};
-use provost_core::name::Namespace;
 use provost_core::scheduling::{InputAction, QueueMode, QueueOverride, QueueSettings, Situation};
 use provost_store::table::governance::agent;
 use provost_store::table::work::input::InputRow;

@@ -1,7 +1,7 @@
 //! Messages that nobody reads any more: taken back, or given way to others.
 
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, Illegal, InputEvent, InputState, WorkError};
-use provost_core::name::Namespace;
 use provost_core::recovery::OutcomeCode;
 use provost_core::{InputId, RunId, TaskId};
 use provost_store::Tx;

@@ -2,8 +2,8 @@
 
 use provost_agent::run::Feed;
 use provost_core::RunId;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::StepKind;
-use provost_core::name::Namespace;
 use provost_model::Cassette;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_step::{self, RunStepRow};

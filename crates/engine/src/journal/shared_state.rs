@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{StateChange, StateScope};
 use provost_session::shared_state::StateOwners;
 use provost_store::Tx;

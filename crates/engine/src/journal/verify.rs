@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use provost_agent::run::{Feed, Run};
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{RunStatus, StepKind};
-use provost_core::name::Namespace;
 use provost_core::{DurableEventKind, RunId};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_event::{self, RunEventRow};

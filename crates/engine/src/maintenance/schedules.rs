@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::command::AgentCommand;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::TaskState;
-use provost_core::name::Namespace;
 use provost_core::recovery::OutcomeCode;
 use provost_core::{Env, TaskId, Timestamp};
 use provost_failpoint::failpoint;

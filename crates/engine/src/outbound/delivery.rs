@@ -7,8 +7,8 @@ mod adapter;
 mod send;
 
 use provost_core::command::RoutingContext;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryEvent, DeliveryState, RunStatus, WorkError, give_up_at};
-use provost_core::name::Namespace;
 use provost_core::recovery::send_key;
 use provost_core::{DeliveryId, Env, Message, MessageId, RunId};
 use provost_store::table::outbound::delivery::{self, DeliveryFilter, DeliveryRow};

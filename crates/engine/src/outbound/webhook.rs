@@ -7,9 +7,9 @@
 mod fill;
 mod send;
 
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{PostEvent, PostState, WorkError, post_gives_up_at};
-use provost_core::limits::WEBHOOKS_MAX;
-use provost_core::name::Namespace;
+use provost_core::usage::limits::WEBHOOKS_MAX;
 use provost_core::{Timestamp, WebhookId, WebhookPostId};
 use provost_store::Tx;
 use provost_store::table::outbound::webhook::{self, WebhookRow};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Message, RunId};
 use provost_store::Tx;
 use provost_store::table::work::run::{RunFilter, RunRow};

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{DurableEvent, DurableEventKind, RunId, TaskId, Timestamp};
 use provost_store::query::event_log::{self, Amount, LogRange, LogRow, LoggedRun};
 use provost_store::table::state::meta;

@@ -1,7 +1,7 @@
 //! How a run came to stand where it stands: the changes of its life, as its log tells them.
 
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunStatus;
-use provost_core::name::Namespace;
 use provost_core::recovery::OutcomeCode;
 use provost_core::{DurableEvent, DurableEventKind, RunId, Timestamp};
 use provost_store::Tx;

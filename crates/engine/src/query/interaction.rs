@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use provost_core::command::InputProvenance;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, InputState, Interaction};
-use provost_core::name::Namespace;
 use provost_core::scheduling::{QueueMode, QueueOverride, QueueSettings};
 use provost_core::{ApprovalId, ExecutionId, InputId, Message, RunId, TaskId, Timestamp};
 use provost_store::Tx;

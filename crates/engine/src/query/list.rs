@@ -1,6 +1,6 @@
 //! Lists of what belongs to a run or a namespace, page by page. What belongs to another namespace is not there.
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{ApprovalId, RunId};
 use provost_store::table::governance::approval::{self, ApprovalFilter, ApprovalRow};
 use provost_store::table::work::attempt::{self, AttemptRow};

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use provost_agent::run::Feed;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::StepKind;
-use provost_core::name::Namespace;
 use provost_core::{Message, MessageId, RunId, TaskId, ToolResult};
 use provost_store::table::work::run_step::{self, RunStepRow};
 use provost_store::table::work::session::{self, SessionRef};

@@ -1,6 +1,6 @@
 //! A task as a plain log: who said what, in the order of the log.
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{DurableEvent, DurableEventKind, Message, RunId, TaskId, Timestamp, ToolResult};
 
 use crate::engine::Engine;

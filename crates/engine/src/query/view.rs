@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::durable::TurnFinished;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunStatus;
-use provost_core::name::Namespace;
 use provost_core::recovery::OutcomeCode;
 use provost_core::{
     ApprovalDecision, ApprovalRequest, DurableEvent, DurableEventKind, ErrorInfo, ErrorKind,

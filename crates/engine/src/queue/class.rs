@@ -4,8 +4,8 @@
 //! work than a claim was allowed to start.
 
 use provost_core::Timestamp;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::WorkError;
-use provost_core::name::Namespace;
 use provost_core::recovery::OutcomeCode;
 use provost_core::scheduling::{Admission, Breaker, ClassKey};
 use provost_store::table::scheduling::concurrency_limit;

@@ -1,8 +1,8 @@
 //! Cancelling: written down first, so that nobody has to hear it; then everything below goes, too.
 
 use provost_core::durable::{CancelRequested, DurableEvent};
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{TaskEvent, TaskState};
-use provost_core::name::Namespace;
 use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, TaskId};
 use provost_failpoint::failpoint;

@@ -6,8 +6,8 @@
 use provost_core::command::AgentCommand;
 use provost_core::durable::{self, DurableEvent};
 use provost_core::hash::body_hash;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, StepKind, TaskState, WorkError};
-use provost_core::name::Namespace;
 use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Part, RunId, TaskId};
 use provost_store::Tx;

@@ -2,8 +2,8 @@
 
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, Resumed};
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{Illegal, ParkedFor, RunStatus, WorkError};
-use provost_core::name::Namespace;
 use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};
 

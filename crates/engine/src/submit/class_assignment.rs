@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::execution_policy::ExecPolicy;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::scheduling::ClassKey;
 use provost_store::Tx;
 use provost_store::table::governance::agent;

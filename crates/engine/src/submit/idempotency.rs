@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use provost_core::command::AgentCommand;
 use provost_core::execution_policy::PolicyError;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::WorkError;
-use provost_core::name::Namespace;
 use provost_core::{RunId, TaskId};
 use provost_store::Tx;
 use provost_store::table::governance::idempotency::{self, IdemRow};

@@ -3,7 +3,7 @@
 //! Everything that does not depend on the database is done here, so that the transaction takes values and can run again.
 
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{ApprovalId, Env, RunId, SessionId, TaskId};
 
 use super::Memory;

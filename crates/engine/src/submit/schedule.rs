@@ -11,8 +11,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use provost_core::command::AgentCommand;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::WorkError;
-use provost_core::name::Namespace;
 use provost_core::{TaskId, Timestamp};
 use provost_store::Tx;
 use provost_store::table::scheduling::schedule::{self, ScheduleRow};

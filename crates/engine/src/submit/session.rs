@@ -1,8 +1,8 @@
 //! The session a command speaks of.
 
 use provost_core::command::AgentCommand;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::WorkError;
-use provost_core::name::Namespace;
 use provost_store::Tx;
 use provost_store::table::work::session::{self, SessionRow};
 

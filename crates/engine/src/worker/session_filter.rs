@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_core::RunId;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_store::Tx;
 use provost_store::table::work::run;
 use provost_store::table::work::session::SessionRef;

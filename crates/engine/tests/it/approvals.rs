@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use provost_core::command::AgentCommand;
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{ApprovalState, Grant};
-use provost_core::name::Namespace;
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};

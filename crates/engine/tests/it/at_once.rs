@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
 use provost_store::params;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::scheduling::QueueMode;
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{Cancelled, EngineOptions};

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::limits::CLASS_PROBE_AFTER;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::scheduling::ClassKey;
+use provost_core::usage::limits::CLASS_PROBE_AFTER;
 use provost_engine::{AgentConfig, Ceiling, Engine, EngineOptions};
 use provost_model::{self as scripted};
 use serde_json::json;

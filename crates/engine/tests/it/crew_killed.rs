@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use provost_agent::{Agent, Delegate, HandOffTo};
 use provost_core::Env;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::{Engine, EngineDeps, EngineError, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, call, text as says};
 use provost_store::table::work::run::{self, RunRow};

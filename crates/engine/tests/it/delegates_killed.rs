@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_agent::{Agent, FanOut};
 use provost_core::Env;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::{Engine, EngineDeps, Lease, Worker};
 use provost_model::{ScriptedModel, call, text as says};
 use provost_store::table::work::run::{self, RunRow};

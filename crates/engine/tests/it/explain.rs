@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::{Cause, Engine, Explanation, Subject};
 
 use crate::house::House;

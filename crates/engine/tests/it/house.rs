@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Env, Role, RunId, Usage};
 use provost_engine::{Accepted, AgentConfig, DeliveryAdapter, Engine, EngineDeps, EngineOptions};
 use provost_model::{ChatRequest, Turn};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Event, EventKind, RunId};
 use provost_engine::{LivePlace, LiveSink};
 

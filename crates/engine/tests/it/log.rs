@@ -1,7 +1,7 @@
 //! The log in pages: whole, in order, and cheap wherever one goes on.
 
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Env, Message, RunId, ToolResult};
 use provost_engine::{AgentConfig, Engine, LogEntry, LogPage};
 use provost_model::{self as scripted};

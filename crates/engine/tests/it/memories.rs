@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::Env;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::{Engine, EngineDeps, EngineError, Lease, Worker};
 use provost_memory::{
     KeeperOptions, Memories, MemoryHook, MemoryKeeper, Owner, Page, SqliteMemoryStore,

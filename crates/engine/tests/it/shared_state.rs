@@ -5,7 +5,7 @@ use std::path::Path;
 
 use provost_agent::{Agent, Delegate};
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::recovery::EffectClass;
 use provost_core::{Env, StateScope};
 use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease, Worker};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use provost_agent::Agent;
 use provost_core::Env;
 use provost_core::command::AgentCommand;
-use provost_core::name::{Namespace, SessionName};
+use provost_core::id::name::{Namespace, SessionName};
 use provost_core::recovery::EffectClass;
 use provost_engine::{
     AgentConfig, AgentProfile, Agents, DeliveryAdapter, Engine, EngineDeps, EngineError,

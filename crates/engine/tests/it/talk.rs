@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt, stream};
 use provost_agent::Agent;
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::recovery::EffectClass;
 use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Message, ResultPart, Role, RunId, TaskId};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use provost_agent::Agent;
 use provost_agent::team::Team;
 use provost_core::Env;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::scheduling::QueueMode;
 use provost_engine::{Engine, EngineDeps, EngineError, InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use provost_agent::Agent;
 use provost_agent::team::Team;
 use provost_core::Env;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::{Engine, EngineDeps, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, call, calls, text as says};
 use provost_store::table::work::run::{self, RunRow};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::{
     AgentConfig, Claim, ClaimedPost, Engine, EngineDeps, EngineOptions, LogEntry, NewWebhook,
     PostOutcome, RunPlace, Webhook,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use provost_core::command::AgentCommand;
 use provost_core::execution_policy::PolicyPatch;
-use provost_core::name::{Namespace, SessionName};
+use provost_core::id::name::{Namespace, SessionName};
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{
     Accepted, AgentConfig, AgentProfile, Engine, EngineDeps, EngineError, EngineOptions, Lease,

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use provost_core::limits::NAME_CHARS_MAX;
+use provost_core::usage::limits::NAME_CHARS_MAX;
 
 /// Digits of the mark that keeps two names apart.
 const MARK_CHARS: usize = 8;

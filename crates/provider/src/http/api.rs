@@ -4,7 +4,7 @@
 //! passing reason is repeated as the [`RetryPolicy`] says.
 
 use bytes::Bytes;
-use provost_core::limits::RESPONSE_BYTES_MAX;
+use provost_core::usage::limits::RESPONSE_BYTES_MAX;
 use provost_core::{Env, Secret};
 use provost_model::{ModelError, ModelErrorClass, RetryPolicy};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use provost_core::limits::ERROR_BODY_BYTES_MAX;
+use provost_core::usage::limits::ERROR_BODY_BYTES_MAX;
 use provost_model::{ModelError, ModelErrorClass};
 use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_stream::{stream, try_stream};
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use provost_core::limits::RESPONSE_BYTES_MAX;
+use provost_core::usage::limits::RESPONSE_BYTES_MAX;
 use provost_model::{ChatRequest, ModelError, ModelErrorClass, ModelEvent};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, Request};

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{Accepted, Cancelled, NewTask, Page, Paging, Run, Started, Task, TaskList};
 use provost_core::TaskId;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_store::table::work::run::RunFilter;
 use provost_store::table::work::task::{TaskFilter, TaskRow};
 

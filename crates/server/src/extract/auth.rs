@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use provost_api::Scope;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 
 use super::DescribeArgument;
 use crate::app::App;

@@ -2,9 +2,9 @@
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
-use provost_core::limits::SESSION_CHARS_MAX;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::scheduling::ClassKey;
+use provost_core::usage::limits::SESSION_CHARS_MAX;
 use provost_core::{
     ApprovalId, DeliveryId, InputId, RunId, TaskId, TokenId, WebhookId, WebhookPostId,
 };

@@ -1,8 +1,8 @@
 //! What is streamed, and from where.
 
 use provost_api::{Cursor, Place, Problem};
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunStatus;
-use provost_core::name::Namespace;
 use provost_core::{RunId, TaskId};
 use provost_engine::{Engine, EngineError, LogPage};
 

@@ -9,7 +9,7 @@ use http::Request;
 use provost_agent::Agent;
 use provost_api::{Accepted, Answers, Client, NewTask, Transport};
 use provost_core::Env;
-use provost_core::name::{Namespace, SessionName};
+use provost_core::id::name::{Namespace, SessionName};
 use provost_core::recovery::EffectClass;
 use provost_engine::{AgentConfig, AgentProfile, Engine, EngineDeps, EngineOptions, Lease, Worker};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};

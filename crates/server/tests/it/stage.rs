@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use provost_agent::{Agent, AgentBuilder};
 use provost_api::{Accepted, Client, NewTask};
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Env, RunId};
 use provost_engine::{AgentConfig, AgentProfile, Engine, EngineDeps, EngineOptions, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, Turn};

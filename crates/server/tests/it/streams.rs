@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_store::{RestoreOptions, restore};
 
 use crate::house::{Block, House, LONG, Server, durable};

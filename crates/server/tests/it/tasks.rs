@@ -1,8 +1,8 @@
 //! Tasks over the API.
 
 use provost_api::{CancelOutcome, NewInput, NewTask, Paging, Said, TaskList};
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, RunStatus, TaskState};
-use provost_core::name::Namespace;
 use provost_core::scheduling::QueueMode;
 use provost_model as scripted;
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provost_api::{AuditList, Capabilities, Capability, Client, DeclaredTool, Paging, Time};
 use provost_core::contract::ToolResponse;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{AuditId, Env, RunId};
 use provost_server::{App, AppOptions, LocalTransport, ToolHouse, Undelivered};
 use provost_store::table::governance::audit::AuditRow;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
+use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_redact::{Redact, RedactChunks};
 
 use super::{Spill, SpillWriter};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use provost_core::contract::{ToolCode, ToolFault};
-use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
+use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::{Env, ResultPart, ToolCall};
 use provost_redact::Redact;
 use tokio::time::Instant;

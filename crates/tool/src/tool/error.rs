@@ -4,7 +4,7 @@ use std::fmt;
 
 use provost_core::ErrorInfo;
 use provost_core::contract::{ResponseError, ToolCode, ToolFault};
-use provost_core::limits::{TOOL_ARGUMENTS_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
+use provost_core::usage::limits::{TOOL_ARGUMENTS_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
 use serde_json::{Value, json};
 
 use crate::ToolOutput;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use provost_core::limits::{TOOL_BINARY_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
+use provost_core::usage::limits::{TOOL_BINARY_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{Document, Image, ResultPart, Source, ToolCall, ToolResult};
 use serde::Serialize;
 use serde_json::Value;

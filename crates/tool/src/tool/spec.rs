@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::ToolDef;
-use provost_core::limits::{ARGUMENT_RETRIES_DEFAULT, NAME_CHARS_MAX, TOOL_TIMEOUT_DEFAULT};
 use provost_core::policy::ToolFacts;
 use provost_core::recovery::EffectClass;
 use provost_core::resource::{OperationClass, RiskLevel, ToolType};
 use provost_core::text::first_chars;
+use provost_core::usage::limits::{ARGUMENT_RETRIES_DEFAULT, NAME_CHARS_MAX, TOOL_TIMEOUT_DEFAULT};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use provost_core::contract::ToolCode;
-use provost_core::limits::{TOOL_ARGUMENTS_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
+use provost_core::usage::limits::{TOOL_ARGUMENTS_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{ErrorInfo, ErrorKind, Image, ResultPart, ToolCall};
 use provost_tool::{
     Approval, FnTool, Guard, Tool, ToolError, ToolFuture, ToolOutput, ToolSpec, Verdict,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::limits::{ARGUMENT_RETRIES_DEFAULT, TOOL_TIMEOUT_DEFAULT};
+use provost_core::usage::limits::{ARGUMENT_RETRIES_DEFAULT, TOOL_TIMEOUT_DEFAULT};
 use provost_macros::tool;
 use provost_tool::{
     Approval, Dep, DepType, Deps, Guard, Tool, ToolCx, ToolError, ToolOutput, Verdict,

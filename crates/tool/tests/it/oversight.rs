@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::contract::{ToolCode, ToolFault};
-use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
+use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::{Document, ResultPart};
 use provost_tool::{
     Artifact, AuditEvent, AuditOutcome, Deps, FileSpill, FnTool, Guard, MeterEvent,

@@ -1,7 +1,7 @@
 //! The result of a fan-out as the JSON that the model reads.
 
-use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::text::first_bytes;
+use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
 use serde::Serialize;
 
 use crate::subagent::{ChildReport, ChildStatus};

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use provost_agent::hook::{Hook, HookEvent};
 use provost_agent::{Agent, Delegate, HooksFor, OnApproval, Outcome};
-use provost_core::limits::Limits;
+use provost_core::usage::limits::Limits;
 use provost_core::{ApprovalDecision, EventKind, Usage};
 use provost_model::{ScriptedModel, call, text};
 use provost_tool::{Approval, RunContext};

@@ -10,7 +10,7 @@ use provost_agent::hook::{Hook, SubagentInfo};
 use provost_agent::{
     Agent, AgentSlot, Delegate, FanOut, HandOffTo, LimitDecision, OnApproval, Outcome, Team,
 };
-use provost_core::limits::{Limits, TOOL_OUTPUT_BYTES_MAX};
+use provost_core::usage::limits::{Limits, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{EventKind, Usage};
 use provost_model::{ModelErrorClass, NativeOutput, ScriptedModel, Turn, call, fail, text};
 use provost_tool::{Approval, RunContext, ToolError, tool_fn};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_agent::{Agent, Error};
-use provost_core::limits::TOOL_OUTPUT_BYTES_MAX;
+use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::{ErrorInfo, ErrorKind, EventKind, ToolResult};
 use provost_model::{ScriptedModel, Turn, call, calls, text};
 use provost_tool::{FnTool, ToolError, tool_fn};

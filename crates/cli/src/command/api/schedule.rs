@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use provost_api::{NewTask, Overlap, Said, ScheduleChange, Time, Timing};
-use provost_core::name::SessionName;
+use provost_core::id::name::SessionName;
 use serde_json::json;
 
 use super::listing::ListArgs;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Subcommand;
 use provost_api::{Page, Time};
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{ErrorKind, Secret, Timestamp};
 use provost_secret::{
     KeySource, Keyring, SealedStore, SecretError, SecretFacts, SecretRef, VALUE_KEY, Vault,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::ErrorKind;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_host::agent::HostDefaults;
 use provost_host::model::{self, ModelRequest, Models};
 use provost_host::tool::{Files, ToolConfig, ToolProvider};

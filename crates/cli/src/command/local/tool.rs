@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use provost_api::{DeclaredTool, Page};
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::{Env, ErrorKind, Timestamp};
 use provost_host::model::Models;
 use provost_host::tool::{Files, ToolProvider, builtin_tools};

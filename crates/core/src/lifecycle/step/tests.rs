@@ -1,7 +1,7 @@
 //! The steps of the journal and the table of lost leases.
 
 use super::*;
-use crate::limits::LEASE_TTL;
+use crate::usage::limits::LEASE_TTL;
 
 use EffectClass as C;
 use ExpiryAction as A;

@@ -9,8 +9,8 @@ use action::Action;
 use world::{Fence, Rules, Violation, World};
 
 use crate::lifecycle::RunStatus;
-use crate::limits::CRASHES_MAX;
 use crate::recovery::{EffectClass, OnUnknown, Recovery};
+use crate::usage::limits::CRASHES_MAX;
 
 mod action;
 mod lease;

@@ -2,7 +2,7 @@
 
 use provost_agent::Agent;
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_model::ScriptedModel;
 use provost_store::{Store, StoreOptions, Threads, params};
 

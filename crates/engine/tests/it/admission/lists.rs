@@ -1,6 +1,6 @@
 //! Tasks and runs as lists, put away, tried again.
 
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::AgentConfig;
 use provost_store::table::work::run::RunFilter;
 use provost_store::table::work::task::TaskFilter;

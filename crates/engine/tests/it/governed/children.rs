@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use provost_agent::{Agent, Delegate};
 use provost_core::Env;
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
 use provost_store::table::work::run;

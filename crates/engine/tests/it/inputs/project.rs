@@ -1,7 +1,7 @@
 //! What can be seen and taken back of messages that wait.
 
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Part, RunId, TaskId};
 use provost_engine::InputRequest;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use provost_core::command::AgentCommand;
-use provost_core::name::Namespace;
+use provost_core::id::name::Namespace;
 use provost_core::recovery::EffectClass;
 use provost_engine::{Accepted, Engine, EngineError};
 use provost_store::params;

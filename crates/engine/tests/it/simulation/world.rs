@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::command::AgentCommand;
+use provost_core::id::name::{Namespace, SessionName};
 use provost_core::lifecycle::ApprovalKind;
-use provost_core::name::{Namespace, SessionName};
 use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::scheduling::QueueMode;
 use provost_core::{ApprovalDecision, Env, Role};

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use provost_api::{Accepted, NewTask, Said, Time};
-use provost_core::name::SessionName;
+use provost_core::id::name::SessionName;
 use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Money};
 

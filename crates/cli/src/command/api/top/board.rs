@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use provost_api::{Approval, Class, Run, StreamItem};
+use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunPhase;
-use provost_core::name::Namespace;
 use provost_core::{DurableEventKind, Timestamp};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::limits::SSE_EVENT_BYTES_MAX;
+use crate::usage::limits::SSE_EVENT_BYTES_MAX;
 
 /// One event, borrowed from the parser until the next one. Nothing of it is checked to be UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

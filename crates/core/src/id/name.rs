@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lifecycle::WorkError;
 use crate::lifecycle::error::quoted;
-use crate::limits::{NAMESPACE_CHARS_MAX, SESSION_CHARS_MAX};
+use crate::usage::limits::{NAMESPACE_CHARS_MAX, SESSION_CHARS_MAX};
 
 /// Defines a name: a text that `check` accepts.
 macro_rules! name_type {
