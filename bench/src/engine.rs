@@ -1,5 +1,6 @@
 //! Engines for the measures: a database in a directory, one agent, and classes as wide as a measure wants them.
 
+use provost_store::query;
 use std::path::Path;
 
 use provost_agent::Agent;
@@ -39,14 +40,15 @@ pub(crate) fn always(agent: Agent) -> impl Agents {
 
 /// The classes of the runs that were accepted so far.
 pub(crate) async fn classes(engine: &Engine) -> Result<Vec<ClassKey>> {
-    let rows = engine.classes(&Namespace::default(), "", CLASSES_MAX).await?;
+    let rows = query::execution_class::list(engine.store(), &Namespace::default(), "", CLASSES_MAX)
+        .await?;
     Ok(rows.iter().map(|row| row.key.parse()).collect::<Result<_, _>>()?)
 }
 
 /// Lets so many runs of each class work at once.
 pub(crate) async fn widen(engine: &Engine, target: u64) -> Result<()> {
     for class in classes(engine).await? {
-        engine.set_class_target(&Namespace::default(), &class, target).await?;
+        engine.classes().set_target(&Namespace::default(), &class, target).await?;
     }
     Ok(())
 }
@@ -54,8 +56,8 @@ pub(crate) async fn widen(engine: &Engine, target: u64) -> Result<()> {
 /// Hands a command in and waits for the end of its run, which must be a good one.
 pub(crate) async fn done(engine: &Engine, command: AgentCommand) -> Result<RunRow> {
     let namespace = Namespace::default();
-    let accepted = engine.accept(&namespace, command).await?;
-    let run = engine.wait(&namespace, accepted.run).await?;
+    let accepted = engine.submit(&namespace, command).await?;
+    let run = engine.runs().wait(&namespace, accepted.run).await?;
     good(run)
 }
 

@@ -5,6 +5,7 @@ mod claim;
 mod parked;
 mod restart;
 
+use provost_store::query;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -76,9 +77,9 @@ async fn opened(dir: &Path, agent: Agent) -> Result<Engine> {
 /// Hands in one command and gives what is stored of its run once that is in a phase.
 async fn original(engine: &Engine, phase: &str) -> Result<Original> {
     let namespace = Namespace::default();
-    let accepted = engine.accept(&namespace, AgentCommand::text(ours::PROMPT)).await?;
+    let accepted = engine.submit(&namespace, AgentCommand::text(ours::PROMPT)).await?;
     for _ in 0..1000 {
-        if engine.run(&namespace, accepted.run).await?.phase == phase {
+        if query::run::get(engine.store(), &namespace, accepted.run).await?.phase == phase {
             return Original::of(engine.store(), accepted.run).await;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -3,6 +3,7 @@
 //! The fake provider is in this process: it answers until each run has taken some steps, then holds every answer back until the
 //! workers are dead. So each run has exactly one model call in flight when it is killed.
 
+use provost_store::query;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -145,7 +146,7 @@ pub(crate) fn run(part: &str, url: &str, dir: &str) -> Result<()> {
 async fn begin(engine: &Engine) -> Result<()> {
     let namespace = Namespace::default();
     for _ in 0..RUNS {
-        engine.accept(&namespace, AgentCommand::text(ours::PROMPT)).await?;
+        engine.submit(&namespace, AgentCommand::text(ours::PROMPT)).await?;
     }
     engine::widen(engine, RUNS as u64).await?;
     let worker = engine.start().await?;
@@ -160,9 +161,10 @@ async fn resume(engine: &Engine) -> Result<()> {
     let mut latest = Timestamp::default();
     for id in runs(engine).await? {
         let namespace = Namespace::default();
-        let ended = within(PATIENCE, "a run did not go on", engine.wait(&namespace, id)).await?;
+        let ended =
+            within(PATIENCE, "a run did not go on", engine.runs().wait(&namespace, id)).await?;
         engine::good(ended?)?;
-        let events = engine.events(&namespace, id, 0, EVENTS_READ).await?;
+        let events = query::run::events(engine.store(), &namespace, id, 0, EVENTS_READ).await?;
         let again = events
             .iter()
             .find(|event| event.kind == "attempt_started" && event.attempt_no > 1)

@@ -140,14 +140,14 @@ async fn run_all(engine: &Engine, commands: Vec<AgentCommand>) -> Result<Duratio
     let mut accepting = Vec::with_capacity(commands.len());
     for command in commands {
         let (engine, namespace) = (engine.clone(), namespace.clone());
-        accepting.push(tokio::spawn(async move { engine.accept(&namespace, command).await }));
+        accepting.push(tokio::spawn(async move { engine.submit(&namespace, command).await }));
     }
     let mut runs: Vec<RunId> = Vec::new();
     for accepted in accepting {
         runs.push(accepted.await??.run);
     }
     for run in runs {
-        let run = engine::good(engine.wait(&namespace, run).await?)?;
+        let run = engine::good(engine.runs().wait(&namespace, run).await?)?;
         let result: Value = serde_json::from_str(run.result.as_deref().unwrap_or("{}"))?;
         if result["text"] != "done" {
             return Err(format!("a run answered {}", result["text"]).into());

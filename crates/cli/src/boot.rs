@@ -152,7 +152,7 @@ impl Runtime {
         namespace: &Namespace,
         run: RunId,
     ) -> Result<Cassette, Problem> {
-        self.engine.cassette(namespace, run).await.map_err(|error| engine_problem(&error))
+        self.engine.runs().export(namespace, run).await.map_err(|error| engine_problem(&error))
     }
 
     /// The database.

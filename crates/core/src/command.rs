@@ -12,7 +12,7 @@ use crate::lifecycle::WorkError;
 use crate::scheduling::QueueMode;
 use crate::text::string_enum::words;
 use crate::usage::limits::RUN_TIMEOUT_DEFAULT;
-use crate::{Money, Part, RunId, Timestamp};
+use crate::{Money, Part, RunId, TaskId, Timestamp};
 
 mod check;
 
@@ -253,6 +253,27 @@ impl AgentCommand {
         body_hash(&body).map_err(|error| {
             WorkError::invalid("command", error.to_string(), "send what JSON can hold")
         })
+    }
+}
+
+/// The task or run that a message is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputTarget {
+    /// A task, whatever its run is at the moment.
+    Task(TaskId),
+    /// A run; if it has ended, its task.
+    Run(RunId),
+}
+
+impl From<TaskId> for InputTarget {
+    fn from(task: TaskId) -> Self {
+        Self::Task(task)
+    }
+}
+
+impl From<RunId> for InputTarget {
+    fn from(run: RunId) -> Self {
+        Self::Run(run)
     }
 }
 

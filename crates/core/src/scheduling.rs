@@ -7,7 +7,7 @@ mod input_mode;
 pub(crate) mod retry;
 
 pub use epoch::Epoch;
-pub use execution_class::{Admission, Breaker, ClassKey, Health};
+pub use execution_class::{Admission, Breaker, CLASS_DESIRED_DEFAULT, ClassKey, Health};
 pub use input_mode::{
     DropPolicy, InputAction, Overflow, QueueMode, QueueOverride, QueueSettings, Situation,
 };

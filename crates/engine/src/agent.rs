@@ -16,7 +16,7 @@ pub(crate) use self::known::{ProfileKey, Profiles};
 use crate::attempt::timeouts::Clocks;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::tasks::{PAGE_MAX, Page};
+use provost_store::query::page::{PAGE_MAX, Page};
 
 /// The agent of commands that name none.
 pub const DEFAULT_AGENT: &str = "default";

@@ -16,12 +16,10 @@ use std::time::Duration;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{ApprovalState, Fallback, Grant};
 use provost_core::{ApprovalDecision, ApprovalId};
-use provost_store::table::governance::approval::{self, ApprovalRow};
-use provost_store::table::governance::approval_grant::{self, ApprovalGrantRow, GrantKey};
+use provost_store::table::governance::approval_grant::{self};
 
 pub(crate) use self::decide::{answer, answer_in_words, expire, wake};
 pub(crate) use self::plan::{Standing, standing};
-pub(crate) use self::vote::ballot_of;
 pub(crate) use crate::approval::parked_answer::feed_parked;
 pub(crate) use crate::approval::request::{ask_for_money, ask_start, asks_start, close_open, park};
 use crate::engine::Engine;
@@ -86,10 +84,16 @@ impl From<&ApprovalDecision> for Said {
     }
 }
 
-impl Engine {
+/// Decisions about approvals. See [`Engine::approvals`](crate::Engine::approvals).
+#[derive(Clone, Copy)]
+pub struct Approvals<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl Approvals<'_> {
     /// Answers a question yes, for this call and for the same one as far as the grant reaches. The first answer counts.
     pub async fn approve(
-        &self,
+        self,
         namespace: &Namespace,
         id: ApprovalId,
         grant: Grant,
@@ -100,7 +104,7 @@ impl Engine {
 
     /// Answers a question in words: what the agent asked, or what came of a call whose outcome nobody knew.
     pub async fn answer_text(
-        &self,
+        self,
         namespace: &Namespace,
         id: ApprovalId,
         text: &str,
@@ -110,69 +114,26 @@ impl Engine {
     }
 
     async fn say(
-        &self,
+        self,
         namespace: &Namespace,
         id: ApprovalId,
         said: Said,
         by: &str,
     ) -> Result<Answered, EngineError> {
         let (namespace, by) = (namespace.clone(), by.to_owned());
-        self.store().write(move |tx| decide::say(tx, &namespace, id, &said, &by)).await
-    }
-
-    /// The open questions of a namespace, oldest first, after the id `after`.
-    pub async fn open_approvals(
-        &self,
-        namespace: &Namespace,
-        after: Option<ApprovalId>,
-        limit: u64,
-    ) -> Result<Vec<ApprovalRow>, EngineError> {
-        let namespace = namespace.clone();
-        let read = self.store().read(move |tx| {
-            Ok::<_, EngineError>(approval::open(tx, namespace.as_str(), after, limit)?)
-        });
-        read.await
-    }
-
-    /// A question as it stands.
-    pub async fn approval(
-        &self,
-        namespace: &Namespace,
-        id: ApprovalId,
-    ) -> Result<ApprovalRow, EngineError> {
-        let namespace = namespace.clone();
-        let read = self
-            .store()
-            .read(move |tx| Ok::<_, EngineError>(approval::find(tx, namespace.as_str(), id)?));
-        read.await?.ok_or_else(|| EngineError::not_found("approval", id))
-    }
-
-    /// Lists the standing approvals of a namespace, ordered by scope and call key, after the given one.
-    pub async fn grants(
-        &self,
-        namespace: &Namespace,
-        after: GrantKey<'_>,
-        limit: u64,
-    ) -> Result<Vec<ApprovalGrantRow>, EngineError> {
-        let namespace = namespace.clone();
-        let (scope, key) = (after.scope.to_owned(), after.call_key.to_owned());
-        let read = self.store().read(move |tx| {
-            let after = GrantKey { scope: &scope, call_key: &key };
-            Ok::<_, EngineError>(approval_grant::list(tx, namespace.as_str(), after, limit)?)
-        });
-        read.await
+        self.engine.store().write(move |tx| decide::say(tx, &namespace, id, &said, &by)).await
     }
 
     /// Takes a grant back: the next such call asks again.
     pub async fn revoke_grant(
-        &self,
+        self,
         namespace: &Namespace,
         scope: &str,
         call_key: &str,
     ) -> Result<(), EngineError> {
         let namespace = namespace.clone();
         let (scope, key) = (scope.to_owned(), call_key.to_owned());
-        let write = self.store().write(move |tx| {
+        let write = self.engine.store().write(move |tx| {
             match approval_grant::revoke(tx, namespace.as_str(), &scope, &key)? {
                 true => Ok(()),
                 false => Err(EngineError::not_found("grant", &key)),

@@ -10,17 +10,15 @@ use provost_core::Timestamp;
 use provost_core::recovery::{OutcomeCode, RetryClass};
 use provost_store::Tx;
 use provost_store::table::governance::budget::{self, BudgetRow};
-use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::run::RunRow;
 use provost_store::table::work::{journal, run_step};
 
 pub use self::ledger::DurableLedger;
 pub use crate::budget::limits::{Budget, BudgetPeriod, BudgetScope, BudgetState};
+use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::run::lifecycle::word;
 use crate::worker::lease::Lease;
-
-/// Runs above a run whose budgets it uses.
-const ANCESTORS_MAX: usize = 16;
 
 /// What a model call may cost at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,36 +92,11 @@ pub(crate) fn drop_try(
             || matches!(code, OutcomeCode::ProviderBadRequest | OutcomeCode::ContextOverflow)
     });
     let spent = if refused { 0 } else { reserved };
-    let scopes = scopes(tx, run)?;
+    let scopes = budget::scopes_of_run(tx, run)?;
     settle_scopes(tx, &run.namespace, &scopes, reserved, spent)?;
     run_step::unreserve(tx, run.id)?;
     run.cost_micros += spent;
     Ok(())
-}
-
-/// The budgets that exist for a run: its own, and those of the runs that it works for.
-pub(crate) fn scopes(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<String>, EngineError> {
-    if !budget::any(tx, &run.namespace)? {
-        return Ok(Vec::new());
-    }
-    let mut wanted = vec!["namespace".to_owned(), format!("agent:{}", run.agent)];
-    let mut next = Some(run.clone());
-    for _ in 0..ANCESTORS_MAX {
-        let Some(row) = next.take() else { break };
-        for scope in [format!("task:{}", row.task_id), format!("session:{}", row.session_id)] {
-            if !wanted.contains(&scope) {
-                wanted.push(scope);
-            }
-        }
-        next = row.parent_run_id.map(|parent| run::get(tx, parent)).transpose()?.flatten();
-    }
-    let mut known = Vec::new();
-    for scope in wanted {
-        if budget::get(tx, &run.namespace, &scope)?.is_some() {
-            known.push(scope);
-        }
-    }
-    Ok(known)
 }
 
 /// A budget in its current period: one whose period is over starts anew.
@@ -141,4 +114,10 @@ fn current(
         row.period_start = Some(start);
     }
     Ok(Some(row))
+}
+
+/// Budgets and their ledgers. See [`Engine::budgets`](crate::Engine::budgets).
+#[derive(Clone, Copy)]
+pub struct Budgets<'a> {
+    pub(crate) engine: &'a Engine,
 }

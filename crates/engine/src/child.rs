@@ -27,8 +27,8 @@ use serde_json::value::RawValue;
 
 pub(crate) use self::wait::wait_for_team;
 pub(crate) use crate::child::spawner::EngineChildren;
+pub(crate) use crate::child::subagent::Birth;
 use crate::child::subagent::release_next;
-pub(crate) use crate::child::subagent::{Birth, is_held};
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::input;

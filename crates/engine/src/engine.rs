@@ -11,26 +11,38 @@ use provost_core::lifecycle::{DeliveryOutcome, Fallback, RunStatus};
 use provost_core::recovery::{OnUnknown, OutcomeCode};
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_failpoint::failpoint;
-use provost_store::table::work::run::{self, RunRow};
-use provost_store::table::work::run_event::{self, RunEventRow};
-use provost_store::{Hint, Store};
+use provost_store::query::explain_facts::LocalFacts;
+use provost_store::table::work::run::RunRow;
+use provost_store::{Hint, Store, query};
 use tokio::sync::Notify;
 
 use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
+use crate::approval::Approvals;
 use crate::approval::{self, Answered};
 use crate::attempt::Live;
 use crate::attempt::workspace::Workspaces;
+use crate::budget::Budgets;
 use crate::child::ChildLimits;
 use crate::deps::EngineDeps;
 use crate::error::EngineError;
+use crate::input::Inputs;
 use crate::live::Tap;
 use crate::maintenance::BootGuard;
+use crate::maintenance::Maintenance;
 use crate::maintenance::retention::Retention;
+use crate::outbound::delivery::Deliveries;
 use crate::outbound::delivery::DeliveryAdapter;
 use crate::outbound::outbox::Publisher;
+use crate::outbound::webhook::Webhooks;
+use crate::query::conversation::Sessions;
+use crate::queue::class::ExecutionClasses;
+use crate::run::Runs;
 use crate::run::cancel::{self, Cancelled};
 use crate::run::lifecycle::word;
+use crate::submit::schedule::Schedules;
 use crate::submit::{self, Accepted, SubmitRequest};
+use crate::tasks::Tasks;
+use crate::token::Tokens;
 use crate::worker::lease::Lease;
 use crate::worker::session_filter::Focus;
 
@@ -168,6 +180,71 @@ impl Engine {
         &self.shared.store
     }
 
+    /// Decisions about approvals.
+    pub fn approvals(&self) -> Approvals<'_> {
+        Approvals { engine: self }
+    }
+
+    /// Budgets and their ledgers.
+    pub fn budgets(&self) -> Budgets<'_> {
+        Budgets { engine: self }
+    }
+
+    /// Commands to runs that exist.
+    pub fn runs(&self) -> Runs<'_> {
+        Runs { engine: self }
+    }
+
+    /// Messages to tasks and runs that exist.
+    pub fn inputs(&self) -> Inputs<'_> {
+        Inputs { engine: self }
+    }
+
+    /// Commands to sessions.
+    pub fn sessions(&self) -> Sessions<'_> {
+        Sessions { engine: self }
+    }
+
+    /// Commands to deliveries.
+    pub fn deliveries(&self) -> Deliveries<'_> {
+        Deliveries { engine: self }
+    }
+
+    /// Webhooks, and the claims of their senders.
+    pub fn webhooks(&self) -> Webhooks<'_> {
+        Webhooks { engine: self }
+    }
+
+    /// Schedules that submit tasks.
+    pub fn schedules(&self) -> Schedules<'_> {
+        Schedules { engine: self }
+    }
+
+    /// Targets of execution classes and concurrency limits.
+    pub fn classes(&self) -> ExecutionClasses<'_> {
+        ExecutionClasses { engine: self }
+    }
+
+    /// Commands to tasks.
+    pub fn tasks(&self) -> Tasks<'_> {
+        Tasks { engine: self }
+    }
+
+    /// API tokens.
+    pub fn tokens(&self) -> Tokens<'_> {
+        Tokens { engine: self }
+    }
+
+    /// Background work that a worker does by itself, on demand.
+    pub fn maintenance(&self) -> Maintenance<'_> {
+        Maintenance { engine: self }
+    }
+
+    /// The facts for an explanation that only this process knows.
+    pub fn local_facts(&self) -> LocalFacts {
+        LocalFacts { grace: self.shared.options.grace, channels: self.shared.channel_names() }
+    }
+
     /// Stores an agent's profile as a new revision, unless it is what the newest one says.
     pub async fn put_agent(
         &self,
@@ -186,7 +263,7 @@ impl Engine {
     }
 
     /// Accepts a command. When it returns, nothing can lose it.
-    pub async fn accept(
+    pub async fn submit(
         &self,
         namespace: &Namespace,
         command: AgentCommand,
@@ -213,67 +290,44 @@ impl Engine {
         }
         Ok(accepted)
     }
+}
 
+impl Approvals<'_> {
     /// Answers a question. The first answer counts.
     pub async fn answer(
-        &self,
+        self,
         namespace: &Namespace,
         id: ApprovalId,
         decision: ApprovalDecision,
         by: &str,
     ) -> Result<Answered, EngineError> {
         let (namespace, by) = (namespace.clone(), by.to_owned());
-        self.shared
+        self.engine
+            .shared
             .store
             .write(move |tx| approval::answer(tx, &namespace, id, &decision, &by))
             .await
     }
+}
 
+impl Runs<'_> {
     /// Cancels a run, and every run below it.
-    pub async fn cancel_run(
-        &self,
-        namespace: &Namespace,
-        id: RunId,
-    ) -> Result<Cancelled, EngineError> {
+    pub async fn cancel(self, namespace: &Namespace, id: RunId) -> Result<Cancelled, EngineError> {
         failpoint!("cancel.before");
         let namespace = namespace.clone();
         let code = OutcomeCode::CancelledByUser;
-        let write = self.shared.store.write(move |tx| cancel::cancel_run(tx, &namespace, id, code));
+        let write =
+            self.engine.shared.store.write(move |tx| cancel::cancel_run(tx, &namespace, id, code));
         let cancelled = write.await;
         failpoint!("cancel.committed");
         cancelled
     }
 
-    /// A run as it stands.
-    pub async fn run(&self, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
-        let namespace = namespace.clone();
-        let found = self
-            .shared
-            .store
-            .read(move |tx| Ok::<_, EngineError>(run::find(tx, namespace.as_str(), id)?));
-        found.await?.ok_or_else(|| EngineError::not_found("run", id))
-    }
-
-    /// The durable events of a run after a number, in order.
-    pub async fn events(
-        &self,
-        namespace: &Namespace,
-        id: RunId,
-        after: u64,
-        limit: u64,
-    ) -> Result<Vec<RunEventRow>, EngineError> {
-        self.run(namespace, id).await?;
-        self.shared
-            .store
-            .read(move |tx| Ok::<_, EngineError>(run_event::after(tx, id, after, limit)?))
-            .await
-    }
-
     /// Waits until a run has ended, and returns its row.
-    pub async fn wait(&self, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
-        let ended = self.shared.store.watch(Hint::Ended(id));
+    pub async fn wait(self, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
+        let ended = self.engine.shared.store.watch(Hint::Ended(id));
         loop {
-            let row = self.run(namespace, id).await?;
+            let row = query::run::get(self.engine.store(), namespace, id).await?;
             if word::<RunStatus>(&row.status)?.is_terminal() {
                 return Ok(row);
             }
@@ -281,7 +335,7 @@ impl Engine {
                 biased;
                 () = ended.hinted() => {}
                 // A wake-up may be lost, and another process sends none.
-                () = tokio::time::sleep(self.shared.options.poll) => {}
+                () = tokio::time::sleep(self.engine.shared.options.poll) => {}
             }
         }
     }

@@ -5,6 +5,7 @@ use provost_core::execution_policy::PolicyError;
 use provost_core::lifecycle::{Illegal, WorkError};
 use provost_core::{ErrorInfo, ErrorKind};
 use provost_store::StoreError;
+use provost_store::query::QueryError;
 
 use crate::journal::entry::Unreadable;
 
@@ -138,6 +139,16 @@ impl From<serde_json::Error> for EngineError {
 impl From<DurableEventError> for EngineError {
     fn from(error: DurableEventError) -> Self {
         Self::Unreadable(error.to_string())
+    }
+}
+
+impl From<QueryError> for EngineError {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Work(error) => Self::Work(error),
+            QueryError::Store(error) => Self::Store(error),
+            QueryError::Unreadable(problem) => Self::Unreadable(problem),
+        }
     }
 }
 

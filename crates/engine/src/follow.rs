@@ -15,6 +15,7 @@ use crate::attempt::Live;
 use crate::engine::{Engine, Shared};
 use crate::error::EngineError;
 use crate::live::{Draft, LivePlace, Tap};
+use crate::run::Runs;
 use crate::run::lifecycle::word;
 
 /// Events of an attempt that are kept for those who come late.
@@ -119,11 +120,11 @@ pub struct Follow {
     live: Option<(Arc<Live>, broadcast::Receiver<Event>)>,
 }
 
-impl Engine {
+impl Runs<'_> {
     /// Watches a run, through all its attempts in this process.
-    pub fn follow(&self, namespace: &Namespace, run: RunId) -> Follow {
+    pub fn follow(self, namespace: &Namespace, run: RunId) -> Follow {
         Follow {
-            shared: Arc::clone(&self.shared),
+            shared: Arc::clone(&self.engine.shared),
             namespace: namespace.clone(),
             run,
             epoch: 0,
@@ -163,7 +164,8 @@ impl Follow {
             }
             let engine = Engine { shared: Arc::clone(&self.shared) };
             let mut hints = self.shared.store.hints();
-            let row = engine.run(&self.namespace, self.run).await?;
+            let row =
+                provost_store::query::run::get(engine.store(), &self.namespace, self.run).await?;
             if matches!(word(&row.phase)?, RunPhase::Done | RunPhase::Parked) {
                 return Ok(None);
             }

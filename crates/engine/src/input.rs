@@ -14,7 +14,7 @@ mod withdraw;
 
 use std::sync::Arc;
 
-use provost_core::command::{AgentCommand, InputProvenance, RoutingContext};
+use provost_core::command::{AgentCommand, InputProvenance, InputTarget, RoutingContext};
 use provost_core::hash::body_hash;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, InputState, WorkError};
@@ -34,33 +34,13 @@ pub(crate) use crate::input::receive::{interrupts, take};
 pub(crate) use crate::input::route::deliver;
 pub(crate) use crate::input::run_ended::run_ended;
 use crate::run::lifecycle::run_state;
-use crate::submit::{self, Memory};
+use crate::submit::Memory;
+use provost_store::query::task::find_task;
 
 /// An input that is a message.
 const MESSAGE: &str = "message";
 /// An input that stands for messages that were dropped.
 const SUMMARY: &str = "summary";
-
-/// Whom a message is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InputTarget {
-    /// A task, whatever its run is at the moment.
-    Task(TaskId),
-    /// A run; if it has ended, its task.
-    Run(RunId),
-}
-
-impl From<TaskId> for InputTarget {
-    fn from(task: TaskId) -> Self {
-        Self::Task(task)
-    }
-}
-
-impl From<RunId> for InputTarget {
-    fn from(run: RunId) -> Self {
-        Self::Run(run)
-    }
-}
 
 /// A message for a task.
 #[derive(Debug, Clone, Default)]
@@ -159,30 +139,39 @@ pub struct InputReceipt {
 }
 
 impl Engine {
-    /// Says something to a task. When it returns, nothing can lose the message.
-    pub async fn input(
-        &self,
-        namespace: &Namespace,
-        target: impl Into<InputTarget>,
-        request: InputRequest,
-    ) -> Result<InputReceipt, EngineError> {
-        request.validate()?;
-        let (namespace, env) = (namespace.clone(), self.shared.env.clone());
-        let target = target.into();
-        failpoint!("input.before");
-        let write = self.shared.store.write(move |tx| say(tx, &namespace, target, &request, &env));
-        let receipt = write.await;
-        failpoint!("input.committed");
-        let receipt = receipt?;
-        self.nudge(receipt.run);
-        Ok(receipt)
-    }
-
     /// Lets a run that is at work in this process look for messages at its next boundary, whether or not a hint gets there.
     pub(crate) fn nudge(&self, run: RunId) {
         if let Some(live) = self.shared.live().get(&run) {
             live.hint_input();
         }
+    }
+}
+
+/// Messages to tasks and runs that exist. See [`Engine::inputs`](crate::Engine::inputs).
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl Inputs<'_> {
+    /// Says something to a task. When it returns, nothing can lose the message.
+    pub async fn send(
+        self,
+        namespace: &Namespace,
+        target: impl Into<InputTarget>,
+        request: InputRequest,
+    ) -> Result<InputReceipt, EngineError> {
+        request.validate()?;
+        let (namespace, env) = (namespace.clone(), self.engine.shared.env.clone());
+        let target = target.into();
+        failpoint!("input.before");
+        let write =
+            self.engine.shared.store.write(move |tx| say(tx, &namespace, target, &request, &env));
+        let receipt = write.await;
+        failpoint!("input.committed");
+        let receipt = receipt?;
+        self.engine.nudge(receipt.run);
+        Ok(receipt)
     }
 }
 
@@ -220,11 +209,11 @@ fn find(
     target: InputTarget,
 ) -> Result<(TaskRow, Option<run::RunRow>), EngineError> {
     match target {
-        InputTarget::Task(id) => Ok((submit::find_task(tx, namespace, id)?, None)),
+        InputTarget::Task(id) => Ok((find_task(tx, namespace, id)?, None)),
         InputTarget::Run(id) => {
             let row = run::find(tx, namespace.as_str(), id)?;
             let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
-            let task = submit::find_task(tx, namespace, row.task_id)?;
+            let task = find_task(tx, namespace, row.task_id)?;
             let ended = run_state(&row)?.is_terminal();
             Ok((task, (!ended).then_some(row)))
         }

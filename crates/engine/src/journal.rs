@@ -7,7 +7,6 @@ mod effect;
 pub(crate) mod entry;
 mod events;
 pub(crate) mod export;
-pub(crate) mod message;
 pub(crate) mod shared_state;
 pub(crate) mod snapshot;
 mod state;

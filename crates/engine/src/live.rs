@@ -8,8 +8,8 @@ use std::sync::Arc;
 use provost_core::id::name::Namespace;
 use provost_core::{Event, EventKind, RunId, TaskId};
 
-use crate::engine::Engine;
 use crate::metrics::Pulse;
+use crate::run::Runs;
 use crate::worker::lease::Lease;
 
 /// Somebody who passes live events on to those who watch.
@@ -101,13 +101,13 @@ impl Tap {
     }
 }
 
-impl Engine {
+impl Runs<'_> {
     /// What somebody who begins to watch a run now has missed; nothing if no attempt of it is under way in this process.
     ///
     /// Whoever takes live events first and then asks for the draft gets each event once by leaving out those of the same epoch
     /// with a number below [`Draft::next`].
-    pub fn draft(&self, namespace: &Namespace, run: RunId) -> Option<Draft> {
-        let live = self.shared.live().get(&run).cloned()?;
+    pub fn draft(self, namespace: &Namespace, run: RunId) -> Option<Draft> {
+        let live = self.engine.shared.live().get(&run).cloned()?;
         (live.lease.namespace == namespace.as_str()).then(|| live.show.draft())
     }
 }

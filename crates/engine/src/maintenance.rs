@@ -35,11 +35,17 @@ const OLD_ROWS: Duration = Duration::from_secs(6 * 3600);
 /// Rows of one round.
 const BATCH: u64 = 100;
 
-impl Engine {
+/// Background work that a worker does by itself, on demand. See [`Engine::maintenance`](crate::Engine::maintenance).
+#[derive(Clone, Copy)]
+pub struct Maintenance<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl Maintenance<'_> {
     /// Repairs what can be told from the rows themselves: counters, marks of readiness, timers. A worker does it by itself
     /// now and then.
-    pub async fn reconcile(&self) -> Result<(), EngineError> {
-        reconcile(&self.shared).await
+    pub async fn reconcile(self) -> Result<(), EngineError> {
+        reconcile(&self.engine.shared).await
     }
 }
 

@@ -1,10 +1,4 @@
-//! Reads of the engine: pages and views of tasks, runs, sessions and their logs.
+//! Views of a run and of a session for a program in the same process.
 
 pub(crate) mod conversation;
-pub(crate) mod event_log;
-pub(crate) mod history;
-pub(crate) mod interaction;
-pub(crate) mod list;
-pub(crate) mod session;
-pub(crate) mod task_log;
 pub(crate) mod view;

@@ -23,9 +23,6 @@ pub(crate) const DUE: &str = "run_due";
 /// The timer that ends a run that nobody started in time.
 pub(crate) const QUEUE_DEADLINE: &str = "run_queue_deadline";
 
-/// When a child may begin that waits for another one of its call to end: not by itself, so no timer is set for it.
-pub(crate) const HELD: Timestamp = Timestamp::from_millis(253_402_300_799_000);
-
 /// The place of a run in its class: one step of priority counts like a minute of waiting.
 pub(crate) fn rank(queued: Timestamp, priority: i64) -> i64 {
     queued.as_millis().saturating_sub(priority.saturating_mul(60_000))

@@ -7,3 +7,11 @@ pub(crate) mod fork;
 pub(crate) mod lifecycle;
 pub(crate) mod operator;
 pub(crate) mod settle;
+
+use crate::engine::Engine;
+
+/// Commands to runs that exist. See [`Engine::runs`](crate::Engine::runs).
+#[derive(Clone, Copy)]
+pub struct Runs<'a> {
+    pub(crate) engine: &'a Engine,
+}

@@ -18,6 +18,7 @@ use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::governance::budget;
 use provost_store::table::work::run as run_row;
+use provost_store::table::work::run_state::DEFERRED;
 use provost_store::table::work::session::SessionRow;
 use provost_store::table::work::task::{self, TaskRow};
 use serde::{Deserialize, Serialize};
@@ -31,9 +32,7 @@ use crate::error::EngineError;
 use crate::input::{self, IncomingMessage};
 pub(crate) use crate::submit::idempotency::Memory;
 use crate::{agent, queue};
-
-/// How many runs of a class work at once unless somebody says otherwise.
-pub const CLASS_DESIRED_DEFAULT: u64 = 8;
+use provost_store::query::task::find_task;
 
 /// What the engine answers to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -205,7 +204,7 @@ pub(crate) fn insert_task(
         id: new.ids.run,
         class,
         not_before: match sibling {
-            Some(Sibling { held: true, .. }) => queue::HELD,
+            Some(Sibling { held: true, .. }) => DEFERRED,
             _ => now.after(command.delay()),
         },
         parent,
@@ -288,13 +287,4 @@ pub(crate) fn set_budget(
     };
     budget::set(tx, &row)?;
     Ok(())
-}
-
-/// The task with the id, for whoever may see it.
-pub(crate) fn find_task(
-    tx: &mut Tx<'_>,
-    namespace: &Namespace,
-    id: TaskId,
-) -> Result<TaskRow, EngineError> {
-    task::find(tx, namespace.as_str(), id)?.ok_or_else(|| EngineError::not_found("task", id))
 }

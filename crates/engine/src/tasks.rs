@@ -7,90 +7,34 @@ use provost_core::lifecycle::{
 use provost_core::{Env, InputId, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::table::work::input::{self, InputRow};
-use provost_store::table::work::run::{self, RunFilter, RunRow};
-use provost_store::table::work::task::{self, TaskFilter, TaskRow};
+use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::task::TaskRow;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::input::follow_up::{self, Start};
 use crate::input::has_begun;
 use crate::run::lifecycle::{set_task_state, word};
-use crate::submit::find_task;
+use provost_store::query::task::find_task;
 
-/// Rows of one page.
-pub(crate) const PAGE_MAX: u64 = 500;
-
-/// A part of a list.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Page<T, C> {
-    /// What it holds.
-    pub items: Vec<T>,
-    /// Where the next one begins; nothing if this is the last.
-    pub next: Option<C>,
+/// Commands to tasks. See [`Engine::tasks`](crate::Engine::tasks).
+#[derive(Clone, Copy)]
+pub struct Tasks<'a> {
+    pub(crate) engine: &'a Engine,
 }
 
-impl<T, C> Page<T, C> {
-    pub(crate) fn new(items: Vec<T>, limit: u64, cursor: impl FnOnce(&T) -> C) -> Self {
-        let full = items.len() as u64 >= limit;
-        let next = items.last().filter(|_| full).map(cursor);
-        Self { items, next }
-    }
-}
-
-impl Engine {
-    /// A task as it stands.
-    pub async fn task(&self, namespace: &Namespace, id: TaskId) -> Result<TaskRow, EngineError> {
-        let namespace = namespace.clone();
-        self.shared.store.read(move |tx| find_task(tx, &namespace, id)).await
-    }
-
-    /// Tasks of a namespace, newest first. The next page begins where `filter.before` says.
-    pub async fn tasks(
-        &self,
-        namespace: &Namespace,
-        filter: TaskFilter,
-        limit: u64,
-    ) -> Result<Page<TaskRow, TaskId>, EngineError> {
-        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
-        let rows = self.shared.store.read(move |tx| {
-            Ok::<_, EngineError>(task::list(tx, namespace.as_str(), &filter, limit)?)
-        });
-        Ok(Page::new(rows.await?, limit, |row| row.id))
-    }
-
-    /// Runs of a namespace, newest first. The next page begins where `filter.before` says.
-    pub async fn runs(
-        &self,
-        namespace: &Namespace,
-        filter: RunFilter,
-        limit: u64,
-    ) -> Result<Page<RunRow, RunId>, EngineError> {
-        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
-        let rows = self.shared.store.read(move |tx| {
-            Ok::<_, EngineError>(run::list(tx, namespace.as_str(), &filter, limit)?)
-        });
-        Ok(Page::new(rows.await?, limit, |row| row.id))
-    }
-
+impl Tasks<'_> {
     /// Puts a task away: it is not listed any more, and commands to its session begin a new one. Only what has ended or waits
     /// for a person can be put away.
-    pub async fn archive_task(
-        &self,
-        namespace: &Namespace,
-        id: TaskId,
-    ) -> Result<TaskRow, EngineError> {
+    pub async fn archive(self, namespace: &Namespace, id: TaskId) -> Result<TaskRow, EngineError> {
         let namespace = namespace.clone();
-        self.shared.store.write(move |tx| archive(tx, &namespace, id)).await
+        self.engine.shared.store.write(move |tx| archive(tx, &namespace, id)).await
     }
 
     /// Tries a task again that failed or was dropped: a new run is told once more what the last one was told.
-    pub async fn retry_task(
-        &self,
-        namespace: &Namespace,
-        id: TaskId,
-    ) -> Result<RunId, EngineError> {
-        let (namespace, env) = (namespace.clone(), self.shared.env.clone());
-        self.shared.store.write(move |tx| retry(tx, &namespace, id, &env)).await
+    pub async fn retry(self, namespace: &Namespace, id: TaskId) -> Result<RunId, EngineError> {
+        let (namespace, env) = (namespace.clone(), self.engine.shared.env.clone());
+        self.engine.shared.store.write(move |tx| retry(tx, &namespace, id, &env)).await
     }
 }
 

@@ -6,7 +6,7 @@ use provost_store::table::governance::token::{self, TokenRow};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::tasks::{PAGE_MAX, Page};
+use provost_store::query::page::{PAGE_MAX, Page};
 
 /// A token that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,13 +62,19 @@ impl Token {
     }
 }
 
-impl Engine {
+/// API tokens. See [`Engine::tokens`](crate::Engine::tokens).
+#[derive(Clone, Copy)]
+pub struct Tokens<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl Tokens<'_> {
     /// Stores a token under a new id.
-    pub async fn create_token(&self, new: NewToken) -> Result<Token, EngineError> {
-        let id: TokenId = self.shared.env.id();
+    pub async fn create(self, new: NewToken) -> Result<Token, EngineError> {
+        let id: TokenId = self.engine.shared.env.id();
         let scopes = serde_json::to_string(&new.scopes)?;
         let namespaces = serde_json::to_string(&new.namespaces)?;
-        let write = self.store().write(move |tx| {
+        let write = self.engine.store().write(move |tx| {
             let row = TokenRow {
                 id,
                 hash: new.hash.clone(),
@@ -87,27 +93,29 @@ impl Engine {
     }
 
     /// A token as it stands, also if it was taken back.
-    pub async fn token(&self, id: TokenId) -> Result<Token, EngineError> {
-        let row = self.store().read(move |tx| Ok::<_, EngineError>(token::get(tx, id)?));
+    pub async fn get(self, id: TokenId) -> Result<Token, EngineError> {
+        let row = self.engine.store().read(move |tx| Ok::<_, EngineError>(token::get(tx, id)?));
         Token::read(row.await?.ok_or_else(|| EngineError::not_found("token", id))?)
     }
 
     /// All tokens, oldest first, after an id.
-    pub async fn tokens(
-        &self,
+    pub async fn list(
+        self,
         after: Option<TokenId>,
         limit: u64,
     ) -> Result<Page<Token, TokenId>, EngineError> {
         let limit = limit.clamp(1, PAGE_MAX);
-        let rows =
-            self.store().read(move |tx| Ok::<_, EngineError>(token::list(tx, after, limit)?));
+        let rows = self
+            .engine
+            .store()
+            .read(move |tx| Ok::<_, EngineError>(token::list(tx, after, limit)?));
         let tokens = rows.await?.into_iter().map(Token::read).collect::<Result<_, _>>()?;
         Ok(Page::new(tokens, limit, |token: &Token| token.id))
     }
 
     /// Takes a token back. The first time counts.
-    pub async fn revoke_token(&self, id: TokenId) -> Result<Token, EngineError> {
-        let write = self.store().write(move |tx| {
+    pub async fn revoke(self, id: TokenId) -> Result<Token, EngineError> {
+        let write = self.engine.store().write(move |tx| {
             token::revoke(tx, id)?;
             let row = token::get(tx, id)?.ok_or_else(|| EngineError::not_found("token", id))?;
             Token::read(row)
@@ -116,7 +124,7 @@ impl Engine {
     }
 
     /// Notes when a token was used. Callers do it now and then, not each time.
-    pub async fn touch_token(&self, id: TokenId, at: Timestamp) -> Result<(), EngineError> {
-        self.store().write(move |tx| Ok::<_, EngineError>(token::touch(tx, id, at)?)).await
+    pub async fn touch(self, id: TokenId, at: Timestamp) -> Result<(), EngineError> {
+        self.engine.store().write(move |tx| Ok::<_, EngineError>(token::touch(tx, id, at)?)).await
     }
 }

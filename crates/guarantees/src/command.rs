@@ -31,12 +31,12 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
         Command::Work { patience_ms } => work::work(&engine, patience_ms).await?,
         Command::Accept { command } => {
             let command: AgentCommand = serde_json::from_str(&command)?;
-            let accepted = engine.accept(&namespace, command).await?;
+            let accepted = engine.submit(&namespace, command).await?;
             let deduped = accepted.deduped;
             say(json!({"accepted": accepted, "deduped": deduped}));
         }
         Command::Cancel { run } => {
-            let cancelled = engine.cancel_run(&namespace, run.parse()?).await?;
+            let cancelled = engine.runs().cancel(&namespace, run.parse()?).await?;
             say(json!({ "cancelled": format!("{cancelled:?}") }));
         }
         Command::Answer { approval, decision } => {
@@ -45,7 +45,7 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
                 reason => ApprovalDecision::Deny { reason: reason.to_owned() },
             };
             let id = approval.parse()?;
-            let answered = engine.answer(&namespace, id, decision, "a test").await?;
+            let answered = engine.approvals().answer(&namespace, id, decision, "a test").await?;
             say(json!({"state": answered.state.as_str(), "counted": answered.counted}));
         }
     }

@@ -70,7 +70,7 @@ async fn tell(engine: Engine) {
 
 /// Prints what a model says while it says it: `draft <text>`.
 async fn tell_drafts(engine: Engine, run: RunId) {
-    let mut live = engine.follow(&Namespace::default(), run);
+    let mut live = engine.runs().follow(&Namespace::default(), run);
     while let Ok(Some(event)) = live.next().await {
         if let EventKind::TextDelta { text } = event.kind {
             say(format!("draft {text}"));

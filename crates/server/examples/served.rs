@@ -80,6 +80,6 @@ async fn tokens(app: &App) -> Map<String, Value> {
 /// Something that is there, so that paths with ids lead somewhere.
 async fn known_ids(client: &Client, engine: &Engine, namespace: &Namespace) -> Value {
     let accepted = client.submit(&NewTask::text("hello")).await.expect("a task");
-    engine.wait(namespace, accepted.run).await.expect("an end");
+    engine.runs().wait(namespace, accepted.run).await.expect("an end");
     json!({"task": accepted.task, "run": accepted.run, "session": accepted.session, "agent": "default"})
 }

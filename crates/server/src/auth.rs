@@ -135,7 +135,7 @@ pub(crate) async fn create(
         namespaces: new.namespaces,
         expires: new.expires.map(|time| time.0),
     };
-    let made = app.engine().create_token(stored).await.map_err(of_engine)?;
+    let made = app.engine().tokens().create(stored).await.map_err(of_engine)?;
     let secret = token::text(made.id, &secret);
     Ok(TokenCreated { token: wire(made)?, secret })
 }
@@ -147,7 +147,7 @@ pub(crate) async fn list(
     after: Option<TokenId>,
     limit: u64,
 ) -> Result<Page<provost_api::Token>, Problem> {
-    let page = app.engine().tokens(after, limit).await.map_err(of_engine)?;
+    let page = app.engine().tokens().list(after, limit).await.map_err(of_engine)?;
     let seen = page.items.into_iter().filter(|token| sees(who, token));
     let items = seen.map(wire).collect::<Result<_, _>>()?;
     Ok(Page { items, next: page.next.map(|id| id.to_string()) })
@@ -159,12 +159,12 @@ pub(crate) async fn revoke(
     who: &Principal,
     id: TokenId,
 ) -> Result<provost_api::Token, Problem> {
-    let token = app.engine().token(id).await.map_err(of_engine)?;
+    let token = app.engine().tokens().get(id).await.map_err(of_engine)?;
     if !sees(who, &token) {
         let detail = format!("there is no token `{id}`");
         return Err(Problem::new(ErrorKind::NotFound, "not_found", detail));
     }
-    let token = app.engine().revoke_token(id).await.map_err(of_engine)?;
+    let token = app.engine().tokens().revoke(id).await.map_err(of_engine)?;
     app.tokens().forget(id);
     wire(token)
 }
@@ -174,7 +174,8 @@ pub(crate) async fn first(app: &App) -> Result<Option<String>, Problem> {
     let now = app.options().env.now();
     let mut after = None;
     loop {
-        let page = app.engine().tokens(after, provost_api::LIMIT_MAX).await.map_err(of_engine)?;
+        let page =
+            app.engine().tokens().list(after, provost_api::LIMIT_MAX).await.map_err(of_engine)?;
         let usable = page.items.iter().any(|token| {
             token.revoked.is_none()
                 && token.expires.is_none_or(|expires| now < expires)
@@ -244,7 +245,7 @@ async fn known(app: &App, id: TokenId, peer: IpAddr) -> Result<Seen, Problem> {
     if let Some(refused) = standing.and_then(|standing| standing.refused()) {
         return Err(refused);
     }
-    let token = match app.engine().token(id).await {
+    let token = match app.engine().tokens().get(id).await {
         Ok(token) => token.revoked.is_none().then(|| usable(token)).flatten().map(Arc::new),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(of_engine(error)),
@@ -275,7 +276,7 @@ fn note_use(app: &App, id: TokenId) {
     if app.tokens().is_due(id, now) {
         let app = app.clone();
         tokio::spawn(async move {
-            if let Err(error) = app.engine().touch_token(id, now).await {
+            if let Err(error) = app.engine().tokens().touch(id, now).await {
                 tracing::warn!(%error, token.id = %id, "the use of token {id} was not noted");
             }
         });

@@ -6,7 +6,6 @@ pub(crate) mod budget;
 pub(crate) mod class;
 pub(crate) mod delivery;
 pub(crate) mod event;
-pub(crate) mod explanation;
 pub(crate) mod input;
 pub(crate) mod page;
 pub(crate) mod run;

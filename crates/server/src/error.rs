@@ -6,6 +6,7 @@ use provost_api::Problem;
 use provost_core::ErrorKind;
 use provost_core::lifecycle::WorkError;
 use provost_engine::EngineError;
+use provost_store::query::QueryError;
 
 /// Why an operation failed. The middleware writes the problem, because only it knows the id of the request.
 #[derive(Debug)]
@@ -20,6 +21,12 @@ impl From<Problem> for ApiError {
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         Self(of_engine(error))
+    }
+}
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        EngineError::from(error).into()
     }
 }
 

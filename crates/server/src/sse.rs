@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use provost_core::RunId;
 use provost_core::lifecycle::RunStatus;
-use provost_engine::LogPage;
+use provost_store::query::event_log::LogPage;
 use tokio::time::{sleep, timeout};
 
 use self::encode::{end, finished_turn, lagged, position, terminal_status};

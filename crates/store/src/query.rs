@@ -1,7 +1,38 @@
-//! Reads and bulk changes over several tables.
+//! Reads over one or several tables, as the program above shows them.
+//!
+//! A function over [`Store`](crate::Store) reads in a transaction of its own; a function over [`Tx`](crate::Tx) is part of the
+//! caller's transaction. Every read of a tenant's rows takes the namespace and leaves out the rows of others.
 
+pub mod approval;
 pub mod deferred_run;
+pub mod delivery;
+mod error;
 pub mod event_log;
+pub mod execution_class;
+pub mod explain_facts;
+pub mod input;
 pub mod metrics;
+pub mod page;
 pub mod pending_work;
 pub mod retention;
+pub mod run;
+pub mod run_history;
+pub mod session;
+pub mod shared_state;
+pub mod step;
+pub mod task;
+pub mod task_log;
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+pub use error::QueryError;
+pub use page::Page;
+
+/// A stored name of a closed set. An unknown one was written by a newer program or by hand.
+pub fn parse<T: FromStr>(text: &str) -> Result<T, QueryError>
+where
+    T::Err: Display,
+{
+    text.parse().map_err(|error: T::Err| QueryError::Unreadable(error.to_string()))
+}

@@ -103,7 +103,7 @@ impl Valve {
     async fn claim(&mut self) -> Result<f64> {
         self.open += 1;
         let namespace = Namespace::default();
-        self.engine.set_class_target(&namespace, &self.class, self.open).await?;
+        self.engine.classes().set_target(&namespace, &self.class, self.open).await?;
         let started = Instant::now();
         let claimed = within(PATIENCE, "no run was claimed", self.claimed.recv()).await?;
         let claimed = claimed.ok_or("the engine is gone")?;

@@ -69,7 +69,7 @@ pub(super) async fn fill(dir: &Path, events: usize) -> Result<()> {
     original.multiply(engine.store(), copies).await?;
     let namespace = Namespace::default();
     for _ in 0..2 {
-        engine.accept(&namespace, AgentCommand::text(ENDLESS)).await?;
+        engine.submit(&namespace, AgentCommand::text(ENDLESS)).await?;
     }
     super::say("filled")?;
     // Until somebody kills it.

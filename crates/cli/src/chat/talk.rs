@@ -1,5 +1,6 @@
 //! A conversation on the engine: say something, add to it, take it up again, begin anew.
 
+use provost_store::query;
 use std::sync::Arc;
 
 use provost_core::command::AgentCommand;
@@ -51,8 +52,12 @@ impl Talk {
         let (engine, focus) = (&runtime.engine, &runtime.focus);
         let namespace = Namespace::default();
         let session = match name {
-            Some(name) => engine.session(&namespace, name).await.map_err(|e| engine_problem(&e))?,
-            None => engine.new_session_id(),
+            Some(name) => engine
+                .sessions()
+                .find_or_create(&namespace, name)
+                .await
+                .map_err(|e| engine_problem(&e))?,
+            None => engine.sessions().new_id(),
         };
         let talk = Self {
             engine: engine.clone(),
@@ -65,7 +70,7 @@ impl Talk {
             seen: Env::system().id(),
         };
         if name.is_some() {
-            let found = engine.conversation(&talk.namespace, &talk.session).await;
+            let found = engine.sessions().conversation(&talk.namespace, &talk.session).await;
             let found = found.map_err(|error| engine_problem(&error))?;
             if let Some(run) = found.unfinished {
                 talk.check(run).await?;
@@ -77,8 +82,8 @@ impl Talk {
 
     /// Can this process work on a run that is not finished?
     async fn check(&self, run: RunId) -> Result<(), Problem> {
-        let run = self.engine.run(&self.namespace, run).await;
-        let run = run.map_err(|error| engine_problem(&error))?;
+        let run = query::run::get(self.engine.store(), &self.namespace, run).await;
+        let run = run.map_err(|error| engine_problem(&error.into()))?;
         if run.ended.is_some() {
             return Ok(());
         }
@@ -117,7 +122,7 @@ impl Talk {
             new_task: true,
             ..self.command(text)?
         };
-        let accepted = self.engine.accept(&self.namespace, command).await;
+        let accepted = self.engine.submit(&self.namespace, command).await;
         let accepted = accepted.map_err(|error| engine_problem(&error))?;
         Ok(self.follow(accepted.run))
     }
@@ -125,13 +130,13 @@ impl Talk {
     /// Says something more to the turn that is under way, whoever works on it.
     pub(crate) async fn steer(&self, text: &str) -> Result<InputId, Problem> {
         let command = self.command(text)?;
-        let accepted = self.engine.accept(&self.namespace, command).await;
+        let accepted = self.engine.submit(&self.namespace, command).await;
         accepted.map(|accepted| accepted.input).map_err(|error| engine_problem(&error))
     }
 
     /// Takes back what was said, if nobody has read it yet.
     pub(crate) async fn withdraw(&self, input: InputId) -> Result<(), Problem> {
-        match self.engine.withdraw_input(&self.namespace, input).await {
+        match self.engine.inputs().withdraw(&self.namespace, input).await {
             Err(error) if error.kind() != ErrorKind::Conflict => Err(engine_problem(&error)),
             _ => Ok(()),
         }
@@ -139,7 +144,7 @@ impl Talk {
 
     /// What was said before.
     pub(crate) async fn past(&mut self) -> Result<Past, Problem> {
-        let found = self.engine.conversation(&self.namespace, &self.session).await;
+        let found = self.engine.sessions().conversation(&self.namespace, &self.session).await;
         let found = found.map_err(|error| engine_problem(&error))?;
         let unfinished = found.unfinished.map(|run| self.follow(run));
         Ok(Past { messages: found.messages, unfinished })
@@ -147,7 +152,7 @@ impl Talk {
 
     /// The next turn of the session that was not shown yet: what was said meanwhile, here or in another terminal.
     pub(crate) async fn next_turn(&mut self) -> Result<Option<Turn>, Problem> {
-        let next = self.engine.next_run(&self.namespace, &self.session, self.seen).await;
+        let next = self.engine.sessions().next_run(&self.namespace, &self.session, self.seen).await;
         let next = next.map_err(|error| engine_problem(&error))?;
         Ok(next.map(|run| self.follow(run)))
     }
@@ -155,14 +160,14 @@ impl Talk {
     /// The last turn: of the session if it has a name, else of any terminal. It may be over.
     pub(crate) async fn last_turn(&mut self) -> Result<Turn, Problem> {
         if let Some(name) = &self.name {
-            let found = self.engine.conversation(&self.namespace, &self.session).await;
+            let found = self.engine.sessions().conversation(&self.namespace, &self.session).await;
             let found = found.map_err(|error| engine_problem(&error))?;
             let what = format!("nothing was said in session `{name}`");
             let run = found.unfinished.or(found.last);
             let run = run.ok_or_else(|| Problem::new(ErrorKind::NotFound, what))?;
             return Ok(self.follow(run));
         }
-        let runs = self.engine.newest_runs(&self.namespace, RECENT_MAX).await;
+        let runs = self.engine.sessions().newest_runs(&self.namespace, RECENT_MAX).await;
         let runs = runs.map_err(|error| engine_problem(&error))?;
         let last = runs.into_iter().find(|run| run.agent.starts_with(NAME_PREFIX));
         let last = last.ok_or_else(|| Problem::new(ErrorKind::NotFound, "there is no run yet"))?;
@@ -177,10 +182,11 @@ impl Talk {
         self.session = match &self.name {
             Some(name) => self
                 .engine
-                .fresh_session(&self.namespace, name)
+                .sessions()
+                .start_fresh(&self.namespace, name)
                 .await
                 .map_err(|error| engine_problem(&error))?,
-            None => self.engine.new_session_id(),
+            None => self.engine.sessions().new_id(),
         };
         self.focus.add(&self.namespace, &self.session);
         Ok(())

@@ -86,7 +86,7 @@ impl Turn {
         id: ApprovalId,
         decision: ApprovalDecision,
     ) -> Result<(), Problem> {
-        match self.engine.answer(&self.namespace, id, decision, LOCAL_PRINCIPAL).await {
+        match self.engine.approvals().answer(&self.namespace, id, decision, LOCAL_PRINCIPAL).await {
             // Somebody was faster, or it has expired: what counts is told as an event.
             Err(error) if error.kind() != ErrorKind::Conflict => Err(engine_problem(&error)),
             _ => Ok(()),
@@ -95,7 +95,7 @@ impl Turn {
 
     /// Stops it for good; its last event follows.
     pub(crate) async fn cancel(&self) -> Result<(), Problem> {
-        let cancelled = self.engine.cancel_run(&self.namespace, self.run).await;
+        let cancelled = self.engine.runs().cancel(&self.namespace, self.run).await;
         cancelled.map(drop).map_err(|error| engine_problem(&error))
     }
 
@@ -145,7 +145,7 @@ impl Course {
             engine: engine.clone(),
             namespace: namespace.clone(),
             run,
-            follow: engine.follow(namespace, run),
+            follow: engine.runs().follow(namespace, run),
             hints: engine.store().hints(),
             env: Env::system(),
             ready: VecDeque::new(),
@@ -234,7 +234,7 @@ impl Course {
 
     /// Reads on in the log, and finds out where the run stands if nothing works on it here.
     async fn look(&mut self, is_at_rest: bool) -> Result<(), EngineError> {
-        let view = self.engine.view(&self.namespace, self.run, self.read).await?;
+        let view = self.engine.runs().view(&self.namespace, self.run, self.read).await?;
         self.read = view.last;
         let live = self.follow.epoch();
         for told in &view.events {

@@ -5,6 +5,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// How many runs of a class work at once unless somebody says otherwise.
+pub const CLASS_DESIRED_DEFAULT: u64 = 8;
+
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -133,7 +133,7 @@ pub(super) fn decide(
 /// What an answer, or silence, means in terms of yes and no.
 fn decision(said: &Said, row: &ApprovalRow) -> Result<ApprovalDecision, EngineError> {
     Ok(match said {
-        Said::Yes(_) => match vote::ballot_of(row)? {
+        Said::Yes(_) => match row.ballot()? {
             Some(ballot) => ApprovalDecision::ApprovedBy { by: ballot.yes() },
             None => ApprovalDecision::Approve,
         },

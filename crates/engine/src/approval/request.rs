@@ -98,7 +98,7 @@ fn settle_at_once(
         }
     }
     for row in approval::open_of_run(tx, run.id)? {
-        let hopeless = vote::ballot_of(&row)?.and_then(|ballot| ballot.hopeless());
+        let hopeless = row.ballot()?.and_then(|ballot| ballot.hopeless());
         if row.expires <= tx.now() {
             decide::decide(tx, row, &Said::Nothing, "expiry")?;
         } else if let Some(why) = hopeless {
@@ -229,7 +229,7 @@ pub(crate) fn ask_for_money(
 /// Of the budgets a run is paid from the one with the least left.
 fn scarcest(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<BudgetRow>, EngineError> {
     let mut known = Vec::new();
-    for scope in crate::budget::scopes(tx, run)? {
+    for scope in provost_store::table::governance::budget::scopes_of_run(tx, run)? {
         known.extend(budget::get(tx, &run.namespace, &scope)?);
     }
     let left = |row: &BudgetRow| row.cap_micros - row.spent_micros - row.reserved_micros;

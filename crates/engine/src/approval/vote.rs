@@ -20,11 +20,6 @@ use crate::run::lifecycle::word;
 /// Runs above a run that are looked at for who started it.
 const ABOVE_MAX: usize = 64;
 
-/// The ballot of a question, if the first answer does not settle it.
-pub(crate) fn ballot_of(row: &ApprovalRow) -> Result<Option<Ballot>, EngineError> {
-    Ok(row.ballot.as_deref().map(serde_json::from_str).transpose()?)
-}
-
 /// The ballot of a new question, if anybody's one yes is not enough for it.
 pub(super) fn new_ballot(
     tx: &mut Tx<'_>,
@@ -96,7 +91,7 @@ pub(super) fn vote(
         return Err(WorkError::invalid("grant", problem, "use `once`").into());
     }
     let missing = || EngineError::bug("a vote without a ballot");
-    let mut ballot = ballot_of(&row)?.ok_or_else(missing)?;
+    let mut ballot = row.ballot()?.ok_or_else(missing)?;
     let repeated =
         ballot.vote_of(by).map(|first| first.check_same(approves)).transpose()?.is_some();
     if repeated || matches!(resolution, Resolution::Recorded(_)) {

@@ -21,8 +21,9 @@ use crate::child::Birth;
 use crate::error::EngineError;
 use crate::input::Aside;
 use crate::journal::{JournalState, OpenStep, StoredMessage};
-use crate::journal::{entry, message, shared_state, snapshot, stored_transcript};
+use crate::journal::{entry, shared_state, snapshot, stored_transcript};
 use crate::run::lifecycle::word;
+use provost_store::table::work::stored_message as message;
 
 /// Steps that are read at once.
 const PAGE: u64 = 500;

@@ -13,7 +13,7 @@ use provost_store::table::governance::budget;
 use provost_store::{Store, Tx};
 
 use super::{BudgetScope, current};
-use crate::engine::Engine;
+use crate::budget::Budgets;
 use crate::error::EngineError;
 
 /// The budgets of some scopes in the database. Every call is paid from all of them that exist.
@@ -24,15 +24,19 @@ pub struct DurableLedger {
     scopes: Vec<String>,
 }
 
-impl Engine {
+impl Budgets<'_> {
     /// The budgets of these scopes, for calls outside of runs. The calls of runs are paid by themselves.
     pub fn ledger(
-        &self,
+        self,
         namespace: &Namespace,
         scopes: impl IntoIterator<Item = BudgetScope>,
     ) -> DurableLedger {
         let scopes = scopes.into_iter().map(|scope| scope.to_string()).collect();
-        DurableLedger { store: self.shared.store.clone(), namespace: namespace.to_string(), scopes }
+        DurableLedger {
+            store: self.engine.shared.store.clone(),
+            namespace: namespace.to_string(),
+            scopes,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use provost_store::Tx;
 use provost_store::table::governance::budget::{self, BudgetRow};
 
 use super::current;
-use crate::engine::Engine;
+use crate::budget::Budgets;
 use crate::error::EngineError;
 use crate::run::lifecycle::word;
 
@@ -66,17 +66,17 @@ pub struct BudgetState {
     pub period: Option<BudgetPeriod>,
 }
 
-impl Engine {
+impl Budgets<'_> {
     /// Bounds what may be spent, or removes the bound. What was spent before stays counted. A run that is at work while its
     /// first budget is set is bound by it from its next attempt on; a changed one counts for the next model call.
-    pub async fn set_budget(
-        &self,
+    pub async fn set(
+        self,
         namespace: &Namespace,
         scope: BudgetScope,
         budget: Option<Budget>,
     ) -> Result<(), EngineError> {
         let namespace = namespace.clone();
-        let set = self.shared.store.write(move |tx| match &budget {
+        let set = self.engine.shared.store.write(move |tx| match &budget {
             Some(budget) => set(tx, &namespace, &scope, *budget),
             None => {
                 budget::remove(tx, namespace.as_str(), &scope.to_string())?;
@@ -87,14 +87,14 @@ impl Engine {
     }
 
     /// A budget as it stands; nothing if there is none.
-    pub async fn budget(
-        &self,
+    pub async fn get(
+        self,
         namespace: &Namespace,
         scope: BudgetScope,
     ) -> Result<Option<BudgetState>, EngineError> {
         let namespace = namespace.clone();
         // Read where it is written, because a period that is over is ended here.
-        let read = self.shared.store.write(move |tx| {
+        let read = self.engine.shared.store.write(move |tx| {
             let row = current(tx, namespace.as_str(), &scope.to_string())?;
             row.map(state).transpose()
         });
@@ -102,9 +102,9 @@ impl Engine {
     }
 
     /// The budgets of a namespace, by scope, as they stood when they were last used.
-    pub async fn budgets(&self, namespace: &Namespace) -> Result<Vec<BudgetState>, EngineError> {
+    pub async fn list(self, namespace: &Namespace) -> Result<Vec<BudgetState>, EngineError> {
         let namespace = namespace.clone();
-        let read = self.shared.store.read(move |tx| {
+        let read = self.engine.shared.store.read(move |tx| {
             let rows = budget::list(tx, namespace.as_str(), LIST_MAX)?;
             rows.into_iter().map(state).collect()
         });

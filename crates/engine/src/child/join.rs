@@ -27,9 +27,6 @@ use crate::error::EngineError;
 use crate::run::lifecycle::{move_run, move_task, word};
 use crate::{approval, queue};
 
-/// The timer that ends a wait.
-pub(crate) const WAIT_OVER: &str = "child_wait";
-
 /// True for a request that the end of other runs answers, and no person.
 pub(crate) fn is_wait(request: &ApprovalRequest) -> bool {
     request.kind == RequestKind::Runs
@@ -103,10 +100,10 @@ fn set_timer(tx: &mut Tx<'_>, run: RunId) -> Result<(), EngineError> {
     let joins = run_join::of_run(tx, run)?;
     match joins.iter().filter_map(|join| join.until).min() {
         Some(at) => {
-            timer::set(tx, WAIT_OVER, &run.to_string(), at)?;
+            timer::set(tx, timer::CHILD_WAIT, &run.to_string(), at)?;
             tx.hint(Hint::Timer);
         }
-        None => drop(timer::clear(tx, WAIT_OVER, &run.to_string())?),
+        None => drop(timer::clear(tx, timer::CHILD_WAIT, &run.to_string())?),
     }
     Ok(())
 }

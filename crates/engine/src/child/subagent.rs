@@ -26,12 +26,13 @@ use crate::agent::AgentProfile;
 use crate::attempt::restore;
 use crate::error::EngineError;
 use crate::input::{EncodedMessage, IncomingMessage};
-use crate::queue::{self, HELD};
+use crate::queue;
 use crate::run::event;
 use crate::run::lifecycle::{policy, word};
 use crate::run::settle::held;
 use crate::submit::{self, ClassAssignment, NewIds, NewTask, Parent, Sibling, TaskAgent};
 use crate::worker::lease::Lease;
+use provost_store::table::work::run_state::DEFERRED;
 
 /// What the labels of children begin with that may outlive their call.
 const LABEL_PREFIX: &str = "task-";
@@ -101,19 +102,9 @@ impl Birth {
         span
     }
 
-    /// The agent with the agents above it, and the call that started it.
-    pub(crate) fn into_origin(self) -> (String, String) {
-        (self.path(), self.call_id)
-    }
-
     /// The way from the agent of the profile to its definition.
     pub(super) fn place(&self) -> &[Hop] {
         &self.place
-    }
-
-    /// The agent with the agents above it.
-    pub(super) fn path(&self) -> String {
-        format!("{}/{}", self.above, self.agent)
     }
 
     fn named(&self) -> Named {
@@ -292,7 +283,7 @@ impl Births {
     fn room(&self, tx: &mut Tx<'_>) -> Result<usize, EngineError> {
         let Some(at_once) = self.at_once else { return Ok(usize::MAX) };
         // As long as one waits for the end of another, all places are taken.
-        if held_row::next(tx, self.lease.run, self.step, HELD)?.is_some() {
+        if held_row::next(tx, self.lease.run, self.step, DEFERRED)?.is_some() {
             return Ok(0);
         }
         let at_work = run::live_of_step(tx, self.lease.run, self.step)?;
@@ -401,21 +392,16 @@ fn ask_agent(ask: &ChildAsk) -> &str {
     ask.place.last().map(Hop::agent).unwrap_or_default()
 }
 
-/// True for a child that waits for others of its call to end before it may begin.
-pub(crate) fn is_held(run: &RunRow) -> bool {
-    run.not_before == HELD
-}
-
 /// Makes the next deferred child of the same call ready, because one of its siblings has ended.
 pub(super) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<(), EngineError> {
     let (Some(parent), Some(step)) = (ended.parent_run_id, ended.parent_step) else {
         return Ok(());
     };
-    if is_held(ended) {
+    if ended.is_deferred() {
         // It had no slot to leave.
         return Ok(());
     }
-    match held_row::next(tx, parent, step, HELD)? {
+    match held_row::next(tx, parent, step, DEFERRED)? {
         Some(next) => queue::release(tx, ended, &next),
         None => Ok(()),
     }

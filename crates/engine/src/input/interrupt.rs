@@ -14,7 +14,8 @@ use crate::input::follow_up;
 use crate::input::route::{Arrival, append_if_live};
 use crate::run::lifecycle::{move_run, move_task};
 use crate::run::{cancel, event};
-use crate::{approval, child, queue, submit};
+use crate::{approval, child, queue};
+use provost_store::query::task::find_task;
 
 /// What is asked of a run that is at work: stop, and go on with the message once everything has settled.
 pub(super) fn interrupt(
@@ -87,7 +88,7 @@ fn supersede(
     remove(tx, waiting, InputEvent::Superseded, Some(active.id))?;
     // Runs that lost everything have ended, and with that the task may have moved.
     let namespace = crate::run::lifecycle::word(&arrival.task.namespace)?;
-    arrival.task = submit::find_task(tx, &namespace, arrival.task.id)?;
+    arrival.task = find_task(tx, &namespace, arrival.task.id)?;
     Ok(ids)
 }
 

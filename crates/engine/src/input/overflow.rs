@@ -13,8 +13,8 @@ use super::withdraw::{remove, waiting};
 use super::{Origin, SUMMARY, has_begun};
 use crate::error::EngineError;
 use crate::input::route::{Arrival, append_if_live};
-use crate::journal::message;
-use crate::submit;
+use provost_store::query::task::find_task;
+use provost_store::table::work::stored_message as message;
 
 /// The words above a summary.
 const HEADING: &str = "Too many messages were waiting; these were left out:";
@@ -61,7 +61,7 @@ pub(super) fn make_room(
     let dropped = InputsDropped { inputs: ids, policy, cap };
     append_if_live(tx, active.id, DurableEvent::InputsDropped(dropped))?;
     let namespace = crate::run::lifecycle::word(&arrival.task.namespace)?;
-    arrival.task = submit::find_task(tx, &namespace, arrival.task.id)?;
+    arrival.task = find_task(tx, &namespace, arrival.task.id)?;
     Ok(if summarized { older } else { Vec::new() })
 }
 

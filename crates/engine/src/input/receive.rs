@@ -8,9 +8,9 @@ use provost_store::table::work::input;
 use provost_store::{Store, Tx};
 
 use crate::error::EngineError;
-use crate::journal::message;
 use crate::run::settle;
 use crate::worker::lease::Lease;
+use provost_store::table::work::stored_message as message;
 
 /// What an attempt takes into its conversation: the input, its message, and what that says.
 pub(crate) type Taken = (InputId, MessageId, Arc<Message>);

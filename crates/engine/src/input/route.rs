@@ -18,11 +18,11 @@ use super::{
 use crate::agent::AgentConfig;
 use crate::error::EngineError;
 use crate::input::follow_up;
-use crate::journal::message;
 use crate::run::event;
 use crate::run::lifecycle::{move_run, move_task, run_state, word};
 use crate::submit::{self, NewIds, NewTask};
 use crate::{approval, queue};
+use provost_store::table::work::stored_message as message;
 
 /// A message that has reached its task.
 pub(super) struct Arrival<'a> {

@@ -9,20 +9,20 @@ use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::{self, RunRow};
 
 use super::{SUMMARY, has_begun};
-use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::input::Inputs;
 use crate::run::end::{self, Ending};
 use crate::run::lifecycle::{run_state, word};
 
-impl Engine {
+impl Inputs<'_> {
     /// Takes a message back that nobody has read yet. What was read is not taken back: cancel the run that read it.
-    pub async fn withdraw_input(
-        &self,
+    pub async fn withdraw(
+        self,
         namespace: &Namespace,
         id: InputId,
     ) -> Result<InputState, EngineError> {
         let namespace = namespace.clone();
-        self.shared.store.write(move |tx| withdraw(tx, &namespace, id)).await
+        self.engine.shared.store.write(move |tx| withdraw(tx, &namespace, id)).await
     }
 }
 

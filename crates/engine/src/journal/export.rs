@@ -10,25 +10,22 @@ use provost_store::table::work::run_step::{self, RunStepRow};
 use provost_store::{Tx, load_body};
 
 use crate::attempt::restore::{self, Start};
-use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::journal::JournalState;
-use crate::journal::{entry, message};
+use crate::journal::entry;
+use crate::run::Runs;
 use crate::run::lifecycle::word;
+use provost_store::table::work::stored_message as message;
 
 /// Rows that are read at once.
 const PAGE: u64 = 500;
 
-impl Engine {
+impl Runs<'_> {
     /// The model calls of a run with their answers. What was asked is known as far as the conversation goes: instructions and
     /// tools are not stored, and a player does not compare what a cassette does not have. Nothing is changed.
-    pub async fn cassette(
-        &self,
-        namespace: &Namespace,
-        id: RunId,
-    ) -> Result<Cassette, EngineError> {
-        let (namespace, env) = (namespace.clone(), self.shared.env.clone());
-        let read = self.shared.store.read(move |tx| {
+    pub async fn export(self, namespace: &Namespace, id: RunId) -> Result<Cassette, EngineError> {
+        let (namespace, env) = (namespace.clone(), self.engine.shared.env.clone());
+        let read = self.engine.shared.store.read(move |tx| {
             let row = run::find(tx, namespace.as_str(), id)?;
             let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
             let mut cassette = Cassette::default();

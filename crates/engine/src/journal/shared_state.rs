@@ -13,11 +13,10 @@ use provost_store::table::state::shared_state::{self, SharedStateRow, StateOwner
 use provost_store::table::work::input::InputRow;
 use serde_json::{Map, Value};
 
-use crate::Engine;
 use crate::error::EngineError;
 use crate::input::Aside;
 use crate::journal::transactional::{TxWork, Works};
-use crate::tasks::PAGE_MAX;
+use crate::query::conversation::Sessions;
 use crate::worker::lease::Lease;
 
 /// For whom a run is: who is named in the message that it answers, else who sent it.
@@ -79,36 +78,16 @@ pub(crate) fn works(lease: &Arc<Lease>, user: Option<&str>, changes: &[StateChan
     Works(vec![work])
 }
 
-impl Engine {
-    /// Values of a session, a user or everybody (whose owner is empty), by name, after one; at most a page.
-    pub async fn shared_state(
-        &self,
-        namespace: &Namespace,
-        scope: StateScope,
-        owner: &str,
-        after: Option<&str>,
-        limit: u64,
-    ) -> Result<Vec<SharedStateRow>, EngineError> {
-        let (namespace, owner) = (namespace.clone(), owner.to_owned());
-        let after = after.map(ToOwned::to_owned);
-        let limit = limit.clamp(1, PAGE_MAX);
-        let read = self.store().read(move |tx| {
-            let (namespace, scope) = (namespace.as_str(), scope.as_str());
-            let owner = StateOwner { namespace, scope, id: &owner };
-            shared_state::list(tx, owner, after.as_deref(), limit)
-        });
-        Ok(read.await?)
-    }
-
+impl Sessions<'_> {
     /// Takes everything away that a session, a user or everybody has; how many values it were.
-    pub async fn forget_shared_state(
-        &self,
+    pub async fn forget_state(
+        self,
         namespace: &Namespace,
         scope: StateScope,
         owner: &str,
     ) -> Result<u64, EngineError> {
         let (namespace, owner) = (namespace.clone(), owner.to_owned());
-        let write = self.store().write(move |tx| {
+        let write = self.engine.store().write(move |tx| {
             let (namespace, scope) = (namespace.as_str(), scope.as_str());
             shared_state::forget(tx, StateOwner { namespace, scope, id: &owner })
         });

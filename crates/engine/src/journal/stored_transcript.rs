@@ -8,7 +8,7 @@ use provost_store::Tx;
 use provost_store::table::work::{session, session_entry};
 
 use crate::error::EngineError;
-use crate::journal::message;
+use provost_store::table::work::stored_message as message;
 
 /// The session at a revision, or as it is now; `None` if nothing was ever said in it.
 pub(crate) fn load(

@@ -11,10 +11,10 @@ use provost_store::Body;
 
 use super::{JournalState, RunJournal};
 use crate::error::EngineError;
-use crate::journal::message;
 use crate::journal::transaction::{Entry, NewMessage, SessionWrite, StepWrite};
 use crate::journal::writer::Haste;
 use crate::journal::{stored_transcript, transaction};
+use provost_store::table::work::stored_message as message;
 
 impl SessionStore for RunJournal {
     fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {

@@ -14,10 +14,11 @@ use provost_store::{Tx, load_body};
 use serde_json::Value;
 
 use crate::attempt::restore::{self, Start};
-use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::journal::{entry, message};
+use crate::journal::entry;
+use crate::run::Runs;
 use crate::run::lifecycle::word;
+use provost_store::table::work::stored_message as message;
 
 /// Rows that are read at once.
 const PAGE: u64 = 500;
@@ -55,15 +56,15 @@ impl ReplayReport {
     }
 }
 
-impl Engine {
+impl Runs<'_> {
     /// Folds a run again and compares what comes out with its row, its events and what it used. Nothing is changed.
     pub async fn replay(
-        &self,
+        self,
         namespace: &Namespace,
         id: RunId,
     ) -> Result<ReplayReport, EngineError> {
-        let (namespace, env) = (namespace.clone(), self.shared.env.clone());
-        let replayed = self.shared.store.read(move |tx| {
+        let (namespace, env) = (namespace.clone(), self.engine.shared.env.clone());
+        let replayed = self.engine.shared.store.read(move |tx| {
             let row = run::find(tx, namespace.as_str(), id)?;
             let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
             let mut journal = crate::journal::JournalState::new(env);

@@ -7,8 +7,9 @@ use provost_store::table::outbound::{outbox, webhook_delivery};
 use provost_store::table::state::blob;
 use tokio::task::JoinSet;
 
-use crate::engine::{Engine, Shared};
+use crate::engine::Shared;
 use crate::error::EngineError;
+use crate::maintenance::Maintenance;
 use crate::outbound::delivery;
 use crate::outbound::outbox as publishing;
 use crate::submit::schedule;
@@ -24,12 +25,12 @@ const UNTOLD: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How old a blob must be before it is removed because nothing refers to it.
 const ORPHAN: Duration = Duration::from_secs(24 * 3600);
 
-impl Engine {
+impl Maintenance<'_> {
     /// Removes up to a batch of what nothing needs any more: blobs that nothing refers to, notices that were published, posts
     /// that were settled.
     /// A worker does it by itself now and then. Returns how many rows went.
-    pub async fn tidy(&self) -> Result<u64, EngineError> {
-        tidy(&self.shared).await
+    pub async fn tidy(self) -> Result<u64, EngineError> {
+        tidy(&self.engine.shared).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 use provost_store::table::scheduling::{concurrency_limit, execution_class, timer};
 use provost_store::table::work::run;
+use provost_store::table::work::run_state::DEFERRED;
 
 use super::BATCH;
 use crate::engine::Shared;
@@ -34,7 +35,7 @@ async fn repair_ready(shared: &Shared) -> Result<(), EngineError> {
 async fn repair_timers(shared: &Shared) -> Result<(), EngineError> {
     let found = shared
         .store
-        .read(|tx| Ok::<_, EngineError>(run::without_timer(tx, queue::DUE, queue::HELD, BATCH)?));
+        .read(|tx| Ok::<_, EngineError>(run::without_timer(tx, queue::DUE, DEFERRED, BATCH)?));
     for (id, at) in found.await? {
         tracing::warn!(run = %id, "a run that waits for its time had no timer and has one now");
         let set = shared.store.write(move |tx| {

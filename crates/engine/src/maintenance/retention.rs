@@ -12,9 +12,10 @@ use provost_store::table::scheduling::process_start;
 use provost_store::table::work::{message as message_row, run, task};
 use provost_store::{Body, Tx};
 
-use crate::engine::{Engine, Shared};
+use crate::engine::Shared;
 use crate::error::EngineError;
-use crate::journal::message;
+use crate::maintenance::Maintenance;
+use provost_store::table::work::stored_message as message;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Rows of one round; a task is one.
@@ -63,10 +64,10 @@ pub struct Removed {
     pub messages: u64,
 }
 
-impl Engine {
+impl Maintenance<'_> {
     /// Removes everything whose time is over. A worker does it by itself now and then.
-    pub async fn remove_old(&self) -> Result<Removed, EngineError> {
-        remove_old(&self.shared).await
+    pub async fn remove_old(self) -> Result<Removed, EngineError> {
+        remove_old(&self.engine.shared).await
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::BATCH;
 use crate::approval;
-use crate::child::join::{self, WAIT_OVER};
+use crate::child::join;
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::queue::{self, QUEUE_DEADLINE};
@@ -129,7 +129,7 @@ fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
             }
         }
         QUEUE_DEADLINE => time_out_in_queue(tx, word(&timer.subject)?)?,
-        WAIT_OVER => join::time_out(tx, word(&timer.subject)?)?,
+        timer::CHILD_WAIT => join::time_out(tx, word(&timer.subject)?)?,
         approval::EXPIRY => approval::expire(tx, word::<ApprovalId>(&timer.subject)?)?,
         other => tracing::warn!(kind = other, "a timer of an unknown kind fired"),
     }

@@ -10,8 +10,8 @@ use provost_core::command::RoutingContext;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryEvent, DeliveryState, RunStatus, WorkError, give_up_at};
 use provost_core::recovery::send_key;
-use provost_core::{DeliveryId, Env, Message, MessageId, RunId};
-use provost_store::table::outbound::delivery::{self, DeliveryFilter, DeliveryRow};
+use provost_core::{DeliveryId, Env, Message, MessageId};
+use provost_store::table::outbound::delivery::{self, DeliveryRow};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_step;
 use provost_store::table::work::task::TaskRow;
@@ -24,77 +24,39 @@ pub(crate) use self::send::run;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::input;
-use crate::journal::message;
 use crate::outbound::outbox;
 use crate::run::lifecycle::word;
-use crate::tasks::{PAGE_MAX, Page};
+use provost_store::table::work::stored_message as message;
 
 /// The answer of an agent that has nothing to say to the outside.
 const NO_REPLY: &str = "NO_REPLY";
 
-impl Engine {
-    /// The deliveries of a run, oldest first.
-    pub async fn deliveries(
-        &self,
-        namespace: &Namespace,
-        id: RunId,
-    ) -> Result<Vec<DeliveryRow>, EngineError> {
-        let namespace = namespace.clone();
-        let listed = self.shared.store.read(move |tx| {
-            run::find(tx, namespace.as_str(), id)?
-                .ok_or_else(|| EngineError::not_found("run", id))?;
-            Ok::<_, EngineError>(delivery::of_run(tx, id)?)
-        });
-        listed.await
-    }
+/// Commands to deliveries. See [`Engine::deliveries`](crate::Engine::deliveries).
+#[derive(Clone, Copy)]
+pub struct Deliveries<'a> {
+    pub(crate) engine: &'a Engine,
+}
 
-    /// The deliveries in one state, newest first: what an operator looks through.
-    pub async fn deliveries_in(
-        &self,
-        namespace: &Namespace,
-        state: DeliveryState,
-        limit: u64,
-    ) -> Result<Vec<DeliveryRow>, EngineError> {
-        let namespace = namespace.clone();
-        let listed = self.shared.store.read(move |tx| {
-            Ok::<_, EngineError>(delivery::list(tx, namespace.as_str(), state.as_str(), limit)?)
-        });
-        listed.await
-    }
-
-    /// The deliveries of a namespace, newest first. The next page begins where `filter.before` says.
-    pub async fn deliveries_page(
-        &self,
-        namespace: &Namespace,
-        filter: DeliveryFilter,
-        limit: u64,
-    ) -> Result<Page<DeliveryRow, DeliveryId>, EngineError> {
-        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
-        let rows = self.shared.store.read(move |tx| {
-            Ok::<_, EngineError>(delivery::page(tx, namespace.as_str(), &filter, limit)?)
-        });
-        Ok(Page::new(rows.await?, limit, |row| row.id))
-    }
-
+impl Deliveries<'_> {
     /// Sends a delivery again that failed, is blocked or unknown. It is a new generation with a new key: if it had arrived
     /// after all, it arrives twice.
-    pub async fn retry_delivery(
-        &self,
+    pub async fn retry(
+        self,
         namespace: &Namespace,
         id: DeliveryId,
     ) -> Result<DeliveryRow, EngineError> {
         let namespace = namespace.clone();
-        self.shared.store.write(move |tx| retry(tx, &namespace, id)).await
+        self.engine.shared.store.write(move |tx| retry(tx, &namespace, id)).await
     }
 
     /// Puts a delivery away that has not arrived.
-    pub async fn dismiss_delivery(
-        &self,
+    pub async fn dismiss(
+        self,
         namespace: &Namespace,
         id: DeliveryId,
     ) -> Result<DeliveryRow, EngineError> {
         let namespace = namespace.clone();
-        let dismissed = self.shared.store.write(move |tx| {
+        let dismissed = self.engine.shared.store.write(move |tx| {
             let mut row = find(tx, &namespace, id)?;
             settle(tx, &mut row, DeliveryEvent::Dismissed)?;
             Ok::<_, EngineError>(row)

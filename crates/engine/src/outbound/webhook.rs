@@ -21,7 +21,7 @@ pub use self::send::{Claim, ClaimedPost, PostOutcome};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::run::lifecycle::word;
-use crate::tasks::{PAGE_MAX, Page};
+use provost_store::query::page::{PAGE_MAX, Page};
 
 /// A webhook that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,16 +65,22 @@ impl Webhook {
     }
 }
 
-impl Engine {
+/// Webhooks, and the claims of their senders. See [`Engine::webhooks`](crate::Engine::webhooks).
+#[derive(Clone, Copy)]
+pub struct Webhooks<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl Webhooks<'_> {
     /// Makes a webhook. It is told of what happens from now on.
-    pub async fn create_webhook(
-        &self,
+    pub async fn create(
+        self,
         namespace: &Namespace,
         new: NewWebhook,
     ) -> Result<Webhook, EngineError> {
-        let (namespace, id) = (namespace.clone(), self.shared.env.id());
+        let (namespace, id) = (namespace.clone(), self.engine.shared.env.id());
         let kinds = serde_json::to_string(&new.kinds)?;
-        let write = self.store().write(move |tx| {
+        let write = self.engine.store().write(move |tx| {
             if webhook::count(tx, namespace.as_str())? >= WEBHOOKS_MAX as u64 {
                 let full = WorkError::Full { what: "the list of webhooks", cap: WEBHOOKS_MAX };
                 return Err(full.into());
@@ -95,24 +101,20 @@ impl Engine {
     }
 
     /// A webhook as it stands.
-    pub async fn webhook(
-        &self,
-        namespace: &Namespace,
-        id: WebhookId,
-    ) -> Result<Webhook, EngineError> {
+    pub async fn get(self, namespace: &Namespace, id: WebhookId) -> Result<Webhook, EngineError> {
         let namespace = namespace.clone();
-        self.store().read(move |tx| Webhook::read(find(tx, &namespace, id)?)).await
+        self.engine.store().read(move |tx| Webhook::read(find(tx, &namespace, id)?)).await
     }
 
     /// The webhooks of a namespace, oldest first, after an id.
-    pub async fn webhooks(
-        &self,
+    pub async fn list(
+        self,
         namespace: &Namespace,
         after: Option<WebhookId>,
         limit: u64,
     ) -> Result<Page<Webhook, WebhookId>, EngineError> {
         let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
-        let rows = self.store().read(move |tx| {
+        let rows = self.engine.store().read(move |tx| {
             Ok::<_, EngineError>(webhook::list(tx, namespace.as_str(), after, limit)?)
         });
         let webhooks = rows.await?.into_iter().map(Webhook::read).collect::<Result<_, _>>()?;
@@ -120,14 +122,14 @@ impl Engine {
     }
 
     /// Tells a webhook nothing any more, or again: then of what happens from now on.
-    pub async fn disable_webhook(
-        &self,
+    pub async fn set_disabled(
+        self,
         namespace: &Namespace,
         id: WebhookId,
         disabled: bool,
     ) -> Result<Webhook, EngineError> {
         let namespace = namespace.clone();
-        let write = self.store().write(move |tx| {
+        let write = self.engine.store().write(move |tx| {
             let mut row = find(tx, &namespace, id)?;
             match (disabled, row.disabled) {
                 (true, None) => row.disabled = Some(tx.now()),
@@ -144,13 +146,9 @@ impl Engine {
     }
 
     /// Removes a webhook with its posts.
-    pub async fn delete_webhook(
-        &self,
-        namespace: &Namespace,
-        id: WebhookId,
-    ) -> Result<(), EngineError> {
+    pub async fn delete(self, namespace: &Namespace, id: WebhookId) -> Result<(), EngineError> {
         let namespace = namespace.clone();
-        let write = self.store().write(move |tx| {
+        let write = self.engine.store().write(move |tx| {
             find(tx, &namespace, id)?;
             Ok::<_, EngineError>(webhook::remove(tx, id)?)
         });
@@ -158,15 +156,15 @@ impl Engine {
     }
 
     /// The posts of a webhook, newest first. The next page begins where `filter.before` says.
-    pub async fn webhook_posts(
-        &self,
+    pub async fn posts(
+        self,
         namespace: &Namespace,
         id: WebhookId,
         filter: PostFilter,
         limit: u64,
     ) -> Result<Page<WebhookPostRow, WebhookPostId>, EngineError> {
         let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
-        let rows = self.store().read(move |tx| {
+        let rows = self.engine.store().read(move |tx| {
             find(tx, &namespace, id)?;
             Ok::<_, EngineError>(webhook_delivery::list(tx, id, &filter, limit)?)
         });
@@ -174,14 +172,14 @@ impl Engine {
     }
 
     /// Sends a post again, whether it has arrived or not, unless it is being sent. It keeps its id.
-    pub async fn webhook_resend(
-        &self,
+    pub async fn resend(
+        self,
         namespace: &Namespace,
         id: WebhookId,
         post: WebhookPostId,
     ) -> Result<WebhookPostRow, EngineError> {
         let namespace = namespace.clone();
-        let write = self.store().write(move |tx| {
+        let write = self.engine.store().write(move |tx| {
             find(tx, &namespace, id)?;
             let row = webhook_delivery::get(tx, post)?.filter(|row| row.webhook_id == id);
             let mut row = row.ok_or_else(|| EngineError::not_found("webhook post", post))?;

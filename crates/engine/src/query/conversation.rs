@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::id::name::Namespace;
+use provost_core::scheduling::{QueueOverride, QueueSettings};
 use provost_core::{Message, RunId};
 use provost_store::Tx;
 use provost_store::table::work::run::{RunFilter, RunRow};
@@ -24,24 +25,34 @@ pub struct Conversation {
     pub last: Option<RunId>,
 }
 
-impl Engine {
+/// Commands to sessions. See [`Engine::sessions`](crate::Engine::sessions).
+#[derive(Clone, Copy)]
+pub struct Sessions<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl Sessions<'_> {
     /// An id for a session that nobody has yet.
-    pub fn new_session_id(&self) -> String {
-        let id = self.shared.env.id::<RunId>().to_string();
+    pub fn new_id(self) -> String {
+        let id = self.engine.shared.env.id::<RunId>().to_string();
         format!("ses_{}", id.trim_start_matches("run_"))
     }
 
     /// The id of the session with a name; it is made if there is none.
-    pub async fn session(&self, namespace: &Namespace, name: &str) -> Result<String, EngineError> {
+    pub async fn find_or_create(
+        self,
+        namespace: &Namespace,
+        name: &str,
+    ) -> Result<String, EngineError> {
         let (scope, key) = (namespace.to_string(), name.to_owned());
-        let found = self.shared.store.read(move |tx| {
+        let found = self.engine.shared.store.read(move |tx| {
             Ok::<_, EngineError>(session::by_key(tx, &scope, &key)?.map(|row| row.id))
         });
         if let Some(id) = found.await? {
             return Ok(id);
         }
-        let (scope, key, id) = (namespace.to_string(), name.to_owned(), self.new_session_id());
-        let made = self.shared.store.write(move |tx| {
+        let (scope, key, id) = (namespace.to_string(), name.to_owned(), self.new_id());
+        let made = self.engine.shared.store.write(move |tx| {
             // Somebody may have been faster.
             if let Some(row) = session::by_key(tx, &scope, &key)? {
                 return Ok::<_, EngineError>(row.id);
@@ -53,13 +64,13 @@ impl Engine {
     }
 
     /// Gives a name to a new session. The one that had it keeps what was said and has no name any more.
-    pub async fn fresh_session(
-        &self,
+    pub async fn start_fresh(
+        self,
         namespace: &Namespace,
         name: &str,
     ) -> Result<String, EngineError> {
-        let (scope, key, id) = (namespace.to_string(), name.to_owned(), self.new_session_id());
-        let made = self.shared.store.write(move |tx| {
+        let (scope, key, id) = (namespace.to_string(), name.to_owned(), self.new_id());
+        let made = self.engine.shared.store.write(move |tx| {
             if let Some(old) = session::by_key(tx, &scope, &key)? {
                 SessionRow { key: None, ..old }.update(tx)?;
             }
@@ -69,25 +80,46 @@ impl Engine {
         made.await
     }
 
+    /// Sets how messages wait in a session, as far as it differs from what its agent says.
+    pub async fn set_queue(
+        self,
+        namespace: &Namespace,
+        id: &str,
+        queue: QueueOverride,
+    ) -> Result<(), EngineError> {
+        QueueSettings::default().with(&[queue]).validate()?;
+        let (namespace, id) = (namespace.to_string(), id.to_owned());
+        let write = self.engine.shared.store.write(move |tx| {
+            let row = session::get(tx, &namespace, &id)?;
+            let mut row = row.ok_or_else(|| EngineError::not_found("session", &id))?;
+            let said = queue != QueueOverride::default();
+            row.queue = said.then(|| serde_json::to_string(&queue)).transpose()?;
+            row.updated = tx.now();
+            row.update(tx)?;
+            Ok::<_, EngineError>(())
+        });
+        write.await
+    }
+
     /// What was said in a session.
     pub async fn conversation(
-        &self,
+        self,
         namespace: &Namespace,
         session: &str,
     ) -> Result<Conversation, EngineError> {
         let (namespace, session) = (namespace.to_string(), session.to_owned());
-        self.shared.store.read(move |tx| conversation(tx, &namespace, &session)).await
+        self.engine.shared.store.read(move |tx| conversation(tx, &namespace, &session)).await
     }
 
     /// The first run of a session that was made after another one, without those that ended before they began.
     pub async fn next_run(
-        &self,
+        self,
         namespace: &Namespace,
         session: &str,
         after: RunId,
     ) -> Result<Option<RunId>, EngineError> {
         let (namespace, session) = (namespace.to_string(), session.to_owned());
-        let next = self.shared.store.read(move |tx| {
+        let next = self.engine.shared.store.read(move |tx| {
             Ok::<_, EngineError>(run::next_of_session(tx, &namespace, &session, after)?)
         });
         next.await
@@ -95,12 +127,12 @@ impl Engine {
 
     /// The newest runs of a namespace, newest first.
     pub async fn newest_runs(
-        &self,
+        self,
         namespace: &Namespace,
         limit: u64,
     ) -> Result<Vec<RunRow>, EngineError> {
         let namespace = namespace.to_string();
-        let runs = self.shared.store.read(move |tx| {
+        let runs = self.engine.shared.store.read(move |tx| {
             Ok::<_, EngineError>(run::list(tx, &namespace, &RunFilter::default(), limit)?)
         });
         runs.await

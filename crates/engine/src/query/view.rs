@@ -21,10 +21,10 @@ use provost_store::{Tx, load_body};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::journal::message;
+use crate::run::Runs;
 use crate::run::lifecycle::{outcome, word};
+use provost_store::table::work::stored_message as message;
 
 /// Events that are read at once.
 const PAGE: u64 = 500;
@@ -80,16 +80,16 @@ impl RunView {
     }
 }
 
-impl Engine {
+impl Runs<'_> {
     /// What the log of a run says after a number.
     pub async fn view(
-        &self,
+        self,
         namespace: &Namespace,
         id: RunId,
         after: u64,
     ) -> Result<RunView, EngineError> {
         let namespace = namespace.to_string();
-        self.shared.store.read(move |tx| view(tx, &namespace, id, after)).await
+        self.engine.shared.store.read(move |tx| view(tx, &namespace, id, after)).await
     }
 }
 

@@ -38,17 +38,23 @@ impl Ceiling {
     }
 }
 
-impl Engine {
+/// Targets of execution classes and concurrency limits. See [`Engine::classes`](crate::Engine::classes).
+#[derive(Clone, Copy)]
+pub struct ExecutionClasses<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl ExecutionClasses<'_> {
     /// Sets how many runs of a class may work at once. Zero pauses it: nothing more starts, what works goes on.
-    pub async fn set_class_target(
-        &self,
+    pub async fn set_target(
+        self,
         namespace: &Namespace,
         class: &ClassKey,
         target: u64,
     ) -> Result<(), EngineError> {
         check_target(target)?;
         let (namespace, key) = (namespace.clone(), class.clone());
-        let write = self.store().write(move |tx| {
+        let write = self.engine.store().write(move |tx| {
             let mut class = execution_class::find(tx, namespace.as_str(), key.as_str())?
                 .ok_or_else(|| EngineError::not_found("class", &key))?;
             class.desired = target;
@@ -60,29 +66,15 @@ impl Engine {
         write.await
     }
 
-    /// The classes of a namespace, by key, after the key `after`.
-    pub async fn classes(
-        &self,
-        namespace: &Namespace,
-        after: &str,
-        limit: u64,
-    ) -> Result<Vec<ExecClassRow>, EngineError> {
-        let (namespace, after) = (namespace.clone(), after.to_owned());
-        let read = self.store().read(move |tx| {
-            Ok::<_, EngineError>(execution_class::list(tx, namespace.as_str(), &after, limit)?)
-        });
-        read.await
-    }
-
     /// Sets how many runs may work at once below a ceiling, whatever their classes allow; `None` takes the ceiling away.
-    pub async fn set_ceiling(
-        &self,
+    pub async fn set_limit(
+        self,
         ceiling: &Ceiling,
         target: Option<u64>,
     ) -> Result<(), EngineError> {
         check_target(target.unwrap_or(0))?;
         let scope = ceiling.scope();
-        let write = self.store().write(move |tx| {
+        let write = self.engine.store().write(move |tx| {
             match target {
                 Some(target) => {
                     concurrency_limit::set(tx, &scope, target)?;

@@ -9,12 +9,13 @@ use provost_failpoint::failpoint;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Hint, Tx};
 
-use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::run::end::{self, Ending};
 use crate::run::event;
 use crate::run::lifecycle::{move_task, run_state, word};
-use crate::{child, input, submit};
+use crate::tasks::Tasks;
+use crate::{child, input};
+use provost_store::query::task::find_task;
 
 /// What a request to cancel found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,15 +28,11 @@ pub enum Cancelled {
     AlreadyTerminal,
 }
 
-impl Engine {
+impl Tasks<'_> {
     /// Cancels a task: the run that answers it, what waits to be said to it, and every run below.
-    pub async fn cancel_task(
-        &self,
-        namespace: &Namespace,
-        id: TaskId,
-    ) -> Result<Cancelled, EngineError> {
+    pub async fn cancel(self, namespace: &Namespace, id: TaskId) -> Result<Cancelled, EngineError> {
         let namespace = namespace.clone();
-        let cancelled = self.store().write(move |tx| cancel_task(tx, &namespace, id)).await;
+        let cancelled = self.engine.store().write(move |tx| cancel_task(tx, &namespace, id)).await;
         failpoint!("cancel.committed");
         cancelled
     }
@@ -46,7 +43,7 @@ fn cancel_task(
     namespace: &Namespace,
     id: TaskId,
 ) -> Result<Cancelled, EngineError> {
-    let task = submit::find_task(tx, namespace, id)?;
+    let task = find_task(tx, namespace, id)?;
     if word::<TaskState>(&task.state)?.is_terminal() {
         return Ok(Cancelled::AlreadyTerminal);
     }
@@ -59,7 +56,7 @@ fn cancel_task(
         }
     }
     child::cancel_below(tx, id)?;
-    let mut task = submit::find_task(tx, namespace, id)?;
+    let mut task = find_task(tx, namespace, id)?;
     if found == Cancelled::Now {
         move_task(tx, &mut task, TaskEvent::Cancelled)?;
     }

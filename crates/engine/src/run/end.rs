@@ -25,7 +25,7 @@ use crate::run::lifecycle::{move_run, set_task_state, word};
 use crate::{approval, budget, child, input, queue};
 
 /// The timers of a run that its row does not tell of.
-const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::DUE, child::join::WAIT_OVER];
+const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::DUE, timer::CHILD_WAIT];
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq)]

@@ -19,11 +19,11 @@ use provost_store::table::work::task::{self, TaskRow};
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::restore::{self, Start};
-use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::input::{self, EncodedMessage, IncomingMessage};
 use crate::journal::JournalState;
 use crate::journal::transaction;
+use crate::run::Runs;
 use crate::run::event;
 use crate::run::lifecycle::{policy, word};
 use crate::submit::{self, ClassAssignment, Memory, NewRun};
@@ -96,20 +96,21 @@ struct Point {
     says: Option<Vec<Part>>,
 }
 
-impl Engine {
+impl Runs<'_> {
     /// Makes a new run that shares the steps of another one up to a committed step; the newest one, if none is named.
     pub async fn fork(
-        &self,
+        self,
         namespace: &Namespace,
         run: RunId,
         step: impl Into<Option<u64>>,
         edits: ForkEdits,
     ) -> Result<Forked, EngineError> {
-        let (namespace, env, step) = (namespace.clone(), self.shared.env.clone(), step.into());
-        let forked = self
-            .shared
-            .store
-            .write(move |tx| fork(tx, &namespace, &Fork { run, step, edits: &edits, env: &env }));
+        let (namespace, env, step) =
+            (namespace.clone(), self.engine.shared.env.clone(), step.into());
+        let forked =
+            self.engine.shared.store.write(move |tx| {
+                fork(tx, &namespace, &Fork { run, step, edits: &edits, env: &env })
+            });
         forked.await
     }
 }

@@ -16,14 +16,12 @@ pub(crate) fn word<T: FromStr>(text: &str) -> Result<T, EngineError>
 where
     T::Err: std::fmt::Display,
 {
-    text.parse().map_err(|error: T::Err| EngineError::Unreadable(error.to_string()))
+    Ok(provost_store::query::parse(text)?)
 }
 
 /// Where a run stands.
 pub(crate) fn run_state(run: &RunRow) -> Result<RunState, EngineError> {
-    let parked_for = run.parked_for.as_deref().map(word).transpose()?;
-    RunState::from_row(word(&run.status)?, word(&run.phase)?, parked_for, run.holds_session)
-        .ok_or_else(|| EngineError::Unreadable(format!("{} is in no state a run can have", run.id)))
+    Ok(run.state()?)
 }
 
 /// Moves a run by an event.
@@ -65,10 +63,10 @@ pub(crate) fn set_task_state(
 
 /// The policy a run was started with.
 pub(crate) fn policy(run: &RunRow) -> Result<ExecPolicy, EngineError> {
-    Ok(serde_json::from_str(&run.policy)?)
+    Ok(run.execution_policy()?)
 }
 
 /// How a run ended, if a code says so.
 pub(crate) fn outcome(run: &RunRow) -> Result<Option<OutcomeCode>, EngineError> {
-    run.outcome_code.as_deref().map(word).transpose()
+    Ok(run.outcome()?)
 }

@@ -5,40 +5,41 @@ use provost_core::durable::{DurableEvent, Resumed};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{Illegal, ParkedFor, RunStatus, WorkError};
 use provost_store::Tx;
+use provost_store::query;
 use provost_store::table::work::run::{self, RunRow};
 
 use crate::approval;
-use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::run::Runs;
 use crate::run::event;
 use crate::run::lifecycle::{run_state, word};
 
-impl Engine {
+impl Runs<'_> {
     /// Lets a run go on that waits for an operator: its tries are used up, or it crashed again and again. It goes on at its
     /// first open step, with all its tries.
-    pub async fn resume_run(
-        &self,
+    pub async fn resume(
+        self,
         namespace: &Namespace,
         id: RunId,
         by: &str,
     ) -> Result<(), EngineError> {
         let (namespace, by) = (namespace.clone(), by.to_owned());
-        self.store().write(move |tx| resume(tx, &namespace, id, &by)).await
+        self.engine.store().write(move |tx| resume(tx, &namespace, id, &by)).await
     }
 
     /// Tries a run again that ended without an answer: its task gets a new run that is told the same. Returns that run.
-    pub async fn retry_run(&self, namespace: &Namespace, id: RunId) -> Result<RunId, EngineError> {
-        let row = self.run(namespace, id).await?;
+    pub async fn retry(self, namespace: &Namespace, id: RunId) -> Result<RunId, EngineError> {
+        let row = query::run::get(self.engine.store(), namespace, id).await?;
         let status: RunStatus = word(&row.status)?;
         if !status.is_terminal() || status == RunStatus::Ok {
             return Err(refused(&row, "retried"));
         }
-        let task = self.task(namespace, row.task_id).await?;
+        let task = query::task::get(self.engine.store(), namespace, row.task_id).await?;
         if task.current_run_id != Some(id) {
             let problem = format!("{id} is not the last run of its task");
             return Err(WorkError::invalid("run", problem, "retry the last one").into());
         }
-        self.retry_task(namespace, row.task_id).await
+        self.engine.tasks().retry(namespace, row.task_id).await
     }
 }
 

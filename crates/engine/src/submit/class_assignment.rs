@@ -10,10 +10,10 @@ use provost_store::table::governance::agent;
 use provost_store::table::scheduling::execution_class::{self, ExecClassRow};
 use provost_store::table::work::task::TaskRow;
 
-use super::CLASS_DESIRED_DEFAULT;
 use crate::agent::AgentProfile;
 use crate::attempt::timeouts::Clocks;
 use crate::error::EngineError;
+use provost_core::scheduling::CLASS_DESIRED_DEFAULT;
 
 /// The execution class of a run, with the policy of the run.
 #[derive(Debug, Clone)]

@@ -13,9 +13,10 @@ use provost_store::{Hint, Tx};
 
 use super::{ClassAssignment, Parent};
 use crate::error::EngineError;
-use crate::queue::{DUE, HELD, QUEUE_DEADLINE};
+use crate::queue::{DUE, QUEUE_DEADLINE};
 use crate::run::event;
 use crate::{input, queue};
+use provost_store::table::work::run_state::DEFERRED;
 
 /// What a new run of a task is made of.
 pub(crate) struct NewRun<'a> {
@@ -84,7 +85,7 @@ fn enqueue(
         None => free_rank(tx, task, last)?,
     };
     run.not_before = new.not_before;
-    if new.not_before == HELD {
+    if new.not_before == DEFERRED {
         // It waits for others of its call: not for a time, and not for a worker.
         return Ok(());
     }

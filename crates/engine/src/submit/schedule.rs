@@ -107,38 +107,40 @@ pub struct ScheduleState {
     pub last_error: Option<String>,
 }
 
-impl Engine {
+/// Schedules that submit tasks. See [`Engine::schedules`](crate::Engine::schedules).
+#[derive(Clone, Copy)]
+pub struct Schedules<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl Schedules<'_> {
     /// Makes a schedule, or changes one. What it has not done yet by the same times stays due.
-    pub async fn put_schedule(
-        &self,
+    pub async fn put(
+        self,
         namespace: &Namespace,
         schedule: Schedule,
     ) -> Result<ScheduleState, EngineError> {
         let namespace = namespace.clone();
-        let put = self.shared.store.write(move |tx| put(tx, &namespace, &schedule)).await;
-        self.shared.schedules_changed.notify_one();
+        let put = self.engine.shared.store.write(move |tx| put(tx, &namespace, &schedule)).await;
+        self.engine.shared.schedules_changed.notify_one();
         put
     }
 
     /// A schedule.
-    pub async fn schedule(
-        &self,
-        namespace: &Namespace,
-        id: &str,
-    ) -> Result<ScheduleState, EngineError> {
+    pub async fn get(self, namespace: &Namespace, id: &str) -> Result<ScheduleState, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        self.shared.store.read(move |tx| state(&find(tx, &namespace, &id)?)).await
+        self.engine.shared.store.read(move |tx| state(&find(tx, &namespace, &id)?)).await
     }
 
     /// The schedules of a namespace, by id, after the id `after`.
-    pub async fn schedules(
-        &self,
+    pub async fn list(
+        self,
         namespace: &Namespace,
         after: &str,
         limit: u64,
     ) -> Result<Vec<ScheduleState>, EngineError> {
         let (namespace, after) = (namespace.clone(), after.to_owned());
-        let listed = self.shared.store.read(move |tx| {
+        let listed = self.engine.shared.store.read(move |tx| {
             let rows = schedule::list(tx, namespace.as_str(), &after, limit)?;
             rows.iter().map(state).collect()
         });
@@ -146,26 +148,23 @@ impl Engine {
     }
 
     /// Pauses a schedule, or lets it go on; times that come while it is paused are left out.
-    pub async fn pause_schedule(
-        &self,
+    pub async fn set_paused(
+        self,
         namespace: &Namespace,
         id: &str,
         paused: bool,
     ) -> Result<ScheduleState, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        let changed = self.shared.store.write(move |tx| pause(tx, &namespace, &id, paused)).await;
-        self.shared.schedules_changed.notify_one();
+        let changed =
+            self.engine.shared.store.write(move |tx| pause(tx, &namespace, &id, paused)).await;
+        self.engine.shared.schedules_changed.notify_one();
         changed
     }
 
     /// Removes a schedule. Tasks that it asked for go on.
-    pub async fn delete_schedule(
-        &self,
-        namespace: &Namespace,
-        id: &str,
-    ) -> Result<(), EngineError> {
+    pub async fn delete(self, namespace: &Namespace, id: &str) -> Result<(), EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        let deleted = self.shared.store.write(move |tx| {
+        let deleted = self.engine.shared.store.write(move |tx| {
             match schedule::delete(tx, namespace.as_str(), &id)? {
                 true => Ok::<_, EngineError>(()),
                 false => Err(EngineError::not_found("schedule", &id)),
@@ -176,13 +175,13 @@ impl Engine {
 
     /// The next times of a schedule that is not paused.
     pub async fn next_times(
-        &self,
+        self,
         namespace: &Namespace,
         id: &str,
         count: usize,
     ) -> Result<Vec<Timestamp>, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        let row = self.shared.store.read(move |tx| find(tx, &namespace, &id)).await?;
+        let row = self.engine.shared.store.read(move |tx| find(tx, &namespace, &id)).await?;
         let ticks = ticks_of(&row)?;
         let mut next = row.next_at.filter(|_| row.active).map(|next| ticks.tick_of(next));
         let mut times = Vec::new();

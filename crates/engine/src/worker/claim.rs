@@ -20,7 +20,7 @@ use crate::run::event;
 use crate::run::lifecycle::{move_run, move_task, word};
 use crate::worker::lease::Lease;
 use crate::worker::session_filter::Focus;
-use crate::{budget, child, queue};
+use crate::{child, queue};
 
 /// The format of steps that this build writes; it reads all before it. 2: what several children used is one step.
 pub const BUILD: u64 = 2;
@@ -136,7 +136,7 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, En
     run.lease_until = Some(now.after(claimer.ttl));
     run.started.get_or_insert(now);
     let above = match run.parent_run_id {
-        Some(_) => event_log::above(tx, run.task_id)?,
+        Some(_) => event_log::ancestors(tx, run.task_id)?,
         None => Vec::new(),
     };
     let lease = Lease {
@@ -148,7 +148,7 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, En
         attempt: run.attempt_no,
         worker: claimer.worker,
         execution: claimer.env.id(),
-        budgets: budget::scopes(tx, &run)?,
+        budgets: provost_store::table::governance::budget::scopes_of_run(tx, &run)?,
         above,
         base_revision: run.base_revision,
     };

@@ -59,7 +59,7 @@ async fn a_command_sees_what_happened_to_its_agent_before_it_in_the_same_commit(
     engine.create_agent(namespace, "lead", None, config).await.unwrap();
     let ask = || {
         let lead = Some("lead".to_owned());
-        engine.accept(namespace, AgentCommand { agent: lead, ..AgentCommand::text("hi") })
+        engine.submit(namespace, AgentCommand { agent: lead, ..AgentCommand::text("hi") })
     };
     ask().await.unwrap();
     // The writer stands still until everything waits, so that it becomes one group.
@@ -119,7 +119,7 @@ async fn a_deleted_agent_leaves_its_tasks() {
     talk.engine.create_agent(&talk.namespace, "lead", None, config).await.unwrap();
     let to_lead =
         |text: &str| AgentCommand { agent: Some("lead".to_owned()), ..command("chat", text) };
-    let first = talk.engine.accept(&talk.namespace, to_lead("hello")).await.unwrap();
+    let first = talk.engine.submit(&talk.namespace, to_lead("hello")).await.unwrap();
     talk.engine.delete_agent(&talk.namespace, "lead").await.unwrap();
     let _worker = talk.worker().await;
     assert_eq!(text(&talk.wait(first.run).await), "re: hello");
@@ -127,5 +127,5 @@ async fn a_deleted_agent_leaves_its_tasks() {
     assert_eq!(text(&talk.wait(more.run).await), "re: more");
     assert_eq!(talk.task(first.task).await.agent, "lead");
     let new = AgentCommand { new_task: true, ..to_lead("new") };
-    assert_eq!(talk.engine.accept(&talk.namespace, new).await.unwrap_err().code(), "not_found");
+    assert_eq!(talk.engine.submit(&talk.namespace, new).await.unwrap_err().code(), "not_found");
 }

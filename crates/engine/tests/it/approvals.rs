@@ -8,6 +8,7 @@ use provost_core::lifecycle::{ApprovalState, Grant};
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
+use provost_store::query;
 use provost_store::table::governance::approval_grant::GrantKey;
 use serde_json::json;
 
@@ -53,12 +54,17 @@ async fn g31_an_answer_after_days_and_a_restart_runs_the_same_plan() {
     let house = house.restart().await;
     house.clock.advance(DAYS);
     let id = plan.id;
-    house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await.unwrap();
+    house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .await
+        .unwrap();
     let _worker = house.engine.start().await.unwrap();
     let run = house.ended(accepted.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "told: risky did it"));
     assert_eq!((house.rooms.calls("risky"), house.rooms.model_calls()), (1, 2));
-    let settled = house.engine.approval(&house.namespace, id).await.unwrap();
+    let settled = query::approval::get(house.engine.store(), &house.namespace, id).await.unwrap();
     assert_eq!((settled.plan_hash, settled.state.as_str()), (plan.plan_hash, "approved"));
     assert_eq!(settled.decided_by.as_deref(), Some("me"));
 }
@@ -69,10 +75,16 @@ async fn g32_the_first_answer_wins_and_the_second_hears_of_it() {
     let _worker = house.engine.start().await.unwrap();
     let accepted = house.say("chat", "go").await;
     let id = asked(&house, accepted.run).await;
-    let first = house.engine.answer(&house.namespace, id, deny("too dear"), "first").await.unwrap();
+    let first = house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, deny("too dear"), "first")
+        .await
+        .unwrap();
     assert_eq!((first.state, first.counted), (ApprovalState::Denied, true));
     let second = house
         .engine
+        .approvals()
         .answer(&house.namespace, id, ApprovalDecision::Approve, "second")
         .await
         .unwrap();
@@ -92,10 +104,15 @@ async fn g32_an_answer_counts_for_its_own_question_only() {
     let second = house.say("second", "go").await;
     house.parked(second.run).await;
     let later = house.questions().await.into_iter().find(|asked| asked.id != id).unwrap();
-    house.engine.answer(&house.namespace, later.id, deny("no"), "me").await.unwrap();
+    house.engine.approvals().answer(&house.namespace, later.id, deny("no"), "me").await.unwrap();
     assert!(text(&house.ended(second.run).await).contains("not approved: no"));
     assert_eq!(house.run(first.run).await.phase, "parked");
-    house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await.unwrap();
+    house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .await
+        .unwrap();
     assert_eq!(text(&house.ended(first.run).await), "told: risky did it");
 }
 
@@ -107,12 +124,16 @@ async fn g33_silence_is_a_no_after_half_an_hour() {
         house.accept(AgentCommand { timeout_ms: Some(0), ..command("chat", "go") }).await;
     let id = asked(&house, accepted.run).await;
     house.clock.advance(HALF_HOUR - Duration::from_millis(1));
-    house.engine.reconcile().await.unwrap();
+    house.engine.maintenance().reconcile().await.unwrap();
     assert_eq!(house.run(accepted.run).await.phase, "parked");
     house.clock.advance(Duration::from_millis(1));
     let run = house.ended(accepted.run).await;
     assert!(text(&run).contains("nobody answered in time"), "{}", text(&run));
-    let late = house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await;
+    let late = house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .await;
     assert_eq!(late.unwrap().state, ApprovalState::Expired);
     assert_eq!(house.rooms.calls("risky"), 0);
 }
@@ -142,7 +163,12 @@ async fn g34_another_plan_than_the_approved_one_is_refused() {
               WHERE body LIKE '%approval_needed%'",
         )
         .await;
-    house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await.unwrap();
+    house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .await
+        .unwrap();
     let run = house.ended(accepted.run).await;
     assert!(text(&run).contains("the plan changed after it was approved"), "{}", text(&run));
     assert_eq!(house.rooms.calls("risky"), 0);
@@ -154,10 +180,14 @@ async fn g35_the_approval_of_a_cancelled_run_is_recorded_and_not_carried_out() {
     let _worker = house.engine.start().await.unwrap();
     let accepted = house.say("chat", "go").await;
     let id = asked(&house, accepted.run).await;
-    house.engine.cancel_run(&house.namespace, accepted.run).await.unwrap();
+    house.engine.runs().cancel(&house.namespace, accepted.run).await.unwrap();
     let run = house.run(accepted.run).await;
-    let answered =
-        house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await.unwrap();
+    let answered = house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .await
+        .unwrap();
     assert_eq!((answered.state, answered.counted), (ApprovalState::Cancelled, false));
     assert_eq!(house.run(accepted.run).await, run, "g47");
     assert_eq!((run.status.as_str(), house.rooms.calls("risky")), ("cancelled", 0));
@@ -175,11 +205,16 @@ async fn a16_08_a_start_that_needs_approval_can_be_approved_and_denied() {
     let accepted = house.say("chat", "go").await;
     let id = asked(&house, accepted.run).await;
     assert_eq!(house.run(accepted.run).await.claim_count, 0);
-    house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await.unwrap();
+    house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .await
+        .unwrap();
     assert_eq!(text(&house.ended(accepted.run).await), "hello");
     let denied = house.say("other", "go").await;
     let id = asked(&house, denied.run).await;
-    house.engine.answer(&house.namespace, id, deny("not now"), "me").await.unwrap();
+    house.engine.approvals().answer(&house.namespace, id, deny("not now"), "me").await.unwrap();
     let run = house.ended(denied.run).await;
     assert_eq!(run.outcome_code.as_deref(), Some("approval_denied"));
     assert_eq!((run.detail.as_deref(), run.claim_count), (Some("not now"), 0));
@@ -196,7 +231,12 @@ async fn a_tool_that_asks_while_it_runs_is_begun_again_after_the_answer() {
     let _worker = house.engine.start().await.unwrap();
     let accepted = house.say("chat", "go").await;
     let id = asked(&house, accepted.run).await;
-    house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await.unwrap();
+    house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .await
+        .unwrap();
     let run = house.ended(accepted.run).await;
     assert_eq!(text(&run), "told: careful did it", "it had done nothing, so nothing is unknown");
     assert_eq!(house.rooms.calls("careful"), 1);
@@ -218,7 +258,7 @@ async fn grants_reach_as_far_as_they_say() {
         let _worker = house.engine.start().await.unwrap();
         let accepted = house.say("chat", "go").await;
         let id = asked(&house, accepted.run).await;
-        house.engine.approve(&house.namespace, id, grant, "me").await.unwrap();
+        house.engine.approvals().approve(&house.namespace, id, grant, "me").await.unwrap();
         assert_eq!(answer_all(&house, accepted.run).await > 0, run_asks, "{grant}");
         let again = house.say("chat", "go on").await;
         assert_eq!(answer_all(&house, again.run).await > 0, session_asks, "{grant}");
@@ -235,7 +275,12 @@ async fn answer_all(house: &House, run: RunId) -> usize {
         != "done"
     {
         for question in house.questions().await {
-            house.engine.approve(&house.namespace, question.id, Grant::Once, "me").await.unwrap();
+            house
+                .engine
+                .approvals()
+                .approve(&house.namespace, question.id, Grant::Once, "me")
+                .await
+                .unwrap();
             answers += 1;
         }
     }
@@ -255,22 +300,26 @@ async fn a_grant_is_for_the_same_arguments_and_can_be_taken_back() {
     let _worker = house.engine.start().await.unwrap();
     let first = house.say("a", "me").await;
     let id = asked(&house, first.run).await;
-    house.engine.approve(&house.namespace, id, Grant::Always, "me").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, id, Grant::Always, "me").await.unwrap();
     house.ended(first.run).await;
     let other = house.say("b", "somebody else").await;
     let id = asked(&house, other.run).await;
-    house.engine.answer(&house.namespace, id, deny("no"), "me").await.unwrap();
+    house.engine.approvals().answer(&house.namespace, id, deny("no"), "me").await.unwrap();
     let same = house.say("c", "me").await;
     assert_eq!(text(&house.ended(same.run).await), "told: risky did it");
-    let grants = house
-        .engine
-        .grants(&house.namespace, GrantKey { scope: "", call_key: "" }, 10)
-        .await
-        .unwrap();
+    let grants = query::approval::grants(
+        house.engine.store(),
+        &house.namespace,
+        GrantKey { scope: "", call_key: "" },
+        10,
+    )
+    .await
+    .unwrap();
     assert_eq!((grants.len(), grants[0].scope.as_str()), (1, "agent:default"));
     let (scope, key) = (grants[0].scope.as_str(), grants[0].call_key.as_str());
-    house.engine.revoke_grant(&house.namespace, scope, key).await.unwrap();
-    let again = house.engine.revoke_grant(&house.namespace, scope, key).await.unwrap_err();
+    house.engine.approvals().revoke_grant(&house.namespace, scope, key).await.unwrap();
+    let again =
+        house.engine.approvals().revoke_grant(&house.namespace, scope, key).await.unwrap_err();
     assert_eq!(again.code(), "not_found");
     let asks = house.say("d", "me").await;
     asked(&house, asks.run).await;
@@ -285,15 +334,21 @@ async fn bad_answers_are_refused_with_a_code() {
     let stranger: Namespace = "stranger".parse().unwrap();
     let unknown: ApprovalId = Env::system().id();
     for (namespace, id) in [(&stranger, id), (&house.namespace, unknown)] {
-        let refused = house.engine.answer(namespace, id, ApprovalDecision::Approve, "me").await;
+        let refused =
+            house.engine.approvals().answer(namespace, id, ApprovalDecision::Approve, "me").await;
         assert_eq!(refused.unwrap_err().code(), "not_found");
-        assert_eq!(house.engine.approval(namespace, id).await.unwrap_err().code(), "not_found");
+        assert_eq!(
+            query::approval::get(house.engine.store(), namespace, id).await.unwrap_err().code(),
+            "not_found"
+        );
     }
-    let words = house.engine.answer_text(&house.namespace, id, "yes", "me").await.unwrap_err();
+    let words =
+        house.engine.approvals().answer_text(&house.namespace, id, "yes", "me").await.unwrap_err();
     assert_eq!(words.code(), "invalid");
     assert!(words.to_string().contains("approve or deny"), "{words}");
     let long = "x".repeat(2 << 20);
-    let long = house.engine.answer_text(&house.namespace, id, &long, "me").await.unwrap_err();
+    let long =
+        house.engine.approvals().answer_text(&house.namespace, id, &long, "me").await.unwrap_err();
     assert_eq!(long.code(), "payload_too_large");
     assert_eq!(house.run(accepted.run).await.phase, "parked", "nothing happened");
 }

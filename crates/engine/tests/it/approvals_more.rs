@@ -8,6 +8,7 @@ use provost_core::recovery::OnUnknown;
 use provost_core::{ApprovalDecision, ApprovalId, RunId};
 use provost_engine::{EngineOptions, Worker};
 use provost_model::{self as scripted};
+use provost_store::query;
 use provost_store::table::governance::budget;
 use provost_store::table::work::session;
 use serde_json::json;
@@ -52,7 +53,7 @@ async fn g15_an_unknown_effect_is_repeated_only_if_a_person_says_so() {
     let house = calls("gate_opaque").await;
     let (run, id, _worker) = cut_off(&house).await;
     house.rooms.gate("gate_opaque").open(1);
-    house.engine.approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
     assert_eq!(text(&house.ended(run).await), "told: gate_opaque did it");
     assert_eq!(house.rooms.calls("gate_opaque"), 2);
 }
@@ -62,7 +63,7 @@ async fn g15_an_unknown_effect_that_is_denied_is_left() {
     let house = calls("gate_opaque").await;
     let (run, id, _worker) = cut_off(&house).await;
     let deny = ApprovalDecision::Deny { reason: String::new() };
-    house.engine.answer(&house.namespace, id, deny, "me").await.unwrap();
+    house.engine.approvals().answer(&house.namespace, id, deny, "me").await.unwrap();
     let row = house.ended(run).await;
     assert!(text(&row).contains("decided to leave it"), "{}", text(&row));
     assert_eq!(house.rooms.calls("gate_opaque"), 1);
@@ -72,7 +73,7 @@ async fn g15_an_unknown_effect_that_is_denied_is_left() {
 async fn g15_a_person_may_say_what_came_of_an_unknown_effect() {
     let house = calls("gate_opaque").await;
     let (run, id, _worker) = cut_off(&house).await;
-    house.engine.answer_text(&house.namespace, id, "it was paid", "me").await.unwrap();
+    house.engine.approvals().answer_text(&house.namespace, id, "it was paid", "me").await.unwrap();
     assert_eq!(text(&house.ended(run).await), "told: it was paid");
     assert_eq!(house.rooms.calls("gate_opaque"), 1);
 }
@@ -81,7 +82,7 @@ async fn g15_a_person_may_say_what_came_of_an_unknown_effect() {
 async fn g15_a_yes_is_good_for_one_repetition() {
     let house = calls("gate_opaque").await;
     let (run, id, worker) = cut_off(&house).await;
-    house.engine.approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
     let gate = house.rooms.gate("gate_opaque");
     gate.entered().await;
     drop(worker);
@@ -90,7 +91,7 @@ async fn g15_a_yes_is_good_for_one_repetition() {
     let _worker = house.node(options).start().await.unwrap();
     let again = asked(&house, run, "effect_unknown").await;
     assert_ne!(again, id, "it is asked about the second try as well");
-    house.engine.answer_text(&house.namespace, again, "twice", "me").await.unwrap();
+    house.engine.approvals().answer_text(&house.namespace, again, "twice", "me").await.unwrap();
     assert_eq!(text(&house.ended(run).await), "told: twice");
     assert_eq!(house.rooms.calls("gate_opaque"), 2);
 }
@@ -104,7 +105,7 @@ async fn g15_the_approval_of_a_call_is_not_a_yes_to_its_repetition() {
     let id = asked(&house, accepted.run, "tool").await;
     // The call is begun and cut off before anybody answers, as a crash after the question would leave it.
     house.meddle("UPDATE run_step SET state = 'unknown' WHERE name = 'careful'").await;
-    house.engine.approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
     asked(&house, accepted.run, "effect_unknown").await;
     assert_eq!(house.rooms.calls("careful"), 0);
 }
@@ -134,14 +135,15 @@ async fn a_question_frees_the_session_and_its_answer_is_the_result() {
     let id = asked(&house, accepted.run, "question").await;
     let run = house.run(accepted.run).await;
     assert_eq!((run.parked_for.as_deref(), run.holds_session), (Some("question"), false));
-    let task = house.engine.task(&house.namespace, accepted.task).await.unwrap();
+    let task =
+        query::task::get(house.engine.store(), &house.namespace, accepted.task).await.unwrap();
     assert_eq!((task.state.as_str(), task.waiting_for.as_deref()), ("waiting", Some("question")));
     // Another task of the session goes on meanwhile.
     let mut other = command("chat", "chat");
     other.new_task = true;
     let other = house.accept(other).await;
     assert_eq!(text(&house.ended(other.run).await), "just chatting");
-    house.engine.answer_text(&house.namespace, id, "blue", "me").await.unwrap();
+    house.engine.approvals().answer_text(&house.namespace, id, "blue", "me").await.unwrap();
     let run = house.ended(accepted.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "told: blue"));
     let namespace = house.namespace.to_string();
@@ -167,10 +169,15 @@ async fn a_question_can_be_declined_and_takes_no_plain_yes() {
     let _worker = house.engine.start().await.unwrap();
     let accepted = house.say("s", "paint").await;
     let id = asked(&house, accepted.run, "question").await;
-    let yes = house.engine.approve(&house.namespace, id, Grant::Once, "me").await.unwrap_err();
+    let yes = house
+        .engine
+        .approvals()
+        .approve(&house.namespace, id, Grant::Once, "me")
+        .await
+        .unwrap_err();
     assert_eq!(yes.code(), "invalid");
     let deny = ApprovalDecision::Deny { reason: "none of your business".to_owned() };
-    house.engine.answer(&house.namespace, id, deny, "me").await.unwrap();
+    house.engine.approvals().answer(&house.namespace, id, deny, "me").await.unwrap();
     let run = house.ended(accepted.run).await;
     assert!(text(&run).contains("did not want to answer: none of"), "{}", text(&run));
 }
@@ -196,7 +203,7 @@ async fn g41_money_that_is_spent_is_asked_for_before_the_next_call() {
     assert_eq!(house.rooms.model_calls(), 1, "the second call was not sent");
     let run = house.run(accepted.run).await;
     assert_eq!((run.parked_for.as_deref(), run.lease_owner), (Some("budget"), None));
-    house.engine.approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
     assert_eq!(house.ended(accepted.run).await.status, "ok");
     let (namespace, scope) = (house.namespace.to_string(), format!("task:{}", accepted.task));
     let row = house.store.read(move |tx| budget::get(tx, &namespace, &scope)).await.unwrap();
@@ -212,7 +219,7 @@ async fn g41_without_more_money_a_run_ends() {
     let denied = house.accept(command.clone()).await;
     let id = asked(&house, denied.run, "budget_raise").await;
     let deny = ApprovalDecision::Deny { reason: "too dear".to_owned() };
-    house.engine.answer(&house.namespace, id, deny, "me").await.unwrap();
+    house.engine.approvals().answer(&house.namespace, id, deny, "me").await.unwrap();
     let run = house.ended(denied.run).await;
     assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("error", Some("budget")));
     house.agent("default", json!({"policy": {"interactive": false}})).await;

@@ -16,14 +16,14 @@ async fn a_worker_claims_no_more_runs_than_it_has_permits_and_none_after_its_end
     let house = House::new(vec![scripted::call("gate_pure", json!({}))]).await;
     let node = house.node(EngineOptions { capacity: 1, ..quick() });
     let worker = node.start().await.unwrap();
-    let first = node.accept(&house.namespace, command("one", "go")).await.unwrap();
+    let first = node.submit(&house.namespace, command("one", "go")).await.unwrap();
     let gate = house.rooms.gate("gate_pure");
     gate.entered().await;
     let row = house.run(first.run).await;
     assert_eq!((row.phase.as_str(), row.attempt_no, row.epoch), ("leased", 1, 1));
     assert_eq!(house.kinds(first.run).await[..2], ["accepted", "attempt_started"]);
 
-    let second = node.accept(&house.namespace, command("two", "go")).await.unwrap();
+    let second = node.submit(&house.namespace, command("two", "go")).await.unwrap();
     let row = house.run(second.run).await;
     assert_eq!((row.phase.as_str(), row.ready, row.attempt_no), ("queued", true, 0));
     gate.open(2);
@@ -34,7 +34,7 @@ async fn a_worker_claims_no_more_runs_than_it_has_permits_and_none_after_its_end
     worker.stop(Duration::ZERO).await;
     assert_eq!(house.class().await.running, 0);
 
-    let third = node.accept(&house.namespace, command("three", "go")).await.unwrap();
+    let third = node.submit(&house.namespace, command("three", "go")).await.unwrap();
     let row = house.run(third.run).await;
     assert_eq!((row.phase.as_str(), row.attempt_no), ("queued", 0), "no worker runs");
 }
@@ -88,17 +88,18 @@ async fn everybody_who_waits_gets_the_row_and_nobody_from_elsewhere_waits() {
     let gate = house.rooms.gate("gate_pure");
     gate.entered().await;
     let elsewhere: Namespace = "elsewhere".parse().unwrap();
-    let refused = house.engine.wait(&elsewhere, run).await.unwrap_err();
+    let refused = house.engine.runs().wait(&elsewhere, run).await.unwrap_err();
     assert_eq!(refused.code(), "not_found");
     let mut waiting = Vec::new();
     for _ in 0..3 {
         let (engine, namespace) = (house.engine.clone(), house.namespace.clone());
-        waiting.push(tokio::spawn(async move { engine.wait(&namespace, run).await.unwrap() }));
+        waiting
+            .push(tokio::spawn(async move { engine.runs().wait(&namespace, run).await.unwrap() }));
     }
     gate.open(1);
     let ended = house.ended(run).await;
     for waits in waiting {
         assert_eq!(waits.await.unwrap(), ended);
     }
-    assert_eq!(house.engine.wait(&house.namespace, run).await.unwrap(), ended);
+    assert_eq!(house.engine.runs().wait(&house.namespace, run).await.unwrap(), ended);
 }

@@ -56,13 +56,13 @@ async fn g01_the_same_command_is_accepted_once() {
     let stage = Stage::new(three_steps).await;
     let keyed =
         || AgentCommand { idempotency_key: Some("k1".to_owned()), ..command("chat", "do it") };
-    let first = stage.engine.accept(&stage.namespace, keyed()).await.unwrap();
-    let again = stage.engine.accept(&stage.namespace, keyed()).await.unwrap();
+    let first = stage.engine.submit(&stage.namespace, keyed()).await.unwrap();
+    let again = stage.engine.submit(&stage.namespace, keyed()).await.unwrap();
     assert!(!first.deduped && again.deduped);
     assert_eq!(first.task, again.task);
     let other =
         AgentCommand { idempotency_key: Some("k1".to_owned()), ..command("chat", "do that") };
-    let refused = stage.engine.accept(&stage.namespace, other).await.unwrap_err();
+    let refused = stage.engine.submit(&stage.namespace, other).await.unwrap_err();
     assert!(
         matches!(refused, EngineError::Work(WorkError::IdempotencyMismatch { .. })),
         "{refused}"

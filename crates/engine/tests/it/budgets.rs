@@ -12,6 +12,7 @@ use provost_engine::{
 };
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, Turn};
 use provost_store::params;
+use provost_store::query;
 use provost_store::table::work::run::RunRow;
 use serde_json::json;
 
@@ -66,12 +67,12 @@ fn answers(text: &str, output: u64) -> Turn {
 }
 
 async fn budget(stage: &Stage, scope: BudgetScope) -> BudgetState {
-    stage.engine.budget(&stage.namespace, scope).await.unwrap().unwrap()
+    stage.engine.budgets().get(&stage.namespace, scope).await.unwrap().unwrap()
 }
 
 async fn cap(stage: &Stage, scope: BudgetScope, micros: i64, period: Option<BudgetPeriod>) {
     let budget = Budget { cap: money(micros), period };
-    stage.engine.set_budget(&stage.namespace, scope, Some(budget)).await.unwrap();
+    stage.engine.budgets().set(&stage.namespace, scope, Some(budget)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,7 +172,7 @@ async fn g41_sixty_four_runs_at_once_never_exceed_a_cap_in_any_trial() {
     let _worker = stage.worker().await;
     stage.wait(first).await;
     for trial in 0..trials() {
-        stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, None).await.unwrap();
+        stage.engine.budgets().set(&stage.namespace, BudgetScope::Namespace, None).await.unwrap();
         cap(&stage, BudgetScope::Namespace, cap_micros, None).await;
         spent.store(0, Ordering::SeqCst);
         let mut runs = Vec::new();
@@ -198,7 +199,7 @@ async fn g41_a_model_without_a_price_is_refused_under_a_cap() {
     stage.engine.put_agent(&stage.namespace, "default", None, config).await.unwrap();
     let _worker = stage.worker().await;
     let capped = AgentCommand { budget: Some(money(1_000_000)), ..command("chat", "hi") };
-    let accepted = stage.engine.accept(&stage.namespace, capped).await.unwrap();
+    let accepted = stage.engine.submit(&stage.namespace, capped).await.unwrap();
     let run = stage.wait(accepted.run).await;
     assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("error", Some("budget")));
     assert!(run.detail.unwrap().contains("price"), "it says why");
@@ -258,7 +259,7 @@ async fn g41_the_try_of_a_lost_worker_is_booked_as_estimated() {
 async fn until_attempts(stage: &Stage, run: RunId, failures: u64) -> RunRow {
     let looking = async {
         loop {
-            let row = stage.engine.run(&stage.namespace, run).await.unwrap();
+            let row = query::run::get(stage.engine.store(), &stage.namespace, run).await.unwrap();
             if row.failure_count >= failures {
                 return row;
             }
@@ -303,7 +304,7 @@ async fn g41_a_cancelled_call_gives_back_what_it_did_not_use() {
     let _worker = stage.worker().await;
     let accepted = stage.say("chat", "hi").await;
     began.acquire().await.unwrap().forget();
-    stage.engine.cancel_run(&stage.namespace, accepted.run).await.unwrap();
+    stage.engine.runs().cancel(&stage.namespace, accepted.run).await.unwrap();
     let run = stage.wait(accepted.run).await;
     let state = budget(&stage, BudgetScope::Namespace).await;
     assert_eq!(state.reserved_micros, 0, "nothing stays set aside");
@@ -326,7 +327,7 @@ async fn g41_a_child_spends_the_money_of_its_parent() {
     .await;
     let _worker = stage.worker().await;
     let capped = AgentCommand { budget: Some(money(100 * CALL_MAX)), ..command("chat", "lead") };
-    let accepted = stage.engine.accept(&stage.namespace, capped).await.unwrap();
+    let accepted = stage.engine.submit(&stage.namespace, capped).await.unwrap();
     until_phase(&stage, accepted.run, "done").await;
     let run = stage.wait(accepted.run).await;
     assert_eq!(text(&run), "done");
@@ -343,17 +344,20 @@ async fn budgets_are_set_changed_and_removed() {
     stage.wait(accepted.run).await;
     let euro = Budget { cap: Money { currency: Currency::EUR, ..money(5) }, period: None };
     let refused =
-        stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, Some(euro)).await;
+        stage.engine.budgets().set(&stage.namespace, BudgetScope::Namespace, Some(euro)).await;
     assert_eq!(refused.unwrap_err().code(), "invalid", "dollars were spent");
     let negative = Budget { cap: money(-1), period: None };
     let refused =
-        stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, Some(negative)).await;
+        stage.engine.budgets().set(&stage.namespace, BudgetScope::Namespace, Some(negative)).await;
     assert_eq!(refused.unwrap_err().code(), "invalid");
-    assert_eq!(stage.engine.budgets(&stage.namespace).await.unwrap().len(), 1);
-    stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, None).await.unwrap();
-    assert_eq!(stage.engine.budget(&stage.namespace, BudgetScope::Namespace).await.unwrap(), None);
+    assert_eq!(stage.engine.budgets().list(&stage.namespace).await.unwrap().len(), 1);
+    stage.engine.budgets().set(&stage.namespace, BudgetScope::Namespace, None).await.unwrap();
+    assert_eq!(
+        stage.engine.budgets().get(&stage.namespace, BudgetScope::Namespace).await.unwrap(),
+        None
+    );
     // A budget in another currency than the model's price cannot be kept.
-    stage.engine.set_budget(&stage.namespace, BudgetScope::Namespace, Some(euro)).await.unwrap();
+    stage.engine.budgets().set(&stage.namespace, BudgetScope::Namespace, Some(euro)).await.unwrap();
     let accepted = stage.say("chat", "hi").await;
     let run = stage.wait(accepted.run).await;
     assert_eq!(run.outcome_code.as_deref(), Some("budget"));

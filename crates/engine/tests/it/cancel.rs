@@ -8,6 +8,7 @@ use provost_core::scheduling::QueueMode;
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{Cancelled, EngineOptions};
 use provost_model::{self as scripted};
+use provost_store::query;
 use provost_store::table::work::input;
 use serde_json::json;
 
@@ -22,7 +23,7 @@ async fn gated() -> House {
 async fn g36_a_queued_run_that_is_cancelled_never_starts() {
     let house = gated().await;
     let accepted = house.say("chat", "go").await;
-    let cancel = || house.engine.cancel_run(&house.namespace, accepted.run);
+    let cancel = || house.engine.runs().cancel(&house.namespace, accepted.run);
     assert_eq!(cancel().await.unwrap(), Cancelled::Now);
     assert_eq!(cancel().await.unwrap(), Cancelled::AlreadyTerminal);
     let after = house.say("after", "go").await;
@@ -32,7 +33,8 @@ async fn g36_a_queued_run_that_is_cancelled_never_starts() {
     let run = house.run(accepted.run).await;
     assert_eq!((run.status.as_str(), run.claim_count), ("cancelled", 0));
     assert_eq!(run.outcome_code.as_deref(), Some("cancelled_by_user"));
-    let task = house.engine.task(&house.namespace, accepted.task).await.unwrap();
+    let task =
+        query::task::get(house.engine.store(), &house.namespace, accepted.task).await.unwrap();
     assert_eq!(task.state, "cancelled");
 }
 
@@ -43,9 +45,9 @@ async fn g36_cancelling_what_has_ended_says_so_and_changes_nothing() {
     let accepted = house.say("chat", "go").await;
     let run = house.ended(accepted.run).await;
     let events = house.events(accepted.run).await;
-    let cancelled = house.engine.cancel_run(&house.namespace, accepted.run).await.unwrap();
+    let cancelled = house.engine.runs().cancel(&house.namespace, accepted.run).await.unwrap();
     assert_eq!(cancelled, Cancelled::AlreadyTerminal);
-    let cancelled = house.engine.cancel_task(&house.namespace, accepted.task).await.unwrap();
+    let cancelled = house.engine.tasks().cancel(&house.namespace, accepted.task).await.unwrap();
     assert_eq!(cancelled, Cancelled::AlreadyTerminal);
     assert_eq!(house.run(accepted.run).await, run, "g47: an end is an end");
     assert_eq!(house.events(accepted.run).await, events);
@@ -73,7 +75,7 @@ async fn g38_a_running_tool_is_stopped() {
     let accepted = house.say("chat", "go").await;
     let gate = house.rooms.gate("gate_opaque");
     gate.entered().await;
-    let cancelled = house.engine.cancel_run(&house.namespace, accepted.run).await.unwrap();
+    let cancelled = house.engine.runs().cancel(&house.namespace, accepted.run).await.unwrap();
     assert_eq!(cancelled, Cancelled::Requested);
     gate.stopped().await;
     let run = house.ended(accepted.run).await;
@@ -90,7 +92,7 @@ async fn g38_a_run_that_does_not_stop_is_dropped_after_a_grace() {
     let _worker = house.node(EngineOptions { grace, ..quick() }).start().await.unwrap();
     let accepted = house.say("chat", "go").await;
     house.rooms.door.entered().await;
-    house.engine.cancel_run(&house.namespace, accepted.run).await.unwrap();
+    house.engine.runs().cancel(&house.namespace, accepted.run).await.unwrap();
     assert_eq!(house.ended(accepted.run).await.status, "cancelled");
 }
 
@@ -129,12 +131,13 @@ async fn a_task_is_cancelled_with_what_waits_for_it() {
     later.queue_mode = Some(QueueMode::Followup);
     let later = house.accept(later).await;
     assert_eq!(later.task, accepted.task);
-    let cancelled = house.engine.cancel_task(&house.namespace, accepted.task).await.unwrap();
+    let cancelled = house.engine.tasks().cancel(&house.namespace, accepted.task).await.unwrap();
     assert_eq!(cancelled, Cancelled::Requested);
     assert_eq!(house.ended(accepted.run).await.status, "cancelled");
     let waited = house.ended(later.run).await;
     assert_eq!((waited.status.as_str(), waited.claim_count), ("cancelled", 0));
-    let task = house.engine.task(&house.namespace, accepted.task).await.unwrap();
+    let task =
+        query::task::get(house.engine.store(), &house.namespace, accepted.task).await.unwrap();
     assert_eq!(task.state, "cancelled");
     let said = house.store.read(move |tx| input::get(tx, later.input)).await.unwrap().unwrap();
     assert_eq!(said.state, "cancelled");
@@ -151,10 +154,10 @@ async fn what_does_not_exist_or_is_not_yours_is_not_found() {
         [(&stranger, accepted.run, accepted.task), (&house.namespace, run, task)]
     {
         let errors = [
-            house.engine.cancel_run(namespace, run).await.unwrap_err(),
-            house.engine.cancel_task(namespace, task).await.unwrap_err(),
-            house.engine.resume_run(namespace, run, "me").await.unwrap_err(),
-            house.engine.retry_run(namespace, run).await.unwrap_err(),
+            house.engine.runs().cancel(namespace, run).await.unwrap_err(),
+            house.engine.tasks().cancel(namespace, task).await.unwrap_err(),
+            house.engine.runs().resume(namespace, run, "me").await.unwrap_err(),
+            house.engine.runs().retry(namespace, run).await.unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.code(), "not_found", "g60: {error}");

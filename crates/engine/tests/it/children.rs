@@ -11,6 +11,7 @@ use provost_core::{Env, Role, RunId};
 use provost_engine::{ChildLimits, EngineOptions, Transactional, child_tools};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
 use provost_store::params;
+use provost_store::query;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_join;
 use provost_tool::{Tool, ToolCx, ToolError, tool_fn};
@@ -126,7 +127,7 @@ pub(crate) async fn until_phase(stage: &Stage, run: RunId, phase: &str) -> RunRo
     let looking = async {
         let mut hints = stage.engine.store().hints();
         loop {
-            let row = stage.engine.run(&stage.namespace, run).await.unwrap();
+            let row = query::run::get(stage.engine.store(), &stage.namespace, run).await.unwrap();
             if row.phase == phase {
                 return row;
             }
@@ -143,7 +144,7 @@ pub(crate) async fn replay_all(stage: &Stage) {
         .store()
         .read(|tx| tx.all::<RunId>("SELECT id FROM run ORDER BY id", params![]));
     for id in ids.await.unwrap() {
-        let report = stage.engine.replay(&stage.namespace, id).await.unwrap();
+        let report = stage.engine.runs().replay(&stage.namespace, id).await.unwrap();
         assert!(report.is_consistent(), "{id}: {:#?}", report.differences);
     }
 }
@@ -272,7 +273,7 @@ async fn g38_a_stopped_parent_takes_its_children_with_it() {
     until_phase(&stage, accepted.run, "parked").await;
     let child = children_of(&stage, accepted.run).await.remove(0);
     until_phase(&stage, child.id, "leased").await;
-    stage.engine.cancel_run(&stage.namespace, accepted.run).await.unwrap();
+    stage.engine.runs().cancel(&stage.namespace, accepted.run).await.unwrap();
     let child = stage.wait(child.id).await;
     assert_eq!(child.outcome_code.as_deref(), Some("cancelled_by_parent"));
     assert_eq!(stage.wait(accepted.run).await.status, "cancelled");
@@ -349,7 +350,7 @@ async fn a_transactional_effect_commits_with_its_step_or_not_at_all() {
     })
     .await;
     let _worker = stage.worker().await;
-    let accepted = stage.engine.accept(&stage.namespace, command("chat", "go")).await.unwrap();
+    let accepted = stage.engine.submit(&stage.namespace, command("chat", "go")).await.unwrap();
     let run = stage.wait(accepted.run).await;
     let said = text(&run);
     assert!(said.contains("it failed after all"), "{said}");
@@ -379,7 +380,7 @@ async fn a_child_may_do_less_than_its_parent_and_never_more() {
         policy: Some(crate::stage::patch(json!({"interactive": false}))),
         ..command("chat", "lead")
     };
-    let accepted = stage.engine.accept(&stage.namespace, tight).await.unwrap();
+    let accepted = stage.engine.submit(&stage.namespace, tight).await.unwrap();
     let run = stage.wait(accepted.run).await;
     assert_eq!(run.status, "ok");
     let child = children_of(&stage, accepted.run).await.remove(0);

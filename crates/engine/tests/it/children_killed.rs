@@ -56,8 +56,8 @@ async fn open(dir: &Path) -> (Engine, Worker) {
 async fn node_that_spawns() {
     let Some(dir) = deaths::dir() else { return };
     let (engine, _worker) = open(&dir).await;
-    let accepted = engine.accept(&Default::default(), command("chat", "lead")).await.unwrap();
-    engine.wait(&Default::default(), accepted.run).await.unwrap();
+    let accepted = engine.submit(&Default::default(), command("chat", "lead")).await.unwrap();
+    engine.runs().wait(&Default::default(), accepted.run).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,8 +84,10 @@ async fn g52_a_spawn_that_is_killed_leaves_one_child_and_no_twin() {
         });
         let parent = read.await.unwrap().unwrap();
         let namespace = Default::default();
-        let ended =
-            tokio::time::timeout(Duration::from_secs(30), engine.wait(&namespace, parent.id));
+        let ended = tokio::time::timeout(
+            Duration::from_secs(30),
+            engine.runs().wait(&namespace, parent.id),
+        );
         let parent = ended.await.expect("it ends").unwrap();
         assert_eq!(parent.status, "ok", "{place}: {:?}", parent.detail);
         // The child may end before anybody waits for it: then its parent has read it in a message, and the call says so.
@@ -105,7 +107,7 @@ async fn g52_a_spawn_that_is_killed_leaves_one_child_and_no_twin() {
         assert_eq!(child.id, child_run_id(parent.id, step), "{place}");
         assert_eq!(child.task_id, child_task_id(parent.id, step), "{place}");
         for id in [parent.id, child.id] {
-            let report = engine.replay(&namespace, id).await.unwrap();
+            let report = engine.runs().replay(&namespace, id).await.unwrap();
             assert!(report.is_consistent(), "{place} {id}: {:?}", report.differences);
         }
     }

@@ -9,6 +9,7 @@ use provost_core::scheduling::ClassKey;
 use provost_core::{Env, RunId};
 use provost_engine::{AgentProfile, ChildLimits, EngineOptions, Lease, child_tools};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
+use provost_store::query;
 use provost_store::table::work::run;
 use serde_json::{Value, json};
 
@@ -61,9 +62,10 @@ async fn stage_at(env: Env, lead: impl Fn(&ChatRequest) -> Turn + Send + Sync + 
 async fn both_end(stage: &Stage, expected: &str) {
     let first = stage.say("first", "go").await;
     let second = stage.say("second", "go").await;
-    let classes = stage.engine.classes(&stage.namespace, "", 9).await.unwrap();
+    let classes =
+        query::execution_class::list(stage.engine.store(), &stage.namespace, "", 9).await.unwrap();
     let key: ClassKey = classes[0].key.parse().unwrap();
-    stage.engine.set_class_target(&stage.namespace, &key, 1).await.unwrap();
+    stage.engine.classes().set_target(&stage.namespace, &key, 1).await.unwrap();
     let _worker = stage.worker().await;
     for lead in [first, second] {
         let ended = stage.wait(lead.run).await;
@@ -167,7 +169,7 @@ async fn until_waiting(stage: &Stage, id: RunId, timeout_ms: u64) {
     let looking = async {
         let mut hints = stage.engine.store().hints();
         loop {
-            let row = stage.engine.run(&stage.namespace, id).await.unwrap();
+            let row = query::run::get(stage.engine.store(), &stage.namespace, id).await.unwrap();
             if row.phase == "parked" && timeouts(stage, id).await == [u128::from(timeout_ms)] {
                 return;
             }

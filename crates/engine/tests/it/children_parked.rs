@@ -8,6 +8,7 @@ use provost_core::{ApprovalDecision, Env, RunId};
 use provost_engine::{Lease, ask_user, child_tools};
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::params;
+use provost_store::query;
 use provost_store::table::work::run;
 use provost_tool::{Approval, ToolError, tool_fn};
 use serde_json::json;
@@ -54,13 +55,15 @@ async fn child_ends_meanwhile(asks: &'static str) -> (Stage, provost_engine::Wor
     let children = stage.engine.store().read(move |tx| run::children(tx, accepted.run)).await;
     gate.add_permits(1);
     assert_eq!(stage.wait(children.unwrap()[0].id).await.status, "ok");
-    let still = stage.engine.run(&stage.namespace, accepted.run).await.unwrap();
+    let still =
+        query::run::get(stage.engine.store(), &stage.namespace, accepted.run).await.unwrap();
     assert_eq!((still.phase, still.epoch), (parked.phase, parked.epoch), "it is not woken by that");
     (stage, worker, accepted.run)
 }
 
 async fn open_question(stage: &Stage) -> provost_core::ApprovalId {
-    let open = stage.engine.open_approvals(&stage.namespace, None, 9).await.unwrap();
+    let open =
+        query::approval::open(stage.engine.store(), &stage.namespace, None, 9).await.unwrap();
     assert_eq!(open.len(), 1);
     open[0].id
 }
@@ -84,7 +87,12 @@ async fn heard_once(stage: &Stage, id: RunId) {
 async fn g51_a_parent_that_waits_for_a_yes_hears_of_its_child_afterwards() {
     let (stage, _worker, run) = child_ends_meanwhile("careful").await;
     let id = open_question(&stage).await;
-    stage.engine.answer(&stage.namespace, id, ApprovalDecision::Approve, "ann").await.unwrap();
+    stage
+        .engine
+        .approvals()
+        .answer(&stage.namespace, id, ApprovalDecision::Approve, "ann")
+        .await
+        .unwrap();
     heard_once(&stage, run).await;
 }
 
@@ -95,6 +103,6 @@ async fn g51_what_a_child_says_is_not_the_answer_to_a_question() {
     worker.stop(Duration::from_secs(5)).await;
     let _second = stage.worker().await;
     let id = open_question(&stage).await;
-    stage.engine.answer_text(&stage.namespace, id, "blue", "ann").await.unwrap();
+    stage.engine.approvals().answer_text(&stage.namespace, id, "blue", "ann").await.unwrap();
     heard_once(&stage, run).await;
 }

@@ -8,6 +8,7 @@ use provost_core::scheduling::ClassKey;
 use provost_core::usage::limits::CLASS_PROBE_AFTER;
 use provost_engine::{AgentConfig, Ceiling, Engine, EngineOptions};
 use provost_model::{self as scripted};
+use provost_store::query;
 use serde_json::json;
 
 use crate::house::{House, quick};
@@ -26,7 +27,7 @@ async fn g09_a_class_never_runs_more_than_its_target() {
     let house = gated().await;
     let mut runs = vec![house.say("s0", "go").await.run];
     let key = key(&house).await;
-    house.engine.set_class_target(&house.namespace, &key, 2).await.unwrap();
+    house.engine.classes().set_target(&house.namespace, &key, 2).await.unwrap();
     for session in 1..8 {
         runs.push(house.say(&format!("s{session}"), "go").await.run);
     }
@@ -58,7 +59,7 @@ async fn g09_a_count_that_is_wrong_is_repaired() {
     house.meddle("UPDATE exec_class SET running = desired").await;
     house.meddle("UPDATE run SET ready = 0").await;
     let _worker = house.engine.start().await.unwrap();
-    house.engine.reconcile().await.unwrap();
+    house.engine.maintenance().reconcile().await.unwrap();
     let gate = house.rooms.gate("gate_pure");
     gate.entered().await;
     assert_eq!(house.class().await.running, 1);
@@ -75,13 +76,13 @@ async fn a16_02_a_target_of_zero_pauses_and_is_obeyed() {
     let _worker = house.engine.start().await.unwrap();
     let gate = house.rooms.gate("gate_pure");
     gate.entered().await;
-    house.engine.set_class_target(&house.namespace, &key, 0).await.unwrap();
+    house.engine.classes().set_target(&house.namespace, &key, 0).await.unwrap();
     let second = house.say("second", "go").await;
     gate.open(1);
     assert_eq!(house.ended(first.run).await.status, "ok", "what works goes on");
-    house.engine.reconcile().await.unwrap();
+    house.engine.maintenance().reconcile().await.unwrap();
     assert_eq!((house.run(second.run).await.phase.as_str(), gate.came()), ("queued", 1));
-    house.engine.set_class_target(&house.namespace, &key, 1).await.unwrap();
+    house.engine.classes().set_target(&house.namespace, &key, 1).await.unwrap();
     gate.open(1);
     assert_eq!(house.ended(second.run).await.status, "ok");
 }
@@ -101,7 +102,7 @@ async fn a16_02_the_breaker_opens_after_failures_to_run_and_closes_after_a_probe
     house.rooms.broken.store(false, Ordering::SeqCst);
     let first = house.say_with("good0", once.clone()).await;
     let second = house.say_with("good1", once).await;
-    house.engine.reconcile().await.unwrap();
+    house.engine.maintenance().reconcile().await.unwrap();
     for waiting in [first.run, second.run] {
         assert_eq!(house.run(waiting).await.phase, "queued", "an open breaker starts nothing");
     }
@@ -120,7 +121,7 @@ async fn a16_03_cancelled_runs_and_lost_workers_do_not_open_the_breaker() {
     for run in 0..6 {
         let accepted = house.say(&format!("s{run}"), "go").await;
         gate.entered().await;
-        house.engine.cancel_run(&house.namespace, accepted.run).await.unwrap();
+        house.engine.runs().cancel(&house.namespace, accepted.run).await.unwrap();
         assert_eq!(house.ended(accepted.run).await.status, "cancelled");
     }
     let lost: Vec<_> = {
@@ -156,16 +157,16 @@ async fn ceilings_hold_across_classes() {
         runs.push(house.accept(told).await.run);
     }
     let ceiling = Ceiling::Namespace(house.namespace.clone());
-    house.engine.set_ceiling(&ceiling, Some(2)).await.unwrap();
-    house.engine.set_ceiling(&Ceiling::Pool("default".to_owned()), Some(3)).await.unwrap();
+    house.engine.classes().set_limit(&ceiling, Some(2)).await.unwrap();
+    house.engine.classes().set_limit(&Ceiling::Pool("default".to_owned()), Some(3)).await.unwrap();
     let _worker = house.engine.start().await.unwrap();
     let gate = house.rooms.gate("gate_pure");
     for _ in &runs[..2] {
         gate.entered().await;
     }
-    house.engine.reconcile().await.unwrap();
+    house.engine.maintenance().reconcile().await.unwrap();
     assert_eq!(gate.most(), 2, "the lower ceiling counts");
-    house.engine.set_ceiling(&ceiling, None).await.unwrap();
+    house.engine.classes().set_limit(&ceiling, None).await.unwrap();
     gate.entered().await;
     assert_eq!(gate.most(), 3);
     gate.open(runs.len());
@@ -186,14 +187,14 @@ async fn namespaces_take_turns_whoever_has_more_waiting() {
         large_runs.push(house.say(&format!("s{run}"), "go").await.run);
     }
     house.clock.advance(Duration::from_secs(60));
-    let late = house.engine.accept(&small, command("late", "go")).await.unwrap();
+    let late = house.engine.submit(&small, command("late", "go")).await.unwrap();
     let node = house.node(EngineOptions { capacity: 1, ..quick() });
     let _worker = node.start().await.unwrap();
     let gate = house.rooms.gate("gate_pure");
     gate.entered().await;
     gate.open(1);
     gate.entered().await;
-    let second = house.engine.run(&small, late.run).await.unwrap();
+    let second = query::run::get(house.engine.store(), &small, late.run).await.unwrap();
     assert_eq!(second.phase, "leased", "one of the many, then the only one of the other");
     gate.open(10);
     for run in large_runs {
@@ -207,9 +208,9 @@ async fn a_class_of_somebody_else_is_not_found_and_a_target_has_bounds() {
     house.say("chat", "go").await;
     let key = key(&house).await;
     let stranger: Namespace = "stranger".parse().unwrap();
-    let refused = house.engine.set_class_target(&stranger, &key, 1).await.unwrap_err();
+    let refused = house.engine.classes().set_target(&stranger, &key, 1).await.unwrap_err();
     assert_eq!(refused.code(), "not_found");
-    let refused = house.engine.set_class_target(&house.namespace, &key, u64::MAX).await;
+    let refused = house.engine.classes().set_target(&house.namespace, &key, u64::MAX).await;
     assert_eq!(refused.unwrap_err().code(), "invalid");
     assert!("execclass_1".parse::<ClassKey>().is_err());
     assert_eq!(house.class().await.desired, 8);

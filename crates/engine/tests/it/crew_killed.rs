@@ -61,8 +61,8 @@ async fn open(dir: &Path) -> (Engine, Worker) {
 async fn node_with_a_crew() {
     let Some(dir) = deaths::dir() else { return };
     let (engine, _worker) = open(&dir).await;
-    let accepted = engine.accept(&Namespace::default(), command("chat", "go")).await.unwrap();
-    engine.wait(&Namespace::default(), accepted.run).await.unwrap();
+    let accepted = engine.submit(&Namespace::default(), command("chat", "go")).await.unwrap();
+    engine.runs().wait(&Namespace::default(), accepted.run).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,7 +80,8 @@ async fn a_crew_that_is_killed_anywhere_comes_to_the_same_end() {
         });
         let id = read.await.unwrap().unwrap().id;
         let namespace = Namespace::default();
-        let ended = tokio::time::timeout(Duration::from_secs(60), engine.wait(&namespace, id));
+        let ended =
+            tokio::time::timeout(Duration::from_secs(60), engine.runs().wait(&namespace, id));
         let ended = ended.await.expect("it ends").unwrap();
         assert_eq!(ended.status, "ok", "{place}: {:?}", ended.detail);
         assert_eq!(text(&ended), "did first; did second", "{place}");
@@ -88,7 +89,7 @@ async fn a_crew_that_is_killed_anywhere_comes_to_the_same_end() {
         assert_eq!(result["agent"], "closer", "{place}");
         let rows: Vec<RunRow> = engine.store().read(move |tx| run::children(tx, id)).await.unwrap();
         assert_eq!(rows.len(), 2, "{place}: each child once");
-        let report = engine.replay(&namespace, id).await.unwrap();
+        let report = engine.runs().replay(&namespace, id).await.unwrap();
         assert!(report.is_consistent(), "{place}: {:?}", report.differences);
     }
 }

@@ -154,10 +154,12 @@ async fn whoever_speaks_to_a_child_again_speaks_to_the_same_agent() {
     let children = stage.engine.store().read(move |tx| run::children(tx, parent)).await.unwrap();
     let _worker = stage.worker().await;
     let more = provost_engine::InputRequest::text("more");
-    let again = stage.engine.input(&stage.namespace, children[0].task_id, more).await.unwrap();
+    let again =
+        stage.engine.inputs().send(&stage.namespace, children[0].task_id, more).await.unwrap();
     assert_eq!(text(&stage.wait(again.run).await), "child: more");
     let edit = provost_engine::ForkEdit::Instead(vec![provost_core::Part::text("other")]);
     let edits = provost_engine::ForkEdits::from(edit);
-    let fork = stage.engine.fork(&stage.namespace, children[0].id, None, edits).await.unwrap();
+    let fork =
+        stage.engine.runs().fork(&stage.namespace, children[0].id, None, edits).await.unwrap();
     assert_eq!(text(&stage.wait(fork.run).await), "child: other");
 }

@@ -8,6 +8,7 @@ use provost_core::scheduling::QueueMode;
 use provost_core::{Env, RunId};
 use provost_engine::{InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
+use provost_store::query;
 use provost_store::table::work::run::{self, RunRow};
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -64,15 +65,17 @@ async fn an_interrupt_of_a_parent_at_work_ends_the_children_of_its_call_and_no_o
     let _worker = stage.worker().await;
     let accepted = stage.say("chat", "go").await;
     let children = working_children(&stage, accepted.run, 2).await;
-    let parent = stage.engine.run(&stage.namespace, accepted.run).await.unwrap();
+    let parent =
+        query::run::get(stage.engine.store(), &stage.namespace, accepted.run).await.unwrap();
     assert_eq!(parent.phase, "leased", "one of its calls is at work");
     let stop = InputRequest::text("stop").mode(QueueMode::Interrupt);
-    stage.engine.input(&stage.namespace, accepted.task, stop).await.unwrap();
+    stage.engine.inputs().send(&stage.namespace, accepted.task, stop).await.unwrap();
     let ended = stage.wait(accepted.run).await;
     assert_eq!((ended.status.as_str(), text(&ended).as_str()), ("ok", "re: stop"), "{ended:?}");
     for child in children {
         if child.spawn.as_deref().is_some_and(|spawn| spawn.contains("detached")) {
-            let left = stage.engine.run(&stage.namespace, child.id).await.unwrap();
+            let left =
+                query::run::get(stage.engine.store(), &stage.namespace, child.id).await.unwrap();
             assert_eq!(left.phase, "leased", "it does not belong to the call");
         } else {
             let ended = stage.wait(child.id).await;
@@ -92,10 +95,11 @@ async fn a_cancelled_task_takes_with_it_what_would_have_outlived_its_run() {
     let _worker = stage.worker().await;
     let accepted = stage.say("chat", "go").await;
     let child = working_children(&stage, accepted.run, 1).await.remove(0);
-    stage.engine.cancel_task(&stage.namespace, accepted.task).await.unwrap();
+    stage.engine.tasks().cancel(&stage.namespace, accepted.task).await.unwrap();
     assert_eq!(stage.wait(accepted.run).await.status, "cancelled");
     let ended = stage.wait(child.id).await;
     assert_eq!(ended.outcome_code.as_deref(), Some("cancelled_by_parent"));
-    let task = stage.engine.task(&stage.namespace, child.task_id).await.unwrap();
+    let task =
+        query::task::get(stage.engine.store(), &stage.namespace, child.task_id).await.unwrap();
     assert_eq!(task.state, "cancelled");
 }

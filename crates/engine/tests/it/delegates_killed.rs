@@ -8,6 +8,7 @@ use provost_core::Env;
 use provost_core::id::name::Namespace;
 use provost_engine::{Engine, EngineDeps, Lease, Worker};
 use provost_model::{ScriptedModel, call, text as says};
+use provost_store::query;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions, params};
 use serde_json::{Value, json};
@@ -48,8 +49,8 @@ async fn open(dir: &Path, children: usize) -> (Engine, Worker) {
 async fn begin(children: usize) {
     let Some(dir) = deaths::dir() else { return };
     let (engine, _worker) = open(&dir, children).await;
-    let accepted = engine.accept(&Default::default(), command("chat", "go")).await.unwrap();
-    engine.wait(&Default::default(), accepted.run).await.unwrap();
+    let accepted = engine.submit(&Default::default(), command("chat", "go")).await.unwrap();
+    engine.runs().wait(&Default::default(), accepted.run).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +74,8 @@ async fn goes_on(dir: &Path, children: usize, place: &str) {
     });
     let parent = read.await.unwrap().unwrap().id;
     let namespace = Namespace::default();
-    let ended = tokio::time::timeout(Duration::from_secs(60), engine.wait(&namespace, parent));
+    let ended =
+        tokio::time::timeout(Duration::from_secs(60), engine.runs().wait(&namespace, parent));
     let parent = ended.await.expect("it ends").unwrap();
     assert_eq!(parent.status, "ok", "{place}: {:?}", parent.detail);
     let told: Value = serde_json::from_str(&text(&parent)).unwrap();
@@ -85,7 +87,7 @@ async fn goes_on(dir: &Path, children: usize, place: &str) {
     let id = parent.id;
     let rows: Vec<RunRow> = engine.store().read(move |tx| run::children(tx, id)).await.unwrap();
     assert_eq!(rows.len(), children, "{place}: one run for each task");
-    let report = engine.replay(&namespace, id).await.unwrap();
+    let report = engine.runs().replay(&namespace, id).await.unwrap();
     assert!(report.is_consistent(), "{place}: {:?}", report.differences);
     assert_one_ordered_stream(&engine, &parent, children, place).await;
 }
@@ -95,7 +97,9 @@ async fn assert_one_ordered_stream(engine: &Engine, parent: &RunRow, children: u
     let namespace = Namespace::default();
     let (mut at, mut ended, mut last) = (0, 0, 0);
     loop {
-        let page = engine.log_of_task(&namespace, parent.task_id, at, 500).await.unwrap();
+        let page = query::event_log::of_task(engine.store(), &namespace, parent.task_id, at, 500)
+            .await
+            .unwrap();
         for entry in &page.entries {
             assert!(entry.pos > last, "{place}: positions rise");
             last = entry.pos;

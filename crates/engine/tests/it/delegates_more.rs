@@ -9,6 +9,7 @@ use provost_core::scheduling::QueueMode;
 use provost_core::{ApprovalDecision, Env, RunId};
 use provost_engine::{EngineOptions, InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
+use provost_store::query;
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::task;
@@ -107,7 +108,7 @@ async fn a_parked_parent_that_is_interrupted_goes_on_with_what_was_said_and_its_
     let children = until_children(&stage, accepted.run, "parked", 2).await;
     until_phase(&stage, accepted.run, "parked").await;
     let stop = InputRequest::text("stop").mode(QueueMode::Interrupt);
-    stage.engine.input(&stage.namespace, accepted.task, stop).await.unwrap();
+    stage.engine.inputs().send(&stage.namespace, accepted.task, stop).await.unwrap();
     let ended = stage.wait(accepted.run).await;
     assert_eq!((ended.status.as_str(), text(&ended).as_str()), ("ok", "re: stop"), "{ended:?}");
     for child in children {
@@ -132,7 +133,7 @@ async fn a_child_that_is_cancelled_before_its_turn_leaves_no_place_to_another() 
     let third = waiting[0].id;
     let names: [&dyn std::fmt::Display; 3] = [&third, &accepted.run, &"same call"];
     named_by(&stage.engine, third, "waiting_call_full", &names).await;
-    stage.engine.cancel_run(&stage.namespace, third).await.unwrap();
+    stage.engine.runs().cancel(&stage.namespace, third).await.unwrap();
     let waiting = children_of(&stage, accepted.run).await;
     let held = waiting.iter().filter(|row| row.not_before > row.created).count();
     assert_eq!((waiting.len(), held), (4, 2), "two are at work as before");
@@ -168,7 +169,7 @@ async fn the_time_to_wait_for_a_worker_begins_with_a_childs_turn() {
     let ended = stage.wait(accepted.run).await;
     let told: Value = serde_json::from_str(&text(&ended)).unwrap();
     assert_eq!(told["completed"], 3, "{told}");
-    let begun = stage.engine.run(&stage.namespace, held.id).await.unwrap();
+    let begun = query::run::get(stage.engine.store(), &stage.namespace, held.id).await.unwrap();
     let since = begun.queue_deadline.unwrap().since(held.created);
     assert!(since >= Duration::from_secs(70), "{since:?}");
 }
@@ -203,7 +204,9 @@ async fn each_wait_of_a_turn_has_its_own_time() {
     env.advance(Duration::from_secs(11));
     let looking = async {
         loop {
-            let row = stage.engine.run(&stage.namespace, accepted.run).await.unwrap();
+            let row = query::run::get(stage.engine.store(), &stage.namespace, accepted.run)
+                .await
+                .unwrap();
             if timeouts(&stage, accepted.run).await.len() < 2 {
                 return row;
             }
@@ -235,11 +238,13 @@ async fn a_parent_that_got_its_yes_is_told_to_wait_for_its_children() {
     let accepted = stage.say("chat", "go").await;
     let parked = until_phase(&stage, accepted.run, "parked").await;
     assert_eq!(parked.parked_for.as_deref(), Some("approval"));
-    let open = stage.engine.open_approvals(&stage.namespace, None, 9).await.unwrap();
+    let open =
+        query::approval::open(stage.engine.store(), &stage.namespace, None, 9).await.unwrap();
     assert_eq!(open.len(), 1);
     let yes = ApprovalDecision::Approve;
-    stage.engine.answer(&stage.namespace, open[0].id, yes, "ada").await.unwrap();
-    let still = stage.engine.run(&stage.namespace, accepted.run).await.unwrap();
+    stage.engine.approvals().answer(&stage.namespace, open[0].id, yes, "ada").await.unwrap();
+    let still =
+        query::run::get(stage.engine.store(), &stage.namespace, accepted.run).await.unwrap();
     assert_eq!((still.phase.as_str(), still.parked_for.as_deref()), ("parked", Some("child")));
     let id = accepted.task;
     let row = stage.engine.store().read(move |tx| task::get(tx, id)).await.unwrap().unwrap();
@@ -263,7 +268,7 @@ async fn the_end_of_a_lead_is_the_last_that_its_log_tells() {
     let accepted = stage.say("chat", "go").await;
     until_children(&stage, accepted.run, "parked", 2).await;
     until_phase(&stage, accepted.run, "parked").await;
-    stage.engine.cancel_task(&stage.namespace, accepted.task).await.unwrap();
+    stage.engine.tasks().cancel(&stage.namespace, accepted.task).await.unwrap();
     assert_eq!(children_of(&stage, accepted.run).await.len(), 0);
     let kinds = stage.kinds(accepted.run).await;
     assert_eq!(kinds.last().map(String::as_str), Some("cancelled"), "{kinds:?}");
@@ -286,7 +291,7 @@ async fn an_explanation_names_some_of_many_children() {
     let names: [&dyn std::fmt::Display; 4] = [&work[0].id, &work[1].id, &"30 runs", &"20 more"];
     let told = named_by(&stage.engine, accepted.run, "parked_children", &names).await;
     assert_eq!(told.related.len(), 10);
-    stage.engine.cancel_run(&stage.namespace, accepted.run).await.unwrap();
+    stage.engine.runs().cancel(&stage.namespace, accepted.run).await.unwrap();
     for child in work {
         assert_eq!(stage.wait(child.id).await.status, "cancelled");
     }
@@ -301,12 +306,22 @@ async fn the_pages_of_a_task_with_many_runs_make_up_its_whole_log() {
     let _worker = stage.worker().await;
     let accepted = stage.say("chat", "go").await;
     stage.wait(accepted.run).await;
-    let whole = stage.engine.log_of_task(&stage.namespace, accepted.task, 0, 5000).await.unwrap();
+    let whole =
+        query::event_log::of_task(stage.engine.store(), &stage.namespace, accepted.task, 0, 5000)
+            .await
+            .unwrap();
     assert!(!whole.more && whole.entries.len() > 50);
     for limit in [1, 3, 7] {
         let (mut at, mut paged) = (0, Vec::new());
         loop {
-            let page = stage.engine.log_of_task(&stage.namespace, accepted.task, at, limit).await;
+            let page = query::event_log::of_task(
+                stage.engine.store(),
+                &stage.namespace,
+                accepted.task,
+                at,
+                limit,
+            )
+            .await;
             let page = page.unwrap();
             at = page.next;
             paged.extend(page.entries);
@@ -332,11 +347,12 @@ async fn a_parked_parent_is_not_woken_by_steering_and_takes_its_children_with_it
     until_phase(&stage, accepted.run, "parked").await;
     let child = until_children(&stage, accepted.run, "leased", 1).await.remove(0);
     let steer = InputRequest::text("by the way").mode(QueueMode::Steer);
-    stage.engine.input(&stage.namespace, accepted.task, steer).await.unwrap();
-    let still = stage.engine.run(&stage.namespace, accepted.run).await.unwrap();
+    stage.engine.inputs().send(&stage.namespace, accepted.task, steer).await.unwrap();
+    let still =
+        query::run::get(stage.engine.store(), &stage.namespace, accepted.run).await.unwrap();
     assert_eq!(still.phase, "parked");
     let stop = InputRequest::text("stop").mode(QueueMode::Interrupt);
-    stage.engine.input(&stage.namespace, accepted.task, stop).await.unwrap();
+    stage.engine.inputs().send(&stage.namespace, accepted.task, stop).await.unwrap();
     assert_eq!(stage.wait(child.id).await.status, "cancelled");
     let ended = stage.wait(accepted.run).await;
     assert_eq!(text(&ended), "re: stop");

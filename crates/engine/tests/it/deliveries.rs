@@ -15,6 +15,7 @@ use provost_engine::{
     Publisher, RUN_ENDED, Receipt, SendError, Target,
 };
 use provost_model::{self as scripted, ScriptedModel};
+use provost_store::query;
 use provost_store::table::outbound::delivery::DeliveryRow;
 use provost_store::{Store, StoreOptions, params};
 
@@ -105,11 +106,12 @@ fn deliver(text: &str) -> AgentCommand {
 }
 
 async fn accept(stage: &Stage, text: &str) -> RunId {
-    stage.engine.accept(&stage.namespace, deliver(text)).await.unwrap().run
+    stage.engine.submit(&stage.namespace, deliver(text)).await.unwrap().run
 }
 
 async fn the_delivery(stage: &Stage, run: RunId) -> DeliveryRow {
-    let mut rows = stage.engine.deliveries(&stage.namespace, run).await.unwrap();
+    let mut rows =
+        query::delivery::of_run(stage.engine.store(), &stage.namespace, run).await.unwrap();
     assert_eq!(rows.len(), 1);
     rows.remove(0)
 }
@@ -158,7 +160,12 @@ async fn an_answer_is_sent_where_it_came_from() {
     assert_eq!(FileChannel::arrived(&path), [format!("{} ann hello", sent.send_key)]);
     let quiet = accept(&stage, " NO_REPLY\n").await;
     stage.wait(quiet).await;
-    assert!(stage.engine.deliveries(&stage.namespace, quiet).await.unwrap().is_empty());
+    assert!(
+        query::delivery::of_run(stage.engine.store(), &stage.namespace, quiet)
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,12 +173,17 @@ async fn an_answer_that_can_go_nowhere_is_refused_before_it_is_asked_for() {
     let stage = Stage::new(echo()).await;
     let _worker = stage.worker().await;
     let lost = AgentCommand { routing: RoutingContext::default(), ..deliver("hello") };
-    let refused = stage.engine.accept(&stage.namespace, lost.clone()).await.unwrap_err();
+    let refused = stage.engine.submit(&stage.namespace, lost.clone()).await.unwrap_err();
     assert!(matches!(refused, EngineError::Work(WorkError::Invalid { .. })), "{refused}");
     let tried = AgentCommand { best_effort_deliver: true, ..lost };
-    let accepted = stage.engine.accept(&stage.namespace, tried).await.unwrap();
+    let accepted = stage.engine.submit(&stage.namespace, tried).await.unwrap();
     assert_eq!(stage.wait(accepted.run).await.status, "ok");
-    assert!(stage.engine.deliveries(&stage.namespace, accepted.run).await.unwrap().is_empty());
+    assert!(
+        query::delivery::of_run(stage.engine.store(), &stage.namespace, accepted.run)
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -189,17 +201,20 @@ async fn g50_a_run_stays_ok_whatever_becomes_of_its_delivery() {
     assert!((6..=14).contains(&blocked.tries), "{} tries in {tried_for:?}", blocked.tries);
     let keys: HashSet<_> = channel.keys.lock().unwrap().iter().cloned().collect();
     assert_eq!(keys.len(), 1);
-    assert_eq!(stage.engine.run(&stage.namespace, run).await.unwrap().status, "ok");
+    assert_eq!(
+        query::run::get(stage.engine.store(), &stage.namespace, run).await.unwrap().status,
+        "ok"
+    );
     // An operator lets it be sent anew: the result was kept, and the key is another one.
     channel.answers.lock().unwrap().push(Ok(Receipt("at last".to_owned())));
-    stage.engine.retry_delivery(&stage.namespace, blocked.id).await.unwrap();
+    stage.engine.deliveries().retry(&stage.namespace, blocked.id).await.unwrap();
     let sent = until_state(&stage, run, DeliveryState::Delivered).await;
     assert_eq!((sent.generation, sent.receipt.as_deref()), (2, Some("at last")));
     assert_ne!(sent.send_key, blocked.send_key);
-    let again = stage.engine.dismiss_delivery(&stage.namespace, blocked.id).await.unwrap_err();
+    let again = stage.engine.deliveries().dismiss(&stage.namespace, blocked.id).await.unwrap_err();
     assert_eq!(again.code(), "already_terminal", "what has arrived cannot be put away");
     let unknown: DeliveryId = stage.env.id();
-    let missing = stage.engine.retry_delivery(&stage.namespace, unknown).await.unwrap_err();
+    let missing = stage.engine.deliveries().retry(&stage.namespace, unknown).await.unwrap_err();
     assert_eq!(missing.code(), "not_found");
 }
 
@@ -214,9 +229,11 @@ async fn g50_a_channel_that_refuses_is_not_asked_again() {
     let failed = until_state(&stage, run, DeliveryState::Failed).await;
     assert_eq!((failed.tries, failed.last_error.as_deref()), (1, Some("no such address")));
     let listed =
-        stage.engine.deliveries_in(&stage.namespace, DeliveryState::Failed, 9).await.unwrap();
+        query::delivery::in_state(stage.engine.store(), &stage.namespace, DeliveryState::Failed, 9)
+            .await
+            .unwrap();
     assert_eq!(listed.len(), 1);
-    let gone = stage.engine.dismiss_delivery(&stage.namespace, failed.id).await.unwrap();
+    let gone = stage.engine.deliveries().dismiss(&stage.namespace, failed.id).await.unwrap();
     assert_eq!(gone.state, "dismissed");
 }
 
@@ -246,8 +263,8 @@ async fn node_that_delivers() {
     let Some(dir) = deaths::dir() else { return };
     let (engine, _worker) = open(&dir, Duration::from_secs(30)).await;
     let namespace = Default::default();
-    let accepted = engine.accept(&namespace, deliver("hello")).await.unwrap();
-    engine.wait(&namespace, accepted.run).await.unwrap();
+    let accepted = engine.submit(&namespace, deliver("hello")).await.unwrap();
+    engine.runs().wait(&namespace, accepted.run).await.unwrap();
     std::fs::write(dir.join("run"), accepted.run.to_string()).unwrap();
     std::future::pending::<()>().await;
 }
@@ -377,7 +394,7 @@ async fn what_has_ended_is_published_at_least_once_with_a_key() {
     let mut forgotten = 0;
     while forgotten < 2 {
         stage.env.advance(Duration::from_secs(25 * 3600));
-        forgotten += stage.engine.tidy().await.unwrap();
+        forgotten += stage.engine.maintenance().tidy().await.unwrap();
         tokio::task::yield_now().await;
     }
 }

@@ -139,9 +139,9 @@ async fn a_service_that_crashed_again_and_again_starts_without_its_work() {
     let worker = node.start().await.unwrap();
     assert!(worker.is_guarded());
     let accepted = house.say("chat", "go").await;
-    node.reconcile().await.unwrap();
+    node.maintenance().reconcile().await.unwrap();
     let cancelled = house.say("other", "go").await;
-    house.engine.cancel_run(&house.namespace, cancelled.run).await.unwrap();
+    house.engine.runs().cancel(&house.namespace, cancelled.run).await.unwrap();
     assert_eq!(house.run(accepted.run).await.phase, "queued", "taken in, and not begun");
     // The oldest of the three crashes is five minutes ago.
     house.clock.advance(Duration::from_secs(120));

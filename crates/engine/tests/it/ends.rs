@@ -43,7 +43,7 @@ async fn g46_every_end_is_one_event_and_the_last_one() {
     while house.rooms.model_calls() < 4 {
         tokio::task::yield_now().await;
     }
-    house.engine.cancel_run(&house.namespace, cancelled.run).await.unwrap();
+    house.engine.runs().cancel(&house.namespace, cancelled.run).await.unwrap();
     house.clock.advance(Duration::from_secs(60));
     for (accepted, status) in
         [(&ok, "ok"), (&failed, "error"), (&cancelled, "cancelled"), (&late, "timeout")]
@@ -51,7 +51,7 @@ async fn g46_every_end_is_one_event_and_the_last_one() {
         let row = house.ended(accepted.run).await;
         assert_eq!(row.status, status);
         check(&house, &row).await;
-        let waits = (0..3).map(|_| house.engine.wait(&house.namespace, accepted.run));
+        let waits = (0..3).map(|_| house.engine.runs().wait(&house.namespace, accepted.run));
         for waited in futures::future::join_all(waits).await {
             assert_eq!(waited.unwrap(), row, "everybody hears the same");
         }
@@ -66,16 +66,20 @@ async fn g47_nothing_changes_an_end() {
     let accepted = house.accept(AgentCommand { deadline, ..command("chat", "go") }).await;
     house.parked(accepted.run).await;
     let question = house.questions().await.remove(0);
-    house.engine.cancel_task(&house.namespace, accepted.task).await.unwrap();
+    house.engine.tasks().cancel(&house.namespace, accepted.task).await.unwrap();
     let row = house.ended(accepted.run).await;
     let events = house.events(accepted.run).await;
     let (namespace, engine) = (&house.namespace, &house.engine);
-    engine.answer(namespace, question.id, ApprovalDecision::Approve, "me").await.unwrap();
-    let cancelled = engine.cancel_run(namespace, accepted.run).await.unwrap();
+    engine
+        .approvals()
+        .answer(namespace, question.id, ApprovalDecision::Approve, "me")
+        .await
+        .unwrap();
+    let cancelled = engine.runs().cancel(namespace, accepted.run).await.unwrap();
     assert_eq!(cancelled, Cancelled::AlreadyTerminal);
-    engine.resume_run(namespace, accepted.run, "me").await.unwrap_err();
+    engine.runs().resume(namespace, accepted.run, "me").await.unwrap_err();
     house.clock.advance(Duration::from_secs(7200));
-    engine.reconcile().await.unwrap();
+    engine.maintenance().reconcile().await.unwrap();
     let other = house.say("other", "go").await;
     house.parked(other.run).await;
     assert_eq!(house.run(accepted.run).await, row);

@@ -14,7 +14,10 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use provost_core::id::name::Namespace;
-use provost_engine::{Cause, Engine, Explanation, Subject};
+use provost_engine::Engine;
+use provost_explain::{Cause, Explanation};
+use provost_store::query::QueryError;
+use provost_store::query::explain_facts::{self, Subject};
 
 use crate::house::House;
 
@@ -48,11 +51,21 @@ const COMMANDS: [&str; 13] = [
     "provost serve",
 ];
 
+/// Explains a subject.
+pub(crate) async fn explain(
+    engine: &Engine,
+    namespace: &Namespace,
+    subject: Subject,
+) -> Result<Explanation, QueryError> {
+    let facts = explain_facts::read(engine.store(), namespace, subject, engine.local_facts());
+    Ok(provost_explain::explain(&facts.await?))
+}
+
 /// What an explanation of an engine says. Whatever it is, it has the shape that people and programs rely on.
 pub(crate) async fn explained_by(engine: &Engine, subject: impl Display) -> Explanation {
     let name = subject.to_string();
     let asked: Subject = name.parse().unwrap();
-    let told = engine.explain(&Namespace::default(), asked).await.unwrap();
+    let told = explain(engine, &Namespace::default(), asked).await.unwrap();
     assert_eq!(told.subject, name);
     let one_line = told.cause.ends_with('.') && !told.cause.contains('\n');
     assert!(one_line && !told.cause.contains("unknown"), "{told:#?}");
@@ -132,7 +145,7 @@ async fn what_is_not_there_or_belongs_to_others_is_not_found() {
     let stranger: Namespace = "stranger".parse().unwrap();
     let (run, task) = (Subject::Run(accepted.run), Subject::Task(accepted.task));
     for subject in [run, task, Subject::Session("chat".to_owned())] {
-        let refused = house.engine.explain(&stranger, subject).await.unwrap_err();
+        let refused = explain(&house.engine, &stranger, subject).await.unwrap_err();
         assert_eq!(refused.code(), "not_found");
     }
     for missing in [
@@ -143,7 +156,7 @@ async fn what_is_not_there_or_belongs_to_others_is_not_found() {
         "nowhere",
     ] {
         let subject: Subject = missing.parse().unwrap();
-        let refused = house.engine.explain(&house.namespace, subject).await.unwrap_err();
+        let refused = explain(&house.engine, &house.namespace, subject).await.unwrap_err();
         assert_eq!(refused.code(), "not_found", "{missing}");
     }
 }

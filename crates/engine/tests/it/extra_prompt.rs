@@ -40,25 +40,25 @@ async fn it_comes_behind_the_agents_own_and_only_in_the_runs_of_its_task() {
     let model = ScriptedModel::answering(|request, _| shown(request));
     let stage = Stage::of(options(), Env::system(), agents(&model)).await;
     let _worker = stage.worker().await;
-    let run = stage.engine.accept(&stage.namespace, with_extra("a", "be brief")).await.unwrap().run;
+    let run = stage.engine.submit(&stage.namespace, with_extra("a", "be brief")).await.unwrap().run;
     let answered = stage.wait(run).await;
     assert_eq!(text(&answered), format!("You are a clerk.\n\n{ADDED}"));
     assert_eq!(model.request(0).system.as_deref(), Some(text(&answered).as_str()));
     let plain = stage.say("b", "go").await.run;
     assert_eq!(text(&stage.wait(plain).await), "You are a clerk.");
-    let empty = stage.engine.accept(&stage.namespace, with_extra("c", "")).await.unwrap().run;
+    let empty = stage.engine.submit(&stage.namespace, with_extra("c", "")).await.unwrap().run;
     assert_eq!(text(&stage.wait(empty).await), "You are a clerk.");
     // What is said to the task later, and what is forked from it, belongs to it.
     let later = stage.say("a", "and now?").await.run;
     assert_ne!(later, run);
     assert_eq!(text(&stage.wait(later).await), format!("You are a clerk.\n\n{ADDED}"));
     // A command that goes on with it may bring its own.
-    let other = stage.engine.accept(&stage.namespace, with_extra("a", "be long")).await.unwrap();
+    let other = stage.engine.submit(&stage.namespace, with_extra("a", "be long")).await.unwrap();
     let own = ADDED.replace("be brief", "be long");
     assert_eq!(text(&stage.wait(other.run).await), format!("You are a clerk.\n\n{own}"));
     let edits =
         ForkEdits::from(provost_engine::ForkEdit::Instead(vec![provost_core::Part::text("x")]));
-    let fork = stage.engine.fork(&stage.namespace, run, None, edits).await.unwrap();
+    let fork = stage.engine.runs().fork(&stage.namespace, run, None, edits).await.unwrap();
     assert_eq!(text(&stage.wait(fork.run).await), format!("You are a clerk.\n\n{ADDED}"));
 }
 
@@ -100,6 +100,6 @@ async fn it_is_there_again_after_a_restart_and_an_approval() {
     let _worker = node.start().await.unwrap();
     let question = house.questions().await.remove(0);
     let approve = provost_core::ApprovalDecision::Approve;
-    node.answer(&house.namespace, question.id, approve, "me").await.unwrap();
+    node.approvals().answer(&house.namespace, question.id, approve, "me").await.unwrap();
     assert_eq!(text(&house.ended(accepted.run).await), ADDED);
 }

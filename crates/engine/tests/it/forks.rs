@@ -61,7 +61,7 @@ async fn a_fork_shares_steps_and_does_not_repeat_their_effects() {
     let origin = stage.wait(accepted.run).await;
     assert_eq!((stage.effects.of("opaque"), stage.effects.of("keyed")), (1, 1));
     let step = step_of(&stage, origin.id, "opaque").await;
-    let fork = stage.engine.fork(&stage.namespace, origin.id, step, keyed()).await.unwrap();
+    let fork = stage.engine.runs().fork(&stage.namespace, origin.id, step, keyed()).await.unwrap();
     let run = stage.wait(fork.run).await;
     assert_eq!((run.status.as_str(), text(&run)), ("ok", text(&origin)));
     assert_eq!(stage.effects.of("opaque"), 1, "the shared step is not done again");
@@ -76,7 +76,7 @@ async fn a_fork_shares_steps_and_does_not_repeat_their_effects() {
     assert_eq!(text(&stage.wait(next.run).await), "done for first+more");
     let other = stage.say("chat", "other").await;
     assert_eq!(text(&stage.wait(other.run).await), "done for first+other");
-    let again = stage.engine.fork(&stage.namespace, origin.id, step, keyed()).await.unwrap();
+    let again = stage.engine.runs().fork(&stage.namespace, origin.id, step, keyed()).await.unwrap();
     assert!(again.deduped && again.run == fork.run, "a repeat makes no second one");
     replay_all(&stage).await;
 }
@@ -89,20 +89,27 @@ async fn a_fork_hears_something_else() {
     let origin = stage.wait(accepted.run).await;
     let last = steps(&stage, origin.id).await.last().unwrap().step;
     let say = ForkEdit::Say(vec![Part::text("and now")]);
-    let added = stage.engine.fork(&stage.namespace, origin.id, last, say.into()).await.unwrap();
+    let added =
+        stage.engine.runs().fork(&stage.namespace, origin.id, last, say.into()).await.unwrap();
     assert_eq!(text(&stage.wait(added.run).await), "done for first+and now");
     let middle = step_of(&stage, origin.id, "opaque").await;
     let say = ForkEdit::Say(vec![Part::text("stop")]);
-    let steered = stage.engine.fork(&stage.namespace, origin.id, middle, say.into()).await.unwrap();
+    let steered =
+        stage.engine.runs().fork(&stage.namespace, origin.id, middle, say.into()).await.unwrap();
     assert_eq!(text(&stage.wait(steered.run).await), "done for first+stop");
     let instead = ForkEdit::Instead(vec![Part::text("second")]);
-    let replaced =
-        stage.engine.fork(&stage.namespace, origin.id, last, instead.clone().into()).await.unwrap();
+    let replaced = stage
+        .engine
+        .runs()
+        .fork(&stage.namespace, origin.id, last, instead.clone().into())
+        .await
+        .unwrap();
     assert_eq!(text(&stage.wait(replaced.run).await), "done for second");
     // The newest message of that fork is the one that was added to it.
     let steps = steps(&stage, added.run).await;
     let again = stage
         .engine
+        .runs()
         .fork(&stage.namespace, added.run, steps.last().unwrap().step, instead.into())
         .await
         .unwrap();
@@ -124,7 +131,8 @@ async fn forks_of_forks_keep_their_own_conversations() {
         stage.wait(noise.run).await;
         let last = steps(&stage, run.id).await.last().unwrap().step;
         let say = ForkEdit::Say(vec![Part::text(word)]);
-        let fork = stage.engine.fork(&stage.namespace, run.id, last, say.into()).await.unwrap();
+        let fork =
+            stage.engine.runs().fork(&stage.namespace, run.id, last, say.into()).await.unwrap();
         run = stage.wait(fork.run).await;
     }
     assert_eq!(text(&run), "done for zero+one+two+three+four");
@@ -139,8 +147,9 @@ async fn what_cannot_be_forked_is_refused() {
     let _worker = stage.worker().await;
     let accepted = stage.say("chat", "first").await;
     stage.wait(accepted.run).await;
-    let fork =
-        |run, step, edit: ForkEdit| stage.engine.fork(&stage.namespace, run, step, edit.into());
+    let fork = |run, step, edit: ForkEdit| {
+        stage.engine.runs().fork(&stage.namespace, run, step, edit.into())
+    };
     let unknown: RunId = stage.env.id();
     assert_eq!(fork(unknown, 1, ForkEdit::None).await.unwrap_err().code(), "not_found");
     assert_eq!(fork(accepted.run, 999, ForkEdit::None).await.unwrap_err().code(), "invalid");
@@ -149,9 +158,12 @@ async fn what_cannot_be_forked_is_refused() {
         "invalid"
     );
     let foreign = "other".parse().unwrap();
-    let hidden = stage.engine.fork(&foreign, accepted.run, 1, ForkEdits::default()).await;
+    let hidden = stage.engine.runs().fork(&foreign, accepted.run, 1, ForkEdits::default()).await;
     assert_eq!(hidden.unwrap_err().code(), "not_found");
-    assert_eq!(stage.engine.replay(&foreign, accepted.run).await.unwrap_err().code(), "not_found");
+    assert_eq!(
+        stage.engine.runs().replay(&foreign, accepted.run).await.unwrap_err().code(),
+        "not_found"
+    );
     assert_eq!(count(&stage, "run").await, 1);
     assert_eq!(count(&stage, "session").await, 1);
 }
@@ -161,9 +173,9 @@ async fn a_replay_finds_what_does_not_fit() {
     let stage = Stage::new(|request, _| two_steps(request)).await;
     let _worker = stage.worker().await;
     let accepted =
-        stage.engine.accept(&stage.namespace, AgentCommand::text("first")).await.unwrap();
+        stage.engine.submit(&stage.namespace, AgentCommand::text("first")).await.unwrap();
     let run = stage.wait(accepted.run).await;
-    let sound = stage.engine.replay(&stage.namespace, run.id).await.unwrap();
+    let sound = stage.engine.runs().replay(&stage.namespace, run.id).await.unwrap();
     assert!(sound.is_consistent(), "{:?}", sound.differences);
     assert_eq!((sound.turns, sound.answer.as_str()), (3, "done for first"));
     let fed = steps(&stage, run.id).await.into_iter().filter(|row| row.fed.is_some());
@@ -174,7 +186,7 @@ async fn a_replay_finds_what_does_not_fit() {
         tx.execute("/* looks through all */ DELETE FROM run_event WHERE kind <> 'finished'", &[])
     });
     assert!(kept.await.unwrap() > 3);
-    assert!(stage.engine.replay(&stage.namespace, run.id).await.unwrap().is_consistent());
+    assert!(stage.engine.runs().replay(&stage.namespace, run.id).await.unwrap().is_consistent());
     let back = stage.engine.store().write(|tx| {
         tx.execute("DELETE FROM run_event", &[])?;
         tx.execute("INSERT INTO run_event SELECT * FROM kept", &[])
@@ -191,7 +203,7 @@ async fn a_replay_finds_what_does_not_fit() {
         let all = format!("/* looks through all */ {sql}");
         let changed = stage.engine.store().write(move |tx| tx.execute(&all, &[])).await.unwrap();
         assert!(changed > 0, "{sql}");
-        let report = stage.engine.replay(&stage.namespace, run.id).await.unwrap();
+        let report = stage.engine.runs().replay(&stage.namespace, run.id).await.unwrap();
         assert!(
             report.differences.iter().any(|line| line.contains(found)),
             "{:?}",

@@ -107,10 +107,10 @@ async fn asked(house: &House, run: RunId) -> ApprovalRow {
 }
 
 async fn approve(house: &House, id: ApprovalId, by: &str) -> Result<Answered, EngineError> {
-    house.engine.approve(&house.namespace, id, Default::default(), by).await
+    house.engine.approvals().approve(&house.namespace, id, Default::default(), by).await
 }
 
 async fn deny(house: &House, id: ApprovalId, by: &str) -> Result<Answered, EngineError> {
     let decision = provost_core::ApprovalDecision::Deny { reason: "too dear".to_owned() };
-    house.engine.answer(&house.namespace, id, decision, by).await
+    house.engine.approvals().answer(&house.namespace, id, decision, by).await
 }

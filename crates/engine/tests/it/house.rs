@@ -12,6 +12,7 @@ use provost_core::id::name::Namespace;
 use provost_core::{Env, Role, RunId, Usage};
 use provost_engine::{Accepted, AgentConfig, DeliveryAdapter, Engine, EngineDeps, EngineOptions};
 use provost_model::{ChatRequest, Turn};
+use provost_store::query;
 use provost_store::table::governance::approval::ApprovalRow;
 use provost_store::table::scheduling::execution_class::ExecClassRow;
 use provost_store::table::work::attempt::{self, AttemptRow};
@@ -242,7 +243,7 @@ impl House {
     }
 
     pub(crate) async fn accept(&self, command: AgentCommand) -> Accepted {
-        self.engine.accept(&self.namespace, command).await.unwrap()
+        self.engine.submit(&self.namespace, command).await.unwrap()
     }
 
     /// A command with a policy of its own.
@@ -251,7 +252,7 @@ impl House {
     }
 
     pub(crate) async fn run(&self, id: RunId) -> RunRow {
-        self.engine.run(&self.namespace, id).await.unwrap()
+        query::run::get(self.engine.store(), &self.namespace, id).await.unwrap()
     }
 
     /// Waits until a run is as the test wants it.
@@ -281,7 +282,7 @@ impl House {
     }
 
     pub(crate) async fn events(&self, id: RunId) -> Vec<RunEventRow> {
-        self.engine.events(&self.namespace, id, 0, 10_000).await.unwrap()
+        query::run::events(self.engine.store(), &self.namespace, id, 0, 10_000).await.unwrap()
     }
 
     pub(crate) async fn kinds(&self, id: RunId) -> Vec<String> {
@@ -294,12 +295,15 @@ impl House {
 
     /// The open questions, oldest first.
     pub(crate) async fn questions(&self) -> Vec<ApprovalRow> {
-        self.engine.open_approvals(&self.namespace, None, 100).await.unwrap()
+        query::approval::open(self.engine.store(), &self.namespace, None, 100).await.unwrap()
     }
 
     /// The only class there is.
     pub(crate) async fn class(&self) -> ExecClassRow {
-        let mut classes = self.engine.classes(&self.namespace, "", 100).await.unwrap();
+        let mut classes =
+            query::execution_class::list(self.engine.store(), &self.namespace, "", 100)
+                .await
+                .unwrap();
         assert_eq!(classes.len(), 1);
         classes.remove(0)
     }

@@ -9,6 +9,7 @@ mod steer;
 
 use provost_core::scheduling::{QueueMode, QueueOverride, QueueSettings};
 use provost_engine::InputRequest;
+use provost_store::query;
 
 use crate::talk::{Talk, text};
 
@@ -51,14 +52,19 @@ async fn queue_makes_a_task_behind_the_running_one() {
     assert_ne!(queued.task, first.task);
     let task = talk.task(queued.task).await;
     assert_eq!((task.session_id.as_str(), task.state.as_str()), ("chat", "queued"));
-    let place = talk.engine.queue_position(&talk.namespace, queued.run).await.unwrap().unwrap();
+    let place = query::input::queue_position(talk.engine.store(), &talk.namespace, queued.run)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((place.ahead_in_session, place.ahead_in_class), (1, 0));
     talk.mind.hold.open();
     assert_eq!(text(&talk.wait(queued.run).await), "re: next please");
     assert_eq!(talk.task(first.task).await.state, "done");
     assert_eq!(talk.task(queued.task).await.state, "done");
     assert_eq!(talk.mind.last()[0], "hold on", "it is the same conversation");
-    let nothing = talk.engine.queue_position(&talk.namespace, queued.run).await.unwrap();
+    let nothing = query::input::queue_position(talk.engine.store(), &talk.namespace, queued.run)
+        .await
+        .unwrap();
     assert_eq!(nothing, None);
 }
 
@@ -70,7 +76,7 @@ async fn reject_is_refused_while_something_is_done_and_stores_nothing() {
     talk.mind.hold.entered().await;
     let request = InputRequest::text("me too").mode(QueueMode::Reject).key("k");
     let rows = (talk.count("input").await, talk.count("message").await, talk.count("idem").await);
-    let refused = talk.engine.input(&talk.namespace, first.task, request.clone()).await;
+    let refused = talk.engine.inputs().send(&talk.namespace, first.task, request.clone()).await;
     assert_eq!(refused.unwrap_err().code(), "busy");
     let refused = talk.accept_mode("chat", "me too", QueueMode::Reject).await;
     assert_eq!(refused.unwrap_err().code(), "busy");
@@ -78,7 +84,7 @@ async fn reject_is_refused_while_something_is_done_and_stores_nothing() {
     assert_eq!(rows, now, "nothing half-written, nothing remembered");
     talk.mind.hold.open();
     talk.wait(first.run).await;
-    let receipt = talk.engine.input(&talk.namespace, first.task, request).await.unwrap();
+    let receipt = talk.engine.inputs().send(&talk.namespace, first.task, request).await.unwrap();
     assert_eq!((receipt.outcome.as_str(), receipt.deduped), ("restarted", false));
     assert_eq!(text(&talk.wait(receipt.run).await), "re: me too");
 }
@@ -90,13 +96,13 @@ async fn a_message_to_an_ended_or_archived_task_restarts_it() {
     let first = talk.accept("chat", "hello").await;
     talk.wait(first.run).await;
     for (number, mode) in QueueMode::ALL.iter().enumerate() {
-        talk.engine.archive_task(&talk.namespace, first.task).await.unwrap();
+        talk.engine.tasks().archive(&talk.namespace, first.task).await.unwrap();
         let said = format!("again {number}");
         let receipt = match number % 2 {
             0 => talk.say(first.task, &said, *mode).await,
             _ => {
                 let request = InputRequest::text(said.as_str()).mode(*mode);
-                talk.engine.input(&talk.namespace, first.run, request).await.unwrap()
+                talk.engine.inputs().send(&talk.namespace, first.run, request).await.unwrap()
             }
         };
         assert_eq!(receipt.outcome.as_str(), "restarted", "{mode}");
@@ -114,23 +120,25 @@ async fn g25_a16_09_a_repeated_input_is_one_row_and_told_so() {
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
     let request = || InputRequest::text("more").mode(QueueMode::Followup).key("k1");
-    let once = talk.engine.input(&talk.namespace, first.task, request()).await.unwrap();
+    let once = talk.engine.inputs().send(&talk.namespace, first.task, request()).await.unwrap();
     let other = talk.another();
-    let again = other.input(&talk.namespace, first.run, request()).await.unwrap();
+    let again = other.inputs().send(&talk.namespace, first.run, request()).await.unwrap();
     assert_eq!((again.outcome.as_str(), again.deduped), ("duplicate", true));
     assert_eq!((again.input, again.task, again.run), (once.input, once.task, once.run));
     let changed = InputRequest::text("less").mode(QueueMode::Followup).key("k1");
-    let refused = talk.engine.input(&talk.namespace, first.task, changed).await.unwrap_err();
+    let refused =
+        talk.engine.inputs().send(&talk.namespace, first.task, changed).await.unwrap_err();
     assert_eq!(refused.code(), "idempotency_mismatch");
     let queued = InputRequest::text("apart").mode(QueueMode::Queue).key("k2");
-    let once = talk.engine.input(&talk.namespace, first.task, queued.clone()).await.unwrap();
-    let again = talk.engine.input(&talk.namespace, first.task, queued).await.unwrap();
+    let once =
+        talk.engine.inputs().send(&talk.namespace, first.task, queued.clone()).await.unwrap();
+    let again = talk.engine.inputs().send(&talk.namespace, first.task, queued).await.unwrap();
     assert_eq!((again.task, again.deduped), (once.task, true), "also where it made a task");
     assert_eq!(talk.inputs(first.task).await.len(), 2);
     talk.mind.hold.open();
     talk.wait(once.run).await;
     assert_eq!(talk.mind.told(), ["hold on", "hold: ok", "more", "apart"]);
-    let late = talk.engine.input(&talk.namespace, first.task, request()).await.unwrap();
+    let late = talk.engine.inputs().send(&talk.namespace, first.task, request()).await.unwrap();
     assert!(late.deduped, "as long as the task is there");
 }
 
@@ -141,7 +149,8 @@ async fn the_mode_comes_from_the_call_the_session_the_agent_and_the_caller_in_th
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
     let outcome = async |request: InputRequest| {
-        let receipt = talk.engine.input(&talk.namespace, first.task, request).await.unwrap();
+        let receipt =
+            talk.engine.inputs().send(&talk.namespace, first.task, request).await.unwrap();
         receipt.outcome.to_string()
     };
     let plain = || InputRequest::text("x");
@@ -152,9 +161,9 @@ async fn the_mode_comes_from_the_call_the_session_the_agent_and_the_caller_in_th
     talk.engine.update_agent(&talk.namespace, "default", queue).await.unwrap();
     assert_eq!(outcome(chat()).await, "collected", "the agent");
     let queue = QueueOverride { mode: Some(QueueMode::Steer), ..QueueOverride::default() };
-    talk.engine.set_session_queue(&talk.namespace, "chat", queue).await.unwrap();
+    talk.engine.sessions().set_queue(&talk.namespace, "chat", queue).await.unwrap();
     assert_eq!(outcome(plain()).await, "steered", "the session");
     assert_eq!(outcome(plain().mode(QueueMode::Followup)).await, "queued", "the call");
-    let unknown = talk.engine.set_session_queue(&talk.namespace, "nobody", queue).await;
+    let unknown = talk.engine.sessions().set_queue(&talk.namespace, "nobody", queue).await;
     assert_eq!(unknown.unwrap_err().code(), "not_found");
 }

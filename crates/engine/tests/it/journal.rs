@@ -129,7 +129,7 @@ async fn each_turn_is_told_once_to_the_session_with_its_last_step_or_behind_it()
     fed.extend(steps.iter().filter(|row| row.saved).filter_map(RunStepRow::last_fed));
     fed.sort_unstable();
     assert_eq!(fed, (1..=fed.len() as u64).collect::<Vec<_>>(), "no feed is missing or twice");
-    let replayed = stage.engine.replay(&stage.namespace, run.id).await.unwrap();
+    let replayed = stage.engine.runs().replay(&stage.namespace, run.id).await.unwrap();
     assert!(replayed.is_consistent(), "{:?}", replayed.differences);
     assert_eq!(replayed.feeds, fed.len() as u64);
 }

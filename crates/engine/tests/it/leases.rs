@@ -8,6 +8,7 @@ use provost_core::command::AgentCommand;
 use provost_core::scheduling::QueueMode;
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
+use provost_store::query;
 use provost_store::table::scheduling::worker;
 use serde_json::json;
 
@@ -27,7 +28,7 @@ async fn g06_a_claim_that_never_began_is_taken_at_the_end_of_its_lease() {
     house.rooms.door_closed.store(false, Ordering::SeqCst);
     let _other = house.engine.start().await.unwrap();
     house.clock.advance(LEASE - TICK);
-    house.engine.reconcile().await.unwrap();
+    house.engine.maintenance().reconcile().await.unwrap();
     assert_eq!(house.run(accepted.run).await.epoch, 1, "its lease still counts");
     house.clock.advance(TICK);
     let run = house.ended(accepted.run).await;
@@ -151,7 +152,7 @@ async fn g10_the_clock_of_a_worker_decides_nothing() {
     gate.entered().await;
     let _early = early.start().await.unwrap();
     house.clock.advance(LEASE - TICK);
-    early.reconcile().await.unwrap();
+    early.maintenance().reconcile().await.unwrap();
     let run = house.run(accepted.run).await;
     assert_eq!((run.epoch, run.phase.as_str()), (1, "leased"), "no lease ends early");
     house.clock.advance(TICK);
@@ -293,12 +294,18 @@ async fn g12_a_crash_loop_waits_for_an_operator_who_wants_that() {
     let run = house.parked(accepted.run).await;
     assert_eq!(run.parked_for.as_deref(), Some("operator"));
     assert_eq!(run.outcome_code.as_deref(), Some("crash_loop"));
-    assert_eq!(house.engine.task(&house.namespace, accepted.task).await.unwrap().state, "waiting");
+    assert_eq!(
+        query::task::get(house.engine.store(), &house.namespace, accepted.task)
+            .await
+            .unwrap()
+            .state,
+        "waiting"
+    );
     gate.open(1);
-    house.engine.resume_run(&house.namespace, accepted.run, "operator").await.unwrap();
+    house.engine.runs().resume(&house.namespace, accepted.run, "operator").await.unwrap();
     let run = house.ended(accepted.run).await;
     assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("ok", None));
-    let again = house.engine.resume_run(&house.namespace, accepted.run, "operator").await;
+    let again = house.engine.runs().resume(&house.namespace, accepted.run, "operator").await;
     assert_eq!(again.unwrap_err().code(), "already_terminal");
 }
 
@@ -352,7 +359,7 @@ async fn g56_an_outage_of_the_database_loses_nothing_and_starts_nothing() {
     gate.entered().await;
     house.rooms.outage.store(true, Ordering::SeqCst);
     gate.open(1);
-    let refused = house.engine.accept(&house.namespace, command("other", "hi")).await;
+    let refused = house.engine.submit(&house.namespace, command("other", "hi")).await;
     assert_eq!(refused.unwrap_err().code(), "store_busy");
     assert_eq!(house.rooms.calls("opaque"), 0, "what cannot be written down does not happen");
     house.rooms.outage.store(false, Ordering::SeqCst);

@@ -28,14 +28,14 @@ fn wish(micros: i64) -> BudgetWish {
 async fn capped(stage: &Stage, micros: i64, period: Option<BudgetPeriod>) -> DurableLedger {
     let scope = || BudgetScope::Agent("embedder".to_owned());
     let budget = Budget { cap: Money::from_micros(micros), period };
-    stage.engine.set_budget(&stage.namespace, scope(), None).await.unwrap();
-    stage.engine.set_budget(&stage.namespace, scope(), Some(budget)).await.unwrap();
-    stage.engine.ledger(&stage.namespace, [scope(), BudgetScope::Namespace])
+    stage.engine.budgets().set(&stage.namespace, scope(), None).await.unwrap();
+    stage.engine.budgets().set(&stage.namespace, scope(), Some(budget)).await.unwrap();
+    stage.engine.budgets().ledger(&stage.namespace, [scope(), BudgetScope::Namespace])
 }
 
 async fn spent(stage: &Stage) -> (i64, i64) {
     let scope = BudgetScope::Agent("embedder".to_owned());
-    let state = stage.engine.budget(&stage.namespace, scope).await.unwrap().unwrap();
+    let state = stage.engine.budgets().get(&stage.namespace, scope).await.unwrap().unwrap();
     (state.spent_micros, state.reserved_micros)
 }
 

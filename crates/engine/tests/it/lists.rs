@@ -3,8 +3,10 @@
 use provost_core::ApprovalDecision;
 use provost_core::command::AgentCommand;
 use provost_core::lifecycle::RunStatus;
-use provost_engine::{LogStream, Page};
+use provost_engine::Page;
 use provost_model::{self as scripted};
+use provost_store::query;
+use provost_store::query::task_log::LogStream;
 use provost_store::table::governance::approval::ApprovalFilter;
 use provost_store::table::work::run::RunFilter;
 use provost_store::table::work::session::SessionFilter;
@@ -30,20 +32,25 @@ async fn a_run_tells_its_steps_its_attempts_and_the_changes_of_its_life() {
     let accepted = house.say("chat", "go").await;
     house.parked(accepted.run).await;
     let id = house.questions().await.remove(0).id;
-    house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await.unwrap();
+    house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .await
+        .unwrap();
     house.ended(accepted.run).await;
     let (engine, ns, run) = (&house.engine, &house.namespace, accepted.run);
     let mut steps = Vec::new();
     let mut after = Some(0);
     while let Some(from) = after {
-        let page: Page<_, u64> = engine.steps(ns, run, from, 2).await.unwrap();
+        let page: Page<_, u64> = query::step::list(engine.store(), ns, run, from, 2).await.unwrap();
         after = page.next;
         steps.extend(page.items);
     }
     assert!(steps.iter().zip(1..).all(|(row, step)| row.step == step) && steps.len() > 3);
-    let attempts = engine.attempts(ns, run).await.unwrap();
+    let attempts = query::run::attempts(engine.store(), ns, run).await.unwrap();
     assert_eq!(attempts.iter().map(|row| row.attempt_no).collect::<Vec<_>>(), [1, 2]);
-    let told = engine.snapshots(ns, run, 500).await.unwrap().changes;
+    let told = query::run_history::snapshots(engine.store(), ns, run, 500).await.unwrap().changes;
     let told: Vec<_> = told.iter().map(|one| (one.kind.as_str(), one.status)).collect();
     assert_eq!(
         told,
@@ -55,7 +62,7 @@ async fn a_run_tells_its_steps_its_attempts_and_the_changes_of_its_life() {
             ("finished", RunStatus::Ok),
         ]
     );
-    let last = engine.snapshots(ns, run, 1).await.unwrap().changes;
+    let last = query::run_history::snapshots(engine.store(), ns, run, 1).await.unwrap().changes;
     assert_eq!((last.len(), last[0].kind.as_str(), &last[0].error), (1, "finished", &None));
 }
 
@@ -67,12 +74,20 @@ async fn the_log_of_a_task_says_who_said_what() {
     house.parked(accepted.run).await;
     let id = house.questions().await.remove(0).id;
     let no = ApprovalDecision::Deny { reason: "too risky".to_owned() };
-    house.engine.answer(&house.namespace, id, no, "me").await.unwrap();
+    house.engine.approvals().answer(&house.namespace, id, no, "me").await.unwrap();
     house.ended(accepted.run).await;
     let mut lines = Vec::new();
     let (mut next, mut more) = (0, true);
     while more {
-        let page = house.engine.task_logs(&house.namespace, accepted.task, next, 3).await.unwrap();
+        let page = query::task_log::of_task(
+            house.engine.store(),
+            &house.namespace,
+            accepted.task,
+            next,
+            3,
+        )
+        .await
+        .unwrap();
         (next, more) = (page.next, page.more);
         lines.extend(page.entries);
     }
@@ -91,32 +106,35 @@ async fn the_log_of_a_task_says_who_said_what() {
 async fn lists_are_filtered_by_label_parent_phase_agent_and_name() {
     let talk = Talk::new().await;
     let labelled = AgentCommand { label: Some("nightly".to_owned()), ..command("s1", "one") };
-    let first = talk.engine.accept(&talk.namespace, labelled).await.unwrap();
+    let first = talk.engine.submit(&talk.namespace, labelled).await.unwrap();
     let second = talk.accept("s2", "two").await;
     let (engine, ns) = (&talk.engine, &talk.namespace);
     let named = TaskFilter { label: Some("nightly".to_owned()), ..TaskFilter::default() };
-    let found = engine.tasks(ns, named, 9).await.unwrap().items;
+    let found = query::task::list(engine.store(), ns, named, 9).await.unwrap().items;
     assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [first.task]);
     let below = TaskFilter { parent: Some(first.task), ..TaskFilter::default() };
-    assert_eq!(engine.tasks(ns, below, 9).await.unwrap().items, []);
+    assert_eq!(query::task::list(engine.store(), ns, below, 9).await.unwrap().items, []);
     let queued = RunFilter { phase: Some("queued".to_owned()), ..RunFilter::default() };
-    assert_eq!(engine.runs(ns, queued.clone(), 9).await.unwrap().items.len(), 2);
+    assert_eq!(
+        query::run::list(engine.store(), ns, queued.clone(), 9).await.unwrap().items.len(),
+        2
+    );
     let both = RunFilter { task_id: Some(second.task), ..queued };
-    let found = engine.runs(ns, both, 9).await.unwrap().items;
+    let found = query::run::list(engine.store(), ns, both, 9).await.unwrap().items;
     assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [second.run]);
     let below = RunFilter { parent: Some(first.run), ..RunFilter::default() };
-    assert_eq!(engine.runs(ns, below, 9).await.unwrap().items, []);
-    let key = engine.session(ns, "home").await.unwrap();
-    let page = engine.sessions(ns, SessionFilter::default(), 2).await.unwrap();
+    assert_eq!(query::run::list(engine.store(), ns, below, 9).await.unwrap().items, []);
+    let key = engine.sessions().find_or_create(ns, "home").await.unwrap();
+    let page = query::session::list(engine.store(), ns, SessionFilter::default(), 2).await.unwrap();
     assert_eq!(page.items.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), [&key, "s2"]);
     let rest = SessionFilter { before: page.next, ..SessionFilter::default() };
-    let page = engine.sessions(ns, rest, 2).await.unwrap();
+    let page = query::session::list(engine.store(), ns, rest, 2).await.unwrap();
     assert_eq!((page.items[0].id.as_str(), page.next), ("s1", None));
     let home = SessionFilter { key: Some("home".to_owned()), ..SessionFilter::default() };
-    assert_eq!(engine.sessions(ns, home, 9).await.unwrap().items[0].id, key);
-    assert_eq!(engine.session_row(ns, "s1").await.unwrap().id, "s1");
+    assert_eq!(query::session::list(engine.store(), ns, home, 9).await.unwrap().items[0].id, key);
+    assert_eq!(query::session::get(engine.store(), ns, "s1").await.unwrap().id, "s1");
     let nobody = SessionFilter { agent: Some("nobody".to_owned()), ..SessionFilter::default() };
-    assert_eq!(engine.sessions(ns, nobody, 9).await.unwrap().items, []);
+    assert_eq!(query::session::list(engine.store(), ns, nobody, 9).await.unwrap().items, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,14 +145,19 @@ async fn questions_are_listed_in_any_state() {
     house.parked(one.run).await;
     house.parked(two.run).await;
     let (engine, ns) = (&house.engine, &house.namespace);
-    let all = engine.approvals(ns, ApprovalFilter::default(), 9).await.unwrap().items;
+    let all = query::approval::list(engine.store(), ns, ApprovalFilter::default(), 9)
+        .await
+        .unwrap()
+        .items;
     assert!(all.len() == 2 && all[0].id > all[1].id, "newest first");
     let of_one = ApprovalFilter { run: Some(one.run), ..ApprovalFilter::default() };
-    let id = engine.approvals(ns, of_one.clone(), 9).await.unwrap().items[0].id;
-    engine.answer(ns, id, ApprovalDecision::Approve, "me").await.unwrap();
+    let id =
+        query::approval::list(engine.store(), ns, of_one.clone(), 9).await.unwrap().items[0].id;
+    engine.approvals().answer(ns, id, ApprovalDecision::Approve, "me").await.unwrap();
     house.ended(one.run).await;
-    let count =
-        async |filter: ApprovalFilter| engine.approvals(ns, filter, 9).await.unwrap().items.len();
+    let count = async |filter: ApprovalFilter| {
+        query::approval::list(engine.store(), ns, filter, 9).await.unwrap().items.len()
+    };
     let pending = Some("pending".to_owned());
     assert_eq!(
         count(ApprovalFilter { state: pending.clone(), ..ApprovalFilter::default() }).await,
@@ -145,8 +168,9 @@ async fn questions_are_listed_in_any_state() {
     let of_task =
         ApprovalFilter { state: approved, task: Some(one.task), ..ApprovalFilter::default() };
     assert_eq!(count(of_task).await, 1);
-    let page = engine.approvals(ns, ApprovalFilter::default(), 1).await.unwrap();
+    let page =
+        query::approval::list(engine.store(), ns, ApprovalFilter::default(), 1).await.unwrap();
     let rest = ApprovalFilter { before: page.next, ..ApprovalFilter::default() };
-    let rest = engine.approvals(ns, rest, 9).await.unwrap().items;
+    let rest = query::approval::list(engine.store(), ns, rest, 9).await.unwrap().items;
     assert_eq!(rest.iter().map(|row| row.id).collect::<Vec<_>>(), [all[1].id]);
 }

@@ -3,9 +3,11 @@
 use provost_core::command::AgentCommand;
 use provost_core::id::name::Namespace;
 use provost_core::{Env, Message, RunId, ToolResult};
-use provost_engine::{AgentConfig, Engine, LogEntry, LogPage};
+use provost_engine::{AgentConfig, Engine};
 use provost_model::{self as scripted};
 use provost_store::Body;
+use provost_store::query;
+use provost_store::query::event_log::{LogEntry, LogPage};
 use provost_store::table::work::journal::{self, EventPlace, NewEvent};
 use provost_store::table::work::run;
 use serde_json::json;
@@ -17,11 +19,11 @@ async fn mixed(stage: &Stage, count: usize, body: &str) -> Vec<RunId> {
     let fresh = |session: &str| AgentCommand { new_task: true, ..command(session, "hello") };
     let mut runs = Vec::new();
     for session in ["a", "a", "b"] {
-        runs.push(stage.engine.accept(&stage.namespace, fresh(session)).await.unwrap().run);
+        runs.push(stage.engine.submit(&stage.namespace, fresh(session)).await.unwrap().run);
     }
     for _ in 0..2 {
         // More runs of the first task: one waits behind the other.
-        let more = stage.engine.accept(&stage.namespace, command("a", "and?")).await.unwrap();
+        let more = stage.engine.submit(&stage.namespace, command("a", "and?")).await.unwrap();
         runs.push(more.run);
     }
     runs.dedup();
@@ -54,7 +56,7 @@ async fn whole(engine: &Engine) -> Vec<LogEntry> {
     let mut all = Vec::new();
     let mut page = LogPage { more: true, ..LogPage::default() };
     while page.more {
-        page = engine.log_tail(page.next, 5000).await.unwrap();
+        page = query::event_log::tail(engine.store(), page.next, 5000).await.unwrap();
         all.append(&mut page.entries);
     }
     all
@@ -70,12 +72,15 @@ async fn pages_of_tasks_sessions_and_namespaces_are_the_log_without_the_others()
     let foreign: Namespace = "other".parse().unwrap();
     stage.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
     let runs = mixed(&stage, 300, "{}").await;
-    stage.engine.accept(&foreign, command("a", "theirs")).await.unwrap();
+    stage.engine.submit(&foreign, command("a", "theirs")).await.unwrap();
     mixed(&stage, 200, "{}").await;
     let (engine, ns) = (&stage.engine, &stage.namespace);
     let all = whole(engine).await;
     assert!(all.is_sorted_by(|one, next| one.pos < next.pos));
-    let mut places = engine.places_of(all.iter().map(|entry| entry.run).collect()).await.unwrap();
+    let mut places =
+        query::event_log::places_of(engine.store(), all.iter().map(|entry| entry.run).collect())
+            .await
+            .unwrap();
     let task = places[&runs[0]].task;
     for limit in [1, 7, 64, 5000] {
         for after in [0, 1, 133, 400, all.last().unwrap().pos, 9_999_999] {
@@ -88,9 +93,15 @@ async fn pages_of_tasks_sessions_and_namespaces_are_the_log_without_the_others()
             let (mut next, mut more) = ([after; 3], [true; 3]);
             while more.contains(&true) {
                 let pages = [
-                    engine.log_of_namespace(ns, next[0], limit).await.unwrap(),
-                    engine.log_of_task(ns, task, next[1], limit).await.unwrap(),
-                    engine.log_of_session(ns, "a", next[2], limit).await.unwrap(),
+                    query::event_log::of_namespace(engine.store(), ns, next[0], limit)
+                        .await
+                        .unwrap(),
+                    query::event_log::of_task(engine.store(), ns, task, next[1], limit)
+                        .await
+                        .unwrap(),
+                    query::event_log::of_session(engine.store(), ns, "a", next[2], limit)
+                        .await
+                        .unwrap(),
                 ];
                 for (place, page) in pages.iter().enumerate() {
                     assert!(page.entries.len() as u64 <= limit);
@@ -107,10 +118,13 @@ async fn pages_of_tasks_sessions_and_namespaces_are_the_log_without_the_others()
         }
     }
     let of_run: Vec<_> = all.iter().filter(|one| one.run == runs[0] && one.seq > 5).collect();
-    let page = engine.log_of_run(ns, runs[0], 5, 5000).await.unwrap();
+    let page = query::event_log::of_run(engine.store(), ns, runs[0], 5, 5000).await.unwrap();
     assert_eq!(page.entries.iter().collect::<Vec<_>>(), of_run);
     assert_eq!((page.next, page.more), (of_run.last().unwrap().seq, false));
-    assert_eq!(engine.place_of(runs[0]).await.unwrap(), places.remove(&runs[0]));
+    assert_eq!(
+        query::event_log::place_of(engine.store(), runs[0]).await.unwrap(),
+        places.remove(&runs[0])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,13 +138,15 @@ async fn a_page_is_bounded_in_bytes_and_nothing_is_left_out() {
     let written =
         stage.engine.store().write(move |tx| (0..5).try_for_each(|_| append(tx, id, &body)));
     written.await.unwrap();
-    let place = stage.engine.place_of(id).await.unwrap().unwrap();
+    let place = query::event_log::place_of(stage.engine.store(), id).await.unwrap().unwrap();
     let (engine, ns) = (&stage.engine, &stage.namespace);
     let mut entries = Vec::new();
     let mut page = LogPage { more: true, ..LogPage::default() };
     let mut pages = 0;
     while page.more {
-        page = engine.log_of_session(ns, &place.session, page.next, 5000).await.unwrap();
+        page = query::event_log::of_session(engine.store(), ns, &place.session, page.next, 5000)
+            .await
+            .unwrap();
         let bytes: usize = page.entries.iter().flat_map(|entry| &entry.body).map(String::len).sum();
         assert!(bytes <= (8 << 20) + large.len(), "{bytes}");
         entries.append(&mut page.entries);
@@ -139,7 +155,10 @@ async fn a_page_is_bounded_in_bytes_and_nothing_is_left_out() {
     assert!(pages > 3, "{pages}");
     assert_eq!(entries.iter().filter(|one| one.body.as_ref() == Some(&large)).count(), 5);
     let mut wanted = whole(engine).await;
-    let places = engine.places_of(wanted.iter().map(|one| one.run).collect()).await.unwrap();
+    let places =
+        query::event_log::places_of(engine.store(), wanted.iter().map(|one| one.run).collect())
+            .await
+            .unwrap();
     wanted.retain(|entry| places[&entry.run].session == place.session);
     assert_eq!(positions(&entries), positions(&wanted));
 }
@@ -149,15 +168,17 @@ async fn a_namespace_that_others_drown_is_read_in_bounded_pages() {
     let stage = Stage::new(|_, _| scripted::text("hi")).await;
     let foreign: Namespace = "other".parse().unwrap();
     stage.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
-    let first = stage.engine.accept(&foreign, command("a", "one")).await.unwrap();
+    let first = stage.engine.submit(&foreign, command("a", "one")).await.unwrap();
     mixed(&stage, 25_000, "{}").await;
-    let second = stage.engine.accept(&foreign, command("b", "two")).await.unwrap();
+    let second = stage.engine.submit(&foreign, command("b", "two")).await.unwrap();
     let mut found = Vec::new();
     let mut page = LogPage { more: true, ..LogPage::default() };
     let mut pages = 0;
     while page.more {
         let before = page.next;
-        page = stage.engine.log_of_namespace(&foreign, before, 100).await.unwrap();
+        page = query::event_log::of_namespace(stage.engine.store(), &foreign, before, 100)
+            .await
+            .unwrap();
         assert!(page.next > before && page.next - before <= 20_000);
         found.extend(page.entries.iter().map(|entry| entry.run));
         pages += 1;
@@ -175,7 +196,9 @@ async fn messages_and_results_are_put_in_as_they_are_stored() {
     let _worker = stage.worker().await;
     let accepted = stage.say("chat", "hello there").await;
     let run = stage.wait(accepted.run).await;
-    let page = stage.engine.log_of_run(&stage.namespace, run.id, 0, 500).await.unwrap();
+    let page = query::event_log::of_run(stage.engine.store(), &stage.namespace, run.id, 0, 500)
+        .await
+        .unwrap();
     let entries = page.entries;
     assert_eq!(entries.len() as u64, run.next_seq - 1);
     assert!(entries.iter().zip(1..).all(|(entry, seq)| entry.seq == seq));
@@ -190,11 +213,14 @@ async fn messages_and_results_are_put_in_as_they_are_stored() {
     assert_eq!((result.name.as_str(), result.to_text().as_str()), ("pure", "did {\"n\":1}"));
     let told = of("finished")[0].body.as_deref().unwrap();
     assert!(told.contains("all done"), "{told}");
-    let bounds = stage.engine.log_bounds().await.unwrap();
+    let bounds = query::event_log::bounds(stage.engine.store()).await.unwrap();
     assert_eq!((bounds.generation, bounds.floor), (0, 0));
     assert_eq!(bounds.last, entries.last().unwrap().pos);
-    assert_eq!(stage.engine.log_generation().await.unwrap(), 0);
-    assert_eq!(stage.engine.first_kept(&stage.namespace, run.id).await.unwrap(), Some(1));
+    assert_eq!(query::event_log::generation(stage.engine.store()).await.unwrap(), 0);
+    assert_eq!(
+        query::event_log::first_kept(stage.engine.store(), &stage.namespace, run.id).await.unwrap(),
+        Some(1)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,17 +230,20 @@ async fn g60_the_log_of_another_namespace_is_not_there() {
     let (engine, foreign): (_, Namespace) = (&stage.engine, "other".parse().unwrap());
     let (run, task) = (accepted.run, accepted.task);
     let refused = [
-        engine.log_of_run(&foreign, run, 0, 9).await.unwrap_err(),
-        engine.log_of_task(&foreign, task, 0, 9).await.unwrap_err(),
-        engine.log_of_session(&foreign, "chat", 0, 9).await.unwrap_err(),
-        engine.first_kept(&foreign, run).await.unwrap_err(),
-        engine.task_logs(&foreign, task, 0, 9).await.unwrap_err(),
-        engine.steps(&foreign, run, 0, 9).await.unwrap_err(),
-        engine.attempts(&foreign, run).await.unwrap_err(),
-        engine.snapshots(&foreign, run, 9).await.unwrap_err(),
-        engine.session_row(&foreign, "chat").await.unwrap_err(),
+        query::event_log::of_run(engine.store(), &foreign, run, 0, 9).await.unwrap_err(),
+        query::event_log::of_task(engine.store(), &foreign, task, 0, 9).await.unwrap_err(),
+        query::event_log::of_session(engine.store(), &foreign, "chat", 0, 9).await.unwrap_err(),
+        query::event_log::first_kept(engine.store(), &foreign, run).await.unwrap_err(),
+        query::task_log::of_task(engine.store(), &foreign, task, 0, 9).await.unwrap_err(),
+        query::step::list(engine.store(), &foreign, run, 0, 9).await.unwrap_err(),
+        query::run::attempts(engine.store(), &foreign, run).await.unwrap_err(),
+        query::run_history::snapshots(engine.store(), &foreign, run, 9).await.unwrap_err(),
+        query::session::get(engine.store(), &foreign, "chat").await.unwrap_err(),
     ];
     assert!(refused.iter().all(|error| error.code() == "not_found"), "{refused:?}");
-    assert_eq!(engine.log_of_namespace(&foreign, 0, 9).await.unwrap().entries, []);
-    assert_eq!(engine.draft(&foreign, run), None);
+    assert_eq!(
+        query::event_log::of_namespace(engine.store(), &foreign, 0, 9).await.unwrap().entries,
+        []
+    );
+    assert_eq!(engine.runs().draft(&foreign, run), None);
 }

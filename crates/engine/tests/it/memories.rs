@@ -66,8 +66,8 @@ const TOLD: &str = "I am Anna and I am allergic to nuts.";
 async fn node_that_remembers() {
     let Some(dir) = deaths::dir() else { return };
     let node = open(&dir).await;
-    let accepted = node.engine.accept(&Namespace::default(), command("monday", TOLD)).await;
-    node.engine.wait(&Namespace::default(), accepted.unwrap().run).await.unwrap();
+    let accepted = node.engine.submit(&Namespace::default(), command("monday", TOLD)).await;
+    node.engine.runs().wait(&Namespace::default(), accepted.unwrap().run).await.unwrap();
     node.keeper.idle().await.unwrap();
 }
 
@@ -78,23 +78,23 @@ async fn what_was_told_before_a_kill_is_remembered_once() {
         deaths::killed_at("node_that_remembers", dir.path(), place).await;
         let node = open(dir.path()).await;
         let namespace = Namespace::default();
-        let again = node.engine.accept(&namespace, command("tuesday", "How are you?")).await;
+        let again = node.engine.submit(&namespace, command("tuesday", "How are you?")).await;
         let first = tokio::time::timeout(
             Duration::from_secs(30),
-            node.engine.wait(&namespace, again.unwrap().run),
+            node.engine.runs().wait(&namespace, again.unwrap().run),
         );
         first.await.expect("it ends").unwrap();
         // Whatever was under way when the process died comes to its end, too.
-        let monday = node.engine.accept(&namespace, command("monday", "And now?")).await.unwrap();
-        node.engine.wait(&namespace, monday.run).await.unwrap();
+        let monday = node.engine.submit(&namespace, command("monday", "And now?")).await.unwrap();
+        node.engine.runs().wait(&namespace, monday.run).await.unwrap();
         node.keeper.idle().await.unwrap();
         let anna = Owner::new("anna").unwrap();
         let known = node.memories.list(&anna, &Page::default()).await.unwrap().memories;
         let texts: Vec<&str> = known.iter().map(|memory| memory.text.as_str()).collect();
         assert_eq!(texts, ["Anna is allergic to nuts"], "{place}");
         let friday = command("friday", "Which cake for somebody allergic to nuts?");
-        let friday = node.engine.accept(&namespace, friday).await.unwrap();
-        let answer = text(&node.engine.wait(&namespace, friday.run).await.unwrap());
+        let friday = node.engine.submit(&namespace, friday).await.unwrap();
+        let answer = text(&node.engine.runs().wait(&namespace, friday.run).await.unwrap());
         assert!(answer.contains("Anna is allergic to nuts"), "{place}: {answer}");
         node.keeper.close().await;
     }

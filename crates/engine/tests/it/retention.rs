@@ -6,6 +6,7 @@ use provost_core::ApprovalDecision;
 use provost_core::command::AgentCommand;
 use provost_engine::{EngineOptions, Removed, Retention};
 use provost_model::{self as scripted};
+use provost_store::query;
 use provost_store::table::work::{run, run_event, task};
 use serde_json::json;
 
@@ -30,16 +31,19 @@ async fn g59_old_runs_go_and_the_conversation_stays() {
     let first = house.accept(fresh("one")).await;
     house.ended(first.run).await;
     house.clock.advance(91 * DAY);
-    let newest = house.engine.log_bounds().await.unwrap().last;
-    let removed = house.engine.remove_old().await.unwrap();
+    let newest = query::event_log::bounds(house.engine.store()).await.unwrap().last;
+    let removed = house.engine.maintenance().remove_old().await.unwrap();
     assert_eq!(removed.tasks, 0, "no position of the log is given out twice, so its end stays");
     let other = house.say("other", "one").await;
     house.ended(other.run).await;
     assert!(house.events(other.run).await.iter().all(|event| event.pos.get() > newest));
-    let removed = house.engine.remove_old().await.unwrap();
+    let removed = house.engine.maintenance().remove_old().await.unwrap();
     assert_eq!(removed.tasks, 1);
     assert_eq!(
-        house.engine.run(&house.namespace, first.run).await.unwrap_err().code(),
+        query::run::get(house.engine.store(), &house.namespace, first.run)
+            .await
+            .unwrap_err()
+            .code(),
         "not_found"
     );
     assert_eq!(house.store.read(move |tx| task::get(tx, first.task)).await.unwrap(), None);
@@ -47,7 +51,7 @@ async fn g59_old_runs_go_and_the_conversation_stays() {
     let second = house.accept(fresh("two")).await;
     let run = house.ended(second.run).await;
     assert_eq!(text(&run), "pure did it and pure did it");
-    assert_eq!(house.engine.remove_old().await.unwrap(), Removed::default());
+    assert_eq!(house.engine.maintenance().remove_old().await.unwrap(), Removed::default());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,11 +69,16 @@ async fn g59_nothing_that_lives_is_removed() {
     house.parked(parked.run).await;
     let before = house.run(parked.run).await;
     house.clock.advance(29 * DAY);
-    let removed = house.engine.remove_old().await.unwrap();
+    let removed = house.engine.maintenance().remove_old().await.unwrap();
     assert_eq!(removed, Removed::default());
     assert_eq!(house.run(parked.run).await, before);
     let id = house.questions().await.remove(0).id;
-    house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await.unwrap();
+    house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .await
+        .unwrap();
     assert_eq!(text(&house.ended(parked.run).await), "told: risky did it");
 }
 
@@ -84,15 +93,20 @@ async fn events_and_questions_go_before_their_runs_but_the_end_stays() {
     let accepted = house.say("chat", "go").await;
     house.parked(accepted.run).await;
     let id = house.questions().await.remove(0).id;
-    house.engine.answer(&house.namespace, id, ApprovalDecision::Approve, "me").await.unwrap();
+    house
+        .engine
+        .approvals()
+        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .await
+        .unwrap();
     let run = house.ended(accepted.run).await;
     house.clock.advance(31 * DAY);
-    let removed = house.engine.remove_old().await.unwrap();
+    let removed = house.engine.maintenance().remove_old().await.unwrap();
     assert_eq!((removed.tasks, removed.approvals), (0, 1));
     assert_eq!(removed.events, run.next_seq - 2);
     let events = house.events(accepted.run).await;
     assert_eq!(events.len(), 1);
-    let bounds = house.engine.log_bounds().await.unwrap();
+    let bounds = query::event_log::bounds(house.engine.store()).await.unwrap();
     assert_eq!((bounds.floor, bounds.last), (events[0].pos.get() - 1, events[0].pos.get()));
     assert_eq!((events[0].kind.as_str(), events[0].seq), ("finished", run.next_seq - 1));
     let first = house.store.read(move |tx| run_event::first_kept(tx, accepted.run)).await.unwrap();
@@ -109,7 +123,7 @@ async fn who_keeps_everything_keeps_everything() {
     let accepted = house.say("chat", "go").await;
     house.ended(accepted.run).await;
     house.clock.advance(1000 * DAY);
-    assert_eq!(node.remove_old().await.unwrap(), Removed::default());
+    assert_eq!(node.maintenance().remove_old().await.unwrap(), Removed::default());
     let kept = house.store.read(move |tx| run::get(tx, accepted.run)).await.unwrap();
     assert!(kept.is_some());
 }
@@ -122,13 +136,13 @@ async fn g59_a_key_is_remembered_as_long_as_its_task() {
     let first = house.accept(keyed()).await;
     house.ended(first.run).await;
     house.clock.advance(80 * DAY);
-    house.engine.remove_old().await.unwrap();
+    house.engine.maintenance().remove_old().await.unwrap();
     let again = house.accept(keyed()).await;
     assert_eq!((again.deduped, again.task), (true, first.task));
     house.clock.advance(11 * DAY);
     let other = house.say("other", "go").await;
     house.ended(other.run).await;
-    assert_eq!(house.engine.remove_old().await.unwrap().tasks, 1);
+    assert_eq!(house.engine.maintenance().remove_old().await.unwrap().tasks, 1);
     let new = house.accept(keyed()).await;
     assert!(!new.deduped && new.task != first.task);
     assert_eq!(house.ended(new.run).await.status, "ok");

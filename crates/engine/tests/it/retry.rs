@@ -142,7 +142,7 @@ async fn a_run_whose_tries_are_used_up_waits_for_an_operator_who_wants_that() {
     assert_eq!(run.parked_for.as_deref(), Some("operator"));
     assert_eq!(run.outcome_code.as_deref(), Some("provider_overloaded"));
     assert!(!run.holds_session, "the conversation goes on without it");
-    house.engine.resume_run(&house.namespace, accepted.run, "operator").await.unwrap();
+    house.engine.runs().resume(&house.namespace, accepted.run, "operator").await.unwrap();
     let run = house.ended(accepted.run).await;
     assert_eq!((run.status.as_str(), run.failure_count), ("ok", 0));
     assert!(house.kinds(accepted.run).await.contains(&"resumed".to_owned()));
@@ -155,13 +155,14 @@ async fn a_run_that_failed_is_tried_again_as_a_new_run_of_its_task() {
     let accepted = house.say_with("chat", json!({"retry": {"max_attempts": 1}})).await;
     let failed = house.ended(accepted.run).await;
     assert_eq!(failed.status, "error");
-    let again = house.engine.retry_run(&house.namespace, accepted.run).await.unwrap();
+    let again = house.engine.runs().retry(&house.namespace, accepted.run).await.unwrap();
     let run = house.ended(again).await;
     assert_eq!((run.status.as_str(), run.task_id), ("ok", accepted.task));
     assert_eq!(house.run(accepted.run).await, failed, "g47: the end of the first one stays");
-    let refused = house.engine.retry_run(&house.namespace, again).await.unwrap_err();
+    let refused = house.engine.runs().retry(&house.namespace, again).await.unwrap_err();
     assert_eq!(refused.code(), "already_terminal");
-    let refused = house.engine.resume_run(&house.namespace, again, "operator").await.unwrap_err();
+    let refused =
+        house.engine.runs().resume(&house.namespace, again, "operator").await.unwrap_err();
     assert_eq!(refused.code(), "already_terminal");
 }
 

@@ -70,7 +70,7 @@ async fn ticks(engine: &Engine) -> Vec<String> {
 async fn settled(stage: &Stage, id: &str) -> ScheduleState {
     let looking = async {
         loop {
-            let state = stage.engine.schedule(&stage.namespace, id).await.unwrap();
+            let state = stage.engine.schedules().get(&stage.namespace, id).await.unwrap();
             if state.next_at.is_none_or(|next| next > stage.env.now()) {
                 return state;
             }
@@ -83,9 +83,9 @@ async fn settled(stage: &Stage, id: &str) -> ScheduleState {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_asks_at_its_times() {
     let stage = at(DAY).await;
-    let put = stage.engine.put_schedule(&stage.namespace, every_minute("tick")).await.unwrap();
+    let put = stage.engine.schedules().put(&stage.namespace, every_minute("tick")).await.unwrap();
     assert_eq!(put.next_at.unwrap().since(stage.env.now()), Duration::from_secs(60));
-    let next = stage.engine.next_times(&stage.namespace, "tick", 3).await.unwrap();
+    let next = stage.engine.schedules().next_times(&stage.namespace, "tick", 3).await.unwrap();
     assert_eq!(next[2].since(next[0]), Duration::from_secs(120));
     let _worker = stage.worker().await;
     for n in 1..=3 {
@@ -103,15 +103,16 @@ async fn a_schedule_asks_at_its_times() {
             ("did tick", Some("schedule:tick"))
         );
     }
-    stage.engine.pause_schedule(&stage.namespace, "tick", true).await.unwrap();
+    stage.engine.schedules().set_paused(&stage.namespace, "tick", true).await.unwrap();
     stage.env.advance(Duration::from_secs(600));
-    let resumed = stage.engine.pause_schedule(&stage.namespace, "tick", false).await.unwrap();
+    let resumed =
+        stage.engine.schedules().set_paused(&stage.namespace, "tick", false).await.unwrap();
     assert!(
         resumed.next_at.unwrap() > stage.env.now(),
         "what came while it was paused is left out"
     );
-    stage.engine.delete_schedule(&stage.namespace, "tick").await.unwrap();
-    let gone = stage.engine.delete_schedule(&stage.namespace, "tick").await.unwrap_err();
+    stage.engine.schedules().delete(&stage.namespace, "tick").await.unwrap();
+    let gone = stage.engine.schedules().delete(&stage.namespace, "tick").await.unwrap_err();
     assert_eq!(gone.code(), "not_found");
     assert_eq!(ticks(&stage.engine).await.len(), 3);
 }
@@ -119,7 +120,7 @@ async fn a_schedule_asks_at_its_times() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g53_two_schedulers_and_one_tick_make_one_task() {
     let stage = at(DAY).await;
-    stage.engine.put_schedule(&stage.namespace, every_minute("tick")).await.unwrap();
+    stage.engine.schedules().put(&stage.namespace, every_minute("tick")).await.unwrap();
     // A second process, as far as the database can tell: it has its own writer and its own readers.
     let opened = StoreOptions { env: stage.env.clone(), ..StoreOptions::in_dir(stage.dir.path()) };
     let options = EngineOptions { poll: Duration::from_millis(1), ..options() };
@@ -148,7 +149,7 @@ async fn g53_missed_ticks_follow_the_stated_rule() {
         let stage = at(DAY).await;
         let timing = Timing::EveryMs(3_600_000);
         let schedule = Schedule { timing, catch_up: rule, ..every_minute("s") };
-        stage.engine.put_schedule(&stage.namespace, schedule).await.unwrap();
+        stage.engine.schedules().put(&stage.namespace, schedule).await.unwrap();
         // No scheduler runs for three ticks and a while.
         stage.env.advance(Duration::from_secs(3 * 3600 + late));
         let _worker = stage.worker().await;
@@ -167,7 +168,7 @@ async fn g54_a_daily_job_fires_once_on_the_day_whose_hour_is_missing() {
         zone: "America/New_York".to_owned(),
         ..every_minute("nightly")
     };
-    stage.engine.put_schedule(&stage.namespace, schedule).await.unwrap();
+    stage.engine.schedules().put(&stage.namespace, schedule).await.unwrap();
     let _worker = stage.worker().await;
     for _ in 0..48 {
         stage.env.advance(Duration::from_secs(3600));
@@ -195,7 +196,7 @@ async fn what_happens_while_the_last_one_runs_is_stated() {
         let stage = at(DAY).await;
         let command = AgentCommand { timeout_ms: Some(0), ..AgentCommand::text("slow") };
         let schedule = Schedule { overlap, command, ..every_minute("s") };
-        stage.engine.put_schedule(&stage.namespace, schedule).await.unwrap();
+        stage.engine.schedules().put(&stage.namespace, schedule).await.unwrap();
         let _worker = stage.worker().await;
         for _ in 0..2 {
             stage.env.advance(Duration::from_secs(60));
@@ -227,7 +228,7 @@ async fn a_schedule_that_cannot_ask_says_why_and_goes_on() {
     let stage = at(DAY).await;
     let command = AgentCommand { agent: Some("nobody".to_owned()), ..AgentCommand::text("tick") };
     let schedule = Schedule { command, ..every_minute("s") };
-    stage.engine.put_schedule(&stage.namespace, schedule.clone()).await.unwrap();
+    stage.engine.schedules().put(&stage.namespace, schedule.clone()).await.unwrap();
     let _worker = stage.worker().await;
     stage.env.advance(Duration::from_secs(60));
     let state = settled(&stage, "s").await;
@@ -244,7 +245,7 @@ async fn a_schedule_that_cannot_ask_says_why_and_goes_on() {
         Schedule { command: AgentCommand::default(), ..schedule.clone() },
         Schedule { jitter_ms: u64::MAX, ..schedule },
     ] {
-        let error = stage.engine.put_schedule(&stage.namespace, wrong).await.unwrap_err();
+        let error = stage.engine.schedules().put(&stage.namespace, wrong).await.unwrap_err();
         assert_eq!(error.code(), "invalid", "{error}");
     }
 }
@@ -253,16 +254,16 @@ async fn a_schedule_that_cannot_ask_says_why_and_goes_on() {
 async fn a_schedule_that_is_put_again_keeps_its_times() {
     let stage = at(DAY).await;
     let hourly = Schedule { timing: Timing::EveryMs(3_600_000), ..every_minute("s") };
-    let first = stage.engine.put_schedule(&stage.namespace, hourly.clone()).await.unwrap();
+    let first = stage.engine.schedules().put(&stage.namespace, hourly.clone()).await.unwrap();
     stage.env.advance(Duration::from_secs(600));
     let said = Schedule { command: command("other", "tick"), ..hourly.clone() };
-    let again = stage.engine.put_schedule(&stage.namespace, said).await.unwrap();
+    let again = stage.engine.schedules().put(&stage.namespace, said).await.unwrap();
     assert_eq!(again.next_at, first.next_at, "only what it asks for has changed");
     let once = Schedule { timing: Timing::At(stage.env.now()), ..hourly };
-    stage.engine.put_schedule(&stage.namespace, once).await.unwrap();
+    stage.engine.schedules().put(&stage.namespace, once).await.unwrap();
     let _worker = stage.worker().await;
     let done = settled(&stage, "s").await;
     assert_eq!((done.next_at, done.last_task.is_some()), (None, true));
-    let listed = stage.engine.schedules(&stage.namespace, "", 9).await.unwrap();
+    let listed = stage.engine.schedules().list(&stage.namespace, "", 9).await.unwrap();
     assert_eq!(listed, [done]);
 }

@@ -10,6 +10,7 @@ use provost_core::recovery::EffectClass;
 use provost_core::{Env, StateScope};
 use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease, Worker};
 use provost_model::{ScriptedModel, Turn, call, text as says};
+use provost_store::query;
 use provost_store::{Store, StoreOptions};
 use provost_tool::{FnTool, ToolError, tool_fn};
 use schemars::JsonSchema;
@@ -73,7 +74,7 @@ fn said(session: &str, user: &str, text: &str) -> AgentCommand {
 }
 
 async fn ask(stage: &Stage, command: AgentCommand) -> String {
-    let run = stage.engine.accept(&stage.namespace, command).await.unwrap().run;
+    let run = stage.engine.submit(&stage.namespace, command).await.unwrap().run;
     text(&stage.wait(run).await)
 }
 
@@ -95,11 +96,16 @@ async fn what_a_run_sets_another_one_sees_as_far_as_the_name_says() {
     assert_eq!(ask(&stage, said("d", "ada", "show")).await, "0 0 1");
     let other = "other".parse::<Namespace>().unwrap();
     let app = StateScope::App;
-    assert_eq!(stage.engine.shared_state(&other, app, "", None, 10).await.unwrap(), []);
-    let rows = stage.engine.shared_state(&stage.namespace, app, "", None, 10).await.unwrap();
+    assert_eq!(
+        query::shared_state::list(stage.engine.store(), &other, app, "", None, 10).await.unwrap(),
+        []
+    );
+    let rows = query::shared_state::list(stage.engine.store(), &stage.namespace, app, "", None, 10)
+        .await
+        .unwrap();
     let rows: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.value.as_str())).collect();
     assert_eq!(rows, [("visits", "1")]);
-    let gone = stage.engine.forget_shared_state(&stage.namespace, StateScope::App, "").await;
+    let gone = stage.engine.sessions().forget_state(&stage.namespace, StateScope::App, "").await;
     assert_eq!(gone.unwrap(), 1);
     assert_eq!(ask(&stage, said("d", "ada", "show")).await, "0 0 0");
 }
@@ -139,8 +145,8 @@ fn counted() -> AgentCommand {
 async fn node_that_counts() {
     let Some(dir) = deaths::dir() else { return };
     let (engine, _worker) = open(&dir).await;
-    let accepted = engine.accept(&Namespace::default(), counted()).await.unwrap();
-    engine.wait(&Namespace::default(), accepted.run).await.unwrap();
+    let accepted = engine.submit(&Namespace::default(), counted()).await.unwrap();
+    engine.runs().wait(&Namespace::default(), accepted.run).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,13 +167,19 @@ async fn a_kill_neither_loses_nor_repeats_a_change() {
         let dir = tempfile::tempdir().unwrap();
         deaths::killed_at("node_that_counts", dir.path(), place).await;
         let (engine, _worker) = open(dir.path()).await;
-        let run = engine.accept(&namespace, counted()).await.unwrap().run;
-        engine.wait(&namespace, run).await.unwrap();
+        let run = engine.submit(&namespace, counted()).await.unwrap().run;
+        engine.runs().wait(&namespace, run).await.unwrap();
         let user = StateScope::User;
-        let rows = engine.shared_state(&namespace, user, "ada", None, 10).await.unwrap();
+        let rows = query::shared_state::list(engine.store(), &namespace, user, "ada", None, 10)
+            .await
+            .unwrap();
         let rows: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.value.as_str())).collect();
         assert_eq!(rows, [("visits", "2")], "{place}");
-        let next = engine.accept(&namespace, said("b", "ada", "show")).await.unwrap();
-        assert_eq!(text(&engine.wait(&namespace, next.run).await.unwrap()), "0 2 0", "{place}");
+        let next = engine.submit(&namespace, said("b", "ada", "show")).await.unwrap();
+        assert_eq!(
+            text(&engine.runs().wait(&namespace, next.run).await.unwrap()),
+            "0 2 0",
+            "{place}"
+        );
     }
 }

@@ -14,6 +14,7 @@ use provost_core::recovery::EffectClass;
 use provost_core::{Env, Image, Limits, Role, RunId, Source};
 use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease, Workspaces};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
+use provost_store::query;
 use provost_store::{FaultPoint, Faults, Store, StoreError, StoreOptions, params};
 use provost_tool::{FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;
@@ -116,7 +117,7 @@ async fn a_long_run_goes_on_from_its_newest_snapshot_to_the_same_end() {
     let aged =
         stage.engine.store().write(|tx| tx.execute("UPDATE blob SET created = 0", params![]));
     aged.await.unwrap();
-    assert!(stage.engine.tidy().await.unwrap() >= 1, "nothing refers to it any more");
+    assert!(stage.engine.maintenance().tidy().await.unwrap() >= 1, "nothing refers to it any more");
     assert!(count(&stage, "blob").await < blobs);
     replay_all(&stage).await;
 }
@@ -135,7 +136,7 @@ async fn a_snapshot_that_does_not_fit_is_found() {
         .store()
         .write(|tx| tx.execute("UPDATE run_snapshot SET fed = fed + 2", params![]));
     moved.await.unwrap();
-    let report = stage.engine.replay(&stage.namespace, run.id).await;
+    let report = stage.engine.runs().replay(&stage.namespace, run.id).await;
     assert!(report.is_err() || !report.unwrap().is_consistent());
 }
 
@@ -182,8 +183,8 @@ async fn node_with_large_outputs() {
     let Some(dir) = deaths::dir() else { return };
     let (engine, _worker) = open(&dir).await;
     let said = std::fs::read_to_string(dir.join("say")).unwrap();
-    let accepted = engine.accept(&Default::default(), command("chat", &said)).await.unwrap();
-    engine.wait(&Default::default(), accepted.run).await.unwrap();
+    let accepted = engine.submit(&Default::default(), command("chat", &said)).await.unwrap();
+    engine.runs().wait(&Default::default(), accepted.run).await.unwrap();
 }
 
 /// Lets a process die at a place, and another one go on; returns what the run came to.
@@ -204,10 +205,10 @@ async fn dies_and_goes_on(
     let run =
         engine.store().read(|tx| tx.one::<RunId>("SELECT id FROM run", params![])).await.unwrap();
     let namespace = Default::default();
-    let ended = tokio::time::timeout(Duration::from_secs(30), engine.wait(&namespace, run));
+    let ended = tokio::time::timeout(Duration::from_secs(30), engine.runs().wait(&namespace, run));
     let row = ended.await.expect("it ends").unwrap();
     assert_eq!(row.status, "ok", "{place}: {:?}", row.detail);
-    let report = engine.replay(&Default::default(), run).await.unwrap();
+    let report = engine.runs().replay(&Default::default(), run).await.unwrap();
     assert!(report.is_consistent(), "{place}: {:?}", report.differences);
     (engine, worker, run, dir)
 }
@@ -240,10 +241,11 @@ async fn g20_a_compaction_that_is_killed_leaves_the_old_context_or_the_new_one()
         (12..=14).flat_map(|hit| [format!("step.before@{hit}"), format!("step.after@{hit}")]);
     for place in around.into_iter().map(str::to_owned).chain(inside) {
         let (engine, _worker, run, _dir) = dies_and_goes_on("small", &place).await;
-        let row = engine.run(&Default::default(), run).await.unwrap();
+        let row = query::run::get(engine.store(), &Default::default(), run).await.unwrap();
         // Old or new: the answer comes after the summary in both cases, and the fold of the feeds was compared before.
         assert_eq!(text(&row), "done, summed true", "{place}");
-        let compacted = engine.events(&Default::default(), run, 0, 1000).await.unwrap();
+        let compacted =
+            query::run::events(engine.store(), &Default::default(), run, 0, 1000).await.unwrap();
         assert_eq!(
             compacted.iter().filter(|event| event.kind == "compacted").count(),
             1,
@@ -322,7 +324,7 @@ async fn run_with_a_lost_commit(lost: usize) -> (Engine, RunId) {
     while engine.put_agent(&namespace, "default", None, Default::default()).await.is_err() {}
     let keyed = AgentCommand { idempotency_key: Some("k".to_owned()), ..command("chat", "go") };
     let accepted = loop {
-        if let Ok(accepted) = engine.accept(&namespace, keyed.clone()).await {
+        if let Ok(accepted) = engine.submit(&namespace, keyed.clone()).await {
             break accepted;
         }
     };
@@ -333,7 +335,7 @@ async fn run_with_a_lost_commit(lost: usize) -> (Engine, RunId) {
     };
     let ending = async {
         loop {
-            let row = engine.run(&namespace, accepted.run).await.unwrap();
+            let row = query::run::get(engine.store(), &namespace, accepted.run).await.unwrap();
             if row.phase == "done" {
                 return row;
             }
@@ -358,7 +360,7 @@ async fn run_with_a_lost_commit(lost: usize) -> (Engine, RunId) {
 async fn a_write_that_is_lost_takes_what_follows_with_it() {
     for lost in (1..30).step_by(2) {
         let (engine, run) = run_with_a_lost_commit(lost).await;
-        let report = engine.replay(&Default::default(), run).await.unwrap();
+        let report = engine.runs().replay(&Default::default(), run).await.unwrap();
         assert!(report.is_consistent(), "{lost}: {:?}", report.differences);
     }
 }

@@ -15,6 +15,7 @@ use provost_engine::{
     EngineOptions, Lease, Worker,
 };
 use provost_model::{ChatRequest, ScriptedModel, Turn};
+use provost_store::query;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_event::RunEventRow;
 use provost_store::{Store, StoreOptions};
@@ -112,16 +113,16 @@ impl Stage {
 
     pub(crate) async fn say(&self, session: &str, text: &str) -> provost_engine::Accepted {
         let command = command(session, text);
-        self.engine.accept(&self.namespace, command).await.unwrap()
+        self.engine.submit(&self.namespace, command).await.unwrap()
     }
 
     pub(crate) async fn wait(&self, run: provost_core::RunId) -> RunRow {
-        let waiting = self.engine.wait(&self.namespace, run);
+        let waiting = self.engine.runs().wait(&self.namespace, run);
         tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("the run ends").unwrap()
     }
 
     pub(crate) async fn events(&self, run: provost_core::RunId) -> Vec<RunEventRow> {
-        self.engine.events(&self.namespace, run, 0, 10_000).await.unwrap()
+        query::run::events(self.engine.store(), &self.namespace, run, 0, 10_000).await.unwrap()
     }
 
     pub(crate) async fn kinds(&self, run: provost_core::RunId) -> Vec<String> {

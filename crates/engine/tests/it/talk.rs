@@ -19,6 +19,7 @@ use provost_model::{
     self as scripted, ChatModel, ChatRequest, ModelErrorClass, ModelInfo, ModelStream,
     ScriptedModel, Turn,
 };
+use provost_store::query;
 use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_event::RunEventRow;
@@ -260,7 +261,7 @@ impl Talk {
     }
 
     pub(crate) async fn accept(&self, session: &str, text: &str) -> Accepted {
-        self.engine.accept(&self.namespace, command(session, text)).await.unwrap()
+        self.engine.submit(&self.namespace, command(session, text)).await.unwrap()
     }
 
     pub(crate) async fn accept_mode(
@@ -270,7 +271,7 @@ impl Talk {
         mode: QueueMode,
     ) -> Result<Accepted, EngineError> {
         let command = AgentCommand { queue_mode: Some(mode), ..command(session, text) };
-        self.engine.accept(&self.namespace, command).await
+        self.engine.submit(&self.namespace, command).await
     }
 
     pub(crate) async fn say(&self, task: TaskId, text: &str, mode: QueueMode) -> InputReceipt {
@@ -283,11 +284,11 @@ impl Talk {
         text: &str,
         mode: QueueMode,
     ) -> Result<InputReceipt, EngineError> {
-        self.engine.input(&self.namespace, task, InputRequest::text(text).mode(mode)).await
+        self.engine.inputs().send(&self.namespace, task, InputRequest::text(text).mode(mode)).await
     }
 
     pub(crate) async fn wait(&self, run: RunId) -> RunRow {
-        let waiting = self.engine.wait(&self.namespace, run);
+        let waiting = self.engine.runs().wait(&self.namespace, run);
         match tokio::time::timeout(LONG, waiting).await {
             Ok(row) => row.unwrap(),
             Err(_) => panic!("it does not end: {:#?}", self.run(run).await),
@@ -323,11 +324,11 @@ impl Talk {
     }
 
     pub(crate) async fn run(&self, id: RunId) -> RunRow {
-        self.engine.run(&self.namespace, id).await.unwrap()
+        query::run::get(self.engine.store(), &self.namespace, id).await.unwrap()
     }
 
     pub(crate) async fn task(&self, id: TaskId) -> TaskRow {
-        self.engine.task(&self.namespace, id).await.unwrap()
+        query::task::get(self.engine.store(), &self.namespace, id).await.unwrap()
     }
 
     pub(crate) async fn read<T: Send + 'static>(
@@ -348,7 +349,7 @@ impl Talk {
     }
 
     pub(crate) async fn events(&self, run: RunId) -> Vec<RunEventRow> {
-        self.engine.events(&self.namespace, run, 0, 10_000).await.unwrap()
+        query::run::events(self.engine.store(), &self.namespace, run, 0, 10_000).await.unwrap()
     }
 
     /// The body of the first event of a kind.
@@ -360,7 +361,7 @@ impl Talk {
 
     /// What a session consists of now, as lines.
     pub(crate) async fn session(&self, id: &str) -> Vec<String> {
-        let found = self.engine.conversation(&self.namespace, id).await.unwrap();
+        let found = self.engine.sessions().conversation(&self.namespace, id).await.unwrap();
         found.messages.iter().flat_map(|message| line(message)).collect()
     }
 

@@ -9,6 +9,7 @@ use provost_core::id::name::Namespace;
 use provost_core::scheduling::QueueMode;
 use provost_engine::{Engine, EngineDeps, EngineError, InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
+use provost_store::query;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions};
 use provost_tool::{Approval, FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
@@ -70,20 +71,23 @@ async fn a_parked_lead_that_is_interrupted_tells_of_its_members_end_once() {
     let (dir, namespace) = (tempfile::tempdir().unwrap(), Namespace::default());
     let engine = open(dir.path()).await;
     let _worker = engine.start().await.unwrap();
-    let lead = engine.accept(&namespace, command("chat", "go")).await.unwrap().run;
+    let lead = engine.submit(&namespace, command("chat", "go")).await.unwrap().run;
     let parked = |row: RunRow| Some(row).filter(|row| row.phase == "parked");
-    until(&engine, async || parked(engine.run(&namespace, lead).await.unwrap())).await;
+    until(&engine, async || {
+        parked(query::run::get(engine.store(), &namespace, lead).await.unwrap())
+    })
+    .await;
     until(&engine, async || {
         let children = engine.store().read(move |tx| run::children(tx, lead)).await.unwrap();
         children.into_iter().find_map(parked)
     })
     .await;
     let stop = InputRequest::text("stop").mode(QueueMode::Interrupt);
-    let receipt = engine.input(&namespace, lead, stop).await.unwrap();
+    let receipt = engine.inputs().send(&namespace, lead, stop).await.unwrap();
     assert_eq!(receipt.run, lead);
-    let ended = engine.wait(&namespace, lead).await.unwrap();
+    let ended = engine.runs().wait(&namespace, lead).await.unwrap();
     assert_eq!((ended.status.as_str(), text(&ended).as_str()), ("ok", "stopped"));
-    let events = engine.events(&namespace, lead, 0, 1000).await.unwrap();
+    let events = query::run::events(engine.store(), &namespace, lead, 0, 1000).await.unwrap();
     let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "each number once");
     let told = |kind: &str| events.iter().filter(|event| event.kind == kind).count();

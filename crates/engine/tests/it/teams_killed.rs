@@ -9,6 +9,7 @@ use provost_core::Env;
 use provost_core::id::name::Namespace;
 use provost_engine::{Engine, EngineDeps, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, call, calls, text as says};
+use provost_store::query;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions, params};
 use serde_json::{Value, json};
@@ -68,8 +69,8 @@ async fn open(dir: &Path) -> (Engine, Worker) {
 async fn node_that_leads() {
     let Some(dir) = deaths::dir() else { return };
     let (engine, _worker) = open(&dir).await;
-    let accepted = engine.accept(&Default::default(), command("chat", "go")).await.unwrap();
-    engine.wait(&Default::default(), accepted.run).await.unwrap();
+    let accepted = engine.submit(&Default::default(), command("chat", "go")).await.unwrap();
+    engine.runs().wait(&Default::default(), accepted.run).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,20 +85,23 @@ async fn a_team_of_five_that_is_killed_goes_on_with_one_result_of_each_member() 
         });
         let lead = read.await.unwrap().unwrap().id;
         let namespace = Namespace::default();
-        let ended = tokio::time::timeout(Duration::from_secs(60), engine.wait(&namespace, lead));
+        let ended =
+            tokio::time::timeout(Duration::from_secs(60), engine.runs().wait(&namespace, lead));
         let lead = ended.await.expect("it ends").unwrap();
         assert_eq!(lead.status, "ok", "{place}: {:?}", lead.detail);
         assert_eq!(text(&lead), "m0,m1,m2,m3,m4", "{place}");
         let id = lead.id;
         let rows: Vec<RunRow> = engine.store().read(move |tx| run::children(tx, id)).await.unwrap();
         assert_eq!(rows.len(), MEMBERS, "{place}: one run for each member");
-        let page = engine.log_of_task(&namespace, lead.task_id, 0, 5000).await.unwrap();
+        let page = query::event_log::of_task(engine.store(), &namespace, lead.task_id, 0, 5000)
+            .await
+            .unwrap();
         let of_kind = |kind: &str| {
             page.entries.iter().filter(|entry| entry.run == id && entry.kind == kind).count()
         };
         let told = (of_kind("teammate_spawned"), of_kind("teammate_complete"));
         assert_eq!(told, (MEMBERS, MEMBERS), "{place}: each member is told of once");
-        let report = engine.replay(&namespace, id).await.unwrap();
+        let report = engine.runs().replay(&namespace, id).await.unwrap();
         assert!(report.is_consistent(), "{place}: {:?}", report.differences);
     }
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use provost_core::Env;
 use provost_core::id::name::Namespace;
 use provost_engine::{
-    AgentConfig, Claim, ClaimedPost, Engine, EngineDeps, EngineOptions, LogEntry, NewWebhook,
-    PostOutcome, RunPlace, Webhook,
+    AgentConfig, Claim, ClaimedPost, Engine, EngineDeps, EngineOptions, NewWebhook, PostOutcome,
+    Webhook,
 };
 use provost_model::ScriptedModel;
 use provost_model::{self as scripted};
+use provost_store::query::event_log::{LogEntry, RunPlace};
 use provost_store::table::outbound::webhook_delivery::{PostFilter, WebhookPostRow};
 use provost_store::{Store, StoreOptions, params};
 
@@ -33,7 +34,7 @@ fn body(entry: &LogEntry, place: &RunPlace) -> String {
 async fn fill(engine: &Engine) -> u64 {
     let mut posts = 0;
     loop {
-        let filled = engine.webhook_fill(100, body).await.unwrap();
+        let filled = engine.webhooks().fill(100, body).await.unwrap();
         posts += filled.posts;
         if !filled.more {
             return posts;
@@ -47,17 +48,17 @@ fn failed(status: u16) -> PostOutcome {
 
 async fn posts(talk: &Talk, webhook: &Webhook) -> Vec<WebhookPostRow> {
     let page =
-        talk.engine.webhook_posts(&talk.namespace, webhook.id, PostFilter::default(), 500).await;
+        talk.engine.webhooks().posts(&talk.namespace, webhook.id, PostFilter::default(), 500).await;
     page.unwrap().items
 }
 
 /// A post of a webhook that is told of everything, claimed.
 async fn one_post(talk: &Talk) -> (Webhook, ClaimedPost) {
     let webhook =
-        talk.engine.create_webhook(&talk.namespace, hook("http://one", &[])).await.unwrap();
+        talk.engine.webhooks().create(&talk.namespace, hook("http://one", &[])).await.unwrap();
     talk.accept("chat", "hello").await;
     assert_eq!(fill(&talk.engine).await, 1);
-    let claimed = talk.engine.webhook_claim(CLAIM).await.unwrap().remove(0);
+    let claimed = talk.engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
     (webhook, claimed)
 }
 
@@ -68,15 +69,15 @@ async fn each_webhook_is_told_of_its_namespace_and_its_kinds_from_its_beginning(
     talk.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
     let early = talk.accept("early", "before").await;
     let (engine, ns) = (&talk.engine, &talk.namespace);
-    let all = engine.create_webhook(ns, hook("http://all", &[])).await.unwrap();
-    let ends = engine.create_webhook(ns, hook("http://ends", &["finished"])).await.unwrap();
-    let theirs = engine.create_webhook(&foreign, hook("http://theirs", &[])).await.unwrap();
+    let all = engine.webhooks().create(ns, hook("http://all", &[])).await.unwrap();
+    let ends = engine.webhooks().create(ns, hook("http://ends", &["finished"])).await.unwrap();
+    let theirs = engine.webhooks().create(&foreign, hook("http://theirs", &[])).await.unwrap();
     let _worker = talk.worker().await;
     let accepted = talk.accept("chat", "hello").await;
     let run = talk.wait(accepted.run).await;
     talk.wait(early.run).await;
-    let other = engine.accept(&foreign, command("chat", "theirs")).await.unwrap();
-    engine.wait(&foreign, other.run).await.unwrap();
+    let other = engine.submit(&foreign, command("chat", "theirs")).await.unwrap();
+    engine.runs().wait(&foreign, other.run).await.unwrap();
     fill(engine).await;
     assert_eq!(fill(engine).await, 0, "nothing is told twice");
     let told = posts(&talk, &all).await;
@@ -86,22 +87,22 @@ async fn each_webhook_is_told_of_its_namespace_and_its_kinds_from_its_beginning(
     assert_eq!(bodies.iter().filter(|body| body.starts_with("chat finished")).count(), 1);
     assert!(bodies.iter().all(|body| body.contains("finished")), "{bodies:?}");
     assert!(!told.iter().any(|post| post.body == "early accepted 1"), "it was before");
-    let of_others = engine.webhook_posts(&foreign, theirs.id, PostFilter::default(), 9).await;
+    let of_others = engine.webhooks().posts(&foreign, theirs.id, PostFilter::default(), 9).await;
     assert!(of_others.unwrap().items.iter().any(|post| post.body == "chat accepted 1"));
     for refused in [
-        engine.webhook(ns, theirs.id).await.err(),
-        engine.delete_webhook(ns, theirs.id).await.err(),
-        engine.webhook_posts(ns, theirs.id, PostFilter::default(), 9).await.err(),
-        engine.disable_webhook(ns, theirs.id, true).await.err(),
-        engine.webhook_resend(ns, theirs.id, told[0].id).await.err(),
-        engine.webhook_resend(ns, ends.id, told[0].id).await.err(),
+        engine.webhooks().get(ns, theirs.id).await.err(),
+        engine.webhooks().delete(ns, theirs.id).await.err(),
+        engine.webhooks().posts(ns, theirs.id, PostFilter::default(), 9).await.err(),
+        engine.webhooks().set_disabled(ns, theirs.id, true).await.err(),
+        engine.webhooks().resend(ns, theirs.id, told[0].id).await.err(),
+        engine.webhooks().resend(ns, ends.id, told[0].id).await.err(),
     ] {
         assert_eq!(refused.unwrap().code(), "not_found");
     }
-    assert_eq!(engine.webhooks(ns, None, 9).await.unwrap().items.len(), 2);
-    engine.delete_webhook(ns, all.id).await.unwrap();
-    assert_eq!(engine.webhooks(ns, None, 9).await.unwrap().items.len(), 1);
-    assert_eq!(engine.webhook(ns, all.id).await.unwrap_err().code(), "not_found");
+    assert_eq!(engine.webhooks().list(ns, None, 9).await.unwrap().items.len(), 2);
+    engine.webhooks().delete(ns, all.id).await.unwrap();
+    assert_eq!(engine.webhooks().list(ns, None, 9).await.unwrap().items.len(), 1);
+    assert_eq!(engine.webhooks().get(ns, all.id).await.unwrap_err().code(), "not_found");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,38 +115,38 @@ async fn a_post_is_tried_for_a_day_with_one_id_and_can_be_sent_again() {
     let mut tries = 1;
     let last = loop {
         assert_eq!((claimed.post.id, claimed.post.tries), (id, tries));
-        assert_eq!(engine.webhook_claim(CLAIM).await.unwrap(), [], "somebody has it");
-        let settled = engine.webhook_settle(&claimed.post, failed(503)).await.unwrap().unwrap();
+        assert_eq!(engine.webhooks().claim(CLAIM).await.unwrap(), [], "somebody has it");
+        let settled = engine.webhooks().settle(&claimed.post, failed(503)).await.unwrap().unwrap();
         if settled.state != "pending" {
             break settled;
         }
-        assert_eq!(engine.webhook_claim(CLAIM).await.unwrap(), [], "it is not due");
-        assert_eq!(engine.webhook_due_at().await.unwrap(), Some(settled.next_at));
+        assert_eq!(engine.webhooks().claim(CLAIM).await.unwrap(), [], "it is not due");
+        assert_eq!(engine.webhooks().due_at().await.unwrap(), Some(settled.next_at));
         talk.env.advance(settled.next_at.since(talk.env.now()));
-        claimed = engine.webhook_claim(CLAIM).await.unwrap().remove(0);
+        claimed = engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
         tries += 1;
     };
     let tried = talk.env.now().since(began);
     assert!((22 * 3600..24 * 3600).contains(&tried.as_secs()), "{tried:?}");
     assert_eq!((last.state.as_str(), last.last_status), ("failed", Some(503)));
-    assert_eq!(engine.webhook_due_at().await.unwrap(), None);
-    engine.webhook_resend(ns, webhook.id, id).await.unwrap();
-    let again = engine.webhook_claim(CLAIM).await.unwrap().remove(0);
+    assert_eq!(engine.webhooks().due_at().await.unwrap(), None);
+    engine.webhooks().resend(ns, webhook.id, id).await.unwrap();
+    let again = engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
     assert_eq!((again.post.id, again.post.tries, &again.post.body), (id, 1, &last.body));
-    let busy = engine.webhook_resend(ns, webhook.id, id).await.unwrap_err();
+    let busy = engine.webhooks().resend(ns, webhook.id, id).await.unwrap_err();
     assert_eq!(busy.code(), "illegal_transition", "it is being sent");
-    let late = engine.webhook_settle(&claimed.post, failed(500)).await.unwrap();
+    let late = engine.webhooks().settle(&claimed.post, failed(500)).await.unwrap();
     assert_eq!(late, None, "what an earlier sender says does not count any more");
     let sent = PostOutcome::Delivered { status: 204 };
-    let sent = engine.webhook_settle(&again.post, sent).await.unwrap().unwrap();
+    let sent = engine.webhooks().settle(&again.post, sent).await.unwrap().unwrap();
     assert_eq!(
         (sent.state.as_str(), sent.last_status, sent.last_error),
         ("delivered", Some(204), None)
     );
     let settled = PostFilter { state: Some("failed".to_owned()), ..PostFilter::default() };
-    assert_eq!(engine.webhook_posts(ns, webhook.id, settled, 9).await.unwrap().items, []);
+    assert_eq!(engine.webhooks().posts(ns, webhook.id, settled, 9).await.unwrap().items, []);
     talk.env.advance(Duration::from_secs(8 * 24 * 3600));
-    engine.tidy().await.unwrap();
+    engine.maintenance().tidy().await.unwrap();
     assert_eq!(posts(&talk, &webhook).await, []);
 }
 
@@ -154,11 +155,11 @@ async fn a_lost_sender_is_replaced_when_its_claim_ends() {
     let talk = Talk::simulated().await;
     let (_, lost) = one_post(&talk).await;
     talk.env.advance(CLAIM.hold);
-    let taken = talk.engine.webhook_claim(CLAIM).await.unwrap().remove(0);
+    let taken = talk.engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
     assert_eq!((taken.post.id, taken.post.tries), (lost.post.id, 2));
     let sent = PostOutcome::Delivered { status: 200 };
-    assert_eq!(talk.engine.webhook_settle(&lost.post, sent.clone()).await.unwrap(), None);
-    assert!(talk.engine.webhook_settle(&taken.post, sent).await.unwrap().is_some());
+    assert_eq!(talk.engine.webhooks().settle(&lost.post, sent.clone()).await.unwrap(), None);
+    assert!(talk.engine.webhooks().settle(&taken.post, sent).await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,12 +168,12 @@ async fn an_address_that_wants_no_more_is_told_nothing_until_it_is_enabled() {
     let (webhook, claimed) = one_post(&talk).await;
     let (engine, ns) = (&talk.engine, &talk.namespace);
     let gone = PostOutcome::Gone { status: 410 };
-    let post = engine.webhook_settle(&claimed.post, gone).await.unwrap().unwrap();
+    let post = engine.webhooks().settle(&claimed.post, gone).await.unwrap().unwrap();
     assert_eq!((post.state.as_str(), post.last_status), ("failed", Some(410)));
-    assert!(engine.webhook(ns, webhook.id).await.unwrap().disabled.is_some());
+    assert!(engine.webhooks().get(ns, webhook.id).await.unwrap().disabled.is_some());
     talk.accept("chat", "missed").await;
     assert_eq!(fill(engine).await, 0);
-    let enabled = engine.disable_webhook(ns, webhook.id, false).await.unwrap();
+    let enabled = engine.webhooks().set_disabled(ns, webhook.id, false).await.unwrap();
     assert_eq!(enabled.disabled, None);
     assert_eq!(fill(engine).await, 0, "it begins anew");
     talk.accept("other", "told").await;
@@ -183,19 +184,19 @@ async fn an_address_that_wants_no_more_is_told_nothing_until_it_is_enabled() {
 async fn a_slow_address_does_not_take_the_place_of_others() {
     let talk = Talk::simulated().await;
     let (engine, ns) = (&talk.engine, &talk.namespace);
-    let slow = engine.create_webhook(ns, hook("http://slow", &[])).await.unwrap();
+    let slow = engine.webhooks().create(ns, hook("http://slow", &[])).await.unwrap();
     for number in 0..9 {
         talk.accept(&format!("s{number}"), "hello").await;
     }
     fill(engine).await;
     let few = Claim { limit: 4, per_webhook: 2, hold: Duration::from_secs(60) };
-    let first = engine.webhook_claim(few).await.unwrap();
+    let first = engine.webhooks().claim(few).await.unwrap();
     assert!(first.len() == 2 && first.iter().all(|one| one.post.webhook_id == slow.id));
-    assert_eq!(engine.webhook_claim(few).await.unwrap(), []);
-    let quick = engine.create_webhook(ns, hook("http://quick", &[])).await.unwrap();
+    assert_eq!(engine.webhooks().claim(few).await.unwrap(), []);
+    let quick = engine.webhooks().create(ns, hook("http://quick", &[])).await.unwrap();
     talk.accept("more", "hello").await;
     fill(engine).await;
-    let second = engine.webhook_claim(few).await.unwrap();
+    let second = engine.webhooks().claim(few).await.unwrap();
     assert_eq!(second.iter().map(|one| one.post.webhook_id).collect::<Vec<_>>(), [quick.id]);
 }
 
@@ -215,12 +216,12 @@ async fn open(dir: &Path) -> Engine {
 /// Sends what is due: each post is a line in a file.
 async fn send_all(engine: &Engine, dir: &Path) {
     fill(engine).await;
-    for ClaimedPost { post, .. } in engine.webhook_claim(CLAIM).await.unwrap() {
+    for ClaimedPost { post, .. } in engine.webhooks().claim(CLAIM).await.unwrap() {
         let mut sent = std::fs::read_to_string(dir.join("sent")).unwrap_or_default();
         sent += &format!("{} {}\n", post.id, post.event_key);
         std::fs::write(dir.join("sent"), sent).unwrap();
         let outcome = PostOutcome::Delivered { status: 200 };
-        engine.webhook_settle(&post, outcome).await.unwrap();
+        engine.webhooks().settle(&post, outcome).await.unwrap();
     }
 }
 
@@ -231,9 +232,9 @@ async fn node_that_posts() {
     let Some(dir) = deaths::dir() else { return };
     let engine = open(&dir).await;
     let ns = Namespace::default();
-    engine.create_webhook(&ns, hook("http://one", &[])).await.unwrap();
+    engine.webhooks().create(&ns, hook("http://one", &[])).await.unwrap();
     for number in 0..3 {
-        engine.accept(&ns, command(&format!("s{number}"), "hello")).await.unwrap();
+        engine.submit(&ns, command(&format!("s{number}"), "hello")).await.unwrap();
         send_all(&engine, &dir).await;
     }
 }

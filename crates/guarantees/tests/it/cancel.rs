@@ -11,7 +11,7 @@ use rustix::process::{Pid, test_kill_process_group};
 use crate::stage::{LONG, SHORT_LEASE, Stage, in_session};
 
 async fn cancel(stage: &Stage, run: RunId) -> Cancelled {
-    stage.engine.cancel_run(&stage.namespace, run).await.unwrap()
+    stage.engine.runs().cancel(&stage.namespace, run).await.unwrap()
 }
 
 async fn assert_cancelled(stage: &Stage, run: RunId) {

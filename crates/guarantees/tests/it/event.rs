@@ -70,15 +70,18 @@ async fn g47_an_end_is_never_changed() {
     let run = stage.accept(in_session("s", "do ask:a; say done")).await.run;
     stage.until(run, |row| row.phase == "parked").await;
     let question = stage.question(run).await;
-    assert_eq!(stage.engine.cancel_run(&stage.namespace, run).await.unwrap(), Cancelled::Now);
+    assert_eq!(stage.engine.runs().cancel(&stage.namespace, run).await.unwrap(), Cancelled::Now);
     let row = stage.wait(run).await;
     let events = stage.events(run).await;
 
     let id = question.parse().unwrap();
-    let answered =
-        stage.engine.answer(&stage.namespace, id, ApprovalDecision::Approve, "late").await;
+    let answered = stage
+        .engine
+        .approvals()
+        .answer(&stage.namespace, id, ApprovalDecision::Approve, "late")
+        .await;
     assert!(answered.map_or(true, |answered| !answered.counted), "the answer comes too late");
-    let again = stage.engine.cancel_run(&stage.namespace, run).await.unwrap();
+    let again = stage.engine.runs().cancel(&stage.namespace, run).await.unwrap();
     assert_eq!(again, Cancelled::AlreadyTerminal);
     let next = stage.accept(AgentCommand { ..in_session("s", "do say next") }).await;
     assert_ne!(next.run, run, "what is said later is another run");

@@ -57,13 +57,13 @@ async fn g53_every_tick_makes_one_task_whichever_scheduler_is_killed_at_it() {
         overlap: Overlap::Allow,
         jitter_ms: 0,
     };
-    let first = stage.engine.put_schedule(&stage.namespace, schedule).await.unwrap();
+    let first = stage.engine.schedules().put(&stage.namespace, schedule).await.unwrap();
     for place in ["schedule.due", "schedule.before_commit", "schedule.fired"] {
         stage.worker_dies_at(place).await;
     }
     let _workers = join_all((0..2).map(|_| stage.worker())).await;
     stage.ledger.wait_for_calls(4).await;
-    let state = stage.engine.pause_schedule(&stage.namespace, "tick", true).await.unwrap();
+    let state = stage.engine.schedules().set_paused(&stage.namespace, "tick", true).await.unwrap();
     let runs = stage.all_runs().await;
     for run in &runs {
         stage.wait(run.id).await;

@@ -14,6 +14,7 @@ use provost_core::{Env, RunId, TaskId};
 use provost_engine::{
     Accepted, AgentConfig, AgentProfile, Engine, EngineDeps, EngineError, EngineOptions, Lease,
 };
+use provost_store::query;
 use provost_store::table::governance::approval;
 use provost_store::table::work::attempt::{self, AttemptRow};
 use provost_store::table::work::run::{self, RunFilter, RunRow};
@@ -177,7 +178,7 @@ impl Stage {
     }
 
     pub(crate) async fn accept(&self, command: AgentCommand) -> Accepted {
-        self.engine.accept(&self.namespace, command).await.unwrap()
+        self.engine.submit(&self.namespace, command).await.unwrap()
     }
 
     /// Says something in a session of its own.
@@ -187,7 +188,7 @@ impl Stage {
 
     /// Waits for the end of a run.
     pub(crate) async fn wait(&self, run: RunId) -> RunRow {
-        let waiting = self.engine.wait(&self.namespace, run);
+        let waiting = self.engine.runs().wait(&self.namespace, run);
         match tokio::time::timeout(LONG, waiting).await {
             Ok(row) => row.unwrap(),
             Err(_) => {
@@ -205,7 +206,7 @@ impl Stage {
     }
 
     pub(crate) async fn row(&self, run: RunId) -> RunRow {
-        self.engine.run(&self.namespace, run).await.unwrap()
+        query::run::get(self.engine.store(), &self.namespace, run).await.unwrap()
     }
 
     /// Waits until a run is as it is wanted to be.
@@ -231,7 +232,7 @@ impl Stage {
     }
 
     pub(crate) async fn events(&self, run: RunId) -> Vec<RunEventRow> {
-        self.engine.events(&self.namespace, run, 0, 100_000).await.unwrap()
+        query::run::events(self.engine.store(), &self.namespace, run, 0, 100_000).await.unwrap()
     }
 
     pub(crate) async fn kinds(&self, run: RunId) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Model calls and records that a kill cuts off.
 
 use crate::stage::{LONG, Stage};
+use provost_store::query;
 
 #[tokio::test]
 async fn g16_what_was_recorded_is_there_for_whoever_comes_back_and_is_not_done_again() {
@@ -12,7 +13,8 @@ async fn g16_what_was_recorded_is_there_for_whoever_comes_back_and_is_not_done_a
     worker.kill().await.unwrap();
     let seen = stage.events(run).await;
     let cursor = seen.iter().find(|event| event.kind == "tool_started").unwrap().seq;
-    let missed = stage.engine.events(&stage.namespace, run, cursor, 1).await.unwrap();
+    let missed =
+        query::run::events(stage.engine.store(), &stage.namespace, run, cursor, 1).await.unwrap();
     assert_eq!((missed[0].seq, missed[0].kind.as_str()), (cursor + 1, "tool_finished"));
     let _worker = stage.worker().await;
     assert_eq!(stage.answer(run).await, "done");

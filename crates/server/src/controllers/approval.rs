@@ -7,6 +7,7 @@ use provost_api::{
 };
 use provost_core::lifecycle::ApprovalState;
 use provost_core::{ApprovalDecision, ApprovalId};
+use provost_store::query;
 use provost_store::table::governance::approval::ApprovalFilter;
 use provost_store::table::governance::approval_grant;
 
@@ -34,7 +35,9 @@ pub(crate) async fn list(
         task: asked.task,
         before: convert::page::cursor(asked.cursor.as_deref())?,
     };
-    let page = app.engine().approvals(&auth.namespace, filter, limit(asked.limit)?).await;
+    let page =
+        query::approval::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?)
+            .await;
     Ok(Json(convert::page::map(page?, convert::approval::view)?))
 }
 
@@ -43,7 +46,7 @@ pub(crate) async fn get(
     auth: Auth<Read>,
     ApiPath(approval): ApiPath<ApprovalId>,
 ) -> ApiResult<Json<Approval>> {
-    let row = app.engine().approval(&auth.namespace, approval).await;
+    let row = query::approval::get(app.engine().store(), &auth.namespace, approval).await;
     Ok(Json(convert::approval::view(row?)?))
 }
 
@@ -60,7 +63,7 @@ pub(crate) async fn answer(
     }
     let answered = match (said.decision, said.text) {
         (Decision::Approve, None) => {
-            engine.approve(ns, id, said.grant.unwrap_or_default(), by).await
+            engine.approvals().approve(ns, id, said.grant.unwrap_or_default(), by).await
         }
         (Decision::Approve, Some(_)) => {
             return Err(
@@ -69,15 +72,15 @@ pub(crate) async fn answer(
         }
         (Decision::Deny, reason) => {
             let decision = ApprovalDecision::Deny { reason: reason.unwrap_or_default() };
-            engine.answer(ns, id, decision, by).await
+            engine.approvals().answer(ns, id, decision, by).await
         }
-        (Decision::Answer, Some(text)) => engine.answer_text(ns, id, &text, by).await,
+        (Decision::Answer, Some(text)) => engine.approvals().answer_text(ns, id, &text, by).await,
         (Decision::Answer, None) => {
             return Err(error::invalid("text", "say what the answer is").into());
         }
     };
     let counts = answered?.counted;
-    let row = engine.approval(ns, id).await?;
+    let row = query::approval::get(engine.store(), ns, id).await?;
     Ok(Json(Answered { counts, approval: convert::approval::view(row)? }))
 }
 
@@ -97,7 +100,7 @@ pub(crate) async fn list_grants(
             approval_grant::GrantKey { scope, call_key }
         }
     };
-    let rows = app.engine().grants(&auth.namespace, after, limit).await?;
+    let rows = query::approval::grants(app.engine().store(), &auth.namespace, after, limit).await?;
     let place = |grant: &Grant| format!("{}:{}", grant.call_key, grant.scope);
     Ok(Json(convert::page::from_rows(rows, limit, convert::approval::grant, place)?))
 }
@@ -107,6 +110,6 @@ pub(crate) async fn revoke_grant(
     auth: Auth<Approve>,
     ApiQuery(key): ApiQuery<GrantKey>,
 ) -> ApiResult<NoContent> {
-    app.engine().revoke_grant(&auth.namespace, &key.scope, &key.call_key).await?;
+    app.engine().approvals().revoke_grant(&auth.namespace, &key.scope, &key.call_key).await?;
     Ok(NoContent)
 }

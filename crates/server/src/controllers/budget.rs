@@ -17,7 +17,7 @@ pub(crate) async fn list(
     auth: Auth<Read>,
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Budget>>> {
-    let states = app.engine().budgets(&auth.namespace).await?;
+    let states = app.engine().budgets().list(&auth.namespace).await?;
     let budgets = states.into_iter().map(convert::budget::view).collect::<Result<_, _>>()?;
     Ok(Json(convert::page::paginate(budgets, &asked, |budget: &Budget| budget.scope.clone())?))
 }
@@ -31,8 +31,8 @@ pub(crate) async fn set(
     let scope = scope(&change.scope)?;
     let period = change.period.map(convert::budget::period);
     let budget = provost_engine::Budget { cap: change.cap, period };
-    engine.set_budget(&auth.namespace, scope.clone(), Some(budget)).await?;
-    let state = engine.budget(&auth.namespace, scope).await?;
+    engine.budgets().set(&auth.namespace, scope.clone(), Some(budget)).await?;
+    let state = engine.budgets().get(&auth.namespace, scope).await?;
     Ok(Json(convert::budget::view(state.ok_or_else(|| missing(&change.scope))?)?))
 }
 
@@ -42,9 +42,9 @@ pub(crate) async fn remove(
     ApiQuery(key): ApiQuery<BudgetKey>,
 ) -> ApiResult<NoContent> {
     let (engine, scope) = (app.engine(), scope(&key.scope)?);
-    let known = engine.budget(&auth.namespace, scope.clone()).await?;
+    let known = engine.budgets().get(&auth.namespace, scope.clone()).await?;
     known.ok_or_else(|| missing(&key.scope))?;
-    engine.set_budget(&auth.namespace, scope, None).await?;
+    engine.budgets().set(&auth.namespace, scope, None).await?;
     Ok(NoContent)
 }
 

@@ -6,6 +6,7 @@ use provost_api::{Class, ClassTarget, Page, Paging};
 use provost_core::lifecycle::WorkError;
 use provost_core::scheduling::ClassKey;
 use provost_engine::EngineError;
+use provost_store::query;
 use provost_store::table::scheduling::execution_class;
 
 use crate::app::App;
@@ -19,7 +20,8 @@ pub(crate) async fn list(
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Class>>> {
     let (limit, after) = (limit(asked.limit)?, asked.cursor.unwrap_or_default());
-    let rows = app.engine().classes(&auth.namespace, &after, limit).await?;
+    let rows =
+        query::execution_class::list(app.engine().store(), &auth.namespace, &after, limit).await?;
     Ok(Json(convert::page::from_rows(rows, limit, convert::class::view, |class: &Class| {
         class.key.clone()
     })?))
@@ -32,7 +34,7 @@ pub(crate) async fn set_target(
     ApiJson(target): ApiJson<ClassTarget>,
 ) -> ApiResult<Json<Class>> {
     let engine = app.engine();
-    engine.set_class_target(&auth.namespace, &key, target.desired).await?;
+    engine.classes().set_target(&auth.namespace, &key, target.desired).await?;
     let namespace = auth.namespace;
     let read = engine.store().read(move |tx| {
         let row = execution_class::find(tx, namespace.as_str(), key.as_str())?;

@@ -6,6 +6,7 @@ use provost_api::{Delivery, DeliveryList, Page};
 use provost_core::DeliveryId;
 use provost_core::lifecycle::WorkError;
 use provost_engine::EngineError;
+use provost_store::query;
 use provost_store::table::outbound::delivery::{self, DeliveryFilter};
 
 use crate::app::App;
@@ -23,7 +24,9 @@ pub(crate) async fn list(
         run: asked.run,
         before: convert::page::cursor(asked.cursor.as_deref())?,
     };
-    let page = app.engine().deliveries_page(&auth.namespace, filter, limit(asked.limit)?).await;
+    let page =
+        query::delivery::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?)
+            .await;
     Ok(Json(convert::page::map(page?, convert::delivery::view)?))
 }
 
@@ -45,7 +48,7 @@ pub(crate) async fn retry(
     auth: Auth<Write>,
     ApiPath(id): ApiPath<DeliveryId>,
 ) -> ApiResult<Json<Delivery>> {
-    let row = app.engine().retry_delivery(&auth.namespace, id).await;
+    let row = app.engine().deliveries().retry(&auth.namespace, id).await;
     Ok(Json(convert::delivery::view(row?)?))
 }
 
@@ -54,6 +57,6 @@ pub(crate) async fn dismiss(
     auth: Auth<Write>,
     ApiPath(id): ApiPath<DeliveryId>,
 ) -> ApiResult<Json<Delivery>> {
-    let row = app.engine().dismiss_delivery(&auth.namespace, id).await;
+    let row = app.engine().deliveries().dismiss(&auth.namespace, id).await;
     Ok(Json(convert::delivery::view(row?)?))
 }

@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{EventBatch, LogEntry, LogStream, Page, Problem, RunEvent, Time};
 use provost_core::{ErrorKind, RunId, TaskId};
-use provost_engine::TaskLog;
+use provost_store::query;
+use provost_store::query::task_log::TaskLog;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -49,7 +50,9 @@ pub(crate) async fn task_logs(
     let source = Source::task_of(auth.namespace.clone(), task);
     let start = begin(&app, &source, &asked).await?;
     let limit = limit(asked.limit)?;
-    let page = app.engine().task_logs(&auth.namespace, task, start.after, limit).await?;
+    let page =
+        query::task_log::of_task(app.engine().store(), &auth.namespace, task, start.after, limit)
+            .await?;
     let next = page.more.then(|| source.cursor(start.generation, page.next).to_string());
     Ok(Json(Page { items: page.entries.into_iter().map(line).collect(), next }))
 }
@@ -65,19 +68,20 @@ pub(crate) async fn task_events(
     let start = source.start(engine, asked.after.as_deref(), "after").await?;
     let limit = limit(asked.limit)?;
     let page = source.page(engine, start.after, limit).await?;
-    let logs = engine.task_logs(namespace, task_id, start.after, limit).await?;
+    let logs =
+        query::task_log::of_task(engine.store(), namespace, task_id, start.after, limit).await?;
     // The log may have grown between the two; what is new there belongs to the next batch.
     let logs = logs.entries.into_iter().filter(|line| line.pos <= page.next).map(line).collect();
     let run_events = page.entries.iter().map(convert::event::view).collect::<Result<_, _>>()?;
-    let row = engine.task(namespace, task_id).await?;
+    let row = query::task::get(engine.store(), namespace, task_id).await?;
     let run_id = row.current_run_id;
     let (mut run, mut interaction) = (None, None);
     if let Some(id) = run_id {
-        run = Some(convert::run::view(engine.run(namespace, id).await?)?);
-        let found = engine.interaction(namespace, id).await?;
+        run = Some(convert::run::view(query::run::get(engine.store(), namespace, id).await?)?);
+        let found = query::input::interaction(engine.store(), namespace, id).await?;
         interaction = Some(convert::input::interaction(found));
     }
-    let pending = engine.pending_inputs(namespace, task_id).await?;
+    let pending = query::input::pending(engine.store(), namespace, task_id).await?;
     Ok(Json(EventBatch {
         task_id,
         run_id,
@@ -105,10 +109,10 @@ async fn begin(app: &App, source: &Source, asked: &EventQuery) -> ApiResult<Star
 
 fn line(line: TaskLog) -> LogEntry {
     let stream = match line.stream {
-        provost_engine::LogStream::User => LogStream::User,
-        provost_engine::LogStream::Assistant => LogStream::Assistant,
-        provost_engine::LogStream::Tool => LogStream::Tool,
-        provost_engine::LogStream::System => LogStream::System,
+        provost_store::query::task_log::LogStream::User => LogStream::User,
+        provost_store::query::task_log::LogStream::Assistant => LogStream::Assistant,
+        provost_store::query::task_log::LogStream::Tool => LogStream::Tool,
+        provost_store::query::task_log::LogStream::System => LogStream::System,
     };
     LogEntry { run: line.run, at: Time(line.at), stream, text: line.text }
 }

@@ -3,10 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::Explanation;
-use provost_engine::Subject;
+use provost_store::query::explain_facts::{self, Subject};
 
 use crate::app::App;
-use crate::convert;
 use crate::extract::{ApiPath, Auth, Read};
 use crate::response::ApiResult;
 
@@ -15,6 +14,7 @@ pub(crate) async fn explain(
     auth: Auth<Read>,
     ApiPath(subject): ApiPath<Subject>,
 ) -> ApiResult<Json<Explanation>> {
-    let explanation = app.engine().explain(&auth.namespace, subject).await?;
-    Ok(Json(convert::explanation::view(explanation)))
+    let (store, local) = (app.engine().store(), app.engine().local_facts());
+    let facts = explain_facts::read(store, &auth.namespace, subject, local).await?;
+    Ok(Json(provost_explain::explain(&facts)))
 }

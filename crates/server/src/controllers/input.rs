@@ -5,6 +5,7 @@ use axum::extract::State;
 use provost_api::{InputReceipt, NewInput, Page, Paging, PendingInput};
 use provost_core::{InputId, RunId, TaskId};
 use provost_engine::{EngineError, InputRequest, InputTarget};
+use provost_store::query;
 use provost_store::table::work::input;
 
 use crate::app::App;
@@ -66,7 +67,7 @@ pub(crate) async fn withdraw(
         let detail = format!("there is no input `{id}` of {run}: check the ids and the namespace");
         return Err(error::not_found(detail).into());
     }
-    engine.withdraw_input(&auth.namespace, id).await?;
+    engine.inputs().withdraw(&auth.namespace, id).await?;
     Ok(NoContent)
 }
 
@@ -84,7 +85,7 @@ async fn send(
     mut request: InputRequest,
 ) -> ApiResult<Created<InputReceipt>> {
     request.by = Some(auth.principal.name.clone());
-    let receipt = app.engine().input(&auth.namespace, target, request).await?;
+    let receipt = app.engine().inputs().send(&auth.namespace, target, request).await?;
     Ok(Created { is_new: !receipt.deduped, value: convert::input::receipt(receipt) })
 }
 
@@ -95,7 +96,7 @@ async fn pending(
     target: impl Into<InputTarget>,
     asked: &Paging,
 ) -> ApiResult<Json<Page<PendingInput>>> {
-    let waiting = app.engine().pending_inputs(&auth.namespace, target).await?;
+    let waiting = query::input::pending(app.engine().store(), &auth.namespace, target).await?;
     let waiting = waiting.into_iter().map(convert::input::pending).collect();
     Ok(Json(convert::page::paginate(waiting, asked, |input: &PendingInput| input.id)?))
 }

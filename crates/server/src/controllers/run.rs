@@ -7,6 +7,7 @@ use provost_api::{
     Snapshot, Step,
 };
 use provost_core::{DeliveryId, RunId};
+use provost_store::query;
 use provost_store::table::work::run::RunFilter;
 
 use crate::app::App;
@@ -28,7 +29,8 @@ pub(crate) async fn list(
         parent: asked.parent,
         before: convert::page::cursor(asked.cursor.as_deref())?,
     };
-    let page = app.engine().runs(&auth.namespace, filter, limit(asked.limit)?).await;
+    let page =
+        query::run::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?).await;
     Ok(Json(convert::page::map(page?, convert::run::view)?))
 }
 
@@ -37,7 +39,7 @@ pub(crate) async fn get(
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
 ) -> ApiResult<Json<Run>> {
-    let row = app.engine().run(&auth.namespace, run).await?;
+    let row = query::run::get(app.engine().store(), &auth.namespace, run).await?;
     Ok(Json(convert::run::view(row)?))
 }
 
@@ -49,7 +51,9 @@ pub(crate) async fn steps(
 ) -> ApiResult<Json<Page<Step>>> {
     let after = convert::page::cursor(asked.cursor.as_deref())?.unwrap_or(0);
     let limit = limit(asked.limit)?;
-    let page = app.engine().shown_steps(&auth.namespace, run, after, limit).await;
+    let page =
+        query::step::list_with_results(app.engine().store(), &auth.namespace, run, after, limit)
+            .await;
     Ok(Json(convert::page::map(page?, convert::run::step)?))
 }
 
@@ -61,7 +65,8 @@ pub(crate) async fn snapshots(
 ) -> ApiResult<Json<Page<Snapshot>>> {
     let after = convert::page::cursor(asked.cursor.as_deref())?.unwrap_or(0);
     let limit = limit(asked.limit)?;
-    let page = app.engine().changes(&auth.namespace, run, after, limit).await;
+    let page =
+        query::run_history::changes(app.engine().store(), &auth.namespace, run, after, limit).await;
     Ok(Json(convert::page::map(page?, convert::run::snapshot)?))
 }
 
@@ -71,7 +76,7 @@ pub(crate) async fn attempts(
     ApiPath(run): ApiPath<RunId>,
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Attempt>>> {
-    let rows = app.engine().attempts(&auth.namespace, run).await?;
+    let rows = query::run::attempts(app.engine().store(), &auth.namespace, run).await?;
     let attempts = rows.into_iter().map(convert::run::attempt).collect::<Result<_, _>>()?;
     Ok(Json(convert::page::paginate(attempts, &asked, |attempt: &Attempt| attempt.number)?))
 }
@@ -81,7 +86,7 @@ pub(crate) async fn replay(
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
 ) -> ApiResult<Json<Replay>> {
-    let report = app.engine().replay(&auth.namespace, run).await;
+    let report = app.engine().runs().replay(&auth.namespace, run).await;
     Ok(Json(convert::run::replay(report?)))
 }
 
@@ -91,7 +96,7 @@ pub(crate) async fn deliveries(
     ApiPath(run): ApiPath<RunId>,
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Delivery>>> {
-    let rows = app.engine().deliveries(&auth.namespace, run).await;
+    let rows = query::delivery::of_run(app.engine().store(), &auth.namespace, run).await;
     let rows = rows?.into_iter().map(convert::delivery::view);
     let deliveries = rows.collect::<Result<_, _>>()?;
     Ok(Json(convert::page::paginate(deliveries, &asked, |delivery: &Delivery| -> DeliveryId {
@@ -104,7 +109,7 @@ pub(crate) async fn cancel(
     auth: Auth<Write>,
     ApiPath(run): ApiPath<RunId>,
 ) -> ApiResult<Json<Cancelled>> {
-    let found = app.engine().cancel_run(&auth.namespace, run).await;
+    let found = app.engine().runs().cancel(&auth.namespace, run).await;
     Ok(Json(convert::run::cancelled(found?)))
 }
 
@@ -114,8 +119,8 @@ pub(crate) async fn resume(
     ApiPath(run): ApiPath<RunId>,
 ) -> ApiResult<Json<Run>> {
     let engine = app.engine();
-    engine.resume_run(&auth.namespace, run, &auth.principal.name).await?;
-    Ok(Json(convert::run::view(engine.run(&auth.namespace, run).await?)?))
+    engine.runs().resume(&auth.namespace, run, &auth.principal.name).await?;
+    Ok(Json(convert::run::view(query::run::get(engine.store(), &auth.namespace, run).await?)?))
 }
 
 pub(crate) async fn fork(
@@ -129,7 +134,7 @@ pub(crate) async fn fork(
     let mut edits = convert::run::fork_edits(asked)?;
     edits.idempotency_key = key.or_in_body(edits.idempotency_key.take())?;
     edits.by = Some(auth.principal.name.clone());
-    let forked = app.engine().fork(&auth.namespace, run, step, edits).await?;
+    let forked = app.engine().runs().fork(&auth.namespace, run, step, edits).await?;
     Ok(Created { is_new: !forked.deduped, value: convert::run::forked(forked) })
 }
 
@@ -138,6 +143,6 @@ pub(crate) async fn interaction(
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
 ) -> ApiResult<Json<Interaction>> {
-    let found = app.engine().interaction(&auth.namespace, run).await;
+    let found = query::input::interaction(app.engine().store(), &auth.namespace, run).await;
     Ok(Json(convert::input::interaction(found?)))
 }

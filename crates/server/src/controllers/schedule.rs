@@ -15,7 +15,7 @@ pub(crate) async fn list(
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Schedule>>> {
     let (limit, after) = (limit(asked.limit)?, asked.cursor.unwrap_or_default());
-    let states = app.engine().schedules(&auth.namespace, &after, limit).await?;
+    let states = app.engine().schedules().list(&auth.namespace, &after, limit).await?;
     let tell = |state| Ok(convert::schedule::view(state));
     Ok(Json(convert::page::from_rows(states, limit, tell, |schedule: &Schedule| {
         schedule.id.clone()
@@ -27,7 +27,7 @@ pub(crate) async fn get(
     auth: Auth<Read>,
     ApiPath(ScheduleName(schedule)): ApiPath<ScheduleName>,
 ) -> ApiResult<Json<Schedule>> {
-    let state = app.engine().schedule(&auth.namespace, &schedule).await;
+    let state = app.engine().schedules().get(&auth.namespace, &schedule).await;
     Ok(Json(convert::schedule::view(state?)))
 }
 
@@ -40,7 +40,7 @@ pub(crate) async fn put(
     let mut schedule = convert::schedule::change(&schedule, change)?;
     // The tasks of a schedule are requested by the caller who set it.
     schedule.command.requested_by = Some(auth.principal.name.clone());
-    let state = app.engine().put_schedule(&auth.namespace, schedule).await;
+    let state = app.engine().schedules().put(&auth.namespace, schedule).await;
     Ok(Json(convert::schedule::view(state?)))
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn delete(
     auth: Auth<Write>,
     ApiPath(ScheduleName(schedule)): ApiPath<ScheduleName>,
 ) -> ApiResult<NoContent> {
-    app.engine().delete_schedule(&auth.namespace, &schedule).await?;
+    app.engine().schedules().delete(&auth.namespace, &schedule).await?;
     Ok(NoContent)
 }
 
@@ -59,6 +59,6 @@ pub(crate) async fn pause(
     ApiPath(ScheduleName(schedule)): ApiPath<ScheduleName>,
     ApiJson(asked): ApiJson<PauseSchedule>,
 ) -> ApiResult<Json<Schedule>> {
-    let state = app.engine().pause_schedule(&auth.namespace, &schedule, asked.paused).await;
+    let state = app.engine().schedules().set_paused(&auth.namespace, &schedule, asked.paused).await;
     Ok(Json(convert::schedule::view(state?)))
 }

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{Page, Paging, Session, SessionList, SessionMessage};
 use provost_core::scheduling::QueueOverride;
+use provost_store::query;
 use provost_store::table::work::session::SessionFilter;
 
 use crate::app::App;
@@ -17,7 +18,9 @@ pub(crate) async fn list(
     ApiQuery(asked): ApiQuery<SessionList>,
 ) -> ApiResult<Json<Page<Session>>> {
     let filter = SessionFilter { agent: asked.agent, key: asked.key, before: asked.cursor };
-    let page = app.engine().sessions(&auth.namespace, filter, limit(asked.limit)?).await;
+    let page =
+        query::session::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?)
+            .await;
     Ok(Json(convert::page::map(page?, convert::session::view)?))
 }
 
@@ -26,7 +29,7 @@ pub(crate) async fn get(
     auth: Auth<Read>,
     ApiPath(SessionKey(session)): ApiPath<SessionKey>,
 ) -> ApiResult<Json<Session>> {
-    let row = app.engine().session_row(&auth.namespace, &session).await;
+    let row = query::session::get(app.engine().store(), &auth.namespace, &session).await;
     Ok(Json(convert::session::view(row?)?))
 }
 
@@ -38,7 +41,9 @@ pub(crate) async fn messages(
 ) -> ApiResult<Json<Page<SessionMessage>>> {
     let from = asked.cursor.as_deref().map(convert::session::place).transpose()?;
     let limit = limit(asked.limit)?;
-    let page = app.engine().session_messages(&auth.namespace, &session, from, limit).await?;
+    let page =
+        query::session::messages(app.engine().store(), &auth.namespace, &session, from, limit)
+            .await?;
     let items = page.items.into_iter().map(convert::session::message).collect();
     Ok(Json(Page { items, next: page.next.map(convert::session::place_text) }))
 }
@@ -50,7 +55,7 @@ pub(crate) async fn set_queue(
     ApiJson(queue): ApiJson<QueueOverride>,
 ) -> ApiResult<Json<Session>> {
     let engine = app.engine();
-    engine.set_session_queue(&auth.namespace, &session, queue).await?;
-    let row = engine.session_row(&auth.namespace, &session).await?;
+    engine.sessions().set_queue(&auth.namespace, &session, queue).await?;
+    let row = query::session::get(engine.store(), &auth.namespace, &session).await?;
     Ok(Json(convert::session::view(row)?))
 }

@@ -5,6 +5,7 @@ use axum::extract::State;
 use provost_api::{Accepted, Cancelled, NewTask, Page, Paging, Run, Started, Task, TaskList};
 use provost_core::TaskId;
 use provost_core::id::name::Namespace;
+use provost_store::query;
 use provost_store::table::work::run::RunFilter;
 use provost_store::table::work::task::{TaskFilter, TaskRow};
 
@@ -26,7 +27,7 @@ pub(crate) async fn submit(
     let mut command = convert::task::command(*task);
     command.requested_by = Some(auth.principal.name.clone());
     command.idempotency_key = key.or_in_body(command.idempotency_key.take())?;
-    let accepted = app.engine().accept(&auth.namespace, command).await?;
+    let accepted = app.engine().submit(&auth.namespace, command).await?;
     Ok(Created { is_new: !accepted.deduped, value: convert::task::accepted(accepted) })
 }
 
@@ -44,9 +45,12 @@ pub(crate) async fn list(
         archived: asked.archived.unwrap_or(false),
         before: convert::page::cursor(asked.cursor.as_deref())?,
     };
-    let page = app.engine().tasks(&auth.namespace, filter, limit(asked.limit)?).await?;
+    let page =
+        query::task::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?)
+            .await?;
     let ids = page.items.iter().map(|row| row.id).collect();
-    let asked = app.engine().asked(&auth.namespace, ids, ASKED_CHARS).await?;
+    let asked =
+        query::session::asked(app.engine().store(), &auth.namespace, ids, ASKED_CHARS).await?;
     let message = |row: &TaskRow| asked.get(&row.id).cloned().unwrap_or_default();
     Ok(Json(convert::page::map(page, |row| {
         let message = message(&row);
@@ -59,7 +63,7 @@ pub(crate) async fn get(
     auth: Auth<Read>,
     ApiPath(task): ApiPath<TaskId>,
 ) -> ApiResult<Json<Task>> {
-    let row = app.engine().task(&auth.namespace, task).await?;
+    let row = query::task::get(app.engine().store(), &auth.namespace, task).await?;
     Ok(Json(load_task_view(&app, &auth.namespace, row, usize::MAX).await?))
 }
 
@@ -68,7 +72,7 @@ pub(crate) async fn cancel(
     auth: Auth<Write>,
     ApiPath(task): ApiPath<TaskId>,
 ) -> ApiResult<Json<Cancelled>> {
-    let found = app.engine().cancel_task(&auth.namespace, task).await;
+    let found = app.engine().tasks().cancel(&auth.namespace, task).await;
     Ok(Json(convert::run::cancelled(found?)))
 }
 
@@ -77,7 +81,7 @@ pub(crate) async fn archive(
     auth: Auth<Write>,
     ApiPath(task): ApiPath<TaskId>,
 ) -> ApiResult<Json<Task>> {
-    let row = app.engine().archive_task(&auth.namespace, task).await;
+    let row = app.engine().tasks().archive(&auth.namespace, task).await;
     Ok(Json(load_task_view(&app, &auth.namespace, row?, usize::MAX).await?))
 }
 
@@ -86,7 +90,7 @@ pub(crate) async fn retry(
     auth: Auth<Write>,
     ApiPath(task): ApiPath<TaskId>,
 ) -> ApiResult<Json<Started>> {
-    let run = app.engine().retry_task(&auth.namespace, task).await;
+    let run = app.engine().tasks().retry(&auth.namespace, task).await;
     Ok(Json(Started { run: run? }))
 }
 
@@ -103,8 +107,8 @@ pub(crate) async fn runs(
         ..RunFilter::default()
     };
     let limit = limit(asked.limit)?;
-    engine.task(&auth.namespace, task).await?;
-    let page = engine.runs(&auth.namespace, filter, limit).await?;
+    query::task::get(engine.store(), &auth.namespace, task).await?;
+    let page = query::run::list(engine.store(), &auth.namespace, filter, limit).await?;
     Ok(Json(convert::page::map(page, convert::run::view)?))
 }
 
@@ -115,7 +119,8 @@ pub(super) async fn load_task_view(
     row: TaskRow,
     chars_max: usize,
 ) -> ApiResult<Task> {
-    let mut asked = app.engine().asked(namespace, vec![row.id], chars_max).await?;
+    let mut asked =
+        query::session::asked(app.engine().store(), namespace, vec![row.id], chars_max).await?;
     let message = asked.remove(&row.id).unwrap_or_default();
     Ok(convert::task::view(row, message)?)
 }

@@ -9,6 +9,7 @@ use provost_api::Waited;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunStatus;
 use provost_core::{RunId, TaskId};
+use provost_store::query;
 use provost_store::table::work::run::RunRow;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -107,12 +108,12 @@ async fn load_run(app: &App, namespace: &Namespace, target: WaitTarget) -> ApiRe
     let run = match target {
         WaitTarget::Run(run) => run,
         WaitTarget::Task(task) => {
-            let task = engine.task(namespace, task).await?;
+            let task = query::task::get(engine.store(), namespace, task).await?;
             let missing = || error::bug(&format!("{} has no run", task.id));
             task.current_run_id.ok_or_else(missing)?
         }
     };
-    Ok(engine.run(namespace, run).await?)
+    Ok(query::run::get(engine.store(), namespace, run).await?)
 }
 
 fn has_ended(row: &RunRow) -> ApiResult<bool> {

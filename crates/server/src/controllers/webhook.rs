@@ -30,7 +30,7 @@ pub(crate) async fn create(
     check_kinds(&asked.kinds)?;
     // The key is derived from the server's own, so there is none to store.
     let new = provost_engine::NewWebhook { url: url.into(), kinds: asked.kinds };
-    let made = app.engine().create_webhook(&auth.namespace, new).await?;
+    let made = app.engine().webhooks().create(&auth.namespace, new).await?;
     let secret = key.of(made.id).text();
     Ok(Created {
         value: WebhookCreated { webhook: convert::webhook::view(made), secret },
@@ -64,7 +64,7 @@ pub(crate) async fn list(
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<Webhook>>> {
     let after: Option<WebhookId> = convert::page::cursor(asked.cursor.as_deref())?;
-    let page = app.engine().webhooks(&auth.namespace, after, limit(asked.limit)?).await;
+    let page = app.engine().webhooks().list(&auth.namespace, after, limit(asked.limit)?).await;
     Ok(Json(convert::page::map(page?, |row| Ok(convert::webhook::view(row)))?))
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn get(
     auth: Auth<Read>,
     ApiPath(id): ApiPath<WebhookId>,
 ) -> ApiResult<Json<Webhook>> {
-    let found = app.engine().webhook(&auth.namespace, id).await;
+    let found = app.engine().webhooks().get(&auth.namespace, id).await;
     Ok(Json(convert::webhook::view(found?)))
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn delete(
     auth: Auth<Write>,
     ApiPath(id): ApiPath<WebhookId>,
 ) -> ApiResult<NoContent> {
-    app.engine().delete_webhook(&auth.namespace, id).await?;
+    app.engine().webhooks().delete(&auth.namespace, id).await?;
     Ok(NoContent)
 }
 
@@ -95,7 +95,7 @@ pub(crate) async fn list_posts(
     let before: Option<WebhookPostId> = convert::page::cursor(asked.cursor.as_deref())?;
     let limit = limit(asked.limit)?;
     let filter = PostFilter { before, ..PostFilter::default() };
-    let page = app.engine().webhook_posts(&auth.namespace, id, filter, limit).await;
+    let page = app.engine().webhooks().posts(&auth.namespace, id, filter, limit).await;
     Ok(Json(convert::page::map(page?, convert::webhook::post)?))
 }
 
@@ -105,6 +105,6 @@ pub(crate) async fn resend(
     ApiPath(id): ApiPath<WebhookId>,
     ApiPath(post): ApiPath<WebhookPostId>,
 ) -> ApiResult<Json<WebhookPost>> {
-    let row = app.engine().webhook_resend(&auth.namespace, id, post).await?;
+    let row = app.engine().webhooks().resend(&auth.namespace, id, post).await?;
     Ok(Json(convert::webhook::post(row)?))
 }

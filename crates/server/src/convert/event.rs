@@ -1,7 +1,7 @@
 //! Durable events on the wire.
 
 use provost_api::{Problem, RunEvent, Time};
-use provost_engine::LogEntry;
+use provost_store::query::event_log::LogEntry;
 
 use super::stored;
 

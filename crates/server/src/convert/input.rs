@@ -2,7 +2,8 @@
 
 use provost_api::{InputReceipt, Interaction, NewInput, PendingInput, Time};
 use provost_core::scheduling::QueueOverride;
-use provost_engine::{InputRequest, RunInteraction};
+use provost_engine::InputRequest;
+use provost_store::query::input::RunInteraction;
 
 /// A message as the engine's request.
 pub(crate) fn request(said: NewInput) -> InputRequest {
@@ -23,7 +24,7 @@ pub(crate) fn receipt(receipt: provost_engine::InputReceipt) -> InputReceipt {
 }
 
 /// A message that nobody has read yet.
-pub(crate) fn pending(input: provost_engine::PendingInput) -> PendingInput {
+pub(crate) fn pending(input: provost_store::query::input::PendingInput) -> PendingInput {
     PendingInput {
         id: input.id,
         task: input.task,

@@ -4,7 +4,9 @@ use provost_api::{
     Attempt, CancelOutcome, Cancelled, Fork, Forked, Problem, Replay, Run, Snapshot, Step, Time,
 };
 use provost_core::Money;
-use provost_engine::{ForkEdit, ForkEdits, ReplayReport, RunChange, ShownStep};
+use provost_engine::{ForkEdit, ForkEdits, ReplayReport};
+use provost_store::query::run_history::RunChange;
+use provost_store::query::step::ShownStep;
 use provost_store::table::work::attempt::AttemptRow;
 use provost_store::table::work::run::RunRow;
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! Conversations on the wire.
 
 use provost_api::{Problem, Session, SessionMessage, Time};
-use provost_engine::{SessionPlace, ShownMessage};
+use provost_store::query::session::{SessionPlace, ShownMessage};
 use provost_store::table::work::session::SessionRow;
 
 use super::stored;

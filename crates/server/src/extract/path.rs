@@ -8,7 +8,7 @@ use provost_core::usage::limits::SESSION_CHARS_MAX;
 use provost_core::{
     ApprovalId, DeliveryId, InputId, RunId, TaskId, TokenId, WebhookId, WebhookPostId,
 };
-use provost_engine::Subject;
+use provost_store::query::explain_facts::Subject;
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 

@@ -4,7 +4,8 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use bytes::Bytes;
 use provost_core::{Event, EventKind, RunId};
-use provost_engine::{LivePlace, LiveSink, RunPlace};
+use provost_engine::{LivePlace, LiveSink};
+use provost_store::query::event_log::RunPlace;
 use serde::Serialize;
 
 use super::progress::Progress;

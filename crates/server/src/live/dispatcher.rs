@@ -5,8 +5,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use provost_core::RunId;
-use provost_engine::{Engine, EngineError, LogEntry};
+use provost_engine::Engine;
 use provost_store::Hint;
+use provost_store::query;
+use provost_store::query::QueryError;
+use provost_store::query::event_log::LogEntry;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::Instant;
@@ -49,7 +52,7 @@ pub(super) async fn run(engine: Engine, board: Arc<Board>) {
         }
         // Before the position is read, so that no hint about what comes after it is missed.
         let hints = engine.store().hints();
-        match engine.log_bounds().await {
+        match query::event_log::bounds(engine.store()).await {
             Ok(bounds) => {
                 let tailer = LogTailer {
                     engine: engine.clone(),
@@ -67,7 +70,7 @@ pub(super) async fn run(engine: Engine, board: Arc<Board>) {
     }
 }
 
-async fn pause(error: &EngineError) {
+async fn pause(error: &QueryError) {
     tracing::warn!(%error, "the log cannot be read; streams wait");
     tokio::time::sleep(RETRY_DELAY).await;
 }
@@ -123,9 +126,9 @@ impl LogTailer {
     }
 
     /// Delivers all events after the position.
-    async fn read(&mut self) -> Result<(), EngineError> {
+    async fn read(&mut self) -> Result<(), QueryError> {
         loop {
-            let page = self.engine.log_tail(self.pos, PAGE).await?;
+            let page = query::event_log::tail(self.engine.store(), self.pos, PAGE).await?;
             let runs = self.topics_of(&page.entries).await?;
             // Among what came meanwhile are deltas that precede these events.
             self.drain_queue();
@@ -195,7 +198,7 @@ impl LogTailer {
     async fn topics_of(
         &self,
         entries: &[LogEntry],
-    ) -> Result<HashMap<RunId, Arc<RunTopics>>, EngineError> {
+    ) -> Result<HashMap<RunId, Arc<RunTopics>>, QueryError> {
         let mut known = HashMap::new();
         let mut unknown = Vec::new();
         {
@@ -213,7 +216,7 @@ impl LogTailer {
         if unknown.is_empty() {
             return Ok(known);
         }
-        let found = self.engine.places_of(unknown).await?;
+        let found = query::event_log::places_of(self.engine.store(), unknown).await?;
         let mut runs = self.board.runs.lock().unwrap_or_else(PoisonError::into_inner);
         for (run, place) in found {
             known.insert(run, runs.put(run, &place));

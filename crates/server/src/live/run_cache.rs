@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use provost_core::{EventKind, RunId};
-use provost_engine::RunPlace;
+use provost_store::query::event_log::RunPlace;
 
 use super::progress::Progress;
 use super::topic::Topic;

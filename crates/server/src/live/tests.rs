@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use provost_core::lifecycle::RunStatus;
 use provost_core::{Env, Event, EventKind, RunId};
-use provost_engine::{LivePlace, LiveSink, RunPlace};
+use provost_engine::{LivePlace, LiveSink};
+use provost_store::query::event_log::RunPlace;
 
 use super::delta::DeltaSink;
 use super::registry::Board;

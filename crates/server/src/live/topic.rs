@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::{RunId, TaskId};
-use provost_engine::RunPlace;
+use provost_store::query::event_log::RunPlace;
 
 use crate::sse::encode::CursorKind;
 

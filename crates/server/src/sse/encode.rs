@@ -4,7 +4,7 @@ use bytes::Bytes;
 use provost_api::{Cursor, Place, Time};
 use provost_core::lifecycle::RunStatus;
 use provost_core::{DurableEvent, DurableEventKind, RunId};
-use provost_engine::LogEntry;
+use provost_store::query::event_log::LogEntry;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

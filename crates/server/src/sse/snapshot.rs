@@ -21,7 +21,7 @@ pub(super) struct TurnSnapshot {
 pub(super) async fn take(app: &App, source: &Source) -> Option<TurnSnapshot> {
     let run = Box::pin(source.present_run(app.engine())).await?;
     let provost_engine::Draft { epoch, mut events, next, .. } =
-        app.engine().draft(source.namespace(), run)?;
+        app.engine().runs().draft(source.namespace(), run)?;
     events.retain(|event| !is_also_durable(run, event));
     Some(TurnSnapshot { run, epoch, next, events })
 }

@@ -4,7 +4,9 @@ use provost_api::{Cursor, Place, Problem};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunStatus;
 use provost_core::{RunId, TaskId};
-use provost_engine::{Engine, EngineError, LogPage};
+use provost_engine::Engine;
+use provost_store::query::event_log::LogPage;
+use provost_store::query::{self, QueryError, event_log};
 
 use super::encode::CursorKind;
 use crate::convert;
@@ -75,7 +77,7 @@ impl Source {
         field: &str,
     ) -> ApiResult<Start> {
         let Extent { first, last, ended } = self.extent(engine).await?;
-        let generation = engine.log_generation().await?;
+        let generation = query::event_log::generation(engine.store()).await?;
         let begin = Start { generation, after: 0, reset: false, from_end: false, ended: None };
         let start = match after {
             None => begin,
@@ -108,20 +110,24 @@ impl Source {
     async fn extent(&self, engine: &Engine) -> ApiResult<Extent> {
         match &self.what {
             Streamed::Run(run) => {
-                let row = engine.run(&self.namespace, *run).await?;
-                let first = engine.first_kept(&self.namespace, *run).await?.unwrap_or(0);
+                let row = query::run::get(engine.store(), &self.namespace, *run).await?;
+                let first = query::event_log::first_kept(engine.store(), &self.namespace, *run)
+                    .await?
+                    .unwrap_or(0);
                 let status = convert::word::<RunStatus>(&row.status)?;
                 let ended = status.is_terminal().then_some(status);
                 return Ok(Extent { first, last: row.next_seq.saturating_sub(1), ended });
             }
-            Streamed::Task(task) => drop(engine.task(&self.namespace, *task).await?),
+            Streamed::Task(task) => {
+                drop(query::task::get(engine.store(), &self.namespace, *task).await?)
+            }
             Streamed::Session(session) => {
-                drop(engine.session_row(&self.namespace, session).await?);
+                drop(query::session::get(engine.store(), &self.namespace, session).await?);
             }
             Streamed::Namespace => {}
         }
         // Positions count over all runs, and so does what was removed: a cursor before it may have missed some.
-        let bounds = engine.log_bounds().await?;
+        let bounds = query::event_log::bounds(engine.store()).await?;
         Ok(Extent { first: bounds.floor.saturating_add(1), last: bounds.last, ended: None })
     }
 
@@ -131,17 +137,21 @@ impl Source {
         engine: &Engine,
         after: u64,
         limit: u64,
-    ) -> Result<LogPage, EngineError> {
-        let namespace = &self.namespace;
+    ) -> Result<LogPage, QueryError> {
+        let (store, namespace) = (engine.store(), &self.namespace);
         match &self.what {
-            Streamed::Run(run) => Box::pin(engine.log_of_run(namespace, *run, after, limit)).await,
+            Streamed::Run(run) => {
+                Box::pin(event_log::of_run(store, namespace, *run, after, limit)).await
+            }
             Streamed::Task(task) => {
-                Box::pin(engine.log_of_task(namespace, *task, after, limit)).await
+                Box::pin(event_log::of_task(store, namespace, *task, after, limit)).await
             }
             Streamed::Session(session) => {
-                Box::pin(engine.log_of_session(namespace, session, after, limit)).await
+                Box::pin(event_log::of_session(store, namespace, session, after, limit)).await
             }
-            Streamed::Namespace => Box::pin(engine.log_of_namespace(namespace, after, limit)).await,
+            Streamed::Namespace => {
+                Box::pin(event_log::of_namespace(store, namespace, after, limit)).await
+            }
         }
     }
 
@@ -149,9 +159,14 @@ impl Source {
     pub(super) async fn present_run(&self, engine: &Engine) -> Option<RunId> {
         match &self.what {
             Streamed::Run(run) => Some(*run),
-            Streamed::Task(task) => engine.task(&self.namespace, *task).await.ok()?.current_run_id,
+            Streamed::Task(task) => {
+                query::task::get(engine.store(), &self.namespace, *task).await.ok()?.current_run_id
+            }
             Streamed::Session(session) => {
-                engine.session_row(&self.namespace, session).await.ok()?.holder_run_id
+                query::session::get(engine.store(), &self.namespace, session)
+                    .await
+                    .ok()?
+                    .holder_run_id
             }
             Streamed::Namespace => None,
         }

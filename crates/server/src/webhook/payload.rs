@@ -1,7 +1,7 @@
 //! What is posted.
 
 use provost_api::Time;
-use provost_engine::{LogEntry, RunPlace};
+use provost_store::query::event_log::{LogEntry, RunPlace};
 use serde::Serialize;
 
 use crate::sse::encode::EventJson;

@@ -97,12 +97,12 @@ impl Sender {
 
     /// Makes posts of what happened and sends what is due. Returns how long nothing will be to do, as far as is known.
     async fn round(&self, sending: &mut JoinSet<()>) -> Result<Duration, EngineError> {
-        let filled = self.engine.webhook_fill(FILL, payload).await?;
+        let filled = self.engine.webhooks().fill(FILL, payload).await?;
         while sending.try_join_next().is_some() {}
         let room = AT_ONCE_MAX.saturating_sub(sending.len());
         if room > 0 {
             let claim = Claim { limit: room as u64, per_webhook: PER_WEBHOOK, hold: HOLD };
-            for claimed in self.engine.webhook_claim(claim).await? {
+            for claimed in self.engine.webhooks().claim(claim).await? {
                 let (engine, post) = (self.engine.clone(), Arc::clone(&self.post));
                 sending.spawn(async move { post.deliver(&engine, claimed).await });
             }
@@ -134,7 +134,7 @@ impl Post {
     async fn deliver(&self, engine: &Engine, claimed: ClaimedPost) {
         let outcome = self.send(&claimed).await;
         let post = &claimed.post;
-        match engine.webhook_settle(post, outcome).await {
+        match engine.webhooks().settle(post, outcome).await {
             Ok(_) => {}
             // The claim ends by itself, and then it is sent again, under the same id.
             Err(error) => tracing::warn!(post.id = %post.id, %error, "a post cannot be settled"),

@@ -130,7 +130,7 @@ async fn whoever_sets_a_schedule_or_forks_a_run_has_started_it() {
     let set = say(&served, "PUT /v1/namespaces/default/schedules/nightly", &ada, &change).await;
     assert_eq!(set.status, 200, "{set:?}");
     let namespace = provost_core::id::name::Namespace::default();
-    let schedule = engine.schedule(&namespace, "nightly").await.unwrap();
+    let schedule = engine.schedules().get(&namespace, "nightly").await.unwrap();
     assert_eq!(schedule.schedule.command.requested_by.as_deref(), Some("ada"));
     assert!(!set.body.contains("requested_by"), "it is not part of what was sent");
     let line = "POST /v1/namespaces/default/tasks";

@@ -118,7 +118,7 @@ async fn the_first_token_is_made_once() {
     let who = served.call("GET /v1/whoami", &served.admin, None).await.json();
     assert_eq!((&who["scopes"], &who["namespaces"]), (&json!(["admin"]), &json!(["*"])));
     let id = who["token"].as_str().unwrap().parse().unwrap();
-    served.stage.engine.revoke_token(id).await.unwrap();
+    served.stage.engine.tokens().revoke(id).await.unwrap();
     assert!(served.app.first_token().await.unwrap().is_some(), "nobody is locked out");
 }
 
@@ -130,7 +130,7 @@ async fn use_is_noted_beside_the_request() {
     assert_eq!(served.call("GET /v1/whoami", &made.secret, None).await.status, 200);
     // It is written after the answer; whoever waits for the writer's turn comes behind it sooner or later.
     loop {
-        if served.stage.engine.token(id).await.unwrap().last_used.is_some() {
+        if served.stage.engine.tokens().get(id).await.unwrap().last_used.is_some() {
             break;
         }
         tokio::task::yield_now().await;

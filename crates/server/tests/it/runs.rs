@@ -3,6 +3,7 @@
 use provost_api::{CancelOutcome, Fork, NewInput, NewTask, Paging, RunList, Said};
 use provost_core::lifecycle::{AttemptStatus, Interaction, RunPhase, RunStatus, StepKind};
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, Turn};
+use provost_store::query;
 use serde_json::json;
 
 use crate::stage::Stage;
@@ -109,7 +110,10 @@ async fn an_operator_lets_a_run_go_on() {
     let resumed = stage.client.resume_run(accepted.run).await.unwrap();
     assert_eq!(resumed.id, accepted.run);
     assert_eq!(stage.ended(accepted.run).await.status, "ok");
-    let events = stage.engine.events(&Default::default(), accepted.run, 0, 100).await.unwrap();
+    let events =
+        query::run::events(stage.engine.store(), &Default::default(), accepted.run, 0, 100)
+            .await
+            .unwrap();
     let resumed = events.iter().find(|event| event.kind == "resumed").unwrap();
     assert!(resumed.body.as_ref().unwrap().contains("local"), "{resumed:?}");
 }

@@ -1,5 +1,6 @@
 //! A server over a real engine with a scripted model, in this process.
 
+use provost_store::query;
 use std::time::Duration;
 
 use provost_agent::{Agent, AgentBuilder};
@@ -93,7 +94,8 @@ impl Stage {
         let mut hints = self.engine.store().hints();
         let waiting = async {
             loop {
-                let row = self.engine.run(&Namespace::default(), run).await.unwrap();
+                let row =
+                    query::run::get(self.engine.store(), &Namespace::default(), run).await.unwrap();
                 if wanted(&row) {
                     return row;
                 }

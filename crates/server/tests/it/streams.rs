@@ -191,7 +191,7 @@ async fn sessions_and_namespaces_are_streamed_in_the_order_of_commits() {
     }
     let other: Namespace = "other".parse().unwrap();
     let foreign = provost_core::command::AgentCommand::text("elsewhere");
-    let foreign = server.engine.accept(&other, foreign).await.unwrap();
+    let foreign = server.engine.submit(&other, foreign).await.unwrap();
     let mut live = Vec::new();
     let mut ended = 0;
     while ended < runs.len() {
@@ -231,7 +231,7 @@ async fn what_belongs_to_others_is_not_there() {
     let server = house.idle().await;
     let other: Namespace = "other".parse().unwrap();
     let command = provost_core::command::AgentCommand::text("elsewhere");
-    let foreign = server.engine.accept(&other, command).await.unwrap();
+    let foreign = server.engine.submit(&other, command).await.unwrap();
     let paths = [format!("runs/{}", foreign.run), format!("tasks/{}", foreign.task)];
     for path in paths {
         for what in ["stream", "wait", "events"] {
@@ -309,7 +309,7 @@ async fn g44_a_cursor_beyond_what_is_kept_is_reset() {
     let mut wide = server.watch("stream?deltas=false", None).await;
     let (first, last) = (wide.next().await.unwrap(), wide.until("finished").await);
     env.advance(Duration::from_secs(31 * 24 * 3600));
-    server.engine.remove_old().await.unwrap();
+    server.engine.maintenance().remove_old().await.unwrap();
     let kept = &all[all.len() - 2..];
     assert_eq!(kinds(kept), ["finished", "end"]);
     let reset = server.watch(&path, all[1].id.as_deref()).await.rest().await;

@@ -19,7 +19,7 @@ async fn a_task_is_taken_in_once_and_answered() {
     let other = NewTask { idempotency_key: Some("k".to_owned()), ..NewTask::text("ho") };
     let refused = stage.client.submit(&other).await.unwrap_err();
     assert_eq!(refused.code(), "idempotency_mismatch");
-    let row = stage.engine.wait(&Namespace::default(), accepted.run).await.unwrap();
+    let row = stage.engine.runs().wait(&Namespace::default(), accepted.run).await.unwrap();
     assert_eq!(row.status, RunStatus::Ok.as_str());
     let task = stage.client.task(accepted.task).await.unwrap();
     assert_eq!((task.message.as_str(), task.run), ("hi", Some(accepted.run)));

@@ -1,262 +1,441 @@
-//! Reading the event log in pages: of one run, of several, of everything. Each page is one query, however deep it is.
+//! The durable log for those who stream it: of one run, of a task, of a session, of a namespace, of everybody.
 //!
-//! Within a run positions rise with the numbers of its events, so where to go on is found by halving.
+//! A page is cheap however deep it is: where to go on is found by index, events are read with the texts of their messages in
+//! one query for each run, and texts are passed on as they are stored. Its size is bounded in events and in bytes.
 
-use provost_core::{RunId, TaskId, Timestamp};
+pub mod rows;
 
-use crate::table::work::session::SessionRef;
-use crate::transaction::text::load_body;
-use crate::{FromRow, Row, StoreError, Tx, params};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-/// What is read of an event and of the message it is about.
-const COLUMNS: &str =
-    "e.pos, e.run_id, e.seq, e.epoch, e.attempt_no, e.kind, e.at, e.body, e.blob, m.body, m.blob";
-const TABLES: &str = "run_event e LEFT JOIN message m ON m.id = e.message_id";
+use self::rows::{Amount, LogRange, LogRow, LoggedRun};
+use crate::table::state::meta;
+use crate::table::work::run_event;
+use crate::table::work::session::{self, SessionRef};
+use crate::{Store, Tx, load_body};
+use provost_core::id::name::Namespace;
+use provost_core::{DurableEvent, DurableEventKind, RunId, TaskId, Timestamp};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-/// What is known of a run that may have events to read: see [`LoggedRun`].
-const RUN_COLUMNS: &str = "r.id,
-    (SELECT e.seq FROM run_event e WHERE e.run_id = r.id ORDER BY e.seq LIMIT 1),
-    (SELECT e.pos FROM run_event e WHERE e.run_id = r.id ORDER BY e.seq LIMIT 1),
-    (SELECT e.seq FROM run_event e WHERE e.run_id = r.id ORDER BY e.seq DESC LIMIT 1)";
-/// The run has events after a position.
-const RUN_GOES_ON: &str =
-    "(SELECT e.pos FROM run_event e WHERE e.run_id = r.id ORDER BY e.seq DESC LIMIT 1) >";
+use crate::query::QueryError;
+use crate::query::task::find_task;
+use crate::table::work::stored_message;
 
-/// The tasks that begin with those of a first query, and all tasks below them.
-fn and_below(first: &str) -> String {
-    format!(
-        "WITH RECURSIVE below(id) AS (
-           {first} UNION ALL SELECT t.id FROM task t JOIN below b ON t.parent_task_id = b.id
-         )"
-    )
-}
+/// The most events of one page.
+pub const LOG_PAGE_MAX: u64 = 5000;
+/// Texts of one page, in bytes; one event is always in it.
+const PAGE_BYTES: usize = 8 << 20;
+/// Positions that one page of a namespace looks at: most of them may be of others.
+const WINDOW: u64 = 20_000;
 
-/// One event with the text of the message it is about.
+/// One durable event, with what it names put in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogRow {
-    /// The position in the whole log.
+pub struct LogEntry {
+    /// The position in the whole log; it rises in the order of commits.
     pub pos: u64,
     /// The run.
-    pub run_id: RunId,
-    /// Its number in the run.
+    pub run: RunId,
+    /// The number in its run: from one, without a gap.
     pub seq: u64,
     /// The epoch that wrote it.
     pub epoch: u64,
-    /// The attempt that wrote it.
+    /// The attempt that wrote it; zero before the first.
     pub attempt_no: u64,
     /// What happened.
     pub kind: String,
     /// When.
     pub at: Timestamp,
-    /// More about it as JSON, if it is small.
+    /// More about it, as JSON.
     pub body: Option<String>,
-    /// The blob that holds it, if it is not.
-    pub blob: Option<String>,
-    /// The message as it is stored, if it is small.
+    /// The message it is about, as JSON.
     pub message: Option<String>,
-    /// The blob that holds it, if it is not.
-    pub message_blob: Option<String>,
+    /// The result of the tool call it is about, as JSON.
+    pub result: Option<String>,
+    /// Which agent of which call it happened to, if the run is below another one.
+    pub below: Option<Arc<Below>>,
 }
 
-impl FromRow for LogRow {
-    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self {
-            pos: row.take()?,
-            run_id: row.take()?,
-            seq: row.take()?,
-            epoch: row.take()?,
-            attempt_no: row.take()?,
-            kind: row.take()?,
-            at: row.take()?,
-            body: row.take()?,
-            blob: row.take()?,
-            message: row.take()?,
-            message_blob: row.take()?,
-        })
-    }
+/// What a run is to the run above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Below {
+    /// The agent, with the agents above it.
+    pub agent: String,
+    /// The call that started it.
+    pub call_id: String,
 }
 
-impl LogRow {
-    /// How many bytes of text it holds itself.
-    pub fn bytes(&self) -> usize {
-        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        length(&self.body) + length(&self.message)
-    }
+/// A part of the log.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogPage {
+    /// Events, in order.
+    pub entries: Vec<LogEntry>,
+    /// Where to go on: a position, or a number if it is the log of one run. It may have moved on without any event.
+    pub next: u64,
+    /// True if more can be read at once.
+    pub more: bool,
 }
 
-/// How much is read at once.
-#[derive(Debug, Clone, Copy)]
-pub struct Amount {
-    /// Events.
-    pub events: u64,
-    /// Bytes of text after which no more events are read.
-    pub bytes: usize,
-}
-
-/// Numbers or positions of events.
-#[derive(Debug, Clone, Copy)]
-pub struct LogRange {
-    /// The one before the first.
-    pub after: u64,
-    /// The last one.
+/// What the log holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogBounds {
+    /// Rises with each restore: a position of another generation means nothing here.
+    pub generation: u64,
+    /// Up to this position events may have been removed because they were old: whoever reads on from before it may have
+    /// missed some. Reading from the very beginning is fine.
+    pub floor: u64,
+    /// The position of the last event; zero if there is none.
     pub last: u64,
 }
 
-/// A run that has events after the position that was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LoggedRun {
-    /// The run.
-    pub id: RunId,
-    /// The number of its oldest event that is kept.
-    pub first_seq: u64,
-    /// The position of that event.
-    pub first_pos: u64,
-    /// The number of its last event.
-    pub last_seq: u64,
+/// Where a run belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunPlace {
+    /// The tenancy boundary.
+    pub namespace: String,
+    /// Its task.
+    pub task: TaskId,
+    /// Its session.
+    pub session: String,
+    /// The tasks above its own with their sessions, nearest first: whoever watches those sees it, too.
+    pub above: Vec<(TaskId, String)>,
 }
 
-impl FromRow for LoggedRun {
-    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
-        Ok(Self {
-            id: row.take()?,
-            first_seq: row.take()?,
-            first_pos: row.take()?,
-            last_seq: row.take()?,
-        })
-    }
+/// The generation of the log: a cursor of another one is stale.
+pub async fn generation(store: &Store) -> Result<u64, QueryError> {
+    store.read(|tx| Ok::<_, QueryError>(meta::generation(tx)?)).await
 }
 
-/// The events of a run with the numbers of a range, in order.
-pub fn of_run(
-    tx: &mut Tx<'_>,
-    run_id: RunId,
-    range: LogRange,
-    amount: Amount,
-) -> Result<Vec<LogRow>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM {TABLES} WHERE e.run_id = ?1 AND e.seq > ?2 AND e.seq <= ?3 ORDER BY e.seq LIMIT ?4"
-    );
-    let enough = enough(amount.bytes);
-    tx.until(&sql, params![run_id, range.after, range.last, amount.events], enough)
+/// What the log holds.
+pub async fn bounds(store: &Store) -> Result<LogBounds, QueryError> {
+    let read = store.read(|tx| {
+        let generation = meta::generation(tx)?;
+        let (floor, last) = (meta::log_floor(tx)?, run_event::last_pos(tx)?);
+        Ok::<_, QueryError>(LogBounds { generation, floor, last })
+    });
+    read.await
 }
 
-/// The events of everybody after the position `after`, in order.
-pub fn tail(tx: &mut Tx<'_>, after: u64, amount: Amount) -> Result<Vec<LogRow>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM {TABLES} WHERE e.pos > ?1 ORDER BY e.pos LIMIT ?2");
-    tx.until(&sql, params![after, amount.events], enough(amount.bytes))
+/// The events of all namespaces after a position.
+pub async fn tail(store: &Store, after: u64, limit: u64) -> Result<LogPage, QueryError> {
+    let amount = amount(limit);
+    let read = store.read(move |tx| {
+        let rows = rows::tail(tx, after, amount)?;
+        let full = is_full(&rows, amount);
+        page(tx, rows, after, full)
+    });
+    read.await
 }
 
-/// The events of a namespace at the positions of a range, in order. All events in between are looked
-/// at, so the caller says how many that may be.
-pub fn of_namespace(
+/// The events of a run after a number. Here the page goes on at a number, too.
+pub async fn of_run(
+    store: &Store,
+    namespace: &Namespace,
+    run: RunId,
+    after: u64,
+    limit: u64,
+) -> Result<LogPage, QueryError> {
+    let (namespace, amount) = (namespace.clone(), amount(limit));
+    let read = store.read(move |tx| {
+        check_run(tx, &namespace, run)?;
+        let rows = rows::of_run(tx, run, LogRange { after, last: u64::MAX }, amount)?;
+        let full = is_full(&rows, amount);
+        let mut page = page(tx, rows, after, full)?;
+        page.next = page.entries.last().map_or(after, |entry| entry.seq);
+        Ok(page)
+    });
+    read.await
+}
+
+/// The events of all runs of a task after a position.
+pub async fn of_task(
+    store: &Store,
+    namespace: &Namespace,
+    task: TaskId,
+    after: u64,
+    limit: u64,
+) -> Result<LogPage, QueryError> {
+    let (namespace, amount) = (namespace.clone(), amount(limit));
+    let read = store.read(move |tx| {
+        find_task(tx, &namespace, task)?;
+        let runs = rows::runs_of_task(tx, task, after)?;
+        merged(tx, runs, after, amount)
+    });
+    read.await
+}
+
+/// The events of all runs of a session after a position.
+pub async fn of_session(
+    store: &Store,
+    namespace: &Namespace,
+    session: &str,
+    after: u64,
+    limit: u64,
+) -> Result<LogPage, QueryError> {
+    let (namespace, session, amount) = (namespace.clone(), session.to_owned(), amount(limit));
+    let read = store.read(move |tx| {
+        if session::get(tx, namespace.as_str(), &session)?.is_none() {
+            return Err(QueryError::not_found("session", &session));
+        }
+        let session = SessionRef { namespace: namespace.as_str(), id: &session };
+        let runs = rows::runs_of_session(tx, session, after)?;
+        merged(tx, runs, after, amount)
+    });
+    read.await
+}
+
+/// The events of all runs of a namespace after a position. Where others write most of the log, a page may be empty and
+/// there may be more all the same.
+pub async fn of_namespace(
+    store: &Store,
+    namespace: &Namespace,
+    after: u64,
+    limit: u64,
+) -> Result<LogPage, QueryError> {
+    let namespace = namespace.clone();
+    store.read(move |tx| namespace_page(tx, namespace.as_str(), after, limit)).await
+}
+
+/// The number of the oldest event of a run that is kept: whoever reads on from before has missed some.
+pub async fn first_kept(
+    store: &Store,
+    namespace: &Namespace,
+    run: RunId,
+) -> Result<Option<u64>, QueryError> {
+    let namespace = namespace.clone();
+    let read = store.read(move |tx| {
+        check_run(tx, &namespace, run)?;
+        Ok(run_event::first_kept(tx, run)?)
+    });
+    read.await
+}
+
+/// Where a run belongs.
+pub async fn place_of(store: &Store, run: RunId) -> Result<Option<RunPlace>, QueryError> {
+    Ok(places_of(store, vec![run]).await?.remove(&run))
+}
+
+/// Where runs belong; those that do not exist are not in it.
+pub async fn places_of(
+    store: &Store,
+    runs: Vec<RunId>,
+) -> Result<HashMap<RunId, RunPlace>, QueryError> {
+    let read = store.read(move |tx| {
+        let mut places = HashMap::with_capacity(runs.len());
+        for run in runs {
+            if let Some(place) = place_in(tx, run)? {
+                places.insert(run, place);
+            }
+        }
+        Ok(places)
+    });
+    read.await
+}
+
+/// The events of a namespace after a position.
+pub fn namespace_page(
     tx: &mut Tx<'_>,
     namespace: &str,
-    range: LogRange,
-    amount: Amount,
-) -> Result<Vec<LogRow>, StoreError> {
-    // The cross join keeps the order of the log: nothing is sorted.
-    let sql = format!(
-        "SELECT {COLUMNS} FROM run_event e CROSS JOIN run r ON r.id = e.run_id LEFT JOIN message m ON m.id = e.message_id
-          WHERE e.pos > ?2 AND e.pos <= ?3 AND r.namespace = ?1 ORDER BY e.pos LIMIT ?4"
-    );
-    tx.until(&sql, params![namespace, range.after, range.last, amount.events], enough(amount.bytes))
-}
-
-/// The runs of a task, and of all tasks below it, that have events after the position `after`.
-pub fn runs_of_task(
-    tx: &mut Tx<'_>,
-    task_id: TaskId,
     after: u64,
-) -> Result<Vec<LoggedRun>, StoreError> {
-    let tasks = and_below("SELECT id FROM task WHERE id = ?1");
-    let sql = format!(
-        "{tasks} SELECT {RUN_COLUMNS} FROM below b CROSS JOIN run r ON r.task_id = b.id WHERE {RUN_GOES_ON} ?2"
-    );
-    tx.all(&sql, params![task_id, after])
-}
-
-/// The runs of a session, and of all tasks below its own, that have events after the position `after`.
-pub fn runs_of_session(
-    tx: &mut Tx<'_>,
-    session: SessionRef<'_>,
-    after: u64,
-) -> Result<Vec<LoggedRun>, StoreError> {
-    let tasks = and_below("SELECT id FROM task WHERE namespace = ?1 AND session_id = ?2");
-    let sql = format!(
-        "{tasks} SELECT DISTINCT {RUN_COLUMNS} FROM below b CROSS JOIN run r ON r.task_id = b.id
-          WHERE {RUN_GOES_ON} ?3"
-    );
-    tx.all(&sql, params![session.namespace, session.id, after])
-}
-
-/// The number of the first event of a run after the position `after`; the run has one.
-pub fn first_after(tx: &mut Tx<'_>, run: &LoggedRun, after: u64) -> Result<u64, StoreError> {
-    let (mut first, mut last) = (run.first_seq, run.last_seq);
-    while first < last {
-        let middle = first + (last - first) / 2;
-        let sql = "SELECT pos FROM run_event WHERE run_id = ?1 AND seq = ?2";
-        let pos: u64 = tx.one(sql, params![run.id, middle])?;
-        if pos > after { last = middle } else { first = middle + 1 }
-    }
-    Ok(first)
-}
-
-/// The positions and numbers of the events of a run from the number `from` on.
-pub fn positions(
-    tx: &mut Tx<'_>,
-    run_id: RunId,
-    from: u64,
     limit: u64,
-) -> Result<Vec<(u64, u64)>, StoreError> {
-    tx.all(
-        "SELECT pos, seq FROM run_event WHERE run_id = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3",
-        params![run_id, from, limit],
-    )
-}
-
-/// What a step holds, wherever it is stored.
-pub fn step_body(tx: &mut Tx<'_>, run_id: RunId, step: u64) -> Result<Option<String>, StoreError> {
-    let sql = "SELECT body, blob FROM run_step WHERE run_id = ?1 AND step = ?2";
-    let found: Option<(Option<String>, Option<String>)> =
-        tx.optional(sql, params![run_id, step])?;
-    match found {
-        Some((body, blob)) => load_body(tx, body, blob.as_deref()),
-        None => Ok(None),
+) -> Result<LogPage, QueryError> {
+    let amount = amount(limit);
+    let end = run_event::last_pos(tx)?;
+    let last = end.min(after.saturating_add(WINDOW));
+    let rows = rows::of_namespace(tx, namespace, LogRange { after, last }, amount)?;
+    let full = is_full(&rows, amount);
+    let mut page = page(tx, rows, after, full)?;
+    if !page.more {
+        page.next = after.max(last);
+        page.more = last < end;
     }
+    Ok(page)
 }
 
-/// Where a run belongs: its namespace, its task and its session.
-pub fn place(
-    tx: &mut Tx<'_>,
-    run_id: RunId,
-) -> Result<Option<(String, TaskId, String)>, StoreError> {
-    tx.optional("SELECT namespace, task_id, session_id FROM run WHERE id = ?1", params![run_id])
+fn amount(limit: u64) -> Amount {
+    Amount { events: limit.clamp(1, LOG_PAGE_MAX), bytes: PAGE_BYTES }
 }
 
-/// What the runs of this one were started with, as JSON, if another run has started it.
-pub fn spawned(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<String>, StoreError> {
-    let sql = "SELECT spawn FROM run WHERE id = ?1 AND spawn IS NOT NULL";
-    tx.optional(sql, params![run_id])
+/// True if there may be more than these rows.
+fn is_full(rows: &[LogRow], amount: Amount) -> bool {
+    let bytes: usize = rows.iter().map(LogRow::bytes).sum();
+    rows.len() as u64 >= amount.events || bytes >= amount.bytes
+}
+
+/// Where a run belongs.
+pub fn place_in(tx: &mut Tx<'_>, run: RunId) -> Result<Option<RunPlace>, QueryError> {
+    let place = rows::place(tx, run)?;
+    let Some((namespace, task, session)) = place else { return Ok(None) };
+    let above = rows::above(tx, task)?;
+    Ok(Some(RunPlace { namespace, task, session, above }))
 }
 
 /// The tasks above a task with their sessions, nearest first.
-pub fn above(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<(TaskId, String)>, StoreError> {
-    tx.all(
-        "WITH RECURSIVE above(id, parent, session, far) AS (
-           SELECT id, parent_task_id, session_id, 0 FROM task WHERE id = ?1
-           UNION ALL
-           SELECT t.id, t.parent_task_id, t.session_id, a.far + 1 FROM task t JOIN above a ON t.id = a.parent
-         )
-         SELECT id, session FROM above WHERE far > 0 ORDER BY far",
-        params![task_id],
-    )
+pub fn ancestors(tx: &mut Tx<'_>, task: TaskId) -> Result<Vec<(TaskId, String)>, QueryError> {
+    Ok(rows::above(tx, task)?)
 }
 
-/// True as soon as so many bytes have been read.
-fn enough(bytes: usize) -> impl FnMut(&LogRow) -> bool {
-    let mut left = bytes;
-    move |row| {
-        left = left.saturating_sub(row.bytes());
-        left == 0
+/// An error unless the run belongs to the namespace.
+pub fn check_run(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    run: RunId,
+) -> Result<RunPlace, QueryError> {
+    let place = place_in(tx, run)?.filter(|place| place.namespace == namespace.as_str());
+    place.ok_or_else(|| QueryError::not_found("run", run))
+}
+
+/// A page of the events of several runs: first only their positions are merged, then each run is read once, as far as it
+/// belongs to the page.
+fn merged(
+    tx: &mut Tx<'_>,
+    mut runs: Vec<LoggedRun>,
+    after: u64,
+    amount: Amount,
+) -> Result<LogPage, QueryError> {
+    runs.sort_unstable_by_key(|run| run.first_pos);
+    let limit = usize::try_from(amount.events).unwrap_or(usize::MAX);
+    // Position, place of the run, number.
+    let mut found: Vec<(u64, usize, u64)> = Vec::new();
+    for (place, run) in runs.iter().enumerate() {
+        if found.len() >= limit && found.last().is_some_and(|last| last.0 < run.first_pos) {
+            break;
+        }
+        let from = match run.first_pos > after {
+            true => run.first_seq,
+            false => rows::first_after(tx, run, after)?,
+        };
+        let positions = rows::positions(tx, run.id, from, amount.events)?;
+        found.extend(positions.into_iter().map(|(pos, seq)| (pos, place, seq)));
+        if found.len() >= limit {
+            found.sort_unstable();
+            found.truncate(limit);
+        }
     }
+    let full = found.len() >= limit;
+    let mut parts: HashMap<usize, (u64, u64)> = HashMap::new();
+    for (_, place, seq) in found {
+        let part = parts.entry(place).or_insert((seq, seq));
+        *part = (part.0.min(seq), part.1.max(seq));
+    }
+    let (rows, cut) = read_parts(tx, &runs, parts, amount)?;
+    page(tx, rows, after, full || cut)
+}
+
+/// Reads parts of runs, in the order of the log. Where one had to be cut because it holds too much text, nothing after that
+/// is told: the next page goes on there.
+fn read_parts(
+    tx: &mut Tx<'_>,
+    runs: &[LoggedRun],
+    parts: HashMap<usize, (u64, u64)>,
+    amount: Amount,
+) -> Result<(Vec<LogRow>, bool), QueryError> {
+    let mut rows = Vec::new();
+    let mut end: Option<u64> = None;
+    for (place, (first, last)) in parts {
+        let range = LogRange { after: first - 1, last };
+        let part = rows::of_run(tx, runs[place].id, range, amount)?;
+        if let Some(cut) = part.last().filter(|row| row.seq < last) {
+            end = Some(end.map_or(cut.pos, |end| end.min(cut.pos)));
+        }
+        rows.extend(part);
+    }
+    rows.sort_unstable_by_key(|row| row.pos);
+    if let Some(end) = end {
+        rows.retain(|row| row.pos <= end);
+    }
+    Ok((rows, end.is_some()))
+}
+
+/// Rows with everything put in that they name, as far as a page goes.
+fn page(tx: &mut Tx<'_>, rows: Vec<LogRow>, after: u64, full: bool) -> Result<LogPage, QueryError> {
+    let mut page = LogPage { entries: Vec::with_capacity(rows.len()), next: after, more: full };
+    let mut bytes = 0;
+    let mut known: HashMap<RunId, Option<Arc<Below>>> = HashMap::new();
+    for row in rows {
+        if bytes >= PAGE_BYTES {
+            page.more = true;
+            break;
+        }
+        let mut entry = entry(tx, row)?;
+        entry.below = match known.get(&entry.run) {
+            Some(below) => below.clone(),
+            None => known.entry(entry.run).or_insert(below(tx, entry.run)?).clone(),
+        };
+        let texts = [&entry.body, &entry.message, &entry.result];
+        bytes += texts.into_iter().flatten().map(String::len).sum::<usize>();
+        page.next = entry.pos;
+        page.entries.push(entry);
+    }
+    Ok(page)
+}
+
+fn entry(tx: &mut Tx<'_>, row: LogRow) -> Result<LogEntry, QueryError> {
+    let body = load_body(tx, row.body, row.blob.as_deref())?;
+    let message = load_body(tx, row.message, row.message_blob.as_deref())?;
+    let message = match message {
+        Some(text) if stored_message::names_results(&text) => {
+            Some(serde_json::to_string(&*stored_message::read(tx, &text)?)?)
+        }
+        message => message,
+    };
+    let has_result = DurableEventKind::from_name(&row.kind) == Some(DurableEventKind::ToolFinished);
+    let result = match body.as_deref().filter(|_| has_result) {
+        Some(body) => result_of(tx, row.run_id, DurableEvent::parse(&row.kind, body)?)?,
+        None => None,
+    };
+    Ok(LogEntry {
+        pos: row.pos,
+        run: row.run_id,
+        seq: row.seq,
+        epoch: row.epoch,
+        attempt_no: row.attempt_no,
+        kind: row.kind,
+        at: row.at,
+        body,
+        message,
+        result,
+        below: None,
+    })
+}
+
+/// The part of `run.spawn` that names the agent and the call of a child run.
+#[derive(Deserialize)]
+struct SpawnTerms {
+    birth: Option<ChildOrigin>,
+}
+
+#[derive(Deserialize)]
+struct ChildOrigin {
+    above: String,
+    agent: String,
+    call_id: String,
+}
+
+/// The agent and the call of a child run.
+fn below(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Arc<Below>>, QueryError> {
+    let Some(spawned) = rows::spawned(tx, run)? else { return Ok(None) };
+    let terms: SpawnTerms = serde_json::from_str(&spawned)?;
+    Ok(terms.birth.map(|origin| {
+        let agent = format!("{}/{}", origin.above, origin.agent);
+        Arc::new(Below { agent, call_id: origin.call_id })
+    }))
+}
+
+#[derive(Deserialize)]
+struct Held<'a> {
+    #[serde(borrow)]
+    result: &'a RawValue,
+}
+
+/// The result that the step of an event holds, as it is stored.
+fn result_of(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    event: DurableEvent,
+) -> Result<Option<String>, QueryError> {
+    let DurableEvent::ToolFinished(finished) = event else { return Ok(None) };
+    let Some(text) = rows::step_body(tx, run, finished.step)? else { return Ok(None) };
+    let held: Held<'_> = serde_json::from_str(&text)?;
+    Ok(Some(held.result.get().to_owned()))
 }

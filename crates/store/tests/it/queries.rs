@@ -118,7 +118,7 @@ pub(crate) async fn runs_and_messages_of_a_task_are_found(fixture: Fixture) {
             let live = runs.iter().filter(|run| run.phase != "done").count();
             assert_eq!(run::live_of_task(tx, task.id)?.len(), live);
             let filter = RunFilter { task_id: Some(task.id), ..RunFilter::default() };
-            let logged = event_log::runs_of_task(tx, task.id, 0)?;
+            let logged = event_log::rows::runs_of_task(tx, task.id, 0)?;
             assert_eq!(logged.len(), runs.len());
             let listed = those(&runs, |_| true, |run| Reverse(run.id));
             assert_eq!(run::list(tx, &task.namespace, &filter, 9)?, listed);
@@ -182,7 +182,9 @@ pub(crate) async fn tasks_and_runs_of_a_session_are_found(fixture: Fixture) {
             let filter = RunFilter { session_id: Some(session.clone()), ..RunFilter::default() };
             assert_eq!(run::list(tx, namespace, &filter, 999)?, runs);
             let mut logged: Vec<RunId> = Vec::new();
-            for run in event_log::runs_of_session(tx, SessionRef { namespace, id: session }, 0)? {
+            for run in
+                event_log::rows::runs_of_session(tx, SessionRef { namespace, id: session }, 0)?
+            {
                 logged.push(run.id);
             }
             logged.sort_by_key(|id| Reverse(*id));

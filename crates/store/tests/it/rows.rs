@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
-use provost_store::query::event_log::{self, LoggedRun};
+use provost_store::query::event_log::rows::{self, LoggedRun};
 use provost_store::table::governance::agent::{self, AgentRow};
 use provost_store::table::governance::budget::{self, BudgetRow};
 use provost_store::table::governance::idempotency::{self, IdemRow};
@@ -160,10 +160,10 @@ pub(crate) async fn positions_rise_and_what_is_removed_frees_none(fixture: Fixtu
         tx.execute("DELETE FROM run_event WHERE pos IN (2, 4)", params![])?;
         event(&one, 4).insert(tx)?;
         let (first, last) = (run_event::first_pos(tx)?, run_event::last_pos(tx)?);
-        let page = event_log::tail(tx, 1, event_log::Amount { events: 3, bytes: 1 << 20 })?;
+        let page = rows::tail(tx, 1, rows::Amount { events: 3, bytes: 1 << 20 })?;
         let whole = LoggedRun { id: one.id, first_seq: 1, first_pos: 1, last_seq: 4 };
-        let found = [0, 1, 2, 3, 5, 6].map(|pos| event_log::first_after(tx, &whole, pos));
-        let short = event_log::tail(tx, 0, event_log::Amount { events: 9, bytes: 1 })?.len();
+        let found = [0, 1, 2, 3, 5, 6].map(|pos| rows::first_after(tx, &whole, pos));
+        let short = rows::tail(tx, 0, rows::Amount { events: 9, bytes: 1 })?.len();
         Ok::<_, StoreError>(((first, last), page, found, short))
     });
     let (bounds, page, found, short) = written.await.unwrap();

@@ -18,8 +18,8 @@ use tokio::sync::broadcast;
 use super::{DeliveryAdapter, Receipt, SendError, Target, move_on, settle};
 use crate::engine::Shared;
 use crate::error::EngineError;
-use crate::journal::message;
 use crate::run::lifecycle::word;
+use provost_store::table::work::stored_message as message;
 
 /// Deliveries of one transaction.
 const BATCH: u64 = 32;

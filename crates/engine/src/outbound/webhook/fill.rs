@@ -11,9 +11,9 @@ use provost_store::table::outbound::webhook::{self, WebhookRow};
 use provost_store::table::outbound::webhook_delivery::WebhookPostRow;
 use provost_store::table::work::run_event;
 
-use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::query::event_log::{self, LogEntry, RunPlace};
+use crate::outbound::webhook::Webhooks;
+use provost_store::query::event_log::{self, LogEntry, RunPlace};
 
 /// A webhook whose cursor is behind by this much is moved though there was nothing for it. Below it nothing is written, so
 /// that webhooks of quiet namespaces cost nothing.
@@ -44,15 +44,15 @@ struct Draft {
     body: String,
 }
 
-impl Engine {
+impl Webhooks<'_> {
     /// Makes posts for what happened since the last time; up to `limit` events are looked at for each webhook. What is sent is
     /// what `build` makes of an event.
-    pub async fn webhook_fill(
-        &self,
+    pub async fn fill(
+        self,
         limit: u64,
         build: impl Fn(&LogEntry, &RunPlace) -> String + Send + Sync + 'static,
     ) -> Result<Filled, EngineError> {
-        let waiting = self.store().read(|tx| {
+        let waiting = self.engine.store().read(|tx| {
             let last = run_event::last_pos(tx)?;
             let mut rows = webhook::enabled(tx)?;
             rows.retain(|row| row.cursor_pos < last);
@@ -61,9 +61,9 @@ impl Engine {
         let build = Arc::new(build);
         let mut filled = Filled::default();
         for webhook in waiting.await? {
-            let (build, env) = (Arc::clone(&build), self.shared.env.clone());
+            let (build, env) = (Arc::clone(&build), self.engine.shared.env.clone());
             // The texts are read and made beside the writer, which has other things to do.
-            let read = self.store().read(move |tx| batch(tx, webhook, limit, &*build, &env));
+            let read = self.engine.store().read(move |tx| batch(tx, webhook, limit, &*build, &env));
             let batch = read.await?;
             filled.more |= batch.more;
             let quiet = batch.posts.is_empty() && !batch.more;
@@ -71,7 +71,7 @@ impl Engine {
                 continue;
             }
             failpoint!("webhook.before_fill");
-            filled.posts += self.store().write(move |tx| store(tx, &batch)).await?;
+            filled.posts += self.engine.store().write(move |tx| store(tx, &batch)).await?;
             failpoint!("webhook.filled");
         }
         Ok(filled)
@@ -86,7 +86,7 @@ fn batch(
     env: &Env,
 ) -> Result<Batch, EngineError> {
     let kinds: Vec<String> = serde_json::from_str(&webhook.kinds)?;
-    let page = event_log::of_namespace(tx, &webhook.namespace, webhook.cursor_pos, limit)?;
+    let page = event_log::namespace_page(tx, &webhook.namespace, webhook.cursor_pos, limit)?;
     let mut places: HashMap<RunId, RunPlace> = HashMap::new();
     let mut posts = Vec::new();
     for entry in &page.entries {
@@ -94,7 +94,7 @@ fn batch(
             continue;
         }
         if !places.contains_key(&entry.run)
-            && let Some(place) = event_log::place_of(tx, entry.run)?
+            && let Some(place) = event_log::place_in(tx, entry.run)?
         {
             places.insert(entry.run, place);
         }

@@ -10,8 +10,8 @@ use provost_store::table::outbound::webhook::{self, WebhookRow};
 use provost_store::table::outbound::webhook_delivery::{self, WebhookPostRow};
 
 use super::move_on;
-use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::outbound::webhook::Webhooks;
 
 /// How much is claimed at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,36 +57,37 @@ pub enum PostOutcome {
     },
 }
 
-impl Engine {
+impl Webhooks<'_> {
     /// Takes posts to send now. Whoever has the fewest under way comes first.
-    pub async fn webhook_claim(&self, claim: Claim) -> Result<Vec<ClaimedPost>, EngineError> {
+    pub async fn claim(self, claim: Claim) -> Result<Vec<ClaimedPost>, EngineError> {
         // Most of the time nothing is due, and then nothing is written.
         let look = self
+            .engine
             .store()
             .read(|tx| Ok::<_, EngineError>((webhook_delivery::next_due(tx)?, tx.now())));
         let (next, now) = look.await?;
         if next.is_none_or(|next| next > now) {
             return Ok(Vec::new());
         }
-        let claimed = self.store().write(move |tx| take(tx, claim)).await;
+        let claimed = self.engine.store().write(move |tx| take(tx, claim)).await;
         failpoint!("webhook.claimed");
         claimed
     }
 
     /// Writes down what came of a post that was claimed; nothing if another sender has it by now.
-    pub async fn webhook_settle(
-        &self,
+    pub async fn settle(
+        self,
         post: &WebhookPostRow,
         outcome: PostOutcome,
     ) -> Result<Option<WebhookPostRow>, EngineError> {
         failpoint!("webhook.sent");
-        let (post, chance) = (post.clone(), self.shared.env.random_unit());
-        self.store().write(move |tx| settle(tx, &post, &outcome, chance)).await
+        let (post, chance) = (post.clone(), self.engine.shared.env.random_unit());
+        self.engine.store().write(move |tx| settle(tx, &post, &outcome, chance)).await
     }
 
     /// When the next post is due; nothing if there is none.
-    pub async fn webhook_due_at(&self) -> Result<Option<Timestamp>, EngineError> {
-        self.store().read(|tx| Ok::<_, EngineError>(webhook_delivery::next_due(tx)?)).await
+    pub async fn due_at(self) -> Result<Option<Timestamp>, EngineError> {
+        self.engine.store().read(|tx| Ok::<_, EngineError>(webhook_delivery::next_due(tx)?)).await
     }
 }
 

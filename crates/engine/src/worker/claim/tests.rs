@@ -34,7 +34,7 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer
     engine.put_agent(&namespace, "default", None, AgentConfig::default()).await.unwrap();
     let mut ids = Vec::new();
     for _ in 0..runs {
-        ids.push(engine.accept(&namespace, AgentCommand::text("go")).await.unwrap().run);
+        ids.push(engine.submit(&namespace, AgentCommand::text("go")).await.unwrap().run);
         env.advance(Duration::from_millis(1));
     }
     let claimer = Claimer {

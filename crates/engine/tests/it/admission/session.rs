@@ -17,11 +17,11 @@ async fn a_command_to_a_session_goes_on_with_its_task_unless_it_must_not() {
     assert_eq!((second.task, second.outcome.as_str()), (first.task, "restarted"));
     talk.wait(second.run).await;
     let new = AgentCommand { new_task: true, ..command("chat", "apart") };
-    let new = talk.engine.accept(&talk.namespace, new).await.unwrap();
+    let new = talk.engine.submit(&talk.namespace, new).await.unwrap();
     assert_ne!(new.task, first.task);
     talk.wait(new.run).await;
     let hook = AgentCommand { hook_id: Some("h".to_owned()), ..command("chat", "ping") };
-    let hook = talk.engine.accept(&talk.namespace, hook).await.unwrap();
+    let hook = talk.engine.submit(&talk.namespace, hook).await.unwrap();
     assert!(hook.task != first.task && hook.task != new.task);
     talk.wait(hook.run).await;
     assert_eq!(
@@ -29,7 +29,7 @@ async fn a_command_to_a_session_goes_on_with_its_task_unless_it_must_not() {
         ["hello", "a: re: hello", "again", "a: re: again", "apart", "a: re: apart", "ping"],
         "the conversation is the same"
     );
-    talk.engine.archive_task(&talk.namespace, hook.task).await.unwrap();
+    talk.engine.tasks().archive(&talk.namespace, hook.task).await.unwrap();
     let fresh = talk.accept("chat", "fresh").await;
     assert_ne!(fresh.task, hook.task, "what was put away stays there");
 }
@@ -43,9 +43,9 @@ async fn a16_12_a_command_never_lands_on_another_agents_task() {
         agent: Some(agent.to_owned()),
         ..command("chat", text)
     };
-    let first = talk.engine.accept(&talk.namespace, to("default", "a")).await.unwrap();
-    let second = talk.engine.accept(&talk.namespace, to("second", "b")).await.unwrap();
-    let third = talk.engine.accept(&talk.namespace, to("default", "c")).await.unwrap();
+    let first = talk.engine.submit(&talk.namespace, to("default", "a")).await.unwrap();
+    let second = talk.engine.submit(&talk.namespace, to("second", "b")).await.unwrap();
+    let third = talk.engine.submit(&talk.namespace, to("default", "c")).await.unwrap();
     assert_ne!(first.task, second.task);
     assert_eq!(third.task, first.task);
     for (accepted, agent) in [(&first, "default"), (&second, "second"), (&third, "default")] {
@@ -64,22 +64,22 @@ async fn a_session_is_found_by_the_key_that_was_given_to_it() {
         session_key: Some(key.to_owned()),
         ..AgentCommand::text(text)
     };
-    let first = talk.engine.accept(&talk.namespace, by_key("mail:1", "a")).await.unwrap();
+    let first = talk.engine.submit(&talk.namespace, by_key("mail:1", "a")).await.unwrap();
     assert!(first.session.starts_with("ses_") && first.session.len() == 30, "{}", first.session);
-    let again = talk.engine.accept(&talk.namespace, by_key("mail:1", "b")).await.unwrap();
+    let again = talk.engine.submit(&talk.namespace, by_key("mail:1", "b")).await.unwrap();
     assert_eq!((&again.session, again.task), (&first.session, first.task));
-    let other = talk.engine.accept(&talk.namespace, by_key("mail:2", "c")).await.unwrap();
+    let other = talk.engine.submit(&talk.namespace, by_key("mail:2", "c")).await.unwrap();
     assert_ne!(other.session, first.session);
     assert_eq!(text(&talk.wait(again.run).await), "re: b");
     let both = AgentCommand { session_key: Some("mail:3".to_owned()), ..command("named", "d") };
-    let both = talk.engine.accept(&talk.namespace, both).await.unwrap();
-    let found = talk.engine.accept(&talk.namespace, by_key("mail:3", "e")).await.unwrap();
+    let both = talk.engine.submit(&talk.namespace, both).await.unwrap();
+    let found = talk.engine.submit(&talk.namespace, by_key("mail:3", "e")).await.unwrap();
     assert_eq!((found.session.as_str(), found.task), ("named", both.task));
     let torn = AgentCommand { session_key: Some("mail:3".to_owned()), ..command("chat", "f") };
-    let refused = talk.engine.accept(&talk.namespace, torn).await.unwrap_err();
+    let refused = talk.engine.submit(&talk.namespace, torn).await.unwrap_err();
     assert_eq!(refused.code(), "invalid");
-    let nameless = talk.engine.accept(&talk.namespace, AgentCommand::text("x")).await.unwrap();
-    let another = talk.engine.accept(&talk.namespace, AgentCommand::text("x")).await.unwrap();
+    let nameless = talk.engine.submit(&talk.namespace, AgentCommand::text("x")).await.unwrap();
+    let another = talk.engine.submit(&talk.namespace, AgentCommand::text("x")).await.unwrap();
     assert_ne!(nameless.session, another.session);
 }
 
@@ -89,9 +89,9 @@ async fn a_command_without_an_agent_speaks_to_the_sessions_own() {
     let config = AgentConfig::default();
     talk.engine.create_agent(&talk.namespace, "second", None, config).await.unwrap();
     let first = AgentCommand { agent: Some("second".to_owned()), ..command("chat", "a") };
-    let first = talk.engine.accept(&talk.namespace, first).await.unwrap();
+    let first = talk.engine.submit(&talk.namespace, first).await.unwrap();
     let apart = AgentCommand { new_task: true, ..command("chat", "b") };
-    let apart = talk.engine.accept(&talk.namespace, apart).await.unwrap();
+    let apart = talk.engine.submit(&talk.namespace, apart).await.unwrap();
     assert_ne!(first.task, apart.task);
     assert_eq!(talk.run(apart.run).await.agent, "second");
 }

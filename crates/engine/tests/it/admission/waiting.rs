@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use provost_core::command::AgentCommand;
 use provost_core::scheduling::QueueMode;
 use provost_core::{RunId, Timestamp};
+use provost_store::query;
 
 use crate::stage::command;
 use crate::talk::{Talk, text};
@@ -14,7 +15,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Sets how many runs of a run's class may work at once.
 async fn set_target(talk: &Talk, run: RunId, target: u64) {
     let class = talk.run(run).await.class_key.parse().unwrap();
-    talk.engine.set_class_target(&talk.namespace, &class, target).await.unwrap();
+    talk.engine.classes().set_target(&talk.namespace, &class, target).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,16 +34,19 @@ async fn g05_a16_01_work_without_room_waits_in_order_and_is_never_dropped() {
         talk.env.advance(HOUR / 6);
         // What happens by itself has happened when a timer of the same moment has fired.
         let soon = AgentCommand { delay_ms: Some(1), ..AgentCommand::text("tick") };
-        let soon = talk.engine.accept(&talk.namespace, soon).await.unwrap();
+        let soon = talk.engine.submit(&talk.namespace, soon).await.unwrap();
         talk.env.advance(Duration::from_millis(1));
         talk.until(soon.run, |row| row.ready).await;
-        talk.engine.cancel_run(&talk.namespace, soon.run).await.unwrap();
+        talk.engine.runs().cancel(&talk.namespace, soon.run).await.unwrap();
     }
     for (number, one) in accepted.iter().enumerate() {
         let (run, task) = (talk.run(one.run).await, talk.task(one.task).await);
         assert_eq!((run.status.as_str(), run.phase.as_str()), ("accepted", "queued"));
         assert_eq!((task.state.as_str(), task.drop_reason.as_deref()), ("queued", None));
-        let place = talk.engine.queue_position(&talk.namespace, one.run).await.unwrap().unwrap();
+        let place = query::input::queue_position(talk.engine.store(), &talk.namespace, one.run)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((place.ahead_in_class, place.ahead_in_session), (number as u64, 0));
     }
     set_target(&talk, warm_up.run, 1).await;
@@ -71,7 +75,7 @@ async fn a_delayed_command_sleeps_until_its_time() {
     let talk = Talk::simulated().await;
     let _worker = talk.worker().await;
     let later = AgentCommand { delay_ms: Some(60_000), ..command("chat", "later") };
-    let later = talk.engine.accept(&talk.namespace, later).await.unwrap();
+    let later = talk.engine.submit(&talk.namespace, later).await.unwrap();
     let task = talk.task(later.task).await;
     assert_eq!(task.state, "sleeping");
     assert_eq!(task.wake_at, Some(talk.env.now().after(Duration::from_secs(60))));
@@ -92,11 +96,11 @@ async fn what_must_be_done_or_begun_by_a_time_ends_when_it_is_not() {
     set_target(&talk, warm_up.run, 0).await;
     let at = |after: u64| Some(talk.env.now().after(Duration::from_secs(after)));
     let dead = AgentCommand { deadline: at(10), ..command("a", "too late") };
-    let dead = talk.engine.accept(&talk.namespace, dead).await.unwrap();
+    let dead = talk.engine.submit(&talk.namespace, dead).await.unwrap();
     let queued = AgentCommand { queue_timeout_ms: Some(10_000), ..command("b", "waited") };
-    let queued = talk.engine.accept(&talk.namespace, queued).await.unwrap();
+    let queued = talk.engine.submit(&talk.namespace, queued).await.unwrap();
     let patient = AgentCommand { timeout_ms: Some(1_000), ..command("c", "patient") };
-    let patient = talk.engine.accept(&talk.namespace, patient).await.unwrap();
+    let patient = talk.engine.submit(&talk.namespace, patient).await.unwrap();
     talk.env.advance(Duration::from_secs(11));
     for one in [&dead, &queued] {
         let run = talk.wait(one.run).await;
@@ -124,7 +128,7 @@ async fn a_step_of_priority_counts_like_a_minute_of_waiting() {
         [("old", 0, 90), ("urgent", 2, 0), ("high", 1, 0), ("normal", 0, 0), ("low", -1, 0)]
     {
         let with = AgentCommand { priority, ..command(session, session) };
-        runs.push(talk.engine.accept(&talk.namespace, with).await.unwrap().run);
+        runs.push(talk.engine.submit(&talk.namespace, with).await.unwrap().run);
         talk.env.advance(Duration::from_secs(wait));
     }
     set_target(&talk, warm_up.run, 1).await;

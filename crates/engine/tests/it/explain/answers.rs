@@ -10,6 +10,7 @@ use provost_core::lifecycle::{Abilities, Grant};
 use provost_core::{DeliveryId, Message, RunId};
 use provost_engine::{DeliveryAdapter, EngineOptions, Receipt, SendError, Target};
 use provost_model as scripted;
+use provost_store::query;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -59,7 +60,8 @@ async fn answered(house: &House, session: &str) -> (RunId, DeliveryId) {
     let asked = AgentCommand { deliver: true, routing, ..command(session, "go") };
     let run = house.accept(asked).await.run;
     house.ended(run).await;
-    let deliveries = house.engine.deliveries(&house.namespace, run).await.unwrap();
+    let deliveries =
+        query::delivery::of_run(house.engine.store(), &house.namespace, run).await.unwrap();
     (run, deliveries[0].id)
 }
 
@@ -114,7 +116,7 @@ async fn an_answer_is_tried_again_refused_or_delivered() {
     until(&house.engine, id, "delivery_retry_wait").await;
     let names: [&dyn std::fmt::Display; 4] = [&id, &"the channel is down", &"try 2", &"`mail`"];
     named(&house, id, "delivery_retry_wait", &names).await;
-    house.engine.dismiss_delivery(&house.namespace, id).await.unwrap();
+    house.engine.deliveries().dismiss(&house.namespace, id).await.unwrap();
     named(&house, id, "delivery_dismissed", &[&id, &"put"]).await;
     mail.answers.lock().unwrap().push(Err(SendError::Refused("no such person".to_owned())));
     let (_, id) = answered(&house, "refused").await;
@@ -154,7 +156,7 @@ async fn a_question_was_approved_granted_expired_or_is_needless() {
     let run = house.say("chat", "go").await.run;
     house.parked(run).await;
     let asked = house.questions().await[0].id;
-    house.engine.approve(&house.namespace, asked, Grant::Run, "ann").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, asked, Grant::Run, "ann").await.unwrap();
     named(&house, asked, "approval_approved", &[&"ann said yes", &run, &"`risky`"]).await;
     house.ended(run).await;
     let of_run = house
@@ -166,7 +168,7 @@ async fn a_question_was_approved_granted_expired_or_is_needless() {
     let run = house.say("void", "go").await.run;
     house.parked(run).await;
     let asked = house.questions().await[0].id;
-    house.engine.cancel_run(&house.namespace, run).await.unwrap();
+    house.engine.runs().cancel(&house.namespace, run).await.unwrap();
     named(&house, asked, "approval_void", &[&run, &"cancelled"]).await;
     worker.stop(Duration::ZERO).await;
     let soon = EngineOptions { approval_expiry: Some(Duration::from_secs(60)), ..quick() };

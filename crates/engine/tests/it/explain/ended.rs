@@ -51,7 +51,7 @@ async fn the_provider_failed_in_each_of_its_ways() {
         assert!(told.next.iter().any(|step| step.command == retry), "{told:#?}");
         let of_task = named(&house, accepted.task, code, &[&accepted.run]).await;
         assert_eq!(of_task.cause, told.cause, "a task that failed is explained by its run");
-        house.engine.retry_task(&house.namespace, accepted.task).await.unwrap();
+        house.engine.tasks().retry(&house.namespace, accepted.task).await.unwrap();
     }
 }
 
@@ -170,7 +170,7 @@ async fn a_defect_ended_it() {
     let _worker = stage.worker().await;
     let once = crate::stage::patch(json!({"retry": {"max_attempts": 1}}));
     let asked = AgentCommand { policy: Some(once), ..command("chat", "go") };
-    let run = stage.engine.accept(&stage.namespace, asked).await.unwrap().run;
+    let run = stage.engine.submit(&stage.namespace, asked).await.unwrap().run;
     stage.wait(run).await;
     named_by(&stage.engine, run, "ended_internal", &[&run, &"panicked"]).await;
 }

@@ -64,23 +64,26 @@ async fn a_person_cancelled_it_or_took_the_message_back() {
     let accepted = house.say("chat", "go").await;
     house.rooms.gate("gate_pure").entered().await;
     let waiting = house.accept(behind("chat", "later")).await;
-    house.engine.withdraw_input(&house.namespace, waiting.input).await.unwrap();
+    house.engine.inputs().withdraw(&house.namespace, waiting.input).await.unwrap();
     let names: [&dyn std::fmt::Display; 2] = [&waiting.run, &"was taken back"];
     named(&house, waiting.run, "ended_message_withdrawn", &names).await;
     let waiting = house.accept(behind("chat", "later")).await.run;
-    house.engine.cancel_run(&house.namespace, waiting).await.unwrap();
+    house.engine.runs().cancel(&house.namespace, waiting).await.unwrap();
     let names: [&dyn std::fmt::Display; 2] = [&waiting, &"before it began"];
     named(&house, waiting, "ended_cancelled_by_user", &names).await;
-    house.engine.cancel_run(&house.namespace, accepted.run).await.unwrap();
+    house.engine.runs().cancel(&house.namespace, accepted.run).await.unwrap();
     house.ended(accepted.run).await;
     let names: [&dyn std::fmt::Display; 2] = [&accepted.run, &"while it worked"];
     let told = named(&house, accepted.run, "ended_cancelled_by_user", &names).await;
     // What it says to do can be done: a cancelled task is not tried again, it is spoken to.
     let reopen = format!("provost runs input {} \"…\"", accepted.run);
     assert!(commands(&told).contains(&reopen.as_str()), "{told:#?}");
-    house.engine.retry_task(&house.namespace, accepted.task).await.unwrap_err();
-    let said =
-        house.engine.input(&house.namespace, accepted.run, InputRequest::text("go on")).await;
+    house.engine.tasks().retry(&house.namespace, accepted.task).await.unwrap_err();
+    let said = house
+        .engine
+        .inputs()
+        .send(&house.namespace, accepted.run, InputRequest::text("go on"))
+        .await;
     assert_ne!(said.unwrap().run, accepted.run);
 }
 
@@ -93,7 +96,7 @@ async fn a_newer_message_took_its_place() {
     gate.entered().await;
     let say = |text: &str, mode| {
         let request = InputRequest::text(text).mode(mode);
-        house.engine.input(&house.namespace, accepted.task, request)
+        house.engine.inputs().send(&house.namespace, accepted.task, request)
     };
     let waiting = say("later", QueueMode::Followup).await.unwrap().run;
     let newest = say("instead", QueueMode::Rollback).await.unwrap().run;
@@ -114,7 +117,7 @@ async fn somebody_said_no_or_nothing_to_its_start() {
     let run = house.say("chat", "go").await.run;
     let asked = house.questions().await[0].id;
     let no = ApprovalDecision::Deny { reason: "not now".to_owned() };
-    house.engine.answer(&house.namespace, asked, no, "ann").await.unwrap();
+    house.engine.approvals().answer(&house.namespace, asked, no, "ann").await.unwrap();
     let names: [&dyn std::fmt::Display; 3] = [&run, &"ann said no", &"not now"];
     let told = named(&house, run, "ended_approval_denied", &names).await;
     assert_eq!(told.related, [asked.to_string()]);

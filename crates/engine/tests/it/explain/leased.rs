@@ -108,7 +108,7 @@ async fn somebody_cancelled_it_and_its_worker_has_not_heard() {
     let house = gated().await;
     let (_worker, accepted) = deaf(&house).await;
     let run = accepted.run;
-    house.engine.cancel_run(&house.namespace, run).await.unwrap();
+    house.engine.runs().cancel(&house.namespace, run).await.unwrap();
     named(&house, run, "stopping", &[&run, &"somebody cancelled it", &"in 20 s"]).await;
 }
 
@@ -142,7 +142,7 @@ async fn a_newer_message_takes_the_place_of_what_it_does() {
     let (_worker, accepted) = deaf(&house).await;
     let run = accepted.run;
     let instead = InputRequest::text("instead").mode(QueueMode::Interrupt);
-    let said = house.engine.input(&house.namespace, accepted.task, instead).await.unwrap();
+    let said = house.engine.inputs().send(&house.namespace, accepted.task, instead).await.unwrap();
     let told = named(&house, run, "interrupting", &[&run, &"a newer message"]).await;
     assert!(told.evidence.iter().any(|seen| seen.value == said.input.to_string()), "{told:#?}");
 }

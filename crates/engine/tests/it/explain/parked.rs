@@ -95,7 +95,7 @@ async fn the_agent_asked_a_person() {
     named(&house, asked, "approval_open", &[&"Which colour?", &"without an answer"]).await;
     let names: [&dyn std::fmt::Display; 3] = [&run, &"`chat` is free", &"parked for question"];
     named(&house, "chat", "session_waits_aside", &names).await;
-    house.engine.answer_text(&house.namespace, asked, "blue", "ann").await.unwrap();
+    house.engine.approvals().answer_text(&house.namespace, asked, "blue", "ann").await.unwrap();
     named(&house, asked, "approval_answered", &[&run, &"ann", &"blue"]).await;
 }
 
@@ -117,7 +117,7 @@ async fn its_money_is_spent_and_nobody_gives_more() {
         [&accepted.run, &asked, &"0.0005 USD of 0.0105 USD", &scope];
     named(&house, accepted.run, "parked_budget", &names).await;
     let no = provost_core::ApprovalDecision::Deny { reason: "too dear".to_owned() };
-    house.engine.answer(&house.namespace, asked, no, "ann").await.unwrap();
+    house.engine.approvals().answer(&house.namespace, asked, no, "ann").await.unwrap();
     house.ended(accepted.run).await;
     let told = named(&house, accepted.run, "ended_budget", &[&accepted.run, &"money"]).await;
     let seen = told.evidence.iter().find(|seen| seen.what.contains(&scope)).unwrap();
@@ -147,7 +147,7 @@ async fn its_children_have_not_ended_and_end_with_it() {
     let told =
         named_by(&stage.engine, parent, "parked_children", &[&parent, &child, &"leased"]).await;
     assert_eq!(told.related, [child.to_string()]);
-    stage.engine.cancel_run(&stage.namespace, parent).await.unwrap();
+    stage.engine.runs().cancel(&stage.namespace, parent).await.unwrap();
     stage.wait(child).await;
     let told =
         named_by(&stage.engine, child, "ended_cancelled_by_parent", &[&child, &parent]).await;

@@ -66,7 +66,7 @@ async fn the_class_is_paused() {
     let house = gated().await;
     let run = house.say("chat", "go").await.run;
     let key: ClassKey = house.class().await.key.parse().unwrap();
-    house.engine.set_class_target(&house.namespace, &key, 0).await.unwrap();
+    house.engine.classes().set_target(&house.namespace, &key, 0).await.unwrap();
     let _worker = house.engine.start().await.unwrap();
     let told = named(&house, run, "waiting_class_paused", &[&run, &key.as_str(), &"paused"]).await;
     assert_eq!(commands(&told)[0], format!("provost class set {} 8", key.as_str()));
@@ -77,7 +77,7 @@ async fn the_class_is_at_its_target() {
     let house = gated().await;
     let first = house.say("first", "go").await.run;
     let key: ClassKey = house.class().await.key.parse().unwrap();
-    house.engine.set_class_target(&house.namespace, &key, 1).await.unwrap();
+    house.engine.classes().set_target(&house.namespace, &key, 1).await.unwrap();
     let _worker = house.engine.start().await.unwrap();
     house.rooms.gate("gate_pure").entered().await;
     let second = house.say("second", "go").await.run;
@@ -111,12 +111,12 @@ async fn a_ceiling_of_the_namespace_or_the_pool_is_reached() {
     house.say("first", "go").await;
     house.rooms.gate("gate_pure").entered().await;
     let namespace = Ceiling::Namespace(house.namespace.clone());
-    house.engine.set_ceiling(&namespace, Some(1)).await.unwrap();
+    house.engine.classes().set_limit(&namespace, Some(1)).await.unwrap();
     let run = house.say("second", "go").await.run;
     let names: [&dyn std::fmt::Display; 3] = [&run, &"namespace `default`", &"1 run at work"];
     named(&house, run, "waiting_namespace_ceiling", &names).await;
-    house.engine.set_ceiling(&Ceiling::Pool("default".to_owned()), Some(1)).await.unwrap();
-    house.engine.set_ceiling(&namespace, None).await.unwrap();
+    house.engine.classes().set_limit(&Ceiling::Pool("default".to_owned()), Some(1)).await.unwrap();
+    house.engine.classes().set_limit(&namespace, None).await.unwrap();
     let names: [&dyn std::fmt::Display; 2] = [&run, &"pool `default`"];
     named(&house, run, "waiting_pool_ceiling", &names).await;
 }
@@ -175,7 +175,8 @@ async fn messages_are_being_collected() {
     let mut run: Option<RunId> = None;
     for text in ["one", "two"] {
         let request = InputRequest::text(text).mode(QueueMode::Collect);
-        let said = house.engine.input(&house.namespace, accepted.task, request).await.unwrap();
+        let said =
+            house.engine.inputs().send(&house.namespace, accepted.task, request).await.unwrap();
         run = Some(said.run);
     }
     let run = run.unwrap();

@@ -75,7 +75,7 @@ async fn the_database_refused_what_the_last_attempt_wrote() {
     let house = gated().await;
     let _worker = house.engine.start().await.unwrap();
     let run = house.say("chat", "go").await.run;
-    let mut follow = house.engine.follow(&house.namespace, run);
+    let mut follow = house.engine.runs().follow(&house.namespace, run);
     let gate = house.rooms.gate("gate_pure");
     gate.entered().await;
     house.rooms.outage.store(true, Ordering::SeqCst);

@@ -28,7 +28,7 @@ async fn a_session_is_idle_works_has_unread_messages_or_waits() {
     let names: [&dyn std::fmt::Display; 3] = [&run, &"`chat`", &"1 run waits behind it"];
     named(&house, "chat", "session_working", &names).await;
     let steer = InputRequest::text("faster").mode(QueueMode::Steer);
-    house.engine.input(&house.namespace, accepted.task, steer).await.unwrap();
+    house.engine.inputs().send(&house.namespace, accepted.task, steer).await.unwrap();
     let names: [&dyn std::fmt::Display; 2] = [&run, &"reads 1 message"];
     named(&house, "chat", "session_unread_messages", &names).await;
     gate.open(9);
@@ -63,7 +63,7 @@ async fn whoever_has_the_session_is_behind_nobody_in_it() {
     worker.stop(Duration::ZERO).await;
     let urgent = AgentCommand { priority: 5, ..behind("chat", "now") };
     let second = house.accept(urgent).await.run;
-    house.engine.approve(&house.namespace, asked, Grant::Once, "ann").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, asked, Grant::Once, "ann").await.unwrap();
     named(&house, first, "waiting_no_worker", &[&first]).await;
     named(&house, second, "waiting_session_held", &[&second, &first, &"is queued"]).await;
     named(&house, "chat", "session_holder_waits", &[&first, &"is queued"]).await;
@@ -80,7 +80,7 @@ async fn a_task_is_where_its_run_is_until_it_is_done_or_put_away() {
     house.ended(run).await;
     named(&house, task, "task_done", &[&task, &run]).await;
     named(&house, run, "ended_ok", &[&run, &"1 attempt"]).await;
-    house.engine.archive_task(&house.namespace, task).await.unwrap();
+    house.engine.tasks().archive(&house.namespace, task).await.unwrap();
     house.clock.advance(Duration::from_secs(3600));
     let names: [&dyn std::fmt::Display; 3] = [&task, &"1 h ago", &"it was done"];
     let told = named(&house, task, "task_archived", &names).await;

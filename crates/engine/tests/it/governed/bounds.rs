@@ -40,6 +40,6 @@ async fn m4_a_durable_run_ends_when_the_tokens_of_its_policy_are_used_up() {
     assert_eq!((&result["stop"], &result["limit"]), (&json!("limit"), &limit), "{result}");
     assert_eq!(house.rooms.model_calls(), 3);
     // What is folded again from the journal says the same.
-    let report = house.engine.replay(&house.namespace, run.id).await.unwrap();
+    let report = house.engine.runs().replay(&house.namespace, run.id).await.unwrap();
     assert!(report.is_consistent(), "{report:?}");
 }

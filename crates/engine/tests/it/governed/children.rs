@@ -8,6 +8,7 @@ use provost_core::command::AgentCommand;
 use provost_core::id::name::Namespace;
 use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
+use provost_store::query;
 use provost_store::table::work::run;
 use provost_store::{Store, StoreOptions};
 use provost_tool::{FnTool, Oversight, ToolCx, ToolError, ToolOutput, ToolSpec};
@@ -63,8 +64,8 @@ async fn a_child_is_governed_like_the_run_above_it() {
     let deny = Policy { verdict: "deny", ..Policy::allowing() };
     let engine = open(dir.path(), deny).await;
     let _worker = engine.start().await.unwrap();
-    let run = engine.accept(&namespace, go()).await.unwrap().run;
-    let told = text(&engine.wait(&namespace, run).await.unwrap());
+    let run = engine.submit(&namespace, go()).await.unwrap().run;
+    let told = text(&engine.runs().wait(&namespace, run).await.unwrap());
     assert!(told.contains("rule `opaque` denies"), "{told}");
 }
 
@@ -73,11 +74,15 @@ async fn whoever_started_the_run_above_has_started_the_child() {
     let (dir, namespace) = (tempfile::tempdir().unwrap(), Namespace::default());
     let engine = open(dir.path(), Policy::asking(json!({"not_requester": true}))).await;
     let _worker = engine.start().await.unwrap();
-    let lead = engine.accept(&namespace, go()).await.unwrap().run;
+    let lead = engine.submit(&namespace, go()).await.unwrap().run;
     let mut hints = engine.store().hints();
     let asked = async {
         loop {
-            if let [asked] = engine.open_approvals(&namespace, None, 10).await.unwrap().as_slice() {
+            if let [asked] = query::approval::open(engine.store(), &namespace, None, 10)
+                .await
+                .unwrap()
+                .as_slice()
+            {
                 return asked.clone();
             }
             drop(tokio::time::timeout(std::time::Duration::from_millis(20), hints.recv()).await);
@@ -87,9 +92,13 @@ async fn whoever_started_the_run_above_has_started_the_child() {
     let child = asked.run_id;
     let row = engine.store().read(move |tx| run::get(tx, child)).await.unwrap().unwrap();
     assert_eq!(row.parent_run_id, Some(lead));
-    let own = engine.approve(&namespace, asked.id, Default::default(), "ada").await.unwrap_err();
+    let own = engine
+        .approvals()
+        .approve(&namespace, asked.id, Default::default(), "ada")
+        .await
+        .unwrap_err();
     assert_eq!(own.code(), "own_approval");
-    engine.approve(&namespace, asked.id, Default::default(), "bob").await.unwrap();
-    let told = text(&engine.wait(&namespace, lead).await.unwrap());
+    engine.approvals().approve(&namespace, asked.id, Default::default(), "bob").await.unwrap();
+    let told = text(&engine.runs().wait(&namespace, lead).await.unwrap());
     assert!(told.contains("did it"), "{told}");
 }

@@ -7,12 +7,15 @@ use provost_core::command::AgentCommand;
 use provost_core::lifecycle::{ApprovalState, Grant};
 use provost_core::recovery::OnUnknown;
 use provost_core::scheduling::QueueMode;
-use provost_engine::{EngineOptions, InputRequest, Subject};
+use provost_engine::{EngineOptions, InputRequest};
 use provost_model as scripted;
+use provost_store::query;
+use provost_store::query::explain_facts::Subject;
 use provost_store::table::governance::approval;
 use serde_json::{Value, json};
 
 use super::{Law, Policy, approve, asked, asks, deny, governed};
+use crate::explain::explain;
 use crate::house::{House, last_result, quick};
 use crate::stage::{command, text};
 
@@ -45,7 +48,8 @@ async fn a_call_runs_when_enough_different_people_have_said_yes() {
     assert_eq!((second.state, second.by.as_deref()), (ApprovalState::Approved, Some("bob")));
     assert_eq!(text(&house.ended(run).await), "told: opaque did it");
     assert_eq!(house.rooms.calls("opaque"), 1);
-    let row = house.engine.approval(&house.namespace, question.id).await.unwrap();
+    let row =
+        query::approval::get(house.engine.store(), &house.namespace, question.id).await.unwrap();
     let decision: Value = serde_json::from_str(row.decision.as_deref().unwrap()).unwrap();
     assert_eq!(decision, json!({"answer": "approved_by", "by": ["ada", "bob"]}));
     let events = house.events(run).await;
@@ -90,11 +94,14 @@ async fn whoever_does_not_count_is_refused_and_changes_nothing() {
             assert_eq!((refused.code(), refused.kind().http_status()), (code, 403), "{by}");
         }
     }
-    let grant = house.engine.approve(&house.namespace, question.id, Grant::Always, "bob").await;
+    let grant =
+        house.engine.approvals().approve(&house.namespace, question.id, Grant::Always, "bob").await;
     assert_eq!(grant.unwrap_err().code(), "invalid", "several people decide about one call");
-    let words = house.engine.answer_text(&house.namespace, question.id, "sure", "bob").await;
+    let words =
+        house.engine.approvals().answer_text(&house.namespace, question.id, "sure", "bob").await;
     assert_eq!(words.unwrap_err().code(), "invalid");
-    let row = house.engine.approval(&house.namespace, question.id).await.unwrap();
+    let row =
+        query::approval::get(house.engine.store(), &house.namespace, question.id).await.unwrap();
     assert_eq!(row, question, "nothing has changed");
     assert!(!house.kinds(run).await.contains(&"approval_vote".to_owned()));
     approve(&house, question.id, "bob").await.unwrap();
@@ -118,7 +125,7 @@ async fn everybody_who_told_the_run_what_to_do_has_started_it() {
     gate.entered().await;
     let more = InputRequest::text("and this").mode(QueueMode::Steer);
     let more = InputRequest { by: Some("bob".to_owned()), ..more };
-    assert_eq!(house.engine.input(&house.namespace, run, more).await.unwrap().run, run);
+    assert_eq!(house.engine.inputs().send(&house.namespace, run, more).await.unwrap().run, run);
     gate.open(1);
     let question = asked(&house, run).await;
     for by in ["ada", "bob"] {
@@ -162,7 +169,7 @@ async fn explain_says_how_many_are_missing_and_who_may_be_asked() {
     let question = asked(&house, run).await;
     approve(&house, question.id, "ada").await.unwrap();
     for subject in [Subject::Run(run), Subject::Approval(question.id)] {
-        let told = house.engine.explain(&house.namespace, subject.clone()).await.unwrap();
+        let told = explain(&house.engine, &house.namespace, subject.clone()).await.unwrap();
         let missing = "has 1 of 2 approvals (ada): 1 more must come from bob";
         assert!(told.cause.contains(missing), "{}", told.cause);
         let seen = |what: &str| {

@@ -66,7 +66,8 @@ async fn what_comes_another_way_is_not_merged() {
         InputRequest::text("e").mode(QueueMode::Followup),
         over("chat", None, "f", "5"),
     ] {
-        let receipt = talk.engine.input(&talk.namespace, first.task, request).await.unwrap();
+        let receipt =
+            talk.engine.inputs().send(&talk.namespace, first.task, request).await.unwrap();
         runs.push(receipt.run);
     }
     assert_eq!(runs[0], runs[1], "the same way: one turn");

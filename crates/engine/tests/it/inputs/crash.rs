@@ -66,7 +66,7 @@ async fn g30_messages_behind_a_run_whose_time_is_over_are_served_next() {
     let talk = Talk::simulated().await;
     let _worker = talk.worker().await;
     let limited = AgentCommand { timeout_ms: Some(5_000), ..command("chat", "hold on") };
-    let first = talk.engine.accept(&talk.namespace, limited).await.unwrap();
+    let first = talk.engine.submit(&talk.namespace, limited).await.unwrap();
     talk.mind.hold.entered().await;
     let steered = talk.say(first.task, "steered", QueueMode::Steer).await;
     let queued = talk.say(first.task, "queued", QueueMode::Followup).await;
@@ -111,7 +111,7 @@ async fn g23_g28_a_crowd_is_heard_once_each_while_workers_come_and_go() {
     let talk = Talk::new().await;
     let queue = QueueOverride { cap: Some(1000), debounce_ms: Some(5), ..QueueOverride::default() };
     let first = talk.accept("chat", "start").await;
-    talk.engine.set_session_queue(&talk.namespace, "chat", queue).await.unwrap();
+    talk.engine.sessions().set_queue(&talk.namespace, "chat", queue).await.unwrap();
     let engines = [talk.another(), talk.another()];
     let mut worker = engines[0].start().await.unwrap();
     let modes = [QueueMode::Steer, QueueMode::Followup, QueueMode::Collect];
@@ -122,8 +122,8 @@ async fn g23_g28_a_crowd_is_heard_once_each_while_workers_come_and_go() {
         let request = request.key(format!("k{number}"));
         speakers.spawn(async move {
             // Everybody says it twice, as somebody does who did not hear the answer.
-            let once = engine.input(&namespace, first.task, request.clone()).await.unwrap();
-            let again = engine.input(&namespace, first.task, request).await.unwrap();
+            let once = engine.inputs().send(&namespace, first.task, request.clone()).await.unwrap();
+            let again = engine.inputs().send(&namespace, first.task, request).await.unwrap();
             assert_eq!((once.input, again.deduped), (again.input, true));
         });
     }

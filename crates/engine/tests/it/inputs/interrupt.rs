@@ -3,6 +3,7 @@
 use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Message};
 use provost_store::Body;
+use provost_store::query;
 use provost_store::table::work::session::{self, SessionRef};
 use provost_store::table::work::session_entry::SessionEntryRow;
 use provost_store::table::work::{attempt, journal, message};
@@ -95,7 +96,8 @@ async fn an_interrupt_ends_the_wait_for_a_decision_nobody_needs_any_more() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "guard it").await;
     talk.until(first.run, |row| row.phase == "parked").await;
-    let seen = talk.engine.interaction(&talk.namespace, first.run).await.unwrap();
+    let seen =
+        query::input::interaction(talk.engine.store(), &talk.namespace, first.run).await.unwrap();
     assert_eq!(seen.state.as_str(), "working", "a decision is no message");
     let steered = talk.say(first.task, "by the way", QueueMode::Steer).await;
     assert_eq!(steered.outcome.as_str(), "steered", "it is read when the run goes on");
@@ -103,7 +105,9 @@ async fn an_interrupt_ends_the_wait_for_a_decision_nobody_needs_any_more() {
     assert_eq!((receipt.outcome.as_str(), receipt.run), ("interrupted", first.run));
     let run = talk.wait(first.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "re: leave it"));
-    let question = talk.engine.approval(&talk.namespace, seen.approvals[0]).await.unwrap();
+    let question = query::approval::get(talk.engine.store(), &talk.namespace, seen.approvals[0])
+        .await
+        .unwrap();
     assert_eq!(question.state, "cancelled");
     assert!(talk.mind.ran().is_empty());
     assert_eq!(talk.states(first.task).await, ["consumed", "superseded", "consumed"]);
@@ -204,7 +208,7 @@ async fn an_interrupt_of_what_is_being_cancelled_is_for_the_next_run() {
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
     drop(worker);
-    talk.engine.cancel_run(&talk.namespace, first.run).await.unwrap();
+    talk.engine.runs().cancel(&talk.namespace, first.run).await.unwrap();
     let steered = talk.say(first.task, "wait", QueueMode::Steer).await;
     assert_eq!(steered.outcome.as_str(), "queued", "it takes nothing more");
     let receipt = talk.say(first.task, "other thing", QueueMode::Interrupt).await;

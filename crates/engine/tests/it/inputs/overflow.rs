@@ -20,7 +20,7 @@ async fn say(
         ..QueueOverride::default()
     };
     let request = InputRequest { queue, ..InputRequest::text(text) };
-    talk.engine.input(&talk.namespace, task, request).await
+    talk.engine.inputs().send(&talk.namespace, task, request).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

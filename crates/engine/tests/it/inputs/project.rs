@@ -5,6 +5,7 @@ use provost_core::id::name::Namespace;
 use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Part, RunId, TaskId};
 use provost_engine::InputRequest;
+use provost_store::query;
 
 use crate::talk::Talk;
 
@@ -17,21 +18,24 @@ async fn a_message_can_be_taken_back_until_it_is_read() {
     let steered = talk.say(first.task, "one", QueueMode::Steer).await;
     let queued = talk.say(first.task, "two", QueueMode::Followup).await;
     let kept = talk.say(first.task, "three", QueueMode::Followup).await;
-    let waiting = talk.engine.pending_inputs(&talk.namespace, first.task).await.unwrap();
+    let waiting =
+        query::input::pending(talk.engine.store(), &talk.namespace, first.task).await.unwrap();
     let said: Vec<String> = waiting.iter().map(|input| input.message.text()).collect();
     assert_eq!(said, ["one", "two", "three"]);
     assert_eq!(waiting[1].run, Some(queued.run));
-    let of_run = talk.engine.pending_inputs(&talk.namespace, first.run).await.unwrap();
+    let of_run =
+        query::input::pending(talk.engine.store(), &talk.namespace, first.run).await.unwrap();
     assert_eq!(of_run.len(), 1);
     for receipt in [&steered, &queued] {
         for _ in 0..2 {
-            let state = talk.engine.withdraw_input(&talk.namespace, receipt.input).await.unwrap();
+            let state =
+                talk.engine.inputs().withdraw(&talk.namespace, receipt.input).await.unwrap();
             assert_eq!(state.as_str(), "cancelled");
         }
     }
     let gone = talk.wait(queued.run).await;
     assert_eq!(gone.outcome_code.as_deref(), Some("cancelled_by_user"));
-    let read = talk.engine.withdraw_input(&talk.namespace, first.input).await.unwrap_err();
+    let read = talk.engine.inputs().withdraw(&talk.namespace, first.input).await.unwrap_err();
     assert_eq!(read.code(), "already_terminal");
     talk.mind.hold.open();
     talk.wait(kept.run).await;
@@ -44,7 +48,7 @@ async fn a_message_can_be_taken_back_until_it_is_read() {
 async fn a_task_whose_only_message_is_taken_back_is_cancelled() {
     let talk = Talk::new().await;
     let first = talk.accept("chat", "hello").await;
-    talk.engine.withdraw_input(&talk.namespace, first.input).await.unwrap();
+    talk.engine.inputs().withdraw(&talk.namespace, first.input).await.unwrap();
     assert_eq!(talk.run(first.run).await.status, "cancelled");
     assert_eq!(talk.task(first.task).await.state, "cancelled");
 }
@@ -57,7 +61,7 @@ async fn cancelling_a_task_takes_everything_that_waits_with_it() {
     talk.mind.hold.entered().await;
     let later = talk.say(first.task, "later", QueueMode::Followup).await;
     talk.say(first.task, "now", QueueMode::Steer).await;
-    talk.engine.cancel_task(&talk.namespace, first.task).await.unwrap();
+    talk.engine.tasks().cancel(&talk.namespace, first.task).await.unwrap();
     assert_eq!(talk.wait(first.run).await.status, "cancelled");
     assert_eq!(talk.wait(later.run).await.status, "cancelled");
     let task = talk.task(first.task).await;
@@ -71,7 +75,9 @@ async fn interaction_follows_the_run() {
     let talk = Talk::new().await;
     let first = talk.accept("chat", "hold on").await;
     let state = async || {
-        let seen = talk.engine.interaction(&talk.namespace, first.run).await.unwrap();
+        let seen = query::input::interaction(talk.engine.store(), &talk.namespace, first.run)
+            .await
+            .unwrap();
         (seen.state.to_string(), seen.execution.is_some(), seen.pending.len())
     };
     assert_eq!(state().await, ("working".to_owned(), false, 1));
@@ -96,26 +102,26 @@ async fn what_is_unknown_foreign_or_too_large_is_refused_with_a_code() {
     let hi = || InputRequest::text("hi");
     let rows = talk.count("input").await;
     let errors = [
-        engine.input(&own, no_task, hi()).await.unwrap_err(),
-        engine.input(&own, no_run, hi()).await.unwrap_err(),
-        engine.input(&foreign, first.task, hi()).await.unwrap_err(),
-        engine.input(&foreign, first.run, hi()).await.unwrap_err(),
-        engine.pending_inputs(&foreign, first.task).await.unwrap_err(),
-        engine.pending_inputs(&foreign, first.run).await.unwrap_err(),
-        engine.withdraw_input(&foreign, first.input).await.unwrap_err(),
-        engine.withdraw_input(&own, env.id()).await.unwrap_err(),
-        engine.interaction(&foreign, first.run).await.unwrap_err(),
-        engine.queue_position(&foreign, first.run).await.unwrap_err(),
-        engine.task(&foreign, first.task).await.unwrap_err(),
-        engine.archive_task(&foreign, first.task).await.unwrap_err(),
-        engine.retry_task(&foreign, first.task).await.unwrap_err(),
-        engine.set_session_queue(&foreign, "chat", Default::default()).await.unwrap_err(),
+        engine.inputs().send(&own, no_task, hi()).await.unwrap_err(),
+        engine.inputs().send(&own, no_run, hi()).await.unwrap_err(),
+        engine.inputs().send(&foreign, first.task, hi()).await.unwrap_err(),
+        engine.inputs().send(&foreign, first.run, hi()).await.unwrap_err(),
+        query::input::pending(engine.store(), &foreign, first.task).await.unwrap_err().into(),
+        query::input::pending(engine.store(), &foreign, first.run).await.unwrap_err().into(),
+        engine.inputs().withdraw(&foreign, first.input).await.unwrap_err(),
+        engine.inputs().withdraw(&own, env.id()).await.unwrap_err(),
+        query::input::interaction(engine.store(), &foreign, first.run).await.unwrap_err().into(),
+        query::input::queue_position(engine.store(), &foreign, first.run).await.unwrap_err().into(),
+        query::task::get(engine.store(), &foreign, first.task).await.unwrap_err().into(),
+        engine.tasks().archive(&foreign, first.task).await.unwrap_err(),
+        engine.tasks().retry(&foreign, first.task).await.unwrap_err(),
+        engine.sessions().set_queue(&foreign, "chat", Default::default()).await.unwrap_err(),
     ];
     for error in errors {
         assert_eq!(error.code(), "not_found", "{error}");
     }
     let large = InputRequest::text("x".repeat(1024 * 1024 + 1));
-    let error = engine.input(&own, first.task, large).await.unwrap_err();
+    let error = engine.inputs().send(&own, first.task, large).await.unwrap_err();
     assert_eq!(error.code(), "payload_too_large");
     assert!(error.to_string().starts_with("input.message[0]"), "{error}");
     let many = InputRequest { message: vec![Part::text("x"); 65], ..InputRequest::default() };
@@ -123,11 +129,11 @@ async fn what_is_unknown_foreign_or_too_large_is_refused_with_a_code() {
     let mut wild = hi();
     wild.queue.cap = Some(0);
     for request in [many, empty, wild] {
-        let error = engine.input(&own, first.task, request).await.unwrap_err();
+        let error = engine.inputs().send(&own, first.task, request).await.unwrap_err();
         assert_eq!(error.code(), "invalid", "{error}");
     }
     let large = AgentCommand::text("x".repeat(1024 * 1024 + 1));
-    let error = engine.accept(&own, large).await.unwrap_err();
+    let error = engine.submit(&own, large).await.unwrap_err();
     assert_eq!(error.code(), "payload_too_large");
     assert_eq!(talk.count("input").await, rows);
 }

@@ -2,6 +2,7 @@
 
 use provost_core::scheduling::QueueMode;
 use provost_engine::InputRequest;
+use provost_store::query;
 
 use crate::talk::{Talk, text};
 
@@ -95,16 +96,18 @@ async fn an_answer_to_a_question_is_direct() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "ask me").await;
     talk.until(first.run, |row| row.phase == "parked").await;
-    let seen = talk.engine.interaction(&talk.namespace, first.run).await.unwrap();
+    let seen =
+        query::input::interaction(talk.engine.store(), &talk.namespace, first.run).await.unwrap();
     assert_eq!((seen.state.as_str(), seen.approvals.len()), ("waiting_for_input", 1));
     assert_eq!(talk.task(first.task).await.state, "waiting");
     let request = InputRequest::text("the red one").mode(QueueMode::Reject);
-    let receipt = talk.engine.input(&talk.namespace, first.run, request).await.unwrap();
+    let receipt = talk.engine.inputs().send(&talk.namespace, first.run, request).await.unwrap();
     assert_eq!((receipt.outcome.as_str(), receipt.run), ("direct", first.run));
     let run = talk.wait(first.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "done: ask me"));
     assert_eq!(talk.mind.last(), ["ask me", "call ask_user", "ask_user: the red one"]);
     assert_eq!(talk.states(first.task).await, ["consumed", "consumed"]);
-    let seen = talk.engine.interaction(&talk.namespace, first.run).await.unwrap();
+    let seen =
+        query::input::interaction(talk.engine.store(), &talk.namespace, first.run).await.unwrap();
     assert_eq!(seen.state.as_str(), "closed");
 }

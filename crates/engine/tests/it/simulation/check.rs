@@ -100,7 +100,7 @@ pub(crate) async fn accepted(
 ) -> Vec<String> {
     let mut broken = Vec::new();
     for (key, (command, first)) in accepted {
-        match engine.accept(namespace, command.clone()).await {
+        match engine.submit(namespace, command.clone()).await {
             Ok(again) if again.deduped && again.task == first.task && again.run == first.run => {}
             other => broken.push(format!("command {key} was {first:?}, and is now {other:?}")),
         }

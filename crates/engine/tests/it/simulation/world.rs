@@ -130,7 +130,7 @@ impl World {
         let namespace = self.namespace.clone();
         for _ in 0..20 {
             let engine = self.engine();
-            match engine.accept(&namespace, command.clone()).await {
+            match engine.submit(&namespace, command.clone()).await {
                 Ok(accepted) => {
                     self.accepted.insert(key, (command, accepted));
                     return;
@@ -145,7 +145,7 @@ impl World {
     async fn cancel_one(&self) {
         let place = self.roll(self.accepted.len().max(1) as u64) as usize;
         if let Some((_, accepted)) = self.accepted.values().nth(place) {
-            drop(self.engine().cancel_run(&self.namespace, accepted.run).await);
+            drop(self.engine().runs().cancel(&self.namespace, accepted.run).await);
         }
     }
 
@@ -164,7 +164,7 @@ impl World {
                 0 => ApprovalDecision::Deny { reason: "no".to_owned() },
                 _ => ApprovalDecision::Approve,
             };
-            drop(engine.answer(&self.namespace, row.id, decision, "somebody").await);
+            drop(engine.approvals().answer(&self.namespace, row.id, decision, "somebody").await);
         }
     }
 

@@ -1,7 +1,9 @@
 //! Questions to people, by id.
 
+use provost_core::lifecycle::Ballot;
 use provost_core::{ApprovalId, RunId, TaskId, Timestamp};
 
+use crate::query::QueryError;
 use crate::transaction::filter::Filter;
 use crate::{StoreError, Tx, params};
 
@@ -42,6 +44,13 @@ table! {
         created: Timestamp,
         /// Who decides it and who has said what, as JSON; nothing where the first answer settles it.
         ballot: Option<String>,
+    }
+}
+
+impl ApprovalRow {
+    /// The ballot, if the first answer does not settle the approval.
+    pub fn ballot(&self) -> Result<Option<Ballot>, QueryError> {
+        Ok(self.ballot.as_deref().map(serde_json::from_str).transpose()?)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use provost_core::Timestamp;
 
+use crate::table::work::run::{self, RunRow};
 use crate::{StoreError, Tx, params};
 
 table! {
@@ -114,4 +115,32 @@ pub fn start_period(
 pub fn raise(tx: &mut Tx<'_>, namespace: &str, scope: &str, micros: i64) -> Result<(), StoreError> {
     let sql = "UPDATE budget SET cap_micros = cap_micros + ?3 WHERE namespace = ?1 AND scope = ?2";
     tx.execute(sql, params![namespace, scope, micros]).map(drop)
+}
+
+/// Runs above a run whose budgets it uses.
+const ANCESTORS_MAX: usize = 16;
+
+/// The budgets that exist for a run: its own, and those of the runs that it works for.
+pub fn scopes_of_run(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<String>, StoreError> {
+    if !any(tx, &run.namespace)? {
+        return Ok(Vec::new());
+    }
+    let mut wanted = vec!["namespace".to_owned(), format!("agent:{}", run.agent)];
+    let mut next = Some(run.clone());
+    for _ in 0..ANCESTORS_MAX {
+        let Some(row) = next.take() else { break };
+        for scope in [format!("task:{}", row.task_id), format!("session:{}", row.session_id)] {
+            if !wanted.contains(&scope) {
+                wanted.push(scope);
+            }
+        }
+        next = row.parent_run_id.map(|parent| run::get(tx, parent)).transpose()?.flatten();
+    }
+    let mut known = Vec::new();
+    for scope in wanted {
+        if get(tx, &run.namespace, &scope)?.is_some() {
+            known.push(scope);
+        }
+    }
+    Ok(known)
 }

@@ -4,6 +4,9 @@ use provost_core::Timestamp;
 
 use crate::{StoreError, Tx, params};
 
+/// Kind of the timer that ends waiting for child runs.
+pub const CHILD_WAIT: &str = "child_wait";
+
 table! {
     /// One timer. It is removed by whoever lets it fire, in the same transaction.
     TimerRow in "timer" {

@@ -2,26 +2,23 @@
 
 use std::path::PathBuf;
 
-use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{RunPhase, StepKind, StepState};
-use provost_store::table::governance::{approval, budget as budget_row};
-use provost_store::table::outbound::delivery;
-use provost_store::table::scheduling::{concurrency_limit, execution_class, timer, worker};
-use provost_store::table::work::run::{self, RunRow};
-use provost_store::table::work::{
+use crate::table::governance::{approval, budget as budget_row};
+use crate::table::outbound::delivery;
+use crate::table::scheduling::{concurrency_limit, execution_class, timer, worker};
+use crate::table::work::run::{self, RunRow};
+use crate::table::work::{
     attempt, input, run_dependency, run_event, run_join, run_step, session, task,
 };
-use provost_store::{Tx, is_free};
+use crate::{Tx, is_free};
+use provost_core::id::name::Namespace;
+use provost_core::lifecycle::{RunPhase, StepKind, StepState};
 
-use super::Subject;
-use super::facts::{
-    About, ApprovalFacts, DeliveryFacts, Facts, Here, Node, RunFacts, SessionFacts, TaskFacts,
+use super::{
+    About, ApprovalFacts, DeliveryFacts, Facts, Here, Node, RunFacts, SessionFacts, Subject,
+    TaskFacts,
 };
-use crate::budget;
-use crate::child::join::WAIT_OVER;
-use crate::error::EngineError;
-use crate::run::lifecycle::{policy, word};
-use crate::submit::find_task;
+use crate::query::task::find_task;
+use crate::query::{QueryError, parse};
 
 /// Tasks of a session that are looked at.
 const TASKS_MAX: u64 = 20;
@@ -29,18 +26,18 @@ const TASKS_MAX: u64 = 20;
 const STEPS_BATCH: u64 = 200;
 
 /// Everything about a subject.
-pub(super) fn facts(
+pub(super) fn gather(
     tx: &mut Tx<'_>,
     here: &Here,
     namespace: &Namespace,
     subject: &Subject,
-) -> Result<Facts, EngineError> {
+) -> Result<Facts, QueryError> {
     let mut here = Here { now: tx.now(), ..here.clone() };
     here.nodes = nodes(tx)?;
     let about = match subject {
         Subject::Run(id) => {
             let row = run::find(tx, namespace.as_str(), *id)?;
-            let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
+            let row = row.ok_or_else(|| QueryError::not_found("run", id))?;
             About::Run(Box::new(run_facts(tx, &here, row)?))
         }
         Subject::Task(id) => {
@@ -51,26 +48,26 @@ pub(super) fn facts(
         }
         Subject::Approval(id) => {
             let row = approval::find(tx, namespace.as_str(), *id)?;
-            let approval = row.ok_or_else(|| EngineError::not_found("approval", id))?;
+            let approval = row.ok_or_else(|| QueryError::not_found("approval", id))?;
             let run = run::get(tx, approval.run_id)?;
             About::Approval(Box::new(ApprovalFacts { approval, run }))
         }
         Subject::Session(id) => About::Session(Box::new(session_facts(tx, &here, namespace, id)?)),
         Subject::Delivery(id) => {
             let row = delivery::find(tx, namespace.as_str(), *id)?;
-            let delivery = row.ok_or_else(|| EngineError::not_found("delivery", id))?;
+            let delivery = row.ok_or_else(|| QueryError::not_found("delivery", id))?;
             About::Delivery(Box::new(DeliveryFacts { delivery }))
         }
     };
-    Ok(Facts { here, about })
+    Ok(Facts { subject: subject.clone(), here, about })
 }
 
-fn nodes(tx: &mut Tx<'_>) -> Result<Vec<Node>, EngineError> {
+fn nodes(tx: &mut Tx<'_>) -> Result<Vec<Node>, QueryError> {
     let rows = worker::live(tx)?;
     rows.into_iter().map(|row| node(tx, row)).collect()
 }
 
-fn node(tx: &mut Tx<'_>, row: worker::WorkerRow) -> Result<Node, EngineError> {
+fn node(tx: &mut Tx<'_>, row: worker::WorkerRow) -> Result<Node, QueryError> {
     let alive = row.stopped.is_none() && !is_free(&PathBuf::from(&row.lock_path))?;
     let carries = run::owned_by(tx, row.id)?.len() as u64;
     let focus = row.focus.as_deref().map(serde_json::from_str).transpose()?;
@@ -78,7 +75,7 @@ fn node(tx: &mut Tx<'_>, row: worker::WorkerRow) -> Result<Node, EngineError> {
 }
 
 /// A run with the one that has its session, if that is another.
-fn run_facts(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, EngineError> {
+fn run_facts(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, QueryError> {
     let holder = match row.phase.as_str() {
         "queued" => run::holder(tx, &row.namespace, &row.session_id)?,
         _ => None,
@@ -91,16 +88,16 @@ fn run_facts(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, Engi
     Ok(facts)
 }
 
-fn alone(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, EngineError> {
+fn alone(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, QueryError> {
     let id = row.id;
-    let missing = || EngineError::Unreadable(format!("the class of {id} is missing"));
+    let missing = || QueryError::Unreadable(format!("the class of {id} is missing"));
     let class = execution_class::get(tx, &row.class_key)?.ok_or_else(missing)?;
     let first = run::first_due(tx, &row.namespace, &row.session_id)?.map(|first| first.id);
     let asked = approval::of_run(tx, id)?;
     let (questions, settled) = asked.into_iter().partition(|asked| asked.state == "pending");
     let last = run_event::last(tx, id)?;
     Ok(RunFacts {
-        policy: policy(&row)?,
+        policy: row.execution_policy()?,
         task: task::get(tx, row.task_id)?,
         class,
         namespace_ceiling: concurrency_limit::get(tx, &format!("namespace:{}", row.namespace))?,
@@ -117,7 +114,7 @@ fn alone(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, EngineEr
         questions,
         settled,
         children: children(tx, &row)?,
-        wait_over: timer::get(tx, WAIT_OVER, &id.to_string())?.map(|timer| timer.fire_at),
+        wait_over: timer::get(tx, timer::CHILD_WAIT, &id.to_string())?.map(|timer| timer.fire_at),
         unread: input::waiting_for_run(tx, id)?,
         last_event: last.map(|event| (event.kind, event.at)),
         budgets: budgets(tx, &row)?,
@@ -126,7 +123,7 @@ fn alone(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, EngineEr
     })
 }
 
-fn owner(tx: &mut Tx<'_>, here: &Here, row: &RunRow) -> Result<Option<Node>, EngineError> {
+fn owner(tx: &mut Tx<'_>, here: &Here, row: &RunRow) -> Result<Option<Node>, QueryError> {
     let Some(id) = row.lease_owner else { return Ok(None) };
     if let Some(known) = here.nodes.iter().find(|node| node.row.id == id) {
         return Ok(Some(known.clone()));
@@ -135,7 +132,7 @@ fn owner(tx: &mut Tx<'_>, here: &Here, row: &RunRow) -> Result<Option<Node>, Eng
 }
 
 /// The last tool call that did not work, if the run has ended.
-fn failed_call(tx: &mut Tx<'_>, row: &RunRow) -> Result<Option<run_step::RunStepRow>, EngineError> {
+fn failed_call(tx: &mut Tx<'_>, row: &RunRow) -> Result<Option<run_step::RunStepRow>, QueryError> {
     if row.phase != RunPhase::Done.as_str() {
         return Ok(None);
     }
@@ -146,7 +143,7 @@ fn failed_call(tx: &mut Tx<'_>, row: &RunRow) -> Result<Option<run_step::RunStep
 }
 
 /// The runs that a parked run waits for.
-fn children(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<RunRow>, EngineError> {
+fn children(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<RunRow>, QueryError> {
     if row.phase != "parked" {
         return Ok(Vec::new());
     }
@@ -159,9 +156,9 @@ fn children(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<RunRow>, EngineError> {
     Ok(children)
 }
 
-fn budgets(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<budget_row::BudgetRow>, EngineError> {
+fn budgets(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<budget_row::BudgetRow>, QueryError> {
     let mut known = Vec::new();
-    for scope in budget::scopes(tx, row)? {
+    for scope in budget_row::scopes_of_run(tx, row)? {
         known.extend(budget_row::get(tx, &row.namespace, &scope)?);
     }
     Ok(known)
@@ -172,13 +169,13 @@ fn session_facts(
     here: &Here,
     namespace: &Namespace,
     name: &str,
-) -> Result<SessionFacts, EngineError> {
+) -> Result<SessionFacts, QueryError> {
     let namespace = namespace.as_str();
     let found = match session::get(tx, namespace, name)? {
         Some(row) => Some(row),
         None => session::by_key(tx, namespace, name)?,
     };
-    let session = found.ok_or_else(|| EngineError::not_found("session", name))?;
+    let session = found.ok_or_else(|| QueryError::not_found("session", name))?;
     let holder = run::holder(tx, namespace, &session.id)?;
     let due = run::first_due(tx, namespace, &session.id)?;
     let next = match due {
@@ -189,7 +186,7 @@ fn session_facts(
     let (mut queued, mut aside) = (0, None);
     for task in task::list(tx, namespace, &filter, TASKS_MAX)? {
         for row in run::live_of_task(tx, task.id)? {
-            match word::<RunPhase>(&row.phase)? {
+            match parse::<RunPhase>(&row.phase)? {
                 RunPhase::Queued if !row.holds_session => queued += 1,
                 RunPhase::Parked if !row.holds_session => aside = aside.or(Some(row)),
                 RunPhase::Queued | RunPhase::Leased | RunPhase::Parked | RunPhase::Done => {}

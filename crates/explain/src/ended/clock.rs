@@ -5,9 +5,9 @@ use std::time::Duration;
 use provost_core::recovery::OutcomeCode;
 
 use super::super::Cause;
-use super::super::facts::RunFacts;
 use super::super::told::{Told, problem, span};
 use super::LIMIT;
+use provost_store::query::explain_facts::RunFacts;
 
 /// Who an attempt waits for, as the engine says when a clock of an attempt has run out.
 const WAITED_FOR: [&str; 3] = ["a tool ", "the model ", "the agent "];

@@ -5,10 +5,9 @@ use provost_core::lifecycle::{ApprovalKind, ParkedFor};
 use provost_core::recovery::OutcomeCode;
 use provost_store::table::governance::approval::ApprovalRow;
 
-use super::facts::{Here, RunFacts};
 use super::told::{Told, count, distance, moment, money, problem};
 use super::{Cause, next};
-use crate::approval::ballot_of;
+use provost_store::query::explain_facts::{Here, RunFacts};
 
 /// Children that are told of one by one.
 const CHILDREN_TOLD: usize = 10;
@@ -84,7 +83,7 @@ fn question(here: &Here, facts: &RunFacts, asked: &ApprovalRow) -> Told {
     let request = serde_json::from_str::<ApprovalRequest>(&asked.request).ok();
     let tool = request.as_ref().map_or("a tool", |request| request.call.name.as_str());
     let hint = request.as_ref().and_then(|request| request.hint.as_deref());
-    let ballot = ballot_of(asked).ok().flatten();
+    let ballot = asked.ballot().ok().flatten();
     let (cause, what) = match kind {
         _ if asked.expires <= now => (
             Cause::ParkedOverdue,

@@ -2,9 +2,9 @@
 
 use provost_core::lifecycle::TaskState;
 
-use super::facts::{Here, RunFacts, TaskFacts};
 use super::told::{Told, distance, moment};
 use super::{Cause, next, run};
+use provost_store::query::explain_facts::{Here, RunFacts, TaskFacts};
 
 /// The cause of where a task stands.
 pub(super) fn cause(here: &Here, facts: &TaskFacts) -> Told {

@@ -3,10 +3,10 @@
 use provost_core::id::name::Namespace;
 use provost_core::{DurableEvent, DurableEventKind, Message, RunId, TaskId, Timestamp, ToolResult};
 
-use crate::engine::Engine;
-use crate::error::EngineError;
-use crate::query::event_log::{LogEntry, LogPage};
-use crate::tasks::PAGE_MAX;
+use crate::Store;
+use crate::query::QueryError;
+use crate::query::event_log::{self, LogEntry, LogPage};
+use crate::query::page::PAGE_MAX;
 
 /// One line of a task's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,32 +61,30 @@ pub struct TaskLogPage {
     pub more: bool,
 }
 
-impl Engine {
-    /// What was said in all runs of a task after a position.
-    pub async fn task_logs(
-        &self,
-        namespace: &Namespace,
-        task: TaskId,
-        after: u64,
-        limit: u64,
-    ) -> Result<TaskLogPage, EngineError> {
-        let limit = limit.clamp(1, PAGE_MAX);
-        let LogPage { entries, next, more } =
-            self.log_of_task(namespace, task, after, limit).await?;
-        let mut lines = Vec::with_capacity(entries.len());
-        for entry in entries {
-            if let Some((stream, text)) = line(&entry)? {
-                let LogEntry { run, pos, at, .. } = entry;
-                lines.push(TaskLog { task, run, pos, at, stream, text });
-            }
+/// What was said in all runs of a task after a position.
+pub async fn of_task(
+    store: &Store,
+    namespace: &Namespace,
+    task: TaskId,
+    after: u64,
+    limit: u64,
+) -> Result<TaskLogPage, QueryError> {
+    let limit = limit.clamp(1, PAGE_MAX);
+    let LogPage { entries, next, more } =
+        event_log::of_task(store, namespace, task, after, limit).await?;
+    let mut lines = Vec::with_capacity(entries.len());
+    for entry in entries {
+        if let Some((stream, text)) = line(&entry)? {
+            let LogEntry { run, pos, at, .. } = entry;
+            lines.push(TaskLog { task, run, pos, at, stream, text });
         }
-        Ok(TaskLogPage { entries: lines, next, more })
     }
+    Ok(TaskLogPage { entries: lines, next, more })
 }
 
 /// What an event says in words; nothing if it is only for programs.
-fn line(entry: &LogEntry) -> Result<Option<(LogStream, String)>, EngineError> {
-    let said = |stream, text: &str| -> Result<Option<(LogStream, String)>, EngineError> {
+fn line(entry: &LogEntry) -> Result<Option<(LogStream, String)>, QueryError> {
+    let said = |stream, text: &str| -> Result<Option<(LogStream, String)>, QueryError> {
         let text = serde_json::from_str::<Message>(text)?.text();
         Ok((!text.is_empty()).then_some((stream, text)))
     };

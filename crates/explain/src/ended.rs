@@ -7,9 +7,9 @@ use provost_core::recovery::OutcomeCode;
 use provost_store::table::governance::approval::ApprovalRow;
 use serde_json::Value;
 
-use super::facts::{Here, RunFacts};
 use super::told::{Told, count, moment, money, problem};
 use super::{Cause, next};
+use provost_store::query::explain_facts::{Here, RunFacts};
 
 /// How the engine begins what it says about a call whose outcome a crash has hidden.
 const UNCLEAR: [&str; 2] = ["the outcome of a tool call is unknown", "journal: the outcome of `"];

@@ -5,9 +5,9 @@ use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, Timestamp, WorkerId};
 use provost_store::table::work::run_step::RunStepRow;
 
-use super::facts::{Here, RunFacts};
 use super::told::{Told, count, distance, moment, span};
 use super::{Cause, next};
+use provost_store::query::explain_facts::{Here, RunFacts};
 
 /// The cause of a run that a worker has.
 pub(super) fn cause(here: &Here, facts: &RunFacts) -> Told {

@@ -2,23 +2,22 @@
 
 use std::sync::Arc;
 
-use provost_core::command::InputProvenance;
+use crate::table::governance::approval;
+use crate::table::work::attempt;
+use crate::table::work::input::{self, InputRow};
+use crate::table::work::run::{self, RunRow};
+use crate::table::work::stored_message;
+use crate::{Store, Tx};
+use provost_core::command::{InputProvenance, InputTarget};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, InputState, Interaction};
-use provost_core::scheduling::{QueueMode, QueueOverride, QueueSettings};
+use provost_core::scheduling::QueueMode;
 use provost_core::{ApprovalId, ExecutionId, InputId, Message, RunId, TaskId, Timestamp};
-use provost_store::Tx;
-use provost_store::table::governance::approval;
-use provost_store::table::work::input::{self, InputRow};
-use provost_store::table::work::run::{self, RunRow};
-use provost_store::table::work::{attempt, session};
 
-use crate::engine::Engine;
-use crate::error::EngineError;
-use crate::input::{InputTarget, Origin};
-use crate::journal::message;
-use crate::run::lifecycle::{run_state, word};
-use crate::submit::find_task;
+use crate::query::QueryError;
+use crate::query::parse;
+use crate::query::task::find_task;
+use serde::Deserialize;
 
 /// A message that nobody has read yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,72 +66,56 @@ pub struct QueuePosition {
     pub not_before: Timestamp,
 }
 
-impl Engine {
-    /// What can be said to a run now.
-    pub async fn interaction(
-        &self,
-        namespace: &Namespace,
-        id: RunId,
-    ) -> Result<RunInteraction, EngineError> {
-        let namespace = namespace.clone();
-        self.shared.store.read(move |tx| interaction(tx, &namespace, id)).await
-    }
-
-    /// The messages that nobody has read yet, in the order in which they came: of a task, or of one run.
-    pub async fn pending_inputs(
-        &self,
-        namespace: &Namespace,
-        target: impl Into<InputTarget>,
-    ) -> Result<Vec<PendingInput>, EngineError> {
-        let (namespace, target) = (namespace.clone(), target.into());
-        self.shared.store.read(move |tx| pending(tx, &namespace, target)).await
-    }
-
-    /// How far a run is from its start; nothing if it has begun.
-    pub async fn queue_position(
-        &self,
-        namespace: &Namespace,
-        id: RunId,
-    ) -> Result<Option<QueuePosition>, EngineError> {
-        let namespace = namespace.clone();
-        self.shared.store.read(move |tx| position(tx, &namespace, id)).await
-    }
-
-    /// Sets how messages wait in a session, as far as it differs from what its agent says.
-    pub async fn set_session_queue(
-        &self,
-        namespace: &Namespace,
-        id: &str,
-        queue: QueueOverride,
-    ) -> Result<(), EngineError> {
-        QueueSettings::default().with(&[queue]).validate()?;
-        let (namespace, id) = (namespace.to_string(), id.to_owned());
-        let write = self.shared.store.write(move |tx| {
-            let row = session::get(tx, &namespace, &id)?;
-            let mut row = row.ok_or_else(|| EngineError::not_found("session", &id))?;
-            let said = queue != QueueOverride::default();
-            row.queue = said.then(|| serde_json::to_string(&queue)).transpose()?;
-            row.updated = tx.now();
-            row.update(tx)?;
-            Ok::<_, EngineError>(())
-        });
-        write.await
-    }
+/// What can be said to a run now.
+pub async fn interaction(
+    store: &Store,
+    namespace: &Namespace,
+    id: RunId,
+) -> Result<RunInteraction, QueryError> {
+    let namespace = namespace.clone();
+    store.read(move |tx| interaction_of(tx, &namespace, id)).await
 }
 
-fn find_run(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
-    run::find(tx, namespace.as_str(), id)?.ok_or_else(|| EngineError::not_found("run", id))
+/// The messages that nobody has read yet, in the order in which they came: of a task, or of one run.
+pub async fn pending(
+    store: &Store,
+    namespace: &Namespace,
+    target: impl Into<InputTarget>,
+) -> Result<Vec<PendingInput>, QueryError> {
+    let (namespace, target) = (namespace.clone(), target.into());
+    store.read(move |tx| pending_of(tx, &namespace, target)).await
 }
 
-fn interaction(
+/// How far a run is from its start; nothing if it has begun.
+pub async fn queue_position(
+    store: &Store,
+    namespace: &Namespace,
+    id: RunId,
+) -> Result<Option<QueuePosition>, QueryError> {
+    let namespace = namespace.clone();
+    store.read(move |tx| position(tx, &namespace, id)).await
+}
+
+/// The part of a stored origin that a reader sees.
+#[derive(Default, Deserialize)]
+struct Origin {
+    #[serde(default)]
+    provenance: InputProvenance,
+}
+
+fn find_run(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId) -> Result<RunRow, QueryError> {
+    run::find(tx, namespace.as_str(), id)?.ok_or_else(|| QueryError::not_found("run", id))
+}
+
+fn interaction_of(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     id: RunId,
-) -> Result<RunInteraction, EngineError> {
+) -> Result<RunInteraction, QueryError> {
     let row = find_run(tx, namespace, id)?;
     let waiting = input::waiting_for_run(tx, id)?;
     let pending = read_all(tx, waiting)?;
-    let state = Interaction::of(run_state(&row)?, pending.len());
+    let state = Interaction::of(row.state()?, pending.len());
     let execution = match row.lease_owner {
         Some(_) => attempt::get(tx, id, row.attempt_no)?.map(|attempt| attempt.execution_id),
         None => None,
@@ -141,11 +124,11 @@ fn interaction(
     Ok(RunInteraction { run: id, state, execution, approvals, pending })
 }
 
-fn pending(
+fn pending_of(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     target: InputTarget,
-) -> Result<Vec<PendingInput>, EngineError> {
+) -> Result<Vec<PendingInput>, QueryError> {
     let rows = match target {
         InputTarget::Task(id) => {
             let task = find_task(tx, namespace, id)?;
@@ -159,18 +142,18 @@ fn pending(
     read_all(tx, rows)
 }
 
-fn read_all(tx: &mut Tx<'_>, rows: Vec<InputRow>) -> Result<Vec<PendingInput>, EngineError> {
+fn read_all(tx: &mut Tx<'_>, rows: Vec<InputRow>) -> Result<Vec<PendingInput>, QueryError> {
     let mut inputs = Vec::with_capacity(rows.len());
     for row in rows {
         debug_assert_eq!(row.state, InputState::Pending.as_str());
-        let provenance = Origin::of(&row)?.provenance;
+        let Origin { provenance } = serde_json::from_str(&row.provenance)?;
         inputs.push(PendingInput {
             id: row.id,
             task: row.task_id,
             run: row.run_id,
-            mode: word(&row.mode)?,
-            outcome: word(&row.outcome)?,
-            message: message::get(tx, row.message_id)?,
+            mode: parse(&row.mode)?,
+            outcome: parse(&row.outcome)?,
+            message: stored_message::get(tx, row.message_id)?,
             provenance,
             created: row.created,
         });
@@ -182,7 +165,7 @@ fn position(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     id: RunId,
-) -> Result<Option<QueuePosition>, EngineError> {
+) -> Result<Option<QueuePosition>, QueryError> {
     let row = find_run(tx, namespace, id)?;
     if row.phase != "queued" {
         return Ok(None);

@@ -3,9 +3,9 @@
 use provost_core::lifecycle::DeliveryState;
 use provost_store::table::outbound::delivery::DeliveryRow;
 
-use super::facts::{DeliveryFacts, Here};
 use super::told::{Told, count, distance, moment, problem};
 use super::{Cause, next};
+use provost_store::query::explain_facts::{DeliveryFacts, Here};
 
 /// The cause of where a delivery stands.
 pub(super) fn cause(here: &Here, facts: &DeliveryFacts) -> Told {

@@ -8,10 +8,9 @@ use provost_core::Timestamp;
 use provost_core::lifecycle::DeliveryOutcome;
 use provost_core::recovery::OutcomeCode;
 
-use super::facts::{Here, RunFacts};
 use super::told::{Told, count, distance, moment, problem, span};
 use super::{Cause, next, run};
-use crate::child;
+use provost_store::query::explain_facts::{Here, RunFacts};
 
 /// So close to its end that a run which waits for a worker must be told of.
 const NEAR: Duration = Duration::from_secs(60);
@@ -61,7 +60,7 @@ fn too_early(here: &Here, facts: &RunFacts) -> Option<Told> {
     if at <= now {
         return None;
     }
-    if child::is_held(run) {
+    if run.is_deferred() {
         return Some(behind_others(facts));
     }
     let told = match &facts.attempt {

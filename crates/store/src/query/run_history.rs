@@ -1,18 +1,16 @@
 //! How a run came to stand where it stands: the changes of its life, as its log tells them.
 
+use crate::table::work::run_event::{self, RunEventRow};
+use crate::table::work::run_snapshot;
+use crate::{Store, Tx, load_body};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunStatus;
 use provost_core::recovery::OutcomeCode;
 use provost_core::{DurableEvent, DurableEventKind, RunId, Timestamp};
-use provost_store::Tx;
-use provost_store::load_body;
-use provost_store::table::work::run_event::{self, RunEventRow};
-use provost_store::table::work::run_snapshot;
 
-use crate::engine::Engine;
-use crate::error::EngineError;
+use crate::query::QueryError;
 use crate::query::event_log::check_run;
-use crate::tasks::{PAGE_MAX, Page};
+use crate::query::page::{PAGE_MAX, Page};
 
 /// The events that change where a run stands.
 const CHANGES: &[DurableEventKind] = &[
@@ -72,50 +70,48 @@ pub struct MachineSnapshot {
     pub created: Timestamp,
 }
 
-impl Engine {
-    /// The changes of a run's life after the event with a number, in order.
-    pub async fn changes(
-        &self,
-        namespace: &Namespace,
-        run: RunId,
-        after: u64,
-        limit: u64,
-    ) -> Result<Page<RunChange, u64>, EngineError> {
-        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
-        let read = self.store().read(move |tx| {
-            check_run(tx, &namespace, run)?;
-            let rows = run_event::after_of(tx, run, CHANGES, after, limit)?;
-            changes(tx, rows)
-        });
-        Ok(Page::new(read.await?, limit, |change| change.seq))
-    }
-
-    /// The newest changes of a run's life.
-    pub async fn snapshots(
-        &self,
-        namespace: &Namespace,
-        run: RunId,
-        limit: u64,
-    ) -> Result<RunSnapshots, EngineError> {
-        let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
-        let read = self.store().read(move |tx| {
-            check_run(tx, &namespace, run)?;
-            snapshots(tx, run, limit)
-        });
-        read.await
-    }
+/// The changes of a run's life after the event with a number, in order.
+pub async fn changes(
+    store: &Store,
+    namespace: &Namespace,
+    run: RunId,
+    after: u64,
+    limit: u64,
+) -> Result<Page<RunChange, u64>, QueryError> {
+    let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
+    let read = store.read(move |tx| {
+        check_run(tx, &namespace, run)?;
+        let rows = run_event::after_of(tx, run, CHANGES, after, limit)?;
+        changes_of(tx, rows)
+    });
+    Ok(Page::new(read.await?, limit, |change| change.seq))
 }
 
-fn snapshots(tx: &mut Tx<'_>, run: RunId, limit: u64) -> Result<RunSnapshots, EngineError> {
+/// The newest changes of a run's life.
+pub async fn snapshots(
+    store: &Store,
+    namespace: &Namespace,
+    run: RunId,
+    limit: u64,
+) -> Result<RunSnapshots, QueryError> {
+    let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
+    let read = store.read(move |tx| {
+        check_run(tx, &namespace, run)?;
+        snapshots_of(tx, run, limit)
+    });
+    read.await
+}
+
+fn snapshots_of(tx: &mut Tx<'_>, run: RunId, limit: u64) -> Result<RunSnapshots, QueryError> {
     let mut rows = run_event::last_of(tx, run, CHANGES, limit)?;
     rows.reverse();
-    let changes = changes(tx, rows)?;
+    let changes = changes_of(tx, rows)?;
     let taken = run_snapshot::taken(tx, run, limit)?;
     let machine = |(fed, created)| MachineSnapshot { fed, created };
     Ok(RunSnapshots { changes, machines: taken.into_iter().rev().map(machine).collect() })
 }
 
-fn changes(tx: &mut Tx<'_>, rows: Vec<RunEventRow>) -> Result<Vec<RunChange>, EngineError> {
+fn changes_of(tx: &mut Tx<'_>, rows: Vec<RunEventRow>) -> Result<Vec<RunChange>, QueryError> {
     let mut changes: Vec<RunChange> = Vec::with_capacity(rows.len());
     for row in rows {
         let before = changes.last().map(|change| change.status);
@@ -128,7 +124,7 @@ fn change(
     tx: &mut Tx<'_>,
     row: RunEventRow,
     before: Option<RunStatus>,
-) -> Result<RunChange, EngineError> {
+) -> Result<RunChange, QueryError> {
     let status = status_after(&row, before);
     let body = load_body(tx, row.body, row.blob.as_deref())?;
     // A body of a newer version may hold words that are unknown here.

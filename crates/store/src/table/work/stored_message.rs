@@ -4,14 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use provost_agent::run::Feed;
+use crate::table::work::{message, run_step};
+use crate::{Body, Tx, load_body};
 use provost_core::{Message, MessageId, Part, Role, RunId, Timestamp, ToolResult};
-use provost_store::table;
-use provost_store::table::work::message;
-use provost_store::{Body, Tx, load_body};
 use serde::{Deserialize, Serialize};
 
-use crate::error::EngineError;
+use crate::query::QueryError;
 
 /// How the stored form of a message with named results begins; no other message does.
 const NAMED: &str = "{\"results_of\":";
@@ -30,12 +28,23 @@ enum Place {
     Inline(Box<ToolResult>),
 }
 
+/// The part of a journal entry that holds the result of a call, if the entry has one.
+#[derive(Deserialize)]
+struct FinishedCall {
+    result: Option<ToolResult>,
+}
+
+/// The result in the body of a step, if the call has finished.
+pub(crate) fn result_in(body: &str) -> Result<Option<ToolResult>, QueryError> {
+    Ok(serde_json::from_str::<FinishedCall>(body)?.result)
+}
+
 /// The stored form of a message of results.
-pub(crate) fn with_named_results(
+pub fn with_named_results(
     message: &Message,
     run: RunId,
     steps: &HashMap<String, u64>,
-) -> Result<String, EngineError> {
+) -> Result<String, QueryError> {
     let only_results = message.parts.iter().all(|part| matches!(part, Part::ToolResult(_)));
     if message.role != Role::Tool || !only_results {
         return Ok(serde_json::to_string(message)?);
@@ -50,30 +59,25 @@ pub(crate) fn with_named_results(
 }
 
 /// Stores a message.
-pub(crate) fn put(
-    tx: &mut Tx<'_>,
-    namespace: &str,
-    id: MessageId,
-    text: &str,
-) -> Result<(), EngineError> {
+pub fn put(tx: &mut Tx<'_>, namespace: &str, id: MessageId, text: &str) -> Result<(), QueryError> {
     message::put(tx, namespace, id, &Body::new(text)?)?;
     Ok(())
 }
 
 /// The message with the id.
-pub(crate) fn get(tx: &mut Tx<'_>, id: MessageId) -> Result<Arc<Message>, EngineError> {
+pub fn get(tx: &mut Tx<'_>, id: MessageId) -> Result<Arc<Message>, QueryError> {
     let text = message::text(tx, id)?
-        .ok_or_else(|| EngineError::Unreadable(format!("message {id} is missing")))?;
+        .ok_or_else(|| QueryError::Unreadable(format!("message {id} is missing")))?;
     read(tx, &text)
 }
 
 /// True if a stored message names results that are stored elsewhere.
-pub(crate) fn names_results(text: &str) -> bool {
+pub fn names_results(text: &str) -> bool {
     text.starts_with(NAMED)
 }
 
 /// A message from its stored form.
-pub(crate) fn read(tx: &mut Tx<'_>, text: &str) -> Result<Arc<Message>, EngineError> {
+pub fn read(tx: &mut Tx<'_>, text: &str) -> Result<Arc<Message>, QueryError> {
     if !names_results(text) {
         return Ok(Arc::new(serde_json::from_str(text)?));
     }
@@ -89,12 +93,23 @@ pub(crate) fn read(tx: &mut Tx<'_>, text: &str) -> Result<Arc<Message>, EngineEr
 }
 
 /// The result that a step holds.
-pub(crate) fn result_of(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<ToolResult, EngineError> {
-    let missing = || EngineError::Unreadable(format!("step {step} of {run} is missing"));
-    let row = table::work::run_step::get(tx, run, step)?.ok_or_else(missing)?;
+pub fn result_of(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<ToolResult, QueryError> {
+    let missing = || QueryError::Unreadable(format!("step {step} of {run} is missing"));
+    let row = run_step::get(tx, run, step)?.ok_or_else(missing)?;
     let body = load_body(tx, row.body, row.blob.as_deref())?.ok_or_else(missing)?;
-    match serde_json::from_str(&body)? {
-        Feed::ToolFinished { result, .. } => Ok(*result),
-        _ => Err(EngineError::Unreadable(format!("step {step} of {run} holds no result"))),
+    result_in(&body)?
+        .ok_or_else(|| QueryError::Unreadable(format!("step {step} of {run} holds no result")))
+}
+
+/// Bytes of a message: of its stored text, or of the results that are stored elsewhere.
+pub(crate) fn stored_size(
+    text: Option<&str>,
+    message: Option<&Message>,
+) -> Result<usize, QueryError> {
+    match (text, message) {
+        (Some(text), Some(message)) if names_results(text) => {
+            Ok(serde_json::to_vec(message)?.len())
+        }
+        (text, _) => Ok(text.map_or(0, str::len)),
     }
 }

@@ -5,10 +5,9 @@ use provost_core::lifecycle::{ApprovalKind, ApprovalState, Ballot, Fallback};
 use provost_store::table::governance::approval::ApprovalRow;
 use serde_json::Value;
 
-use super::facts::{ApprovalFacts, Here};
 use super::told::{Told, distance, moment, problem};
 use super::{Cause, next};
-use crate::approval::ballot_of;
+use provost_store::query::explain_facts::{ApprovalFacts, Here};
 
 /// Who answers where an earlier yes reached as far.
 const GRANT: &str = "grant";
@@ -66,7 +65,7 @@ fn open(here: &Here, asked: &ApprovalRow) -> Told {
             .see("without an answer", silence(asked))
             .then(next::serve());
     }
-    let ballot = ballot_of(asked).ok().flatten();
+    let ballot = asked.ballot().ok().flatten();
     let sentence = match &ballot {
         None => format!(
             "{run} asks ({what}) and nobody has answered: anybody with the scope `approve` can, else {} {}.",

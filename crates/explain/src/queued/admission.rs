@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use provost_core::Timestamp;
 
-use super::super::facts::{Here, Node, RunFacts};
 use super::super::told::{Told, count, distance, moment};
 use super::super::{Cause, next};
+use provost_store::query::explain_facts::{Here, Node, RunFacts};
 
 /// What keeps a run from its start, if anything does.
 pub(super) fn cause(here: &Here, facts: &RunFacts) -> Option<Told> {
@@ -33,7 +33,7 @@ fn paused(facts: &RunFacts) -> Option<Told> {
             .see("target of the class", class.desired)
             .see("at work in the class", class.running)
             .about(&class.key)
-            .then(next::class(&class.key, crate::submit::CLASS_DESIRED_DEFAULT)),
+            .then(next::class(&class.key, provost_core::scheduling::CLASS_DESIRED_DEFAULT)),
     )
 }
 

@@ -2,15 +2,14 @@
 
 use provost_core::lifecycle::RunPhase;
 
-use super::facts::{Here, RunFacts};
 use super::told::Told;
 use super::{Cause, ended, leased, next, parked, queued};
-use crate::run::lifecycle::run_state;
+use provost_store::query::explain_facts::{Here, RunFacts};
 
 /// The cause of where a run stands.
 pub(super) fn cause(here: &Here, facts: &RunFacts) -> Told {
     let run = &facts.run;
-    let told = match run_state(run).map(|state| state.phase()) {
+    let told = match run.state().map(|state| state.phase()) {
         Err(_) => no_state(facts),
         Ok(RunPhase::Queued) => queued::cause(here, facts),
         Ok(RunPhase::Leased) => leased::cause(here, facts),

@@ -1,8 +1,8 @@
 //! What goes on in a session.
 
-use super::facts::{Here, SessionFacts};
 use super::told::{Told, count, moment};
 use super::{Cause, next, run};
+use provost_store::query::explain_facts::{Here, SessionFacts};
 
 /// The cause of where a session stands.
 pub(super) fn cause(here: &Here, facts: &SessionFacts) -> Told {

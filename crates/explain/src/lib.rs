@@ -1,0 +1,67 @@
+//! Why something waits, or why it failed: the cause in one sentence, what proves it, and what to do next.
+//!
+//! Everything is read in one transaction into [`Facts`]; what it means is decided by a pure function that has an answer for
+//! every state there can be.
+
+mod approval;
+mod cause;
+mod delivery;
+mod ended;
+mod leased;
+mod next;
+mod parked;
+mod queued;
+mod run;
+mod session;
+mod task;
+mod told;
+
+pub use provost_api::{Evidence, Explanation, NextStep};
+use provost_store::query::explain_facts::{About, Facts};
+
+pub use self::cause::Cause;
+use self::told::Told;
+
+/// Explains why the subject waits or how it ended.
+pub fn explain(facts: &Facts) -> Explanation {
+    let Told { cause, sentence, evidence, next, related } = cause(facts);
+    Explanation {
+        subject: facts.subject.to_string(),
+        state: facts.state(),
+        code: cause.code().to_owned(),
+        cause: sentence,
+        evidence,
+        next,
+        related,
+    }
+}
+
+/// The cause of what the facts show: an answer for every state.
+fn cause(facts: &Facts) -> Told {
+    let here = &facts.here;
+    match &facts.about {
+        About::Run(run) => run::cause(here, run),
+        About::Task(task) => task::cause(here, task),
+        About::Approval(asked) => approval::cause(here, asked),
+        About::Session(session) => session::cause(here, session),
+        About::Delivery(delivery) => delivery::cause(here, delivery),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_none_says_that_it_does_not_know() {
+        let mut codes: Vec<_> = Cause::ALL.iter().map(|cause| cause.code()).collect();
+        let plain = |c: char| c.is_ascii_lowercase() || c == '_';
+        for code in &codes {
+            assert!(code.chars().all(plain) && !code.contains("unknown"), "{code}");
+        }
+        codes.sort_unstable();
+        let count = codes.len();
+        codes.dedup();
+        assert_eq!(codes.len(), count);
+    }
+}

@@ -1,0 +1,53 @@
+//! Reads of deliveries.
+
+use provost_core::id::name::Namespace;
+use provost_core::lifecycle::DeliveryState;
+use provost_core::{DeliveryId, RunId};
+
+use crate::Store;
+use crate::query::QueryError;
+use crate::query::page::{PAGE_MAX, Page};
+use crate::table::outbound::delivery::{self, DeliveryFilter, DeliveryRow};
+use crate::table::work::run;
+
+/// The deliveries of a run, oldest first.
+pub async fn of_run(
+    store: &Store,
+    namespace: &Namespace,
+    id: RunId,
+) -> Result<Vec<DeliveryRow>, QueryError> {
+    let namespace = namespace.clone();
+    let listed = store.read(move |tx| {
+        run::find(tx, namespace.as_str(), id)?.ok_or_else(|| QueryError::not_found("run", id))?;
+        Ok::<_, QueryError>(delivery::of_run(tx, id)?)
+    });
+    listed.await
+}
+
+/// The deliveries in one state, newest first: what an operator looks through.
+pub async fn in_state(
+    store: &Store,
+    namespace: &Namespace,
+    state: DeliveryState,
+    limit: u64,
+) -> Result<Vec<DeliveryRow>, QueryError> {
+    let namespace = namespace.clone();
+    let listed = store.read(move |tx| {
+        Ok::<_, QueryError>(delivery::list(tx, namespace.as_str(), state.as_str(), limit)?)
+    });
+    listed.await
+}
+
+/// The deliveries of a namespace, newest first. The next page begins where `filter.before` says.
+pub async fn list(
+    store: &Store,
+    namespace: &Namespace,
+    filter: DeliveryFilter,
+    limit: u64,
+) -> Result<Page<DeliveryRow, DeliveryId>, QueryError> {
+    let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
+    let rows = store.read(move |tx| {
+        Ok::<_, QueryError>(delivery::page(tx, namespace.as_str(), &filter, limit)?)
+    });
+    Ok(Page::new(rows.await?, limit, |row| row.id))
+}
