@@ -18,7 +18,7 @@ use provost_host::model::{self, Choice, Models};
 use provost_host::tool::{ToolConfig, ToolDeps, ToolProvider};
 use provost_model::Cassette;
 use provost_redact::Redactor;
-use provost_server::{App, AppOptions, LiveEvents, LocalTransport, MasterKey};
+use provost_server::{App, AppOptions, LocalTransport, MasterKey};
 use provost_session::SESSION_ID_BYTES_MAX;
 use provost_store::Store;
 
@@ -116,15 +116,12 @@ pub(crate) async fn build(config: Config) -> Result<Runtime, Problem> {
     let deps = ToolDeps { dir: &dir, store: &store, redactor: &redactor };
     let tools = Arc::new(ToolProvider::open(&tools, deps).await?);
     let agents = Arc::new(AgentFactory::new(models, defaults, Arc::clone(&tools)));
-    let live = LiveEvents::new();
     let deps = EngineDeps {
         store,
         agents: Arc::clone(&agents) as _,
         env: Env::system(),
         channels: HashMap::new(),
-        publisher: None,
         workspaces: tools.workspaces(),
-        live: Some(live.sink()),
     };
     let focus = Focus::default();
     let engine = Engine::new(deps, work.options(&focus));
@@ -136,7 +133,7 @@ pub(crate) async fn build(config: Config) -> Result<Runtime, Problem> {
         tools: Some(Arc::new(ToolCatalog(Arc::clone(&tools)))),
         ..AppOptions::default()
     };
-    let app = App::new(engine.clone(), live, options);
+    let app = App::new(engine.clone(), options);
     Ok(Runtime { engine, app, agents, tools, focus, worker: None })
 }
 

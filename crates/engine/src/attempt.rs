@@ -36,7 +36,7 @@ use crate::error::EngineError;
 use crate::follow::Show;
 use crate::journal::RunJournal;
 use crate::journal::shared_state;
-use crate::live::{LivePlace, Tap};
+use crate::live::{Tap, place_of};
 use crate::run::settle::{self, Settled, Terms};
 use crate::worker::lease::Lease;
 
@@ -72,7 +72,7 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new(lease: Lease, tap: &Arc<Tap>) -> Self {
         Self {
-            show: Show::new(LivePlace::of(&lease), Arc::clone(tap)),
+            show: Show::new(place_of(&lease), Arc::clone(tap)),
             lease: Arc::new(lease),
             signal: watch::Sender::new(Signal::Work),
             journal: Mutex::default(),

@@ -8,9 +8,7 @@ use provost_store::Store;
 
 use crate::attempt::workspace::Workspaces;
 use crate::engine::Agents;
-use crate::live::LiveSink;
 use crate::outbound::delivery::DeliveryAdapter;
-use crate::outbound::outbox::Publisher;
 
 /// What an engine is built from. [`EngineDeps::new`] takes what every engine needs; the other fields start empty.
 pub struct EngineDeps {
@@ -22,25 +20,13 @@ pub struct EngineDeps {
     pub env: Env,
     /// The channels that answers are sent over, by the names that routings use.
     pub channels: HashMap<String, Arc<dyn DeliveryAdapter>>,
-    /// Publishes the notices of the outbox. Without one they stay there until they expire.
-    pub publisher: Option<Arc<dyn Publisher>>,
     /// Knows whether the workspace of a resumed run is intact. Without it every workspace counts as intact.
     pub workspaces: Option<Arc<dyn Workspaces>>,
-    /// Receives the live events of runs that somebody watches.
-    pub live: Option<Arc<dyn LiveSink>>,
 }
 
 impl EngineDeps {
     /// The dependencies of an engine that nothing outside the database listens to.
     pub fn new(store: Store, agents: impl Agents, env: Env) -> Self {
-        Self {
-            store,
-            agents: Arc::new(agents),
-            env,
-            channels: HashMap::new(),
-            publisher: None,
-            workspaces: None,
-            live: None,
-        }
+        Self { store, agents: Arc::new(agents), env, channels: HashMap::new(), workspaces: None }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use provost_agent::Agent;
+use provost_bus::{Topic, Wakeup};
 use provost_core::command::AgentCommand;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, Fallback, RunStatus};
@@ -13,7 +14,7 @@ use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_failpoint::failpoint;
 use provost_store::query::explain_facts::LocalFacts;
 use provost_store::table::work::run::RunRow;
-use provost_store::{Hint, Store, query};
+use provost_store::{Store, query};
 use tokio::sync::Notify;
 
 use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
@@ -32,7 +33,6 @@ use crate::maintenance::Maintenance;
 use crate::maintenance::retention::Retention;
 use crate::outbound::delivery::Deliveries;
 use crate::outbound::delivery::DeliveryAdapter;
-use crate::outbound::outbox::Publisher;
 use crate::outbound::webhook::Webhooks;
 use crate::query::conversation::Sessions;
 use crate::queue::class::ExecutionClasses;
@@ -133,7 +133,6 @@ pub(crate) struct Shared {
     pub(crate) env: Env,
     /// The channels that answers are sent over, by name.
     pub(crate) channels: HashMap<String, Arc<dyn DeliveryAdapter>>,
-    pub(crate) publisher: Option<Arc<dyn Publisher>>,
     pub(crate) workspaces: Option<Arc<dyn Workspaces>>,
     /// Where live events go.
     pub(crate) tap: Arc<Tap>,
@@ -158,16 +157,16 @@ impl Shared {
 impl Engine {
     /// Builds an engine on a database. It accepts work at once; [`start`](Self::start) starts a worker.
     pub fn new(deps: EngineDeps, options: EngineOptions) -> Self {
-        let EngineDeps { store, agents, env, channels, publisher, workspaces, live } = deps;
+        let EngineDeps { store, agents, env, channels, workspaces } = deps;
+        let tap = Arc::new(Tap::new(Arc::clone(store.bus())));
         let shared = Shared {
             store,
             agents,
             options,
             env,
             channels,
-            publisher,
             workspaces,
-            tap: Arc::new(Tap::new(live)),
+            tap,
             schedules_changed: Notify::new(),
             profiles: Profiles::default(),
             live: Mutex::default(),
@@ -325,18 +324,15 @@ impl Runs<'_> {
 
     /// Waits until a run has ended, and returns its row.
     pub async fn wait(self, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
-        let ended = self.engine.shared.store.watch(Hint::Ended(id));
+        let ended = Topic::Wakeup(Wakeup::Ended(id));
+        let mut ended = self.engine.store().bus().subscribe(ended);
         loop {
             let row = query::run::get(self.engine.store(), namespace, id).await?;
             if word::<RunStatus>(&row.status)?.is_terminal() {
                 return Ok(row);
             }
-            tokio::select! {
-                biased;
-                () = ended.hinted() => {}
-                // A wake-up may be lost, and another process sends none.
-                () = tokio::time::sleep(self.engine.shared.options.poll) => {}
-            }
+            // A wake-up may be lost, and another process sends none.
+            ended.woken_or_after(self.engine.shared.options.poll, |_| true).await;
         }
     }
 }

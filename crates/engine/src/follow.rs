@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use provost_bus::{LiveEvent, LivePlace, Topic};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunPhase;
 use provost_core::{Event, EventKind, RunId};
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 use crate::attempt::Live;
 use crate::engine::{Engine, Shared};
 use crate::error::EngineError;
-use crate::live::{Draft, LivePlace, Tap};
+use crate::live::{Draft, Tap};
 use crate::run::Runs;
 use crate::run::lifecycle::word;
 
@@ -26,7 +27,7 @@ const BEHIND_MAX: usize = 1024;
 /// The events of one attempt.
 pub(crate) struct Show {
     shown: Mutex<Shown>,
-    place: LivePlace,
+    place: Arc<LivePlace>,
     tap: Arc<Tap>,
 }
 
@@ -43,16 +44,16 @@ struct Shown {
 
 impl Show {
     pub(crate) fn new(place: LivePlace, tap: Arc<Tap>) -> Self {
-        Self { shown: Mutex::default(), place, tap }
+        Self { shown: Mutex::default(), place: Arc::new(place), tap }
     }
 
     pub(crate) fn publish(&self, event: Event) {
-        let Some(sink) = self.tap.wanted(self.place.run) else {
+        if !self.tap.is_wanted() {
             self.keep(event);
             return;
-        };
+        }
         let number = self.keep(event.clone());
-        sink.live(&self.place, number, &event);
+        self.tap.send(LiveEvent { place: Arc::clone(&self.place), number, event });
     }
 
     /// Keeps an event and passes it on to those who follow; returns its number.
@@ -163,14 +164,14 @@ impl Follow {
                 continue;
             }
             let engine = Engine { shared: Arc::clone(&self.shared) };
-            let mut hints = self.shared.store.hints();
+            let mut wakeups = self.shared.store.bus().subscribe(Topic::Wakeups);
             let row =
                 provost_store::query::run::get(engine.store(), &self.namespace, self.run).await?;
             if matches!(word(&row.phase)?, RunPhase::Done | RunPhase::Parked) {
                 return Ok(None);
             }
             if !self.enter() {
-                drop(tokio::time::timeout(self.shared.options.poll, hints.recv()).await);
+                wakeups.woken_or_after(self.shared.options.poll, |_| true).await;
             }
         }
     }

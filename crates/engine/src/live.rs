@@ -1,54 +1,27 @@
-//! Live events for a server: what attempts of this process do right now, as it happens.
+//! Live events: the events of the attempts of this process, before the log has them.
 //!
-//! It is a view and not the truth. What is missed here is in the durable log as soon as it counts.
+//! They are a view. The durable log has everything that counts, a moment later.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use provost_bus::{Bus, LiveEvent, LivePlace, Message, Topic};
 use provost_core::id::name::Namespace;
-use provost_core::{Event, EventKind, RunId, TaskId};
+use provost_core::{Event, EventKind, RunId};
 
 use crate::metrics::Pulse;
 use crate::run::Runs;
 use crate::worker::lease::Lease;
 
-/// Somebody who passes live events on to those who watch.
-pub trait LiveSink: Send + Sync + 'static {
-    /// True if anybody watches the run. It is asked for each event, so it must be quick.
-    fn wants(&self, run: RunId) -> bool;
-
-    /// Takes an event of a run that somebody watches. Numbers count the events of an attempt from zero. It must not block: the
-    /// attempt waits for it.
-    fn live(&self, from: &LivePlace, number: u64, event: &Event);
-}
-
-/// Whose event it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LivePlace {
-    /// The tenancy boundary.
-    pub namespace: String,
-    /// The task.
-    pub task: TaskId,
-    /// The session.
-    pub session: String,
-    /// The tasks above its own with their sessions, nearest first.
-    pub above: Vec<(TaskId, String)>,
-    /// The run.
-    pub run: RunId,
-    /// The epoch of the attempt.
-    pub epoch: u64,
-}
-
-impl LivePlace {
-    pub(crate) fn of(lease: &Lease) -> Self {
-        Self {
-            namespace: lease.namespace.clone(),
-            task: lease.task,
-            session: lease.session.clone(),
-            above: lease.above.clone(),
-            run: lease.run,
-            epoch: lease.epoch,
-        }
+/// The run of an attempt, with its ancestors.
+pub(crate) fn place_of(lease: &Lease) -> LivePlace {
+    LivePlace {
+        namespace: lease.namespace.clone(),
+        task: lease.task,
+        session: lease.session.clone(),
+        above: lease.above.clone(),
+        run: lease.run,
+        epoch: lease.epoch,
     }
 }
 
@@ -82,22 +55,27 @@ impl Draft {
     }
 }
 
-/// Where live events go, if anybody was given.
+/// The way of live events to the bus.
 pub(crate) struct Tap {
-    sink: Option<Arc<dyn LiveSink>>,
+    bus: Arc<dyn Bus>,
     /// What attempts count on their way.
     pub(crate) pulse: Pulse,
 }
 
 impl Tap {
-    /// A tap into a sink.
-    pub(crate) fn new(sink: Option<Arc<dyn LiveSink>>) -> Self {
-        Self { sink, pulse: Pulse::default() }
+    /// A tap into a bus.
+    pub(crate) fn new(bus: Arc<dyn Bus>) -> Self {
+        Self { bus, pulse: Pulse::default() }
     }
 
-    /// Somebody who wants the live events of a run.
-    pub(crate) fn wanted(&self, run: RunId) -> Option<Arc<dyn LiveSink>> {
-        self.sink.as_ref().filter(|sink| sink.wants(run)).map(Arc::clone)
+    /// True if a subscriber wants live events.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.bus.has_subscribers(Topic::LiveEvents)
+    }
+
+    /// Sends a live event to its subscribers.
+    pub(crate) fn send(&self, event: LiveEvent) {
+        self.bus.send(Message::Live(Arc::new(event)));
     }
 }
 

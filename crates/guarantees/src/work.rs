@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use provost_bus::{Message, Topic, Wakeup};
 use provost_core::id::name::Namespace;
 use provost_core::{EventKind, RunId};
 use provost_engine::{Engine, EngineError};
+use provost_store::Store;
 use provost_store::table::work::run_event;
-use provost_store::{Hint, Store};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -50,21 +50,16 @@ async fn input_closes() {
 /// Prints every durable event that this process commits, after it was committed: `event <run> <seq> <epoch> <kind>`.
 async fn tell(engine: Engine) {
     let store = engine.store().clone();
-    let mut hints = store.hints();
+    let mut wakeups = store.bus().subscribe(Topic::Wakeups);
     let mut told: HashMap<RunId, u64> = HashMap::new();
     let mut drafts = JoinSet::new();
     loop {
-        match hints.recv().await {
-            Ok(Hint::Events(run)) => {
-                let after = told.entry(run).or_insert_with(|| {
-                    drafts.spawn(tell_drafts(engine.clone(), run));
-                    0
-                });
-                *after = tell_run(&store, run, *after).await.unwrap_or(*after);
-            }
-            Ok(_) | Err(RecvError::Lagged(_)) => {}
-            Err(RecvError::Closed) => return,
-        }
+        let Ok(Message::Wakeup(Wakeup::Events(run))) = wakeups.recv().await else { continue };
+        let after = told.entry(run).or_insert_with(|| {
+            drafts.spawn(tell_drafts(engine.clone(), run));
+            0
+        });
+        *after = tell_run(&store, run, *after).await.unwrap_or(*after);
     }
 }
 

@@ -12,7 +12,7 @@ use provost_core::Env;
 use provost_core::id::name::Namespace;
 use provost_engine::{AgentConfig, AgentProfile, Engine, EngineDeps, EngineOptions, Lease};
 use provost_model::ScriptedModel;
-use provost_server::{App, AppOptions, Limits, LiveEvents, LocalTransport, MasterKey, serve};
+use provost_server::{App, AppOptions, Limits, LocalTransport, MasterKey, serve};
 use provost_store::{Store, StoreOptions};
 use serde_json::{Map, Value, json};
 
@@ -25,9 +25,7 @@ async fn main() {
         let model = ScriptedModel::new().turn(provost_model::text("done"));
         Ok(Agent::builder("default", model).build().expect("an agent"))
     };
-    let live = LiveEvents::new();
     let deps = EngineDeps::new(store, agents, Env::system());
-    let deps = EngineDeps { live: Some(live.sink()), ..deps };
     let engine = Engine::new(deps, EngineOptions::default());
     let namespace = Namespace::default();
     let config = AgentConfig::default_for("default");
@@ -39,7 +37,6 @@ async fn main() {
     let limits = Limits { rate_per_second: 0, stream_timeout, ..Limits::default() };
     let app = App::new(
         engine.clone(),
-        live,
         AppOptions { limits, master_key: Some(MasterKey::new([1; 32])), ..AppOptions::default() },
     );
     let client = Client::new(LocalTransport::new(app.clone()), namespace.clone());

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::{self, KnownTokens};
 use crate::config::AppOptions;
-use crate::live::{Hub, LiveEvents};
+use crate::live::Hub;
 use crate::metrics::Metrics;
 use crate::middleware::{BodyBudget, Rates};
 use crate::tool_catalog::ToolHouse;
@@ -26,24 +26,24 @@ struct Shared {
     rates: Rates,
     bodies: BodyBudget,
     metrics: Metrics,
-    live: Arc<Hub>,
+    live: Hub,
     shutdown: CancellationToken,
 }
 
 impl App {
-    /// Builds a server over an engine. `live` is what the engine was built with the sink of.
+    /// Builds a server over an engine.
     #[expect(
         clippy::expect_used,
         reason = "the names of metrics are constants, which a test registers"
     )]
-    pub fn new(engine: Engine, live: LiveEvents, options: AppOptions) -> Self {
+    pub fn new(engine: Engine, options: AppOptions) -> Self {
         let limits = &options.limits;
         let shared = Shared {
             tokens: KnownTokens::default(),
             rates: Rates::new(limits.rate_per_second, limits.rate_burst),
             bodies: BodyBudget::new(limits.bodies_bytes_max),
             metrics: Metrics::new().expect("metrics with legal names"),
-            live: live.0,
+            live: Hub::default(),
             shutdown: CancellationToken::new(),
             engine,
             options,

@@ -29,7 +29,6 @@ mod webhook;
 pub use app::App;
 pub use config::{AppOptions, Limits};
 pub use listener::serve;
-pub use live::LiveEvents;
 pub use local::LocalTransport;
 pub use router::router;
 pub use tool_catalog::{ToolHouse, Undelivered};

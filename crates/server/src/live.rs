@@ -19,45 +19,26 @@ mod topic;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use provost_engine::{Engine, LiveSink};
+use provost_engine::Engine;
 use tokio::task::AbortHandle;
 
-use self::delta::DeltaSink;
 pub(crate) use self::delta::{delta, is_also_durable};
 use self::registry::Board;
 pub(crate) use self::registry::Seated;
 pub(crate) use self::subscriber::{Frame, Taken, Wants, What};
 pub(crate) use self::topic::Topic;
 
-/// The live events of an engine, on their way to the streams of a server. Clones share them.
-///
-/// It exists before both: the engine is built with its [sink](Self::sink), the server with the other half.
-#[derive(Clone)]
-pub struct LiveEvents(pub(crate) Arc<Hub>);
-
-impl LiveEvents {
-    /// Live events that nobody sends and nobody watches yet.
-    pub fn new() -> Self {
-        Self(Arc::new(Hub { board: Arc::new(Board::new()), tail: Mutex::new(None) }))
-    }
-
-    /// The half that an engine writes to.
-    pub fn sink(&self) -> Arc<dyn LiveSink> {
-        Arc::new(DeltaSink::new(&self.0.board))
-    }
-}
-
-impl Default for LiveEvents {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Where viewers take their seats.
 pub(crate) struct Hub {
     board: Arc<Board>,
     /// The task that reads the log; it begins with the first viewer.
     tail: Mutex<Option<AbortHandle>>,
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self { board: Arc::new(Board::new()), tail: Mutex::new(None) }
+    }
 }
 
 impl Hub {

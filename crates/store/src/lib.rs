@@ -15,10 +15,10 @@ mod stats;
 mod store;
 pub mod table;
 mod transaction;
-mod wakeup;
 
 pub use error::{Rule, StoreError};
 pub use options::{Durability, FaultPoint, Faults, StoreOptions, Threads};
+pub use provost_bus::Wakeup as Hint;
 pub use sqlite::SCHEMA_VERSION;
 pub use sqlite::job::Pending;
 pub use sqlite::lock::{NodeLock, is_free, lock_dir};
@@ -31,4 +31,3 @@ pub use store::Store;
 pub use transaction::text::{Body, INLINE_BYTES_MAX, load_body};
 pub use transaction::tx::{Sql, Tx};
 pub use transaction::value::{Cells, Flow, FromColumn, FromRow, Row, ToColumn, Value};
-pub use wakeup::{Hint, HintWatch};

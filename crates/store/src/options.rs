@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_bus::{Bus, LocalBus};
 use provost_core::Env;
 
 use crate::StoreError;
@@ -25,6 +26,8 @@ pub struct StoreOptions {
     pub readers: usize,
     /// What a commit must survive.
     pub durability: Durability,
+    /// Carries the wake-ups of committed changes.
+    pub bus: Arc<dyn Bus>,
     /// Where jobs run.
     pub threads: Threads,
     /// The size at which the database counts as full.
@@ -42,6 +45,7 @@ impl StoreOptions {
             busy_timeout: Duration::from_secs(5),
             readers: 4,
             durability: Durability::PowerLoss,
+            bus: Arc::new(LocalBus::new()),
             threads: Threads::Own,
             bytes_max: None,
             faults: None,

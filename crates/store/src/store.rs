@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use tokio::sync::{broadcast, watch};
+use provost_bus::Bus;
+use tokio::sync::watch;
 
 use crate::options::{StoreOptions, Threads};
 use crate::sqlite;
@@ -14,8 +15,7 @@ use crate::sqlite::reader_pool::{self, Readers};
 use crate::sqlite::write_queue::{Lane, WriteQueue, write_queue};
 use crate::sqlite::writer::Writer;
 use crate::stats::{Counters, Stats};
-use crate::wakeup::{HintWatch, Hints};
-use crate::{Hint, StoreError, Tx};
+use crate::{StoreError, Tx};
 
 /// The database, open. Clones share it.
 #[derive(Clone)]
@@ -27,7 +27,6 @@ struct Shared {
     options: StoreOptions,
     writing: Writing,
     readers: Arc<Readers>,
-    hints: Arc<Hints>,
     counters: Arc<Counters>,
     lock: Mutex<Option<DatabaseLock>>,
 }
@@ -47,12 +46,11 @@ impl Store {
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let lock = DatabaseLock::shared(&options.path)?;
         let db = sqlite::prepare(&options)?;
-        let hints = Arc::<Hints>::default();
         let counters = Arc::<Counters>::default();
         let writer = Writer {
             db,
             env: options.env.clone(),
-            hints: Arc::clone(&hints),
+            bus: Arc::clone(&options.bus),
             counters: Arc::clone(&counters),
             faults: options.faults.clone(),
         };
@@ -62,7 +60,7 @@ impl Store {
         };
         let readers = Arc::new(Readers::new(options.clone(), Arc::clone(&counters)));
         let lock = Mutex::new(Some(lock));
-        let shared = Shared { options, writing, readers, hints, counters, lock };
+        let shared = Shared { options, writing, readers, counters, lock };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -129,20 +127,9 @@ impl Store {
         Arc::clone(&self.shared.readers).read(job).await
     }
 
-    /// Wake-ups of this process. They come after the commit, may be lost and are never the truth.
-    pub fn hints(&self) -> broadcast::Receiver<Hint> {
-        self.shared.hints.all()
-    }
-
-    /// Like [`Store::hints`], without those that only tell how a run goes on: for whoever acts on the others, because it is
-    /// woken by all of them.
-    pub fn calls(&self) -> broadcast::Receiver<Hint> {
-        self.shared.hints.calls()
-    }
-
-    /// Like [`Store::hints`], for whoever waits for one hint only.
-    pub fn watch(&self, hint: Hint) -> HintWatch {
-        self.shared.hints.watch(hint)
+    /// The bus that carries the wake-ups of committed changes.
+    pub fn bus(&self) -> &Arc<dyn Bus> {
+        &self.shared.options.bus
     }
 
     /// What the store did since it was opened.

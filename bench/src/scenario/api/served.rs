@@ -7,7 +7,7 @@ use std::thread;
 
 use provost_agent::Agent;
 use provost_model::ScriptedModel;
-use provost_server::{App, AppOptions, Limits, LiveEvents, serve};
+use provost_server::{App, AppOptions, Limits, serve};
 use rusqlite::params;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -49,7 +49,7 @@ async fn app(dir: &Path) -> Result<(App, String)> {
     let agent = Agent::builder("default", ScriptedModel::new()).build()?;
     let engine = engine::open(dir, 1, engine::always(agent)).await?;
     let limits = Limits { rate_per_second: 0, ..Limits::default() };
-    let app = App::new(engine, LiveEvents::new(), AppOptions { limits, ..AppOptions::default() });
+    let app = App::new(engine, AppOptions { limits, ..AppOptions::default() });
     let token = app.first_token().await.map_err(|problem| problem.to_string())?;
     Ok((app, token.ok_or("a database that has a token")?))
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use provost_bus::{Subscription, Topic, Wakeup};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{LOCAL_PRINCIPAL, RunPhase, RunStatus};
 use provost_core::{
@@ -16,8 +17,7 @@ use provost_core::{
 };
 use provost_engine::{Engine, EngineError, Follow, RunView};
 use provost_host::agent::AGENT;
-use provost_store::Hint;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::data::engine_problem;
@@ -120,7 +120,7 @@ struct Course {
     namespace: Namespace,
     run: RunId,
     follow: Follow,
-    hints: broadcast::Receiver<Hint>,
+    hints: Subscription,
     env: Env,
     /// What is told next.
     ready: VecDeque<Event>,
@@ -146,7 +146,7 @@ impl Course {
             namespace: namespace.clone(),
             run,
             follow: engine.runs().follow(namespace, run),
-            hints: engine.store().hints(),
+            hints: engine.store().bus().subscribe(Topic::Wakeups),
             env: Env::system(),
             ready: VecDeque::new(),
             incoming: None,
@@ -308,17 +308,9 @@ impl Course {
 
     /// Waits until something may have changed for a run that waits for people.
     async fn change(&mut self) {
-        let hinted = async {
-            loop {
-                match self.hints.recv().await {
-                    Ok(Hint::Approval(run) | Hint::Events(run)) if run == self.run => return,
-                    Ok(_) => {}
-                    Err(broadcast::error::RecvError::Lagged(_)) => return,
-                    Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-                }
-            }
-        };
-        tokio::time::timeout(POLL, hinted).await.ok();
+        let run = self.run;
+        let about = |wakeup| [Wakeup::Approval(run), Wakeup::Events(run)].contains(&wakeup);
+        self.hints.woken_or_after(POLL, about).await;
     }
 }
 

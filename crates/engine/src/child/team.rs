@@ -12,6 +12,7 @@ use provost_agent::team::{
     DeskFuture, MemberEnd, MemberStatus, Seat, TeamAction, TeamBook, TeamDesk, TeamError,
     TeamReply, TeamWait,
 };
+use provost_bus::{Topic, Wakeup};
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, MemberChanged};
 use provost_core::lifecycle::RunStatus;
@@ -106,11 +107,11 @@ impl EngineDesk {
     async fn until(&self, until: &TeamWait) -> Result<(), EngineError> {
         loop {
             // Listening starts before looking, so a change in between is not missed.
-            let changed = self.store.watch(Hint::Events(self.lead));
+            let mut changed = self.store.bus().subscribe(Topic::Wakeup(Wakeup::Events(self.lead)));
             if self.look(until).await? {
                 return Ok(());
             }
-            drop(tokio::time::timeout(POLL, changed.hinted()).await);
+            changed.woken_or_after(POLL, |_| true).await;
         }
     }
 }

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
+use provost_bus::{Topic, Wakeup};
 use provost_core::recovery::OutcomeCode;
 use provost_core::{ApprovalId, RunId};
 use provost_failpoint::failpoint;
+use provost_store::Tx;
 use provost_store::table::scheduling::run_deadline;
 use provost_store::table::scheduling::timer::{self, TimerRow};
 use provost_store::table::work::run::{self, RunRow};
-use provost_store::{Hint, Tx};
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 
 use super::BATCH;
 use crate::approval;
@@ -28,7 +27,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 
 /// Fires timers until the worker ends.
 pub(super) async fn keep(shared: &Shared) {
-    let mut hints = shared.store.calls();
+    let mut hints = shared.store.bus().subscribe(Topic::Tasks);
     loop {
         let wait = match fire_due(shared).await {
             Ok(wait) => wait,
@@ -38,17 +37,7 @@ pub(super) async fn keep(shared: &Shared) {
             }
         };
         // A timer that was just set may be the next one.
-        drop(tokio::time::timeout(wait, set(&mut hints)).await);
-    }
-}
-
-async fn set(hints: &mut Receiver<Hint>) {
-    loop {
-        match hints.recv().await {
-            Ok(Hint::Timer) | Err(RecvError::Lagged(_)) => return,
-            Ok(_) => {}
-            Err(RecvError::Closed) => std::future::pending().await,
-        }
+        hints.woken_or_after(wait, |wakeup| wakeup == Wakeup::Timer).await;
     }
 }
 

@@ -183,6 +183,6 @@ fn settle(tx: &mut Tx<'_>, row: &mut DeliveryRow, event: DeliveryEvent) -> Resul
         "delivery": row.id, "run": row.run_id, "state": state, "generation": row.generation,
         "channel": row.channel, "tries": row.tries, "error": row.last_error,
     });
-    let key = format!("{}:{}:{}:{state}", outbox::DELIVERY_SETTLED, row.id, row.generation);
-    outbox::push(tx, &row.namespace, outbox::DELIVERY_SETTLED, key, &body)
+    let key = format!("{}:{}:{}:{state}", provost_bus::DELIVERY_SETTLED, row.id, row.generation);
+    outbox::push(tx, &row.namespace, provost_bus::DELIVERY_SETTLED, key, &body)
 }

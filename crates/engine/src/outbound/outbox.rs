@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use provost_bus::{Bus, Notice, RUN_ENDED, Topic, Wakeup};
 use provost_core::Timestamp;
 use provost_core::lifecycle::RunStatus;
 use provost_failpoint::failpoint;
@@ -13,7 +13,6 @@ use provost_store::table::outbound::outbox::{self, OutboxRow};
 use provost_store::table::work::run::RunRow;
 use provost_store::{Hint, Tx};
 use serde_json::{Value, json};
-use tokio::sync::broadcast;
 
 use crate::engine::Shared;
 use crate::error::EngineError;
@@ -26,30 +25,6 @@ const CLAIM: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_secs(1);
 /// The longest wait after a failure.
 const RETRY_MAX: Duration = Duration::from_secs(300);
-
-/// A run has ended.
-pub const RUN_ENDED: &str = "run.ended";
-/// A delivery has arrived, failed, or is left to an operator.
-pub const DELIVERY_SETTLED: &str = "delivery.settled";
-
-/// Something that happened.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Notice {
-    /// The key by which a receiver knows a repetition.
-    pub key: String,
-    /// The tenancy boundary.
-    pub namespace: String,
-    /// What kind of thing: [`RUN_ENDED`] or [`DELIVERY_SETTLED`].
-    pub topic: String,
-    /// What happened.
-    pub body: Value,
-}
-
-/// Tells the outside what happened: a message bus, a webhook.
-pub trait Publisher: Send + Sync + 'static {
-    /// Tells it. It may be told again: after an error, and after a crash.
-    fn publish<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), String>>;
-}
 
 /// Writes down what must be told, together with what happens in this transaction.
 pub(crate) fn push(
@@ -88,35 +63,28 @@ pub(crate) fn run_ended(
     push(tx, &run.namespace, RUN_ENDED, format!("{RUN_ENDED}:{}", run.id), &body)
 }
 
-/// Publishes until the process ends, if the engine has a publisher.
+/// Publishes until the process ends. Without a subscriber the notices stay in the outbox until they expire.
 pub(crate) async fn run(shared: Arc<Shared>) {
-    let Some(publisher) = &shared.publisher else { return };
-    let mut hints = shared.store.calls();
+    let bus = Arc::clone(shared.store.bus());
+    let mut hints = shared.store.bus().subscribe(Topic::Tasks);
     loop {
-        match publish_due(&shared, publisher.as_ref()).await {
+        match publish_due(&shared, bus.as_ref()).await {
             Ok(0) => {}
             Ok(_) => continue,
             Err(error) => tracing::warn!(%error, "the outbox has to wait"),
         }
         tokio::select! {
-            () = hinted(&mut hints) => {}
+            () = hints.woken(|wakeup| wakeup == Wakeup::Outbox) => {}
             () = tokio::time::sleep(shared.options.poll) => {}
         }
     }
 }
 
-async fn hinted(hints: &mut broadcast::Receiver<Hint>) {
-    loop {
-        match hints.recv().await {
-            Ok(Hint::Outbox) | Err(broadcast::error::RecvError::Lagged(_)) => return,
-            Ok(_) => {}
-            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-        }
-    }
-}
-
 /// Publishes what is due; returns how much that was.
-async fn publish_due(shared: &Shared, publisher: &dyn Publisher) -> Result<usize, EngineError> {
+async fn publish_due(shared: &Shared, bus: &dyn Bus) -> Result<usize, EngineError> {
+    if !bus.has_subscribers(Topic::Notices) {
+        return Ok(0);
+    }
     let claimed = shared.store.write(|tx| {
         let until = tx.now().after(CLAIM);
         Ok::<_, EngineError>(outbox::claim(tx, until, BATCH)?)
@@ -131,12 +99,12 @@ async fn publish_due(shared: &Shared, publisher: &dyn Publisher) -> Result<usize
             topic: row.topic,
             body: serde_json::from_str(&row.body)?,
         };
-        let published = publisher.publish(&notice).await;
+        let published = bus.publish(&notice).await;
         failpoint!("outbox.published");
         let (id, tries) = (row.id, row.tries);
         let settled = shared.store.write(move |tx| match &published {
             Ok(()) => Ok::<_, EngineError>(outbox::done(tx, &id)?),
-            Err(error) => Ok(outbox::retry(tx, &id, tries, next_try(tx.now(), tries), error)?),
+            Err(error) => Ok(outbox::retry(tx, &id, tries, next_try(tx.now(), tries), &error.0)?),
         });
         settled.await?;
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use provost_bus::{Topic, Wakeup};
 use provost_core::{RunId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
-use provost_store::{Hint, NodeLock};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, broadcast};
+use provost_store::NodeLock;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{self, Live};
@@ -57,7 +58,7 @@ impl ClaimLoop {
     /// Claims runs until `stopping` is cancelled.
     pub(super) async fn run(self, stopping: CancellationToken) {
         let shared = &self.host.shared;
-        let mut wakeups = shared.store.calls();
+        let mut wakeups = shared.store.bus().subscribe(Topic::Tasks);
         while !stopping.is_cancelled() {
             // Looking needs no write, and mostly nothing is there.
             if self.permits.available_permits() > 0
@@ -70,7 +71,7 @@ impl ClaimLoop {
                 // In this order, so that a simulation can be repeated.
                 biased;
                 () = stopping.cancelled() => return,
-                () = run_ready(&mut wakeups) => {}
+                () = wakeups.woken(|wakeup| wakeup == Wakeup::RunReady) => {}
                 () = self.host.permit_freed.notified() => {}
                 () = tokio::time::sleep(shared.options.poll) => {}
             }
@@ -137,16 +138,5 @@ impl Drop for RunningAttempt {
         // The permit is free before the loop is woken.
         drop(self.permit.take());
         self.host.permit_freed.notify_one();
-    }
-}
-
-/// Waits for the wake-up that a run can be claimed.
-async fn run_ready(wakeups: &mut broadcast::Receiver<Hint>) {
-    loop {
-        match wakeups.recv().await {
-            Ok(Hint::RunReady) | Err(broadcast::error::RecvError::Lagged(_)) => return,
-            Ok(_) => {}
-            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-        }
     }
 }

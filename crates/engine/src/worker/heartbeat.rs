@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use provost_bus::{Lagged, Message, Topic, Wakeup};
 use provost_core::{RunId, WorkerId};
 use provost_failpoint::failpoint;
-use provost_store::Hint;
 use provost_store::table::scheduling::worker;
 use provost_store::table::work::run;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
 use super::lives_of;
@@ -132,23 +131,22 @@ async fn give_up_orphans(
 
 /// Passes hints on to the attempts they are for.
 pub(super) async fn heed_hints(shared: Arc<Shared>, id: WorkerId) {
-    let mut hints = shared.store.calls();
+    let mut wakeups = shared.store.bus().subscribe(Topic::Tasks);
     let live = |run: RunId| shared.live().get(&run).filter(|live| live.lease.worker == id).cloned();
     loop {
-        match hints.recv().await {
-            Ok(Hint::Cancel(run)) => {
+        match wakeups.recv().await {
+            Ok(Message::Wakeup(Wakeup::Cancel(run))) => {
                 if let Some(live) = live(run) {
                     live.tell(Signal::Stop);
                 }
             }
-            Ok(Hint::Input(run)) => {
+            Ok(Message::Wakeup(Wakeup::Input(run))) => {
                 if let Some(live) = live(run) {
                     live.hint_input();
                 }
             }
             // What was missed is found in the rows.
-            Ok(_) | Err(RecvError::Lagged(_)) => {}
-            Err(RecvError::Closed) => return,
+            Ok(_) | Err(Lagged { .. }) => {}
         }
     }
 }

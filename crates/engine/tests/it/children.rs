@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use provost_agent::Agent;
+use provost_bus::Topic;
 use provost_core::command::AgentCommand;
 use provost_core::recovery::EffectClass;
 use provost_core::{Env, Role, RunId};
@@ -125,7 +126,7 @@ async fn children_of(stage: &Stage, parent: RunId) -> Vec<RunRow> {
 /// Waits until a run is in a phase, driven by what is told of it.
 pub(crate) async fn until_phase(stage: &Stage, run: RunId, phase: &str) -> RunRow {
     let looking = async {
-        let mut hints = stage.engine.store().hints();
+        let mut hints = stage.engine.store().bus().subscribe(Topic::Wakeups);
         loop {
             let row = query::run::get(stage.engine.store(), &stage.namespace, run).await.unwrap();
             if row.phase == phase {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use provost_agent::team::Team;
 use provost_agent::{Agent, Delegate, FanOut};
+use provost_bus::Topic;
 use provost_core::scheduling::ClassKey;
 use provost_core::{Env, RunId};
 use provost_engine::{AgentProfile, ChildLimits, EngineOptions, Lease, child_tools};
@@ -167,7 +168,7 @@ async fn a_lead_and_its_member_wait_for_each_other_by_turns() {
 /// Waits until a run is parked for so many milliseconds at most.
 async fn until_waiting(stage: &Stage, id: RunId, timeout_ms: u64) {
     let looking = async {
-        let mut hints = stage.engine.store().hints();
+        let mut hints = stage.engine.store().bus().subscribe(Topic::Wakeups);
         loop {
             let row = query::run::get(stage.engine.store(), &stage.namespace, id).await.unwrap();
             if row.phase == "parked" && timeouts(stage, id).await == [u128::from(timeout_ms)] {

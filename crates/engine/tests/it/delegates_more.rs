@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use provost_agent::team::Team;
 use provost_agent::{Agent, Delegate, FanOut};
+use provost_bus::Topic;
 use provost_core::scheduling::QueueMode;
 use provost_core::{ApprovalDecision, Env, RunId};
 use provost_engine::{EngineOptions, InputRequest, Lease};
@@ -82,7 +83,7 @@ async fn children_of(stage: &Stage, parent: RunId) -> Vec<RunRow> {
 /// Waits until so many children of a run are in a phase.
 async fn until_children(stage: &Stage, parent: RunId, phase: &str, number: usize) -> Vec<RunRow> {
     let looking = async {
-        let mut hints = stage.engine.store().hints();
+        let mut hints = stage.engine.store().bus().subscribe(Topic::Wakeups);
         loop {
             let children = children_of(stage, parent).await;
             let found: Vec<_> = children.into_iter().filter(|row| row.phase == phase).collect();

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use provost_bus::{
+    Bus, DELIVERY_SETTLED, LocalBus, Message as BusMessage, Notice, PublishError, RUN_ENDED,
+    Subscription, Topic,
+};
 use provost_core::command::{AgentCommand, RoutingContext};
 use provost_core::lifecycle::{Abilities, DeliveryState, WorkError};
 use provost_core::{DeliveryId, Env, Message, RunId};
 use provost_engine::{
-    DELIVERY_SETTLED, DeliveryAdapter, Engine, EngineDeps, EngineError, EngineOptions, Notice,
-    Publisher, RUN_ENDED, Receipt, SendError, Target,
+    DeliveryAdapter, Engine, EngineDeps, EngineError, EngineOptions, Receipt, SendError, Target,
 };
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::query;
@@ -343,45 +346,63 @@ async fn g49_a_sender_that_dies_before_the_channel_heard_sends_once_or_says_so()
     }
 }
 
-/// Remembers what it is told, and fails the first time.
-#[derive(Clone, Default)]
-struct Press(Arc<Mutex<Vec<Notice>>>, Arc<Mutex<usize>>);
+/// A bus to the outside: it records the notices it accepts, and refuses the first one.
+#[derive(Debug, Clone, Default)]
+struct OutsideBus {
+    local: Arc<LocalBus>,
+    accepted: Arc<Mutex<Vec<Notice>>>,
+    tries: Arc<Mutex<usize>>,
+}
 
-impl Publisher for Press {
-    fn publish<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), String>> {
-        let mut tries = self.1.lock().unwrap();
+impl Bus for OutsideBus {
+    fn send(&self, message: BusMessage) {
+        self.local.send(message);
+    }
+
+    fn subscribe(&self, topic: Topic) -> Subscription {
+        self.local.subscribe(topic)
+    }
+
+    fn has_subscribers(&self, topic: Topic) -> bool {
+        topic == Topic::Notices || self.local.has_subscribers(topic)
+    }
+
+    fn publish<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), PublishError>> {
+        let mut tries = self.tries.lock().unwrap();
         *tries += 1;
-        let told = if *tries == 1 {
-            Err("no paper".to_owned())
+        let published = if *tries == 1 {
+            Err(PublishError("no connection".to_owned()))
         } else {
-            self.0.lock().unwrap().push(notice.clone());
+            self.accepted.lock().unwrap().push(notice.clone());
             Ok(())
         };
-        std::future::ready(told).boxed()
+        std::future::ready(published).boxed()
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_ended_is_published_at_least_once_with_a_key() {
-    let (press, channel) = (Press::default(), Fickle::default());
+    let (outside, channel) = (OutsideBus::default(), Fickle::default());
     channel.answers.lock().unwrap().push(Ok(Receipt("1".to_owned())));
-    let publisher: Arc<dyn Publisher> = Arc::new(press.clone());
-    let stage = simulated(4, |deps| EngineDeps {
-        publisher: Some(publisher),
-        ..with_channel("mail", channel)(deps)
+    let bus = Arc::new(outside.clone());
+    let stage = simulated(4, |deps| {
+        let options = StoreOptions::new(deps.store.path());
+        let options = StoreOptions { env: deps.env.clone(), bus, ..options };
+        let store = Store::open(options).unwrap();
+        EngineDeps { store, ..with_channel("mail", channel)(deps) }
     })
     .await;
     let _worker = stage.worker().await;
     let run = accept(&stage, "hello").await;
     stage.wait(run).await;
     let looking = async {
-        while press.0.lock().unwrap().len() < 2 {
+        while outside.accepted.lock().unwrap().len() < 2 {
             stage.env.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(20), looking).await.expect("both are told");
-    let told = press.0.lock().unwrap().clone();
+    let told = outside.accepted.lock().unwrap().clone();
     let topics: HashSet<_> = told.iter().map(|notice| notice.topic.as_str()).collect();
     assert_eq!(topics, HashSet::from([RUN_ENDED, DELIVERY_SETTLED]));
     let ended = told.iter().find(|notice| notice.topic == RUN_ENDED).unwrap();

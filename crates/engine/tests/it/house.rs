@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use provost_bus::Topic;
 use provost_core::command::AgentCommand;
 use provost_core::id::name::Namespace;
 use provost_core::{Env, Role, RunId, Usage};
@@ -257,7 +258,7 @@ impl House {
 
     /// Waits until a run is as the test wants it.
     pub(crate) async fn until(&self, id: RunId, reached: impl Fn(&RunRow) -> bool) -> RunRow {
-        let mut hints = self.store.hints();
+        let mut hints = self.store.bus().subscribe(Topic::Wakeups);
         let wait = async {
             loop {
                 let row = self.run(id).await;

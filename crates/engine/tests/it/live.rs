@@ -1,30 +1,12 @@
 //! Live events: those who watch get each one once, those who come late get what they missed.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use provost_bus::{Message, Topic};
 use provost_core::id::name::Namespace;
-use provost_core::{Event, EventKind, RunId};
-use provost_engine::{LivePlace, LiveSink};
+use provost_core::{Event, EventKind};
 
 use crate::talk::Talk;
-
-/// Remembers what it is told about one run.
-#[derive(Clone, Default)]
-struct Watcher {
-    run: Arc<Mutex<Option<RunId>>>,
-    seen: Arc<Mutex<Vec<(LivePlace, u64, Event)>>>,
-}
-
-impl LiveSink for Watcher {
-    fn wants(&self, run: RunId) -> bool {
-        *self.run.lock().unwrap() == Some(run)
-    }
-
-    fn live(&self, from: &LivePlace, number: u64, event: &Event) {
-        self.seen.lock().unwrap().push((from.clone(), number, event.clone()));
-    }
-}
 
 fn names(events: &[Event]) -> Vec<String> {
     let name = |event: &Event| {
@@ -35,14 +17,12 @@ fn names(events: &[Event]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_joins_in_the_middle_of_a_turn_gets_every_event_once() {
-    let watcher = Watcher::default();
-    let talk = Talk::watched(Arc::new(watcher.clone())).await;
+    let talk = Talk::new().await;
     let _worker = talk.worker().await;
     // The first turn calls a tool; while the tool is held, the turn is over and its call is not.
     let accepted = talk.accept("chat", "hold it").await;
     talk.mind.hold.entered().await;
-    assert!(watcher.seen.lock().unwrap().is_empty(), "nobody watched");
-    *watcher.run.lock().unwrap() = Some(accepted.run);
+    let mut live = talk.engine.store().bus().subscribe(Topic::LiveEvents);
     let draft = talk.engine.runs().draft(&talk.namespace, accepted.run).unwrap();
     assert!(draft.whole && draft.epoch > 0, "{draft:?}");
     let missed = names(&draft.events);
@@ -52,16 +32,19 @@ async fn who_joins_in_the_middle_of_a_turn_gets_every_event_once() {
     assert_eq!(talk.engine.runs().draft(&other, accepted.run), None);
     talk.mind.hold.open();
     talk.wait(accepted.run).await;
-    let seen = watcher.seen.lock().unwrap().clone();
-    let (place, first, _) = &seen[0];
-    assert_eq!(*first, draft.next, "the draft ends where the live events begin");
-    assert!(seen.iter().zip(*first..).all(|(one, number)| one.1 == number));
+    let mut seen = Vec::new();
+    while let Some(Ok(Message::Live(event))) = live.try_recv() {
+        seen.push(event);
+    }
+    let (place, first) = (&seen[0].place, seen[0].number);
+    assert_eq!(first, draft.next, "the draft ends where the live events begin");
+    assert!(seen.iter().zip(first..).all(|(one, number)| one.number == number));
     assert_eq!(
         (place.run, place.task, place.session.as_str()),
         (accepted.run, accepted.task, "chat")
     );
     assert_eq!((place.namespace.as_str(), place.epoch), (talk.namespace.as_str(), draft.epoch));
-    let events: Vec<Event> = seen.into_iter().map(|(_, _, event)| event).collect();
+    let events: Vec<Event> = seen.iter().map(|one| one.event.clone()).collect();
     let text: String = events
         .iter()
         .filter_map(|event| match &event.kind {

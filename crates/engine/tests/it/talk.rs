@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, stream};
 use provost_agent::Agent;
+use provost_bus::Topic;
 use provost_core::command::AgentCommand;
 use provost_core::id::name::Namespace;
 use provost_core::recovery::EffectClass;
@@ -13,7 +14,7 @@ use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Message, ResultPart, Role, RunId, TaskId};
 use provost_engine::{
     Accepted, AgentConfig, AgentProfile, Engine, EngineDeps, EngineError, EngineOptions,
-    InputReceipt, InputRequest, Lease, LiveSink, Worker, ask_user,
+    InputReceipt, InputRequest, Lease, Worker, ask_user,
 };
 use provost_model::{
     self as scripted, ChatModel, ChatRequest, ModelErrorClass, ModelInfo, ModelStream,
@@ -221,12 +222,6 @@ impl Talk {
         Self::with(Setup::new(Env::system(), Duration::from_secs(3))).await
     }
 
-    /// With somebody who watches its runs.
-    pub(crate) async fn watched(live: Arc<dyn LiveSink>) -> Self {
-        let setup = Setup::new(Env::system(), Duration::from_secs(3));
-        Self::with(Setup { live: Some(live), ..setup }).await
-    }
-
     /// On a clock that only the test moves.
     pub(crate) async fn simulated() -> Self {
         // A step of the clock must not take the lease away.
@@ -298,7 +293,7 @@ impl Talk {
     /// Waits until a run is as wanted.
     pub(crate) async fn until(&self, run: RunId, wanted: impl Fn(&RunRow) -> bool) -> RunRow {
         let found = async {
-            let mut hints = self.engine.store().hints();
+            let mut hints = self.engine.store().bus().subscribe(Topic::Wakeups);
             loop {
                 let row = self.run(run).await;
                 if wanted(&row) {
@@ -377,22 +372,20 @@ struct Setup {
     env: Env,
     lease: Duration,
     faults: Option<Faults>,
-    live: Option<Arc<dyn LiveSink>>,
 }
 
 impl Setup {
     fn new(env: Env, lease: Duration) -> Self {
-        Self { env, lease, faults: None, live: None }
+        Self { env, lease, faults: None }
     }
 }
 
 fn engine(dir: &TempDir, setup: Setup, mind: &Arc<Mind>) -> Engine {
-    let Setup { env, lease, faults, live } = setup;
+    let Setup { env, lease, faults } = setup;
     let store = StoreOptions { env: env.clone(), faults, ..StoreOptions::in_dir(dir.path()) };
     let store = Store::open(store).unwrap();
     let options = EngineOptions { heartbeat: Duration::from_millis(100), lease, ..options() };
-    let deps = EngineDeps::new(store, agents(Arc::clone(mind)), env);
-    Engine::new(EngineDeps { live, ..deps }, options)
+    Engine::new(EngineDeps::new(store, agents(Arc::clone(mind)), env), options)
 }
 
 /// The text a run ended with.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_agent::team::Team;
+use provost_bus::Topic;
 use provost_core::Env;
 use provost_core::id::name::Namespace;
 use provost_core::scheduling::QueueMode;
@@ -54,7 +55,7 @@ async fn open(dir: &std::path::Path) -> Engine {
 
 /// Waits until a run is as the test wants it.
 async fn until(engine: &Engine, found: impl AsyncFn() -> Option<RunRow>) -> RunRow {
-    let mut hints = engine.store().hints();
+    let mut hints = engine.store().bus().subscribe(Topic::Wakeups);
     let wait = async {
         loop {
             if let Some(row) = found().await {

@@ -1,10 +1,10 @@
 //! Live deltas on their way to streams.
 
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
+use provost_bus::{LiveEvent, LivePlace};
 use provost_core::{Event, EventKind, RunId};
-use provost_engine::{LivePlace, LiveSink};
 use provost_store::query::event_log::RunPlace;
 use serde::Serialize;
 
@@ -13,17 +13,6 @@ use super::registry::Board;
 use super::run_cache::RunTopics;
 use super::subscriber::{Frame, What};
 use crate::sse::encode;
-
-/// Deltas that wait for the task that delivers them.
-const QUEUE_MAX: usize = 4096;
-
-/// Deltas that wait to be delivered.
-#[derive(Default)]
-pub(super) struct DeltaQueue {
-    pub(super) deltas: Vec<QueuedDelta>,
-    /// Deltas that were dropped because the queue was full.
-    pub(super) dropped: u64,
-}
 
 /// One delta, ready to be sent.
 pub(super) struct QueuedDelta {
@@ -37,52 +26,33 @@ pub(super) struct QueuedDelta {
     pub(super) needs_preceding_events: bool,
 }
 
-/// Takes the live events of the engine. It keeps nothing alive.
-pub(super) struct DeltaSink(Weak<Board>);
-
-impl DeltaSink {
-    pub(super) fn new(board: &Arc<Board>) -> Self {
-        Self(Arc::downgrade(board))
-    }
-}
-
-impl LiveSink for DeltaSink {
-    fn wants(&self, run: RunId) -> bool {
-        self.0.upgrade().is_some_and(|board| board.may_want(run))
-    }
-
-    fn live(&self, from: &LivePlace, number: u64, event: &Event) {
-        let Some(board) = self.0.upgrade() else {
-            return;
-        };
-        let topics = topics_of(&board, from);
-        if topics.is_stale(from.epoch) {
-            return;
+impl QueuedDelta {
+    /// The delta of a live event, if a stream wants it.
+    pub(super) fn of(board: &Board, live: &LiveEvent) -> Option<Self> {
+        let LiveEvent { place, number, event } = live;
+        if !board.may_want(place.run) {
+            return None;
         }
-        let is_own = event.run_id == from.run;
+        let topics = topics_of(board, place);
+        if topics.is_stale(place.epoch) {
+            return None;
+        }
+        let is_own = event.run_id == place.run;
         let progress =
             if is_own { topics.observe_live(&event.kind) } else { topics.live_progress() };
-        if is_also_durable(from.run, event) || !board.wants_live(&topics.topics) {
-            return;
+        if is_also_durable(place.run, event) || !board.wants_live(&topics.topics) {
+            return None;
         }
-        let bytes = delta(from.run, from.epoch, event);
-        let what = What::Live { run: from.run, epoch: from.epoch, number };
-        let delta = QueuedDelta {
-            run: from.run,
+        let bytes = delta(place.run, place.epoch, event);
+        let what = What::Live { run: place.run, epoch: place.epoch, number: *number };
+        Some(Self {
+            run: place.run,
             topics,
-            epoch: from.epoch,
+            epoch: place.epoch,
             progress,
             frame: Arc::new(Frame { bytes, what }),
             needs_preceding_events: needs_preceding_events(&event.kind),
-        };
-        let mut queue = board.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.deltas.len() < QUEUE_MAX {
-            queue.deltas.push(delta);
-        } else {
-            queue.dropped += 1;
-        }
-        drop(queue);
-        board.wake.notify_one();
+        })
     }
 }
 

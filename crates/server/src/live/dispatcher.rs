@@ -4,17 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use provost_bus::{Lagged, Message, Subscription, Topic, Wakeup};
 use provost_core::RunId;
 use provost_engine::Engine;
-use provost_store::Hint;
 use provost_store::query;
 use provost_store::query::QueryError;
 use provost_store::query::event_log::LogEntry;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::Instant;
 
-use super::delta::{DeltaQueue, QueuedDelta};
+use super::delta::QueuedDelta;
 use super::progress::Progress;
 use super::registry::Board;
 use super::run_cache::RunTopics;
@@ -25,7 +23,7 @@ use crate::sse::encode::{self, finished_turn, terminal_status};
 const PAGE: u64 = 500;
 /// With more subscribers than this, delivering one event takes so long that other tasks must get a turn in between.
 const YIELD_ABOVE_SUBSCRIBERS: usize = 256;
-/// Other processes write to the same file and send no hints.
+/// Other processes write to the same file and send no wake-ups.
 const POLL: Duration = Duration::from_secs(1);
 /// How long to wait after the database could not be read.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
@@ -40,8 +38,9 @@ struct LogTailer {
     before: Vec<QueuedDelta>,
     /// Deltas that came while the log was read. An event that precedes them may not be read yet.
     during: Vec<QueuedDelta>,
-    /// Deltas that were dropped because the queue was full.
+    /// Live events that this task was too slow for.
     dropped: u64,
+    live: Subscription,
 }
 
 /// Reads the log as long as there are subscribers.
@@ -50,8 +49,9 @@ pub(super) async fn run(engine: Engine, board: Arc<Board>) {
         while board.viewers() == 0 {
             board.wake.notified().await;
         }
-        // Before the position is read, so that no hint about what comes after it is missed.
-        let hints = engine.store().hints();
+        // Before the position is read, so that no wake-up about what comes after it is missed.
+        let bus = engine.store().bus();
+        let (wakeups, live) = (bus.subscribe(Topic::Wakeups), bus.subscribe(Topic::LiveEvents));
         match query::event_log::bounds(engine.store()).await {
             Ok(bounds) => {
                 let tailer = LogTailer {
@@ -62,8 +62,9 @@ pub(super) async fn run(engine: Engine, board: Arc<Board>) {
                     before: Vec::new(),
                     during: Vec::new(),
                     dropped: 0,
+                    live,
                 };
-                tailer.follow(hints).await;
+                tailer.follow(wakeups).await;
             }
             Err(error) => pause(&error).await,
         }
@@ -77,7 +78,7 @@ async fn pause(error: &QueryError) {
 
 impl LogTailer {
     /// Delivers what is new until no subscriber is left.
-    async fn follow(mut self, mut hints: Receiver<Hint>) {
+    async fn follow(mut self, mut wakeups: Subscription) {
         self.board.stand();
         let mut next_poll = Instant::now() + POLL;
         loop {
@@ -86,18 +87,13 @@ impl LogTailer {
                 biased;
                 // Deltas that came while the log was read want the next look at it.
                 () = std::future::ready(()), if !self.during.is_empty() => {}
-                hint = hints.recv() => {
-                    must_read = tells_of_events(&hint);
-                    if matches!(hint, Err(RecvError::Closed)) {
-                        // The store is closing; until it has, polling does.
-                        tokio::time::sleep(RETRY_DELAY).await;
-                    }
-                }
+                wakeup = wakeups.recv() => must_read = reports_events(&wakeup),
+                live = self.live.recv() => self.take_live(live),
                 () = self.board.wake.notified() => {}
                 () = tokio::time::sleep_until(next_poll) => must_read = true,
             }
-            must_read |= drain(&mut hints);
-            self.drain_queue();
+            must_read |= drain(&mut wakeups);
+            self.drain_live();
             self.before.append(&mut self.during);
             if must_read || self.before.iter().any(|delta| delta.needs_preceding_events) {
                 next_poll = Instant::now() + POLL;
@@ -116,13 +112,19 @@ impl LogTailer {
         }
     }
 
-    /// Takes the deltas that have come.
-    fn drain_queue(&mut self) {
-        let mut queue = self.board.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let DeltaQueue { deltas, dropped } = std::mem::take(&mut *queue);
-        drop(queue);
-        self.dropped += dropped;
-        self.during.extend(deltas);
+    /// Takes the live events that have come.
+    fn drain_live(&mut self) {
+        while let Some(live) = self.live.try_recv() {
+            self.take_live(live);
+        }
+    }
+
+    fn take_live(&mut self, live: Result<Message, Lagged>) {
+        match live {
+            Ok(Message::Live(event)) => self.during.extend(QueuedDelta::of(&self.board, &event)),
+            Ok(_) => {}
+            Err(Lagged { missed }) => self.dropped += missed,
+        }
     }
 
     /// Delivers all events after the position.
@@ -131,7 +133,7 @@ impl LogTailer {
             let page = query::event_log::tail(self.engine.store(), self.pos, PAGE).await?;
             let runs = self.topics_of(&page.entries).await?;
             // Among what came meanwhile are deltas that precede these events.
-            self.drain_queue();
+            self.drain_live();
             for entry in &page.entries {
                 // A run that was removed meanwhile has no topics.
                 let Some(topics) = runs.get(&entry.run) else {
@@ -225,21 +227,15 @@ impl LogTailer {
     }
 }
 
-fn tells_of_events(hint: &Result<Hint, RecvError>) -> bool {
-    match hint {
-        Ok(hint) => matches!(hint, Hint::Events(_)),
-        Err(RecvError::Lagged(_) | RecvError::Closed) => true,
-    }
+fn reports_events(wakeup: &Result<Message, Lagged>) -> bool {
+    matches!(wakeup, Ok(Message::Wakeup(Wakeup::Events(_))) | Err(Lagged { .. }))
 }
 
-/// Takes all hints that have come: reading the log once answers all of them.
-fn drain(hints: &mut Receiver<Hint>) -> bool {
+/// Takes all wake-ups that have come: reading the log once answers all of them.
+fn drain(wakeups: &mut Subscription) -> bool {
     let mut must_read = false;
-    loop {
-        match hints.try_recv() {
-            Ok(hint) => must_read |= matches!(hint, Hint::Events(_)),
-            Err(TryRecvError::Lagged(_)) => must_read = true,
-            Err(TryRecvError::Empty | TryRecvError::Closed) => return must_read,
-        }
+    while let Some(wakeup) = wakeups.try_recv() {
+        must_read |= reports_events(&wakeup);
     }
+    must_read
 }

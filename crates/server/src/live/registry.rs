@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use provost_core::RunId;
 use tokio::sync::{Notify, watch};
 
-use super::delta::DeltaQueue;
 use super::run_cache::RunTopicCache;
 use super::subscriber::{Frame, Seat, Wants};
 use super::topic::Topic;
@@ -24,7 +23,6 @@ pub(super) struct Board {
     /// Wakes the task that reads the log.
     pub(super) wake: Notify,
     pub(super) runs: Mutex<RunTopicCache>,
-    pub(super) queue: Mutex<DeltaQueue>,
 }
 
 #[derive(Default)]
@@ -41,7 +39,6 @@ impl Board {
             stands: watch::Sender::new(false),
             wake: Notify::new(),
             runs: Mutex::default(),
-            queue: Mutex::default(),
         }
     }
 

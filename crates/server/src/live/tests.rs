@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use provost_bus::{LiveEvent, LivePlace};
 use provost_core::lifecycle::RunStatus;
 use provost_core::{Env, Event, EventKind, RunId};
-use provost_engine::{LivePlace, LiveSink};
 use provost_store::query::event_log::RunPlace;
 
-use super::delta::DeltaSink;
+use super::delta::QueuedDelta;
 use super::registry::Board;
 use super::subscriber::{Frame, Taken, Wants, What};
 use super::topic::Topic;
@@ -123,27 +123,22 @@ fn pieces_of_an_attempt_that_has_lost_its_run_are_dropped() {
     let env = Env::simulated(1);
     let (run, place) = place(&env);
     let board = Arc::new(Board::new());
-    let sink = DeltaSink::new(&board);
     let said = |epoch| {
         let RunPlace { namespace, task, session, above } = place.clone();
         let kind = EventKind::TextDelta { text: "x".to_owned() };
         let (v, at) = (provost_core::EVENT_VERSION, env.now());
         let event = Event { v, run_id: run, seq: 1, at, agent: "a".into(), kind };
-        sink.live(&LivePlace { namespace, task, session, above, run, epoch }, 1, &event);
-        let mut queue = board.queue.lock().unwrap();
-        std::mem::take(&mut queue.deltas).len()
+        let place = Arc::new(LivePlace { namespace, task, session, above, run, epoch });
+        QueuedDelta::of(&board, &LiveEvent { place, number: 1, event }).is_some()
     };
-    assert!(!sink.wants(run));
-    assert_eq!(said(1), 0, "nobody watches");
+    assert!(!said(1), "nobody watches");
     let seat =
         Board::seat(&board, Topic::Session("default".into(), "chat".into()), Wants::Everything);
-    assert!(sink.wants(run));
-    assert_eq!(said(1), 1);
+    assert!(said(1));
     board.runs.lock().unwrap().get(run).unwrap().observe_epoch(2);
-    assert_eq!(said(1), 0, "a newer epoch has the run");
-    assert_eq!(said(2), 1);
-    drop((seat, board));
-    assert!(!sink.wants(run), "it holds nothing alive");
+    assert!(!said(1), "a newer epoch has the run");
+    assert!(said(2));
+    drop(seat);
 }
 
 #[test]

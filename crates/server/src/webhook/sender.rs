@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use provost_bus::{Topic, Wakeup};
 use provost_core::{Env, Timestamp};
 use provost_engine::{Claim, ClaimedPost, Engine, EngineError, PostOutcome};
 use provost_net::{NetClient, NetRequest, Url};
-use provost_store::Hint;
-use tokio::sync::broadcast::Receiver;
 use tokio::task::JoinSet;
 
 use super::address::policy;
@@ -77,7 +76,7 @@ struct Sender {
 
 impl Sender {
     async fn run(self) {
-        let mut hints = self.engine.store().hints();
+        let mut hints = self.engine.store().bus().subscribe(Topic::Wakeups);
         let mut sending: JoinSet<()> = JoinSet::new();
         loop {
             let pause = match self.round(&mut sending).await {
@@ -88,7 +87,7 @@ impl Sender {
                 }
             };
             tokio::select! {
-                () = event(&mut hints) => tokio::time::sleep(GATHER).await,
+                () = hints.woken(|wakeup| matches!(wakeup, Wakeup::Events(_))) => tokio::time::sleep(GATHER).await,
                 Some(_) = sending.join_next() => {}
                 () = tokio::time::sleep(pause) => {}
             }
@@ -108,18 +107,6 @@ impl Sender {
             }
         }
         Ok(if filled.more { Duration::ZERO } else { POLL })
-    }
-}
-
-/// Waits until something happened.
-async fn event(hints: &mut Receiver<Hint>) {
-    use tokio::sync::broadcast::error::RecvError;
-    loop {
-        match hints.recv().await {
-            Ok(Hint::Events(_)) | Err(RecvError::Lagged(_)) => return,
-            Ok(_) => {}
-            Err(RecvError::Closed) => std::future::pending().await,
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use provost_core::id::name::{Namespace, SessionName};
 use provost_core::recovery::EffectClass;
 use provost_engine::{AgentConfig, AgentProfile, Engine, EngineDeps, EngineOptions, Lease, Worker};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
-use provost_server::{App, AppOptions, LiveEvents, LocalTransport, MasterKey};
+use provost_server::{App, AppOptions, LocalTransport, MasterKey};
 use provost_store::{Store, StoreOptions};
 use provost_tool::{FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
 use serde_json::{Value, json};
@@ -66,9 +66,8 @@ impl House {
             Ok(Agent::builder("default", model).tool(note()).build().unwrap())
         };
         let options = EngineOptions { poll: Duration::from_millis(20), ..EngineOptions::default() };
-        let live = LiveEvents::new();
         let deps = EngineDeps::new(store, agents, env.clone());
-        let engine = Engine::new(EngineDeps { live: Some(live.sink()), ..deps }, options);
+        let engine = Engine::new(deps, options);
         let config = AgentConfig::default_for("default");
         for namespace in ["default", "other"] {
             let namespace: Namespace = namespace.parse().unwrap();
@@ -80,7 +79,7 @@ impl House {
             env,
             ..AppOptions::default()
         };
-        let app = App::new(engine.clone(), live, options);
+        let app = App::new(engine.clone(), options);
         let transport = LocalTransport::new(app.clone());
         let client = Client::new(LocalTransport::new(app.clone()), Namespace::default());
         Server { engine, app, client, transport, worker: None }

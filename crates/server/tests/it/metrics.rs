@@ -56,7 +56,7 @@ async fn numbers_tell_how_long_runs_wait_and_how_soon_models_answer() {
 async fn numbers(stage: &Stage) -> String {
     use tower::ServiceExt;
     let options = AppOptions { open_metrics: true, ..AppOptions::default() };
-    let app = App::new(stage.engine.clone(), stage.live.clone(), options);
+    let app = App::new(stage.engine.clone(), options);
     let request = http::Request::get("/metrics").body(axum::body::Body::empty()).unwrap();
     let response = provost_server::router(app).oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200, "with open metrics nobody needs a token");

@@ -64,11 +64,7 @@ impl Served {
 
     /// A server over this stage.
     pub(crate) async fn on(stage: Stage, limits: Limits) -> Self {
-        let app = App::new(
-            stage.engine.clone(),
-            stage.live.clone(),
-            AppOptions { limits, ..AppOptions::default() },
-        );
+        let app = App::new(stage.engine.clone(), AppOptions { limits, ..AppOptions::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();

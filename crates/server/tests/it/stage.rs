@@ -1,5 +1,6 @@
 //! A server over a real engine with a scripted model, in this process.
 
+use provost_bus::Topic;
 use provost_store::query;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use provost_core::id::name::Namespace;
 use provost_core::{Env, RunId};
 use provost_engine::{AgentConfig, AgentProfile, Engine, EngineDeps, EngineOptions, Lease, Worker};
 use provost_model::{ChatRequest, ScriptedModel, Turn};
-use provost_server::{App, AppOptions, LiveEvents, LocalTransport};
+use provost_server::{App, AppOptions, LocalTransport};
 use provost_store::table::work::run::RunRow;
 use provost_store::{Store, StoreOptions};
 use provost_tool::{Approval, FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
@@ -20,7 +21,6 @@ use tempfile::TempDir;
 pub(crate) struct Stage {
     pub(crate) engine: Engine,
     pub(crate) app: App,
-    pub(crate) live: LiveEvents,
     pub(crate) client: Client,
     pub(crate) worker: Option<Worker>,
     _dir: TempDir,
@@ -68,9 +68,8 @@ impl Stage {
         let store = Store::open(StoreOptions::new(dir.path().join("provost.db"))).unwrap();
         let agents = move |_: &AgentProfile, _: &Lease| Ok(agent().build().unwrap());
         let options = EngineOptions { poll: Duration::from_millis(50), ..EngineOptions::default() };
-        let live = LiveEvents::new();
         let deps = EngineDeps::new(store, agents, Env::system());
-        let deps = complete(EngineDeps { live: Some(live.sink()), ..deps });
+        let deps = complete(deps);
         let engine = Engine::new(deps, options);
         let config = AgentConfig {
             policy: serde_json::from_value(json!({"interactive": true})).unwrap(),
@@ -78,9 +77,9 @@ impl Stage {
         };
         let default = engine.put_agent(&Namespace::default(), "default", None, config).await;
         default.unwrap();
-        let app = App::new(engine.clone(), live.clone(), AppOptions::default());
+        let app = App::new(engine.clone(), AppOptions::default());
         let client = Client::new(LocalTransport::new(app.clone()), Namespace::default());
-        Self { engine, app, live, client, worker: None, _dir: dir }
+        Self { engine, app, client, worker: None, _dir: dir }
     }
 
     /// Hands in a text for a session.
@@ -91,7 +90,7 @@ impl Stage {
 
     /// Waits until a run stands as it should.
     pub(crate) async fn until(&self, run: RunId, wanted: impl Fn(&RunRow) -> bool) -> RunRow {
-        let mut hints = self.engine.store().hints();
+        let mut hints = self.engine.store().bus().subscribe(Topic::Wakeups);
         let waiting = async {
             loop {
                 let row =

@@ -55,7 +55,7 @@ impl ToolHouse for House {
 
 fn app(stage: &Stage) -> App {
     let options = AppOptions { tools: Some(Arc::new(House)), ..AppOptions::default() };
-    App::new(stage.engine.clone(), stage.live.clone(), options)
+    App::new(stage.engine.clone(), options)
 }
 
 #[tokio::test]

@@ -3,9 +3,11 @@
 //! Each job runs in a savepoint of its own, so a job that fails leaves nothing and the others are kept. Nobody is answered
 //! before the commit: what a job saw of the jobs before it is true only then.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_bus::{Bus, Message};
 use provost_core::Env;
 
 use crate::options::{FaultPoint, Faults};
@@ -14,7 +16,6 @@ use crate::sqlite::job::{Job, Verdict};
 use crate::sqlite::write_queue::Incoming;
 use crate::stats::Counters;
 use crate::transaction::tx::Afterwards;
-use crate::wakeup::Hints;
 use crate::{StoreError, Tx};
 
 /// The most jobs in one commit: bounds how long the first of them waits.
@@ -23,7 +24,7 @@ const GROUP_JOBS_MAX: usize = 32;
 pub(crate) struct Writer {
     pub(crate) db: Sqlite,
     pub(crate) env: Env,
-    pub(crate) hints: Arc<Hints>,
+    pub(crate) bus: Arc<dyn Bus>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Option<Faults>,
 }
@@ -119,7 +120,13 @@ impl Writer {
             job.answer(outcome.clone());
         }
         if outcome.is_ok() {
-            self.hints.send(afterwards.hints);
+            let mut sent = HashSet::with_capacity(afterwards.hints.len());
+            for wakeup in afterwards.hints {
+                // Several changes of one transaction may send the same one.
+                if sent.insert(wakeup) {
+                    self.bus.send(Message::Wakeup(wakeup));
+                }
+            }
         }
     }
 

@@ -4,10 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use provost_bus::{Message, Subscription, Topic};
 use provost_core::RunId;
 use provost_store::{FaultPoint, Faults, Hint, Store, StoreError, StoreOptions, params};
 
 use crate::fixture::{Fixture, Gate, Outcome, ids, put};
+
+async fn wakeup(wakeups: &mut Subscription) -> Hint {
+    match wakeups.recv().await {
+        Ok(Message::Wakeup(wakeup)) => wakeup,
+        other => panic!("no wake-up: {other:?}"),
+    }
+}
 
 pub(crate) async fn jobs_are_applied_in_the_order_of_the_calls(fixture: Fixture) {
     let store = fixture.open();
@@ -121,15 +129,15 @@ pub(crate) async fn what_fails_half_way_is_taken_back_and_no_job_runs_twice(fixt
                 .and_then(|seen| if seen { Err::<(), _>(StoreError::Closed) } else { Ok(()) })
         });
         let later = store.write(|tx| put(tx, "later"));
-        let mut hints = store.hints();
+        let mut hints = store.bus().subscribe(Topic::Wakeups);
         gate.open().await.unwrap();
         good.await.unwrap();
         assert_eq!(bad.await, Err(StoreError::Closed), "it sees what came before it");
         later.await.unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         assert_eq!(ids(&store).await, ["good", "later"]);
-        assert_eq!(hints.recv().await.unwrap(), Hint::Timer);
-        assert!(hints.try_recv().is_err(), "each hint comes once");
+        assert_eq!(wakeup(&mut hints).await, Hint::Timer);
+        assert!(hints.try_recv().is_none(), "each hint comes once");
     }
 }
 
@@ -179,7 +187,7 @@ pub(crate) async fn hints_come_after_the_commit_once_and_only_from_jobs_that_wer
     fixture: Fixture,
 ) {
     let store = fixture.open();
-    let mut hints = store.hints();
+    let mut hints = store.bus().subscribe(Topic::Wakeups);
     let run: RunId = fixture.env.id();
     let gate = Gate::close(&store);
     for number in 0..3 {
@@ -195,11 +203,11 @@ pub(crate) async fn hints_come_after_the_commit_once_and_only_from_jobs_that_wer
         tx.hint(Hint::Delivery);
         Err::<(), _>(StoreError::Closed)
     });
-    assert!(hints.try_recv().is_err(), "nothing is committed yet");
+    assert!(hints.try_recv().is_none(), "nothing is committed yet");
     gate.open().await.unwrap();
     failing.await.unwrap_err();
-    assert_eq!(hints.recv().await.unwrap(), Hint::RunReady);
-    assert_eq!(hints.recv().await.unwrap(), Hint::Events(run));
+    assert_eq!(wakeup(&mut hints).await, Hint::RunReady);
+    assert_eq!(wakeup(&mut hints).await, Hint::Events(run));
     store
         .write(|tx| {
             tx.hint(Hint::Timer);
@@ -207,7 +215,7 @@ pub(crate) async fn hints_come_after_the_commit_once_and_only_from_jobs_that_wer
         })
         .await
         .unwrap();
-    assert_eq!(hints.recv().await.unwrap(), Hint::Timer, "nothing came from the job that failed");
+    assert_eq!(wakeup(&mut hints).await, Hint::Timer, "nothing came from the job that failed");
     assert_eq!(ids(&store).await.len(), 3);
 }
 
@@ -227,7 +235,7 @@ pub(crate) async fn g56_a_commit_that_fails_fails_its_whole_group_and_the_writer
 ) {
     let (options, switch) = failing(&fixture, FaultPoint::Commit);
     let store = Store::open(options).unwrap();
-    let mut hints = store.hints();
+    let mut hints = store.bus().subscribe(Topic::Wakeups);
     let gate = Gate::close(&store);
     let good = store.write(|tx| {
         tx.hint(Hint::Timer);
@@ -243,7 +251,7 @@ pub(crate) async fn g56_a_commit_that_fails_fails_its_whole_group_and_the_writer
     assert_eq!(good.await.unwrap_err().code(), "store_full");
     // What it failed with rests on what was lost with the group, so it must not be told.
     assert_eq!(bad.await.unwrap_err().code(), "store_full");
-    assert!(hints.try_recv().is_err());
+    assert!(hints.try_recv().is_none());
     switch.store(false, Ordering::SeqCst);
     store.write(|tx| put(tx, "later")).await.unwrap();
     assert_eq!(ids(&store).await, ["later"]);

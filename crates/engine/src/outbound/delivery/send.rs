@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
+use provost_bus::{Topic, Wakeup};
 use provost_core::lifecycle::{DeliveryEvent, DeliveryState, LostSend, next_send};
 use provost_core::{Message, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::table::outbound::delivery::{self, DeliveryRow};
 use provost_store::{Hint, Tx};
-use tokio::sync::broadcast;
 
 use super::{DeliveryAdapter, Receipt, SendError, Target, move_on, settle};
 use crate::engine::Shared;
@@ -66,20 +66,10 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             tokio::time::sleep(shared.options.poll * IDLE_POLLS).await;
             continue;
         }
-        let hints = hints.get_or_insert_with(|| shared.store.calls());
+        let hints = hints.get_or_insert_with(|| shared.store.bus().subscribe(Topic::Tasks));
         tokio::select! {
-            () = hinted(hints) => {}
+            () = hints.woken(|wakeup| wakeup == Wakeup::Delivery) => {}
             () = tokio::time::sleep(shared.options.poll) => {}
-        }
-    }
-}
-
-async fn hinted(hints: &mut broadcast::Receiver<Hint>) {
-    loop {
-        match hints.recv().await {
-            Ok(Hint::Delivery) | Err(broadcast::error::RecvError::Lagged(_)) => return,
-            Ok(_) => {}
-            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
     }
 }

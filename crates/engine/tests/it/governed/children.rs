@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use provost_agent::{Agent, Delegate};
+use provost_bus::Topic;
 use provost_core::Env;
 use provost_core::command::AgentCommand;
 use provost_core::id::name::Namespace;
@@ -75,7 +76,7 @@ async fn whoever_started_the_run_above_has_started_the_child() {
     let engine = open(dir.path(), Policy::asking(json!({"not_requester": true}))).await;
     let _worker = engine.start().await.unwrap();
     let lead = engine.submit(&namespace, go()).await.unwrap().run;
-    let mut hints = engine.store().hints();
+    let mut hints = engine.store().bus().subscribe(Topic::Wakeups);
     let asked = async {
         loop {
             if let [asked] = query::approval::open(engine.store(), &namespace, None, 10)

@@ -1,0 +1,33 @@
+//! Wake-ups: a row changed, look again.
+
+use provost_core::RunId;
+
+/// Says which row changed. It is sent after the commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wakeup {
+    /// A run can be claimed.
+    RunReady,
+    /// A run has new events.
+    Events(RunId),
+    /// A run has ended.
+    Ended(RunId),
+    /// A run has a new input.
+    Input(RunId),
+    /// A caller asked to cancel a run.
+    Cancel(RunId),
+    /// An approval of a run was decided.
+    Approval(RunId),
+    /// A timer was set that may be the next one.
+    Timer,
+    /// A delivery can be sent.
+    Delivery,
+    /// The outbox has a new row.
+    Outbox,
+}
+
+impl Wakeup {
+    /// True if a worker acts on it; the others report the progress of a run.
+    pub(crate) const fn is_task(self) -> bool {
+        !matches!(self, Self::Events(_) | Self::Ended(_))
+    }
+}
