@@ -1,7 +1,9 @@
 //! One attempt: the loop of the agent crate, driven through the journal.
 
 mod drive;
+pub(crate) mod follow;
 mod instructions;
+pub(crate) mod live_events;
 pub(crate) mod outcome;
 pub(crate) mod restore;
 pub(crate) mod timeouts;
@@ -25,7 +27,9 @@ use tracing::Instrument;
 
 use self::drive::{Driven, drive};
 use crate::approval::Asking;
+use crate::attempt::follow::Show;
 use crate::attempt::instructions::ExtraInstructions;
+use crate::attempt::live_events::{Tap, place_of};
 use crate::attempt::outcome::Verdict;
 use crate::attempt::restore::{Loaded, Words};
 use crate::attempt::timeouts::Clocks;
@@ -33,10 +37,8 @@ use crate::child::team;
 use crate::child::{Birth, EngineChildren, Family};
 use crate::engine::Shared;
 use crate::error::EngineError;
-use crate::follow::Show;
 use crate::journal::RunJournal;
 use crate::journal::shared_state;
-use crate::live::{Tap, place_of};
 use crate::run::settle::{self, Settled, Terms};
 use crate::worker::lease::Lease;
 

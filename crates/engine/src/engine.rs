@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_bus::{Topic, Wakeup};
 use provost_core::command::AgentCommand;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{DeliveryOutcome, Fallback, RunStatus};
-use provost_core::recovery::{OnUnknown, OutcomeCode};
+use provost_core::lifecycle::{DeliveryOutcome, RunStatus};
+use provost_core::recovery::OutcomeCode;
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_failpoint::failpoint;
 use provost_store::query::explain_facts::LocalFacts;
@@ -21,30 +20,26 @@ use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
 use crate::approval::Approvals;
 use crate::approval::{self, Answered};
 use crate::attempt::Live;
+use crate::attempt::live_events::Tap;
 use crate::attempt::workspace::Workspaces;
 use crate::budget::Budgets;
-use crate::child::ChildLimits;
-use crate::deps::EngineDeps;
 use crate::error::EngineError;
 use crate::input::Inputs;
-use crate::live::Tap;
-use crate::maintenance::BootGuard;
 use crate::maintenance::Maintenance;
-use crate::maintenance::retention::Retention;
+use crate::options::{EngineDeps, EngineOptions};
 use crate::outbound::delivery::Deliveries;
 use crate::outbound::delivery::DeliveryAdapter;
 use crate::outbound::webhook::Webhooks;
-use crate::query::conversation::Sessions;
 use crate::queue::class::ExecutionClasses;
 use crate::run::Runs;
 use crate::run::cancel::{self, Cancelled};
 use crate::run::lifecycle::word;
+use crate::sessions::Sessions;
 use crate::submit::schedule::Schedules;
 use crate::submit::{self, Accepted, SubmitRequest};
 use crate::tasks::Tasks;
 use crate::token::Tokens;
 use crate::worker::lease::Lease;
-use crate::worker::session_filter::Focus;
 
 /// Makes agents from their profiles; the program that embeds the engine knows models and tools.
 pub trait Agents: Send + Sync + 'static {
@@ -58,65 +53,6 @@ where
 {
     fn build(&self, profile: &AgentProfile, lease: &Lease) -> Result<Agent, EngineError> {
         self(profile, lease)
-    }
-}
-
-/// How an engine works; every number has a default.
-#[derive(Debug, Clone)]
-pub struct EngineOptions {
-    /// Which runs its workers take.
-    pub pool: String,
-    /// The sessions its workers serve; all of them if none are named.
-    pub focus: Option<Focus>,
-    /// Runs at work at once in this process.
-    pub capacity: usize,
-    /// How long a lease lasts without a word.
-    pub lease: Duration,
-    /// How often leases are renewed.
-    pub heartbeat: Duration,
-    /// How often is looked for work that no hint told of.
-    pub poll: Duration,
-    /// How long a run may take to stop before it is dropped.
-    pub grace: Duration,
-    /// What is done about an opaque effect whose outcome is unknown.
-    pub on_unknown: OnUnknown,
-    /// How many runs may be below others.
-    pub children: ChildLimits,
-    /// How long one attempt may take, unless its agent says otherwise.
-    pub attempt_timeout: Option<Duration>,
-    /// How long an attempt may be without any sign of life while no tool runs, unless its agent says otherwise.
-    pub silence: Option<Duration>,
-    /// How long a person has to decide, if it is not the default.
-    pub approval_expiry: Option<Duration>,
-    /// What counts when nobody says whether a call may run.
-    pub fallback: Fallback,
-    /// When a service that crashes again and again starts without its work; for services that are started again by
-    /// themselves.
-    pub boot_guard: Option<BootGuard>,
-    /// How long what is over is kept.
-    pub retention: Retention,
-}
-
-impl Default for EngineOptions {
-    fn default() -> Self {
-        Self {
-            pool: "default".to_owned(),
-            focus: None,
-            capacity: 64,
-            lease: Duration::from_secs(30),
-            heartbeat: Duration::from_secs(10),
-            poll: Duration::from_secs(1),
-            grace: Duration::from_secs(20),
-            on_unknown: OnUnknown::default(),
-            children: ChildLimits::default(),
-            attempt_timeout: None,
-            // Beyond what model clients wait for by themselves.
-            silence: Some(Duration::from_secs(600)),
-            approval_expiry: None,
-            fallback: Fallback::default(),
-            boot_guard: None,
-            retention: Retention::default(),
-        }
     }
 }
 

@@ -18,9 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::claim_loop::ClaimLoop;
 use crate::attempt::{Live, Signal};
-use crate::engine::{Engine, EngineOptions, Shared};
+use crate::engine::{Engine, Shared};
 use crate::error::EngineError;
 use crate::maintenance::{self, housekeeping};
+use crate::options::EngineOptions;
 use crate::worker::claim::BUILD;
 
 /// A running worker. Dropping it abandons what it works on; [`stop`](Self::stop) lets that come to a good place first.

@@ -15,8 +15,8 @@ use super::{Live, Signal};
 use crate::attempt::outcome::Verdict;
 use crate::attempt::timeouts::Clocks;
 use crate::child;
-use crate::engine::EngineOptions;
 use crate::journal::RunJournal;
+use crate::options::EngineOptions;
 
 /// How long the timer of an attempt sleeps if no clock is set.
 const ALARM_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -6,8 +6,8 @@ use provost_core::lifecycle::WorkError;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::AgentConfig;
-use crate::engine::EngineOptions;
 use crate::error::EngineError;
+use crate::options::EngineOptions;
 
 /// Where an agent's profile says how long things may take.
 const KEY: &str = "clocks";

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::error::EngineError;
 use crate::input::Aside;
 use crate::journal::transactional::{TxWork, Works};
-use crate::query::conversation::Sessions;
+use crate::sessions::Sessions;
 use crate::worker::lease::Lease;
 
 /// For whom a run is: who is named in the message that it answers, else who sent it.

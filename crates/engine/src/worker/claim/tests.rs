@@ -8,8 +8,9 @@ use provost_store::{Store, StoreOptions, Threads, params};
 
 use super::*;
 use crate::agent::{AgentConfig, AgentProfile};
-use crate::deps::EngineDeps;
-use crate::engine::{Engine, EngineOptions};
+use crate::engine::Engine;
+use crate::options::EngineDeps;
+use crate::options::EngineOptions;
 
 fn agents(_: &AgentProfile, _: &Lease) -> Result<Agent, EngineError> {
     Agent::builder("default", ScriptedModel::new())

@@ -13,9 +13,9 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use crate::attempt::Live;
+use crate::attempt::live_events::{Draft, Tap};
 use crate::engine::{Engine, Shared};
 use crate::error::EngineError;
-use crate::live::{Draft, Tap};
 use crate::run::Runs;
 use crate::run::lifecycle::word;
 
