@@ -23,7 +23,7 @@ pub use attempt::{AttemptStatus, Strategy};
 pub use delivery::{Abilities, DeliveryEvent, DeliveryState, LostSend, give_up_at, next_send};
 pub use error::{Illegal, UnknownWord, WorkError};
 pub use input::{DeliveryOutcome, InputEvent, InputState, Interaction};
-pub use run::{ParkedFor, RunEvent, RunPhase, RunState, RunStatus};
+pub use run::{ParkedFor, RunEvent, RunKind, RunPhase, RunState, RunStatus};
 pub use step::{ExpiryAction, Loss, OpenStep, StepKind, StepState, at_expiry};
 pub use task::{AfterRun, DropReason, EndedRun, TaskEvent, TaskState, settle, task_event};
 pub use vote::{Ballot, CastVote, LOCAL_PRINCIPAL, Poll};

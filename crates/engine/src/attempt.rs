@@ -1,6 +1,8 @@
-//! One attempt: the loop of the agent crate, driven through the journal.
+//! One attempt: an executor drives the run, then the outcome is settled.
 
+mod agent_executor;
 mod drive;
+pub(crate) mod executor;
 pub(crate) mod follow;
 mod instructions;
 pub(crate) mod live_events;
@@ -14,31 +16,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_agent::run::{Feed, Run};
-use provost_agent::{OnApproval, RunBuilder};
-use provost_core::StopReason;
 use provost_core::recovery::OutcomeCode;
 use provost_failpoint::failpoint;
-use provost_store::table::work::{run, session_entry};
-use provost_tool::{Deps, Origin};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 
-use self::drive::{Driven, drive};
 use crate::approval::Asking;
+use crate::attempt::executor::{Executed, Written};
 use crate::attempt::follow::Show;
-use crate::attempt::instructions::ExtraInstructions;
 use crate::attempt::live_events::{Tap, place_of};
 use crate::attempt::outcome::Verdict;
-use crate::attempt::restore::{Loaded, Words};
-use crate::attempt::timeouts::Clocks;
-use crate::child::team;
-use crate::child::{Birth, EngineChildren, Family};
 use crate::engine::Shared;
 use crate::error::EngineError;
 use crate::journal::RunJournal;
-use crate::journal::shared_state;
 use crate::run::settle::{self, Settled, Terms};
 use crate::worker::lease::Lease;
 
@@ -122,16 +112,16 @@ impl Live {
 
 /// Carries an attempt to its end and settles it.
 pub(crate) async fn carry(shared: &Shared, live: &Live) {
-    let worked = AssertUnwindSafe(work(shared, live)).catch_unwind().await;
-    let (verdict, written) = match worked {
-        Ok(Ok(Some(done))) => done,
+    let executed = AssertUnwindSafe(execute(shared, live)).catch_unwind().await;
+    let Executed { verdict, written } = match executed {
+        Ok(Ok(Some(executed))) => executed,
         Ok(Ok(None)) => return,
         Ok(Err(error)) if error.is_fenced() => return live.show.fenced(),
-        Ok(Err(error)) => (Verdict::of_engine(&error), Written::default()),
+        Ok(Err(error)) => Executed::failed(Verdict::of_engine(&error)),
         // What builds agents is not ours and may panic.
         Err(_) => {
             let detail = "the attempt panicked";
-            (Verdict::failed(OutcomeCode::Internal, detail), Written::default())
+            Executed::failed(Verdict::failed(OutcomeCode::Internal, detail))
         }
     };
     failpoint!("attempt.before_settle");
@@ -139,19 +129,8 @@ pub(crate) async fn carry(shared: &Shared, live: &Live) {
     failpoint!("attempt.settled");
 }
 
-/// How far an attempt has written; zero if that is not known.
-#[derive(Debug, Clone, Copy, Default)]
-struct Written {
-    /// The last step, unless it is known to be on disk. It need not be there before the attempt is settled, but must be with it.
-    after: u64,
-    /// No step before this one is without an outcome then.
-    open_from: u64,
-}
-
-impl Written {
-    fn to(journal: &RunJournal) -> Self {
-        Self { after: journal.unconfirmed_step(), open_from: journal.open_from() }
-    }
+async fn execute(shared: &Shared, live: &Live) -> Result<Option<Executed>, EngineError> {
+    shared.executors.get(live.lease.kind)?.execute(shared, live).await
 }
 
 /// Settles an attempt, however long the database does not take it: what was done must not be done again.
@@ -198,149 +177,4 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut written:
             () = tokio::time::sleep(wait) => wait = (wait * 2).min(SETTLE_RETRY_MAX),
         }
     }
-}
-
-/// Works until there is something to settle; `None` if the run was given up.
-async fn work(shared: &Shared, live: &Live) -> Result<Option<(Verdict, Written)>, EngineError> {
-    failpoint!("attempt.claimed");
-    let mut signal = live.signal.subscribe();
-    let opened = tokio::select! {
-        biased;
-        opened = open(shared, live) => opened?,
-        // Nothing of it has happened yet.
-        _ = signal.wait_for(|signal| *signal == Signal::Abandon) => return Ok(None),
-    };
-    let Opened { builder, journal, watch, span } = opened;
-    let driven = drive(builder, live, &journal, watch).instrument(span).await;
-    Ok(match driven {
-        Driven::GivenUp => None,
-        Driven::Boundary => Some((Verdict::HandedOver, Written::to(&journal))),
-        Driven::Ended(outcome) => Some((Verdict::of(*outcome), Written::to(&journal))),
-        Driven::Stopped(verdict) => Some((verdict, Written::default())),
-    })
-}
-
-/// A run that is ready to be driven.
-struct Opened {
-    builder: RunBuilder,
-    journal: Arc<RunJournal>,
-    watch: drive::Watch,
-    span: tracing::Span,
-}
-
-async fn open(shared: &Shared, live: &Live) -> Result<Opened, EngineError> {
-    let lease = &live.lease;
-    let loaded = load(shared, lease).await?;
-    let Words { extra, by, birth } = loaded.words;
-    let Loaded { machine, message, revision, mut journal, agent, .. } = loaded;
-    let owners = shared_state::owners(lease, loaded.user.as_deref());
-    journal.user = loaded.user;
-    let profile = shared.profiles.get(&shared.store, agent).await?;
-    let budgeted = !lease.budgets.is_empty();
-    let store = shared.store.clone();
-    let journal =
-        RunJournal::new(store, Arc::clone(lease), journal, shared.options.on_unknown, budgeted);
-    let journal = Arc::new(journal);
-    live.write_to(&journal);
-    let agent = shared.agents.build(&profile, lease)?;
-    let agent = match &birth {
-        Some(birth) => birth.agent(&agent)?,
-        None => agent,
-    };
-    let builder = match (machine, message) {
-        (Some(machine), _) => {
-            workspace::check(shared, lease, &journal).await?;
-            let machine = take_up(shared, lease, &journal, machine).await?;
-            agent.restore(machine, revision)
-        }
-        (None, Some(message)) => agent.run(message.parts).said_at(message.created_at),
-        (None, None) => return Err(EngineError::bug("a run without a message")),
-    };
-    let builder = builder
-        .run_id(lease.run)
-        .session(journal.clone(), lease.session.clone())
-        .journal(journal.clone())
-        .shared_values(owners, loaded.shared)
-        .deps(given(shared, lease, &journal))
-        .children(Arc::new(EngineChildren::new(
-            Family::new(shared, lease, &journal),
-            birth.as_ref(),
-        )))
-        .origin(Origin {
-            namespace: lease.namespace.clone(),
-            task: lease.task.to_string(),
-            worker: lease.worker.to_string(),
-            principal: by.unwrap_or_default(),
-            ..Origin::default()
-        })
-        .on_approval(OnApproval::Suspend);
-    let span = Birth::span(birth.as_ref(), lease.run);
-    let member = team::membership(shared, birth.as_ref()).await?;
-    let builder = match team::seat(shared, lease, agent.team_book(), member) {
-        Some(seat) => builder.seat(seat),
-        None => builder,
-    };
-    let builder = match birth {
-        Some(birth) => birth.place_in(builder),
-        None => builder,
-    };
-    let builder = match extra {
-        Some(extra) => builder.hook(ExtraInstructions(extra)),
-        None => builder,
-    };
-    let watch = drive::Watch::new(Clocks::of(&profile.config)?, &shared.options);
-    Ok(Opened { builder, journal, watch, span })
-}
-
-/// What the engine gives to the tools of a run.
-fn given(shared: &Shared, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Deps {
-    Deps::default().with_shared(journal.transactional()).with(Family::new(shared, lease, journal))
-}
-
-async fn load(shared: &Shared, lease: &Arc<Lease>) -> Result<Loaded, EngineError> {
-    let (lease, env) = (Arc::clone(lease), shared.env.clone());
-    let loading = shared.store.read(move |tx| {
-        let row = run::get(tx, lease.run)?;
-        let row = row.ok_or_else(|| EngineError::not_found("run", lease.run))?;
-        restore::load(tx, &row, &env)
-    });
-    loading.await
-}
-
-/// A run that was interrupted stops first; the driver then takes in what interrupted it. One that had freed its session
-/// meanwhile notes what changed.
-async fn take_up(
-    shared: &Shared,
-    lease: &Arc<Lease>,
-    journal: &Arc<RunJournal>,
-    mut machine: Run,
-) -> Result<Run, EngineError> {
-    use provost_agent::journal::Journal as _;
-    let bug = |error: &dyn std::fmt::Display| EngineError::bug(error.to_string());
-    let found = {
-        let lease = Arc::clone(lease);
-        shared.store.read(move |tx| {
-            let interrupts = crate::input::interrupts(tx, &lease)?;
-            let since = run::get(tx, lease.run)?.and_then(|row| row.base_revision).unwrap_or(0);
-            let session = lease.session();
-            let moved = session_entry::added_by_others(tx, session, lease.run, since)?;
-            Ok::<_, EngineError>((interrupts, moved))
-        })
-    };
-    let (interrupts, moved) = found.await?;
-    let mut feeds = Vec::new();
-    if moved && !machine.is_done() {
-        // Its conversation is no longer the end of the session: nothing of others may be taken out by counting from there.
-        let messages = machine.pieces(machine.context());
-        feeds.push(Feed::ContextChanged { messages });
-    }
-    if interrupts && !machine.is_done() {
-        let (reason, at) = (StopReason::Cancelled, shared.env.now());
-        feeds.push(Feed::Stopped { partial: None, cost: None, reason, limit: None, at });
-    }
-    for feed in feeds {
-        journal.record(&feed).map_err(|error| bug(&error))?;
-        machine.apply(feed).map_err(|error| bug(&error))?;
-    }
-    Ok(machine)
 }

@@ -20,6 +20,7 @@ use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
 use crate::approval::Approvals;
 use crate::approval::{self, Answered};
 use crate::attempt::Live;
+use crate::attempt::executor::Executors;
 use crate::attempt::live_events::Tap;
 use crate::attempt::workspace::Workspaces;
 use crate::budget::Budgets;
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) tap: Arc<Tap>,
     /// Notified when a schedule of this process was created or changed.
     pub(crate) schedules_changed: Notify,
+    /// Executes runs, by kind.
+    pub(crate) executors: Executors,
     /// The agents of its runs.
     pub(crate) profiles: Profiles,
     live: Mutex<BTreeMap<RunId, Arc<Live>>>,
@@ -104,6 +107,7 @@ impl Engine {
             workspaces,
             tap,
             schedules_changed: Notify::new(),
+            executors: Executors::default(),
             profiles: Profiles::default(),
             live: Mutex::default(),
         };

@@ -6,6 +6,14 @@ use crate::lifecycle::Illegal;
 use crate::text::string_enum::words;
 
 words! {
+    /// What a run executes.
+    RunKind, "a run kind" {
+        /// An agent.
+        Agent = "agent",
+    }
+}
+
+words! {
     /// What the world sees of a run.
     RunStatus, "a run status" {
         /// Taken in and not begun, or sent back to begin again.

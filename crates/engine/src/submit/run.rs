@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::durable::{Accepted, DurableEvent};
-use provost_core::lifecycle::RunState;
+use provost_core::lifecycle::{RunKind, RunState};
 use provost_core::{RunId, Timestamp};
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::input::InputRow;
@@ -161,6 +161,7 @@ fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, Eng
         created: now,
         started: None,
         ended: None,
+        kind: RunKind::Agent.as_str().to_owned(),
     })
 }
 

@@ -142,6 +142,7 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, En
     let lease = Lease {
         run: run.id,
         task: run.task_id,
+        kind: word(&run.kind)?,
         namespace: run.namespace.clone(),
         session: run.session_id.clone(),
         epoch: run.epoch,

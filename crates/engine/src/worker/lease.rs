@@ -1,5 +1,6 @@
 //! One attempt's hold on a run.
 
+use provost_core::lifecycle::RunKind;
 use provost_core::{ExecutionId, RunId, TaskId, WorkerId};
 use provost_store::table::work::session::SessionRef;
 
@@ -10,6 +11,8 @@ pub struct Lease {
     pub run: RunId,
     /// Its task.
     pub task: TaskId,
+    /// What the run executes.
+    pub kind: RunKind,
     /// The tenancy boundary.
     pub namespace: String,
     /// The session it writes to.

@@ -26,6 +26,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0019_full_indexes.sql"),
     include_str!("../../migrations/sqlite/0020_plain_run.sql"),
     include_str!("../../migrations/sqlite/0021_joins.sql"),
+    include_str!("../../migrations/sqlite/0022_run_kind.sql"),
 ];
 
 /// The newest schema version this program knows.

@@ -203,6 +203,7 @@ pub(crate) fn run(id: RunId, task: &TaskRow) -> RunRow {
         created: at(0),
         started: None,
         ended: None,
+        kind: "agent".to_owned(),
     }
 }
 

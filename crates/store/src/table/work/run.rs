@@ -111,6 +111,8 @@ table! {
         started: Option<Timestamp>,
         /// When it ended.
         ended: Option<Timestamp>,
+        /// What it executes.
+        kind: String,
     }
 }
 
