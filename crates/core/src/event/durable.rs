@@ -24,8 +24,9 @@ pub use self::input::{
     RolledBack, SteerFallback,
 };
 pub use self::run::{
-    Accepted, AttemptStarted, CancelRequested, Forked, HandedOver, LimitFound, Parked, Resumed,
-    RetryScheduled, RunEnded, StateChanged, Stopped, StoredJson, WorkerLost, WorkspaceReset,
+    Accepted, AttemptStarted, CancelRequested, EndError, Forked, HandedOver, LimitFound, Parked,
+    Resumed, RetryScheduled, RunEnded, StateChanged, Stopped, StoredJson, WorkerLost,
+    WorkspaceReset,
 };
 pub use self::team::MemberChanged;
 pub use self::tool::{ToolFinished, ToolStarted, WaitingStarted};

@@ -150,6 +150,28 @@ impl OutcomeCode {
         }
     }
 
+    /// Kind of error that a run which ends with this reports if nothing more precise is known.
+    pub const fn error_kind(self) -> ErrorKind {
+        match self {
+            Self::ProviderOverloaded
+            | Self::SandboxStart
+            | Self::ToolError
+            | Self::WorkerLost
+            | Self::CrashLoop => ErrorKind::Unavailable,
+            Self::ProviderRateLimited => ErrorKind::RateLimited,
+            Self::ProviderAuth => ErrorKind::Unauthenticated,
+            Self::ProviderBadRequest | Self::ContextOverflow => ErrorKind::Invalid,
+            Self::ToolTimeout | Self::Deadline => ErrorKind::Timeout,
+            Self::Fenced => ErrorKind::Conflict,
+            Self::CancelledByUser | Self::CancelledByParent | Self::CancelledByInterrupt => {
+                ErrorKind::Cancelled
+            }
+            Self::Budget => ErrorKind::Exhausted,
+            Self::PolicyDenied | Self::ApprovalDenied | Self::ApprovalExpired => ErrorKind::Denied,
+            Self::Internal => ErrorKind::Bug,
+        }
+    }
+
     /// What this says about the class it ran in. Only a failure to run anything counts for the breaker.
     pub const fn vote(self) -> Vote {
         match self {

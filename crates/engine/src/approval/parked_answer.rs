@@ -46,7 +46,8 @@ pub(crate) fn feed_parked(
     };
     journal::commit_step(tx, &commit)?;
     if let Some(result) = result {
-        let finished = ToolFinished { step, call_id: result.call_id.clone() };
+        let call_id = result.call_id.clone();
+        let finished = ToolFinished { step, call_id, duration_ms: None };
         event::append_event(tx, run, DurableEvent::ToolFinished(finished))?;
     }
     Ok(())

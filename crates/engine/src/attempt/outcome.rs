@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_agent::{Error, Outcome};
+use provost_core::durable::EndError;
 use provost_core::recovery::{FailureSource, OutcomeCode};
 use provost_core::{ApprovalRequest, ErrorInfo, LimitKind, RunSummary};
 use serde_json::json;
@@ -38,6 +39,8 @@ pub(crate) enum Verdict {
     Failed {
         code: OutcomeCode,
         detail: String,
+        /// Class of the error, if it is known more precisely than by the code.
+        error: Option<EndError>,
         /// When the other side wants to be asked again.
         retry_after: Option<Duration>,
     },
@@ -60,7 +63,7 @@ impl Verdict {
     }
 
     pub(crate) fn failed(code: OutcomeCode, detail: impl Into<String>) -> Self {
-        Self::Failed { code, detail: detail.into(), retry_after: None }
+        Self::Failed { code, detail: detail.into(), error: None, retry_after: None }
     }
 
     /// From a failure of the engine around the driver.
@@ -103,7 +106,8 @@ impl Verdict {
             Error::Model(error) => error.retry_after,
             _ => None,
         };
-        Self::Failed { code, detail: info.message, retry_after }
+        let error = Some(EndError { kind: info.kind, code: info.code });
+        Self::Failed { code, detail: info.message, error, retry_after }
     }
 
     fn of_journal(refused: &ErrorInfo, shown: ErrorInfo) -> Self {

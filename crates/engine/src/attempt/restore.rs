@@ -301,6 +301,7 @@ fn open_step(row: &RunStepRow, epoch: u64) -> Result<OpenStep, EngineError> {
         tries: row.tries,
         lost: row.epoch != epoch && state != StepState::Planned,
         reserved_micros: row.reserved_micros,
+        begun: None,
     })
 }
 

@@ -77,6 +77,7 @@ impl RunJournal {
                     tries: 1,
                     lost: false,
                     reserved_micros,
+                    begun: None,
                 });
                 (step, None)
             }
@@ -117,6 +118,7 @@ impl RunJournal {
                     tries: 1,
                     lost: false,
                     reserved_micros: 0,
+                    begun: None,
                 });
                 step
             }
@@ -208,6 +210,7 @@ impl RunJournal {
         let mut state = self.lock();
         let step = again.map_or_else(|| state.take_step(), |open| open.step);
         state.open.retain(|open| open.step != step);
+        let begun = state.env.now();
         state.open.push(OpenStep {
             step,
             kind: StepKind::ToolCall,
@@ -217,6 +220,7 @@ impl RunJournal {
             tries: again.map_or(0, |open| open.tries) + 1,
             lost: false,
             reserved_micros: 0,
+            begun: Some(begun),
         });
         let mut write = StepWrite::begin(step, StepKind::ToolCall);
         write.begun = again.is_some();

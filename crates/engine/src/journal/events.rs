@@ -1,5 +1,7 @@
 //! The durable event of a feed. A message or a result is named, not repeated: a reader of the log puts it in.
 
+use std::time::Duration;
+
 use provost_agent::run::Feed;
 use provost_core::Money;
 use provost_core::durable::{
@@ -9,8 +11,19 @@ use provost_core::durable::{
 
 use crate::child::join::is_wait;
 
+/// Where in its run a feed is committed.
+pub(super) struct EventPlace {
+    /// Number of the model call.
+    pub(super) turn: u32,
+    /// Step that the feed commits.
+    pub(super) step: u64,
+    /// Time since this attempt began the tool call of the step.
+    pub(super) ran: Option<Duration>,
+}
+
 /// The event of a feed, or of the first message of a run; none if the log does not tell of the feed.
-pub(super) fn of_feed(feed: Option<&Feed>, turn: u32, step: u64) -> Option<DurableEvent> {
+pub(super) fn of_feed(feed: Option<&Feed>, place: EventPlace) -> Option<DurableEvent> {
+    let EventPlace { turn, step, ran } = place;
     Some(match feed {
         None | Some(Feed::UserSaid { .. }) => DurableEvent::UserMessage(UserMessage {}),
         Some(Feed::ModelAnswered { response, .. }) => {
@@ -19,7 +32,9 @@ pub(super) fn of_feed(feed: Option<&Feed>, turn: u32, step: u64) -> Option<Durab
         }
         Some(Feed::ToolFinished { result, .. }) => {
             let call_id = result.call_id.clone();
-            DurableEvent::ToolFinished(ToolFinished { step, call_id })
+            let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            let duration_ms = ran.map(millis);
+            DurableEvent::ToolFinished(ToolFinished { step, call_id, duration_ms })
         }
         Some(Feed::ApprovalNeeded { request, .. }) if is_wait(request) => {
             let call_id = request.call.id.clone();

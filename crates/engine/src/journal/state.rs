@@ -6,12 +6,12 @@ use std::sync::Arc;
 use provost_agent::run::Feed;
 use provost_core::lifecycle::StepKind;
 use provost_core::recovery::{EffectClass, EffectKey};
-use provost_core::{Env, InputId, Message, MessageId};
+use provost_core::{Env, InputId, Message, MessageId, Timestamp};
 use provost_store::Body;
 
 use crate::error::EngineError;
 use crate::journal::entry::Record;
-use crate::journal::events;
+use crate::journal::events::{self, EventPlace};
 use crate::journal::transaction::{NewMessage, StepWrite};
 
 /// A step that was begun and has no outcome.
@@ -28,6 +28,8 @@ pub(crate) struct OpenStep {
     pub(crate) lost: bool,
     /// Money set aside for it.
     pub(crate) reserved_micros: i64,
+    /// When this attempt began the tool call.
+    pub(crate) begun: Option<Timestamp>,
 }
 
 /// A message that has a row.
@@ -125,6 +127,7 @@ impl JournalState {
         write.begun = open.is_some();
         // Before what is closed here is forgotten: that is still looked for.
         write.open_from = self.open_from();
+        let begun = open.as_ref().and_then(|open| open.begun);
         write.released_micros = open.map_or(0, |open| open.reserved_micros);
         if let Some(Feed::Stopped { .. }) = feed {
             // The machine has closed everything that was under way.
@@ -152,7 +155,9 @@ impl JournalState {
         }
         // A call whose cost never becomes known counts with what was set aside for it.
         write.cost_micros = events::cost_of(feed).unwrap_or(write.released_micros);
-        write.events.extend(events::of_feed(feed, self.turn, step));
+        let ran = begun.map(|begun| self.env.now().since(begun));
+        let place = EventPlace { turn: self.turn, step, ran };
+        write.events.extend(events::of_feed(feed, place));
         write.next_step = self.next_step;
         Ok(write)
     }

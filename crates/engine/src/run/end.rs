@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_core::durable::{DurableEvent, RunEnded, StoredJson};
+use provost_core::durable::{DurableEvent, EndError, RunEnded, StoredJson};
 use provost_core::lifecycle::{AfterRun, AttemptStatus, EndedRun, RunEvent, RunStatus, settle};
 use provost_core::recovery::OutcomeCode;
 use provost_failpoint::failpoint;
@@ -33,6 +33,8 @@ pub(crate) struct Ending {
     pub(crate) event: RunEvent,
     pub(crate) code: Option<OutcomeCode>,
     pub(crate) detail: Option<String>,
+    /// Class of its error, if it is known more precisely than by the code.
+    pub(crate) error: Option<EndError>,
     /// What it answered and used.
     pub(crate) answer: Option<Arc<Answer>>,
     /// What it leaves to do.
@@ -46,6 +48,7 @@ impl Ending {
             event: RunEvent::Succeeded,
             code: None,
             detail: None,
+            error: None,
             answer: Some(answer),
             after: AfterRun::Nothing,
         }
@@ -58,6 +61,7 @@ impl Ending {
             event: RunEvent::ending(status).unwrap_or(RunEvent::Failed),
             code: Some(code),
             detail: Some(detail.into()),
+            error: None,
             answer: None,
             after: AfterRun::Nothing,
         }
@@ -160,7 +164,18 @@ fn clear(
 fn end_event(ending: &Ending, status: RunStatus) -> Result<DurableEvent, EngineError> {
     let (code, detail) = (ending.code, ending.detail.clone());
     let result = ending.answer.as_ref().map(|answer| StoredJson::new(answer.result.clone()));
-    Ok(DurableEvent::end(RunEnded { code, detail, result: result.transpose()?, status }))
+    let error = match status {
+        RunStatus::Error | RunStatus::Timeout => {
+            ending.error.clone().or_else(|| code.map(error_of))
+        }
+        _ => None,
+    };
+    Ok(DurableEvent::end(RunEnded { code, detail, result: result.transpose()?, status, error }))
+}
+
+/// Class of the error of a run that ended with a code.
+fn error_of(code: OutcomeCode) -> EndError {
+    EndError { kind: code.error_kind(), code: code.as_str().to_owned() }
 }
 
 /// Takes the session from a run that no longer holds it.

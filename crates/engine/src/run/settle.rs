@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::durable::{DurableEvent, HandedOver, Interrupted, Parked, RetryScheduled};
+use provost_core::durable::{
+    DurableEvent, EndError, HandedOver, Interrupted, Parked, RetryScheduled,
+};
 use provost_core::lifecycle::{ParkedFor, RunEvent, TaskEvent};
 use provost_core::recovery::{OutcomeCode, RetryClass};
 use provost_failpoint::failpoint;
@@ -99,8 +101,9 @@ fn settle_held(
         Verdict::OutOfMoney(detail) => approval::ask_for_money(tx, row, detail, terms.asking),
         Verdict::HandedOver => go_back(tx, row, "its worker stops", Duration::ZERO),
         Verdict::Unwritten(detail) => go_back(tx, row, detail, UNWRITTEN_DELAY),
-        Verdict::Failed { code, detail, retry_after } => {
-            let failure = Failure { code: *code, detail, retry_after: *retry_after };
+        Verdict::Failed { code, detail, error, retry_after } => {
+            let error = error.as_ref();
+            let failure = Failure { code: *code, detail, error, retry_after: *retry_after };
             fail(tx, row, &failure, terms.chance)
         }
     }
@@ -164,6 +167,7 @@ pub(crate) fn requeue_task(tx: &mut Tx<'_>, row: &RunRow) -> Result<(), EngineEr
 struct Failure<'a> {
     code: OutcomeCode,
     detail: &'a str,
+    error: Option<&'a EndError>,
     retry_after: Option<Duration>,
 }
 
@@ -173,7 +177,7 @@ fn fail(
     failure: &Failure<'_>,
     chance: f64,
 ) -> Result<(), EngineError> {
-    let Failure { code, detail, retry_after } = *failure;
+    let Failure { code, detail, error, retry_after } = *failure;
     let retry = policy(row)?.retry;
     row.failure_count += 1;
     let tries = u32::try_from(row.failure_count).unwrap_or(u32::MAX);
@@ -182,7 +186,8 @@ fn fail(
         if retry.pause_at_end && code.retry_class() != RetryClass::Never {
             return pause(tx, row, code, detail);
         }
-        return end::end_run(tx, row, &Ending::because(code, detail));
+        let ending = Ending { error: error.cloned(), ..Ending::because(code, detail) };
+        return end::end_run(tx, row, &ending);
     };
     budget::drop_try(tx, row, Some(code))?;
     end::release(tx, row, Some(code), Some(detail))?;

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::lifecycle::{ParkedFor, RunStatus, Strategy};
 use crate::recovery::OutcomeCode;
-use crate::{InputId, RunId, StateChange, StopReason, TaskId, Timestamp, WorkerId};
+use crate::{ErrorKind, InputId, RunId, StateChange, StopReason, TaskId, Timestamp, WorkerId};
 
 /// The run was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +142,18 @@ pub struct RunEnded {
     pub result: Option<StoredJson>,
     /// Status of the run.
     pub status: RunStatus,
+    /// Error of a run that failed or ran out of time; `detail` describes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<EndError>,
+}
+
+/// Class of the error that ended a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndError {
+    /// Kind of the error.
+    pub kind: ErrorKind,
+    /// A stable, finer code such as `context_length`.
+    pub code: String,
 }
 
 /// A JSON text that is copied as it is.

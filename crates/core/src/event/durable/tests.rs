@@ -76,7 +76,8 @@ fn the_kinds_that_end_a_run_are_those_of_the_terminal_states() {
         assert_eq!(kind.is_some(), status.is_terminal(), "{status}");
         assert_eq!(kind.and_then(DurableEventKind::end_status), kind.map(|_| *status));
         if let Some(kind) = kind {
-            let ended = RunEnded { code: None, detail: None, result: None, status: *status };
+            let (status, error) = (*status, None);
+            let ended = RunEnded { code: None, detail: None, result: None, status, error };
             assert_eq!(DurableEvent::end(ended).kind(), kind.as_str());
         }
     }

@@ -20,6 +20,9 @@ pub struct ToolFinished {
     pub step: u64,
     /// Id of the call.
     pub call_id: String,
+    /// Milliseconds that the call ran; none if it did not run, or began in an earlier attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// A tool call waits for runs of children.
