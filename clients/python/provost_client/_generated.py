@@ -676,6 +676,12 @@ Session = TypedDict('Session', {
     'updated': "Time",
 })
 
+# A session to create.
+NewSession = TypedDict('NewSession', {
+    'key': NotRequired[Union[str, None]],
+    'fresh': NotRequired[bool],
+})
+
 # A part of a list, in a stable order.
 Page_of_SessionMessage = TypedDict('Page_of_SessionMessage', {
     'items': list["SessionMessage"],
@@ -1252,6 +1258,10 @@ class Operations(Connection):
     def list_sessions(self, *, agent: Optional[str] = None, key: Optional[str] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Session":
         """Sessions by id, the last first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/sessions", query={'agent': agent, 'key': key, 'limit': limit, 'cursor': cursor})
+
+    def create_session(self, body: "NewSession") -> "Session":
+        """Create a session, or find the one that has the key."""
+        return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/sessions", body=body)
 
     def get_session(self, session: str) -> "Session":
         """A session as it stands."""

@@ -694,6 +694,12 @@ export type Session = {
   "updated": Time;
 };
 
+/** A session to create. */
+export type NewSession = {
+  "key"?: string | null;
+  "fresh"?: boolean;
+};
+
 /** A part of a list, in a stable order. */
 export type Page_of_SessionMessage = {
   "items": Array<SessionMessage>;
@@ -1312,6 +1318,11 @@ export class Operations extends Connection {
   /** Sessions by id, the last first. */
   listSessions(options: { "agent"?: string; "key"?: string; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Session> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/sessions`, query: { "agent": options["agent"], "key": options["key"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Session>;
+  }
+
+  /** Create a session, or find the one that has the key. */
+  createSession(body: NewSession, options: { signal?: AbortSignal } = {}): Promise<Session> {
+    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/sessions`, body, signal: options.signal }) as Promise<Session>;
   }
 
   /** A session as it stands. */

@@ -40,7 +40,7 @@ pub use types::operation::{
 pub use types::run::{
     Attempt, CancelOutcome, Cancelled, Fork, Forked, Replay, Run, RunList, Snapshot, Step, Waited,
 };
-pub use types::session::{Session, SessionList, SessionMessage};
+pub use types::session::{NewSession, Session, SessionList, SessionMessage};
 pub use types::task::{Accepted, NewTask, Started, Task, TaskList};
 pub use types::token::{NewToken, Token, TokenCreated};
 pub use types::tool::{

@@ -16,6 +16,8 @@ use crate::{Money, Part, RunId, TaskId, Timestamp};
 
 mod check;
 
+pub use self::check::check_session_key;
+
 words! {
     /// Who speaks in a message that came in.
     #[derive(Default)]

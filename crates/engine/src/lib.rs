@@ -60,7 +60,7 @@ pub use run::cancel::Cancelled;
 pub use run::fork::{ForkEdit, ForkEdits, Forked};
 pub use run::view::{Question, RunView, Told};
 pub use sessions::Conversation;
-pub use sessions::Sessions;
+pub use sessions::{CreatedSession, NewSession, Sessions};
 pub use submit::Accepted;
 pub use submit::schedule::Schedules;
 pub use submit::schedule::{CatchUp, Overlap, Schedule, ScheduleState, Timing};

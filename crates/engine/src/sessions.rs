@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use provost_core::command::check_session_key;
 use provost_core::id::name::Namespace;
 use provost_core::scheduling::{QueueOverride, QueueSettings};
 use provost_core::{Message, RunId};
@@ -31,7 +32,40 @@ pub struct Sessions<'a> {
     pub(crate) engine: &'a Engine,
 }
 
+/// A session to create.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NewSession {
+    /// Key of the session.
+    pub key: Option<String>,
+    /// True if a session that has the key loses it. False returns that session.
+    pub fresh: bool,
+}
+
+/// A created session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreatedSession {
+    /// The session.
+    pub row: SessionRow,
+    /// False if the session existed before.
+    pub is_new: bool,
+}
+
 impl Sessions<'_> {
+    /// Creates a session, or finds the one that has the key.
+    pub async fn create(
+        self,
+        namespace: &Namespace,
+        new: NewSession,
+    ) -> Result<CreatedSession, EngineError> {
+        new.key.as_deref().map(check_session_key).transpose()?;
+        let namespace = namespace.to_string();
+        let shared = &self.engine.shared;
+        let id = shared.env.id::<RunId>().to_string();
+        let id = format!("ses_{}", id.trim_start_matches("run_"));
+        let create = shared.store.write(move |tx| create(tx, &namespace, &id, &new));
+        create.await
+    }
+
     /// An id for a session that nobody has yet.
     pub fn new_id(self) -> String {
         let id = self.engine.shared.env.id::<RunId>().to_string();
@@ -179,4 +213,37 @@ fn conversation(
     let runs = newest.map(|task| run::of_task(tx, task.id)).transpose()?.unwrap_or_default();
     let last = runs.iter().rev().find(|run| run.ended.is_some()).map(|run| run.id);
     Ok(Conversation { messages, unfinished: unfinished.map(|run| run.id), last })
+}
+
+fn create(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    id: &str,
+    new: &NewSession,
+) -> Result<CreatedSession, EngineError> {
+    let found = match &new.key {
+        Some(key) => session::by_key(tx, namespace, key)?,
+        None => None,
+    };
+    match found {
+        Some(row) if !new.fresh => return Ok(CreatedSession { row, is_new: false }),
+        Some(row) => SessionRow { key: None, ..row }.update(tx)?,
+        None => {}
+    }
+    let now = tx.now();
+    let row = SessionRow {
+        namespace: namespace.to_owned(),
+        id: id.to_owned(),
+        key: new.key.clone(),
+        queue: None,
+        agent: None,
+        revision: 0,
+        next_entry: 1,
+        fence: 0,
+        holder_run_id: None,
+        created: now,
+        updated: now,
+    };
+    row.insert(tx)?;
+    Ok(CreatedSession { row, is_new: true })
 }

@@ -82,6 +82,7 @@ fn field_of(path: &str) -> String {
         ("input.", ""),
         ("budget.", ""),
         ("answer.", ""),
+        ("session.", ""),
         ("agent.name", "name"),
         ("agent.", "config."),
     ];

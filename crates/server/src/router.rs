@@ -251,6 +251,11 @@ fn deliveries(api: ApiRouter) -> ApiRouter {
 fn sessions(api: ApiRouter) -> ApiRouter {
     api.under(NAMESPACE)
         .get("/sessions", session::list, op("listSessions", "Sessions by id, the last first"))
+        .post(
+            "/sessions",
+            session::create,
+            op("createSession", "Create a session, or find the one that has the key"),
+        )
         .get("/sessions/{session}", session::get, op("getSession", "A session as it stands"))
         .get(
             "/sessions/{session}/messages",

@@ -5,12 +5,17 @@ use provost_core::scheduling::QueueOverride;
 
 use super::stream::{EventStream, Watch};
 use super::{ApiError, Call, Client};
-use crate::{Page, Paging, Session, SessionList, SessionMessage};
+use crate::{NewSession, Page, Paging, Session, SessionList, SessionMessage};
 
 impl Client {
     /// Conversations, newest first.
     pub async fn sessions(&self, list: &SessionList) -> Result<Page<Session>, ApiError> {
         self.call(Call::get(self.path("sessions")).query(list)?).await
+    }
+
+    /// Creates a session, or finds the one that has the key.
+    pub async fn create_session(&self, new: &NewSession) -> Result<Session, ApiError> {
+        self.call(Call::post(self.path("sessions")).body(new)?).await
     }
 
     /// A conversation as it stands.

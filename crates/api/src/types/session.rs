@@ -32,6 +32,17 @@ pub struct Session {
     pub updated: Time,
 }
 
+/// A session to create.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NewSession {
+    /// The key under which the session is found again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// True if a session that has the key loses it and keeps its messages. False returns that session.
+    pub fresh: bool,
+}
+
 /// Which sessions to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

@@ -131,6 +131,11 @@ pub(super) fn check_parts(path: &str, parts: &[Part], max: usize) -> Result<(), 
     Ok(())
 }
 
+/// Checks the key of a session that is created without a command.
+pub fn check_session_key(key: &str) -> Result<(), WorkError> {
+    check_field("session", "key", Some(key))
+}
+
 /// Checks that a field is absent, or neither blank nor too long. The path is only formatted for an error.
 fn check_field(parent: &str, field: &str, value: Option<&str>) -> Result<(), WorkError> {
     let path = || format!("{parent}.{field}");

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{Page, Paging, Session, SessionList, SessionMessage};
+use provost_api::{NewSession, Page, Paging, Session, SessionList, SessionMessage};
 use provost_core::scheduling::QueueOverride;
 use provost_store::query;
 use provost_store::table::work::session::SessionFilter;
@@ -10,7 +10,7 @@ use provost_store::table::work::session::SessionFilter;
 use crate::app::App;
 use crate::convert;
 use crate::extract::{ApiJson, ApiPath, ApiQuery, Auth, Read, SessionKey, Write, limit};
-use crate::response::ApiResult;
+use crate::response::{ApiResult, Created};
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -22,6 +22,16 @@ pub(crate) async fn list(
         query::session::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?)
             .await;
     Ok(Json(convert::page::map(page?, convert::session::view)?))
+}
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    auth: Auth<Write>,
+    ApiJson(new): ApiJson<NewSession>,
+) -> ApiResult<Created<Session>> {
+    let new = provost_engine::NewSession { key: new.key, fresh: new.fresh };
+    let created = app.engine().sessions().create(&auth.namespace, new).await?;
+    Ok(Created { is_new: created.is_new, value: convert::session::view(created.row)? })
 }
 
 pub(crate) async fn get(

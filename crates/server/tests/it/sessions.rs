@@ -1,6 +1,6 @@
 //! Conversations, and why they wait, over the API.
 
-use provost_api::{Paging, SessionList};
+use provost_api::{NewSession, Paging, SessionList};
 use provost_core::scheduling::{QueueMode, QueueOverride};
 use provost_core::{Env, RunId};
 use provost_model as scripted;
@@ -51,6 +51,29 @@ async fn sessions_are_listed_and_found() {
     assert_eq!(stage.client.session("nobody").await.unwrap_err().code(), "not_found");
     let missing = stage.client.session_messages("nobody", &Paging::default()).await.unwrap_err();
     assert_eq!(missing.code(), "not_found");
+}
+
+#[tokio::test]
+async fn a_key_leads_to_one_session_until_a_fresh_one_is_created() {
+    let stage = Stage::idle(Vec::new()).await;
+    let key = Some("my talk".to_owned());
+    let named = NewSession { key: key.clone(), fresh: false };
+    let first = stage.client.create_session(&named).await.unwrap();
+    assert_eq!((first.key.as_ref(), first.revision), (key.as_ref(), 0));
+    assert_eq!(stage.client.create_session(&named).await.unwrap(), first);
+    let fresh = NewSession { fresh: true, ..named.clone() };
+    let fresh = stage.client.create_session(&fresh).await.unwrap();
+    assert_ne!(fresh.id, first.id);
+    assert_eq!(stage.client.create_session(&named).await.unwrap().id, fresh.id);
+    assert_eq!(stage.client.session(&first.id).await.unwrap().key, None);
+    let unnamed = stage.client.create_session(&NewSession::default()).await.unwrap();
+    assert_eq!(unnamed.key, None);
+    let again = stage.tell("POST sessions", &json!({"key": "my talk"})).await;
+    assert_eq!(again.status, 200);
+    let created = stage.tell("POST sessions", &json!({"key": "other"})).await;
+    assert_eq!(created.status, 201);
+    let refused = stage.tell("POST sessions", &json!({"key": " "})).await;
+    assert_eq!((refused.problem(), refused.field()), ((400, "invalid"), "key"));
 }
 
 #[tokio::test]
