@@ -77,9 +77,6 @@ pub(crate) fn is_also_durable(run: RunId, event: &Event) -> bool {
                 | EventKind::ToolFinished { .. }
                 | EventKind::ApprovalNeeded { .. }
                 | EventKind::ApprovalDecided { .. }
-                | EventKind::LimitReached(_)
-                | EventKind::Compacted(_)
-                | EventKind::OutputRejected { .. }
                 | EventKind::StateChanged { .. }
                 | EventKind::WorkspaceReset { .. }
                 | EventKind::Finished { .. }
