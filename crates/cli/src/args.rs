@@ -7,7 +7,7 @@ mod tools;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Parser};
 use provost_host::agent::AgentOptions;
 use provost_host::model::ModelRequest;
 use provost_host::tool::Files;
@@ -17,12 +17,25 @@ pub(crate) use self::shell::ShellArgs;
 pub(crate) use self::tools::{ToolArgs, ToolNetworkArg};
 use crate::command::parse_duration;
 use crate::problem::Problem;
+use crate::remote::ServerArgs;
 
 /// Where notes go unless another directory is named.
 pub(crate) const NOTES_DIR_DEFAULT: &str = "notes";
 
-/// Which agent to talk to.
+/// Who takes part in a conversation, and where.
 #[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+    /// The agent of the server; its default agent if none is named
+    #[arg(long = "agent", value_name = "NAME", help_heading = "Server")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// Which agent to talk to.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Agent")]
 pub(crate) struct AgentArgs {
     /// The model, as provider/model: openai/gpt-5-mini, anthropic/claude-sonnet-5-5, ollama/llama3.2, demo; with commas between
@@ -72,6 +85,18 @@ pub(crate) struct AgentArgs {
 }
 
 impl AgentArgs {
+    /// True if the arguments say how the agent is made.
+    pub(crate) fn describes_agent(&self) -> bool {
+        #[derive(Parser)]
+        struct Usual {
+            #[command(flatten)]
+            agent: AgentArgs,
+        }
+        let usual = Usual::parse_from(["provost"]).agent;
+        let described = Self { session: None, yes: false, ..self.clone() };
+        described != usual
+    }
+
     /// What is asked for about the model.
     pub(crate) fn model_request(&self) -> ModelRequest {
         ModelRequest {

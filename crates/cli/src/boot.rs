@@ -13,18 +13,15 @@ use provost_core::{Env, RunId};
 pub(crate) use provost_engine::DEFAULT_AGENT;
 use provost_engine::{BootGuard, Engine, EngineDeps, EngineOptions, Focus, Worker};
 use provost_host::AgentFactory;
-use provost_host::agent::{AgentSpec, HostDefaults};
-use provost_host::model::{self, Choice, Models};
+use provost_host::agent::HostDefaults;
+use provost_host::model::Models;
 use provost_host::tool::{ToolConfig, ToolDeps, ToolProvider};
 use provost_model::Cassette;
 use provost_redact::Redactor;
 use provost_server::{App, AppOptions, LocalTransport, MasterKey};
-use provost_session::SESSION_ID_BYTES_MAX;
 use provost_store::Store;
 
-use crate::args::AgentArgs;
 use crate::catalog::ToolCatalog;
-use crate::chat::talk::Talk;
 use crate::data::{self, engine_problem};
 use crate::problem::Problem;
 
@@ -54,7 +51,7 @@ pub(crate) struct Config {
 
 /// Which runs the worker of a process takes, and how many at once.
 pub(crate) enum Work {
-    /// Those of the sessions in [`Runtime::focus`], for one person.
+    /// Those of the sessions that [`LocalRuns::execute`] names, for one person.
     Focused,
     /// All. The service is started again by itself if it crashes.
     Service {
@@ -97,15 +94,15 @@ impl Config {
 /// Everything that an entry point uses.
 pub(crate) struct Runtime {
     /// Durable tasks and runs.
-    pub(crate) engine: Engine,
+    engine: Engine,
     /// The API over them.
     pub(crate) app: App,
     /// Builds the agents of runs.
-    pub(crate) agents: Arc<AgentFactory>,
+    agents: Arc<AgentFactory>,
     /// Tools, and what surrounds them.
     pub(crate) tools: Arc<ToolProvider>,
     /// The sessions that a focused worker serves.
-    pub(crate) focus: Focus,
+    focus: Focus,
     worker: Option<Worker>,
 }
 
@@ -143,6 +140,15 @@ impl Runtime {
         Client::new(LocalTransport::new(self.app.clone()), namespace)
     }
 
+    /// Executes runs of single sessions in this process.
+    pub(crate) fn local_runs(&self) -> LocalRuns {
+        LocalRuns {
+            engine: self.engine.clone(),
+            agents: Arc::clone(&self.agents),
+            focus: self.focus.clone(),
+        }
+    }
+
     /// The model calls of a run, to be played back in a test.
     pub(crate) async fn cassette(
         &self,
@@ -176,88 +182,31 @@ impl Runtime {
     }
 }
 
-/// What a conversation is decided to be before anything is opened or stored.
-pub(crate) struct Plan {
-    /// The model and why it was chosen.
-    pub(crate) choice: Choice,
-    spec: AgentSpec,
-    models: Arc<Models>,
-    dir: PathBuf,
-    name: Option<String>,
-    tools: ToolConfig,
+/// Executes the runs of single sessions in this process.
+#[derive(Clone)]
+pub(crate) struct LocalRuns {
+    engine: Engine,
+    agents: Arc<AgentFactory>,
+    focus: Focus,
 }
 
-/// Everything a command needs to talk.
-pub(crate) struct Boot {
-    /// The conversation.
-    pub(crate) talk: Talk,
-    /// The model and why it was chosen.
-    pub(crate) choice: Choice,
-    /// What the agent is made of.
-    pub(crate) spec: AgentSpec,
-    /// The opened models.
-    pub(crate) models: Arc<Models>,
-    /// Names and descriptions of the tools.
-    pub(crate) tools: Vec<(String, String)>,
-    /// What carries turns out and keeps the database open.
-    pub(crate) runtime: Runtime,
-}
-
-impl Plan {
-    /// Decides. `pace` is how long the demo model waits before each word.
-    pub(crate) fn new(
-        args: &AgentArgs,
-        data: Option<&Path>,
-        pace: Duration,
-        is_interactive: bool,
-    ) -> Result<Self, Problem> {
-        let choice = model::choose(&args.model_request())?;
-        let spec = AgentSpec::new(args.options(is_interactive)?, &choice)?;
-        let models = Arc::new(Models::new(pace));
-        models.open(spec.model_request(), &choice)?;
-        let name = args.session.as_deref().map(session_name).transpose()?;
-        let dir = data::real_dir(data)?;
-        let tools = args.tools.config(args.role.clone(), spec.shell().cloned())?;
-        Ok(Self { choice, spec, models, dir, name, tools })
+impl LocalRuns {
+    /// Lets the worker of this process execute a session, too.
+    pub(crate) fn execute(&self, namespace: &Namespace, session: &str) {
+        self.focus.add(namespace, session);
     }
 
-    /// Uses the session with this name unless another is asked for.
-    #[must_use]
-    pub(crate) fn session_or(mut self, name: &str) -> Self {
-        self.name.get_or_insert_with(|| name.to_owned());
-        self
+    /// Fails if this process cannot execute an unfinished run of an agent: the key may be missing.
+    pub(crate) async fn check(&self, namespace: &Namespace, agent: &str) -> Result<(), Problem> {
+        let agent = self.engine.agent(namespace, agent).await;
+        let agent = agent.map_err(|error| engine_problem(&error))?;
+        self.agents.prepare(&agent).await.map_err(|error| {
+            let what = format!(
+                "a turn of this session is not finished, and its agent cannot be used here: {}",
+                error.message
+            );
+            let help = error.hint.unwrap_or_else(|| "use another --session".to_owned());
+            Problem::new(error.kind, what).help(help)
+        })
     }
-
-    /// Opens the database and starts to work: what a dead terminal left in the session is taken up at once.
-    pub(crate) async fn open(self) -> Result<Boot, Problem> {
-        let Self { choice, spec, models, dir, name, tools } = self;
-        let config = Config { tools, ..Config::local(&dir, Arc::clone(&models)) };
-        let mut runtime = build(config).await?;
-        let mut talk = Talk::open(&runtime, name.as_deref()).await?;
-        let described = spec.tools(&runtime.tools)?.into_iter().map(|tool| {
-            let def = tool.spec().def();
-            (def.name.clone(), def.description.clone())
-        });
-        let tools = described.chain(runtime.tools.described()).collect();
-        let (stored, started) = tokio::join!(talk.use_agent(&spec), runtime.start());
-        stored?;
-        started?;
-        Ok(Boot { talk, choice, spec, models, tools, runtime })
-    }
-}
-
-/// The name of a session, if it can be one.
-fn session_name(name: &str) -> Result<String, Problem> {
-    if name.trim().is_empty() {
-        let problem = Problem::invalid("--session needs a name");
-        return Err(problem.help("write --session NAME, or leave it out"));
-    }
-    if name.len() > SESSION_ID_BYTES_MAX {
-        let what = format!(
-            "the name of the session has {} bytes, and {SESSION_ID_BYTES_MAX} are allowed",
-            name.len()
-        );
-        return Err(Problem::invalid(what).help("choose a shorter name with --session"));
-    }
-    Ok(name.to_owned())
 }

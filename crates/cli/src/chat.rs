@@ -1,5 +1,7 @@
-//! A conversation with an agent: its turns, and showing them without a screen.
+//! A conversation with an agent: its runs, and showing them without a screen.
 
+pub(crate) mod conversation;
+pub(crate) mod event_fold;
 pub(crate) mod plain;
-pub(crate) mod talk;
-pub(crate) mod turn;
+pub(crate) mod run_stream;
+pub(crate) mod setup;

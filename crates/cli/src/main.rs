@@ -3,12 +3,12 @@
 //! Parsing comes first and needs no runtime, so that `--version` and `--help` cost nothing.
 
 mod args;
-mod attend;
 mod boot;
 mod catalog;
 mod chat;
 mod command;
 mod data;
+mod follow;
 mod interrupt;
 mod problem;
 mod remote;

@@ -33,10 +33,10 @@ const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
 /// Bytes of a token file that are looked at.
 const TOKEN_BYTES_MAX: usize = 4096;
 
-/// Where the runs are and how to show them.
+/// Where the runs are.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Server")]
-pub(crate) struct ConnectionArgs {
+pub(crate) struct ServerArgs {
     /// The server [env: PROVOST_SERVER]; without one, the database of this machine
     #[arg(long, global = true, value_name = "URL")]
     server: Option<String>,
@@ -49,6 +49,14 @@ pub(crate) struct ConnectionArgs {
     /// Allow http to other machines, where everybody on the way can read the token
     #[arg(long, global = true)]
     insecure: bool,
+}
+
+/// Where the runs are and how to show them.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct ConnectionArgs {
+    #[command(flatten)]
+    server: ServerArgs,
     /// In which form: table, json, jsonl, yaml, name
     #[arg(
         long,
@@ -90,44 +98,50 @@ impl ConnectionArgs {
         missing: IfMissing,
     ) -> Result<Connection, Problem> {
         let show = Show { output: *output, format: self.output };
-        let env = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-        let namespace = match (&self.namespace, env(NAMESPACE_VARIABLE)) {
-            (Some(namespace), _) => namespace.clone(),
+        if let Some(client) = self.server.connect()? {
+            return Ok(Connection { client, show, local: None });
+        }
+        let namespace = self.server.namespace()?;
+        let local = open_local(data, missing).await?;
+        let client = local.client(namespace);
+        Ok(Connection { client, show, local: Some(local) })
+    }
+}
+
+/// A variable of the environment, unless it is blank.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+impl ServerArgs {
+    /// The namespace.
+    pub(crate) fn namespace(&self) -> Result<Namespace, Problem> {
+        match (&self.namespace, variable(NAMESPACE_VARIABLE)) {
+            (Some(namespace), _) => Ok(namespace.clone()),
             (None, Some(name)) => name
                 .parse()
-                .map_err(|error| Problem::invalid(format!("{NAMESPACE_VARIABLE}: {error}")))?,
-            (None, None) => Namespace::default(),
-        };
-        match self.server.clone().or_else(|| env(SERVER_VARIABLE)) {
-            Some(url) => {
-                let client = self.connect(&url, namespace, env)?;
-                Ok(Connection { client, show, local: None })
-            }
-            None => {
-                let local = open_local(data, missing).await?;
-                let client = local.client(namespace);
-                Ok(Connection { client, show, local: Some(local) })
-            }
+                .map_err(|error| Problem::invalid(format!("{NAMESPACE_VARIABLE}: {error}"))),
+            (None, None) => Ok(Namespace::default()),
         }
     }
 
-    fn connect(
-        &self,
-        url: &str,
-        namespace: Namespace,
-        env: impl Fn(&str) -> Option<String>,
-    ) -> Result<Client, Problem> {
+    /// A client of the server, if one is named.
+    pub(crate) fn connect(&self) -> Result<Option<Client>, Problem> {
+        let Some(url) = self.server.clone().or_else(|| variable(SERVER_VARIABLE)) else {
+            return Ok(None);
+        };
+        let namespace = self.namespace()?;
         let options = HttpOptions {
             insecure: self.insecure,
-            cert_file: env(CERT_FILE_VARIABLE).map(PathBuf::from),
+            cert_file: variable(CERT_FILE_VARIABLE).map(PathBuf::from),
             ..HttpOptions::default()
         };
-        let transport = HttpTransport::new(url, &options).map_err(|error| {
+        let transport = HttpTransport::new(&url, &options).map_err(|error| {
             let help = "write --server http://127.0.0.1:7077; --insecure allows http elsewhere";
             Problem::new(error.kind, error.message).help(help)
         })?;
         let mut client = Client::new(transport, namespace);
-        let token = match (&self.token, env(TOKEN_VARIABLE), env(TOKEN_FILE_VARIABLE)) {
+        let token = match (&self.token, variable(TOKEN_VARIABLE), variable(TOKEN_FILE_VARIABLE)) {
             (Some(token), _, _) => Some(token.clone()),
             (None, Some(token), _) => Some(token),
             (None, None, Some(file)) => Some(read_token(Path::new(&file))?),
@@ -139,7 +153,7 @@ impl ConnectionArgs {
                     .help("copy it once more; it begins with prv_")
             })?;
         }
-        Ok(client)
+        Ok(Some(client))
     }
 }
 
@@ -187,7 +201,7 @@ impl Connection {
     /// Works on a session in this process, unless a server does.
     pub(crate) async fn work_on(&mut self, session: &str) -> Result<(), Problem> {
         let Some(local) = &mut self.local else { return Ok(()) };
-        local.focus.add(self.client.namespace(), session);
+        local.local_runs().execute(self.client.namespace(), session);
         local.start().await
     }
 

@@ -1,5 +1,6 @@
 //! What the program prints: tables, data, colours and the log.
 
+pub(crate) mod event;
 pub(crate) mod log;
 pub(crate) mod output;
 pub(crate) mod show;

@@ -15,8 +15,7 @@ mod transcript;
 mod view;
 mod wrap;
 
-pub(crate) use self::event_loop::{Setting, run};
+pub(crate) use self::event_loop::{ChatOptions, run};
 pub(crate) use self::slash::{Slash, parse as parse_slash};
 pub(crate) use self::terminal::Screen;
 pub(crate) use self::theme::Theme;
-pub(crate) use self::transcript::{question, remark};

@@ -19,7 +19,7 @@ pub(crate) enum PullArg {
 }
 
 /// What the command line says about containers.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, clap::Args)]
 pub(crate) struct ContainerArgs {
     /// Runs declared programs in containers of this engine: podman, docker, runc, crun, or a path to one
     #[arg(long, value_name = "ENGINE")]

@@ -5,7 +5,7 @@ use provost_host::tool::{Shell, ShellAccess, ShellApproval, ShellWorkspace};
 use crate::problem::Problem;
 
 /// What the command line says about the shell.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, clap::Args)]
 #[command(next_help_heading = "Shell")]
 pub(crate) struct ShellArgs {
     /// Let the agent run command lines in a sandbox without network: those that --shell-allow names, or all; they see the

@@ -30,7 +30,7 @@ impl From<ToolNetworkArg> for ToolNetwork {
 }
 
 /// What the command line says about declared tools.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, clap::Args)]
 #[command(next_help_heading = "Declared tools")]
 pub(crate) struct ToolArgs {
     /// A file or a directory of agents, tools, roles, rules and MCP servers, in YAML or JSON

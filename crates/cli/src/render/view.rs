@@ -8,7 +8,8 @@ use provost_api::{
 };
 use provost_core::{Role, Timestamp};
 
-use crate::attend::{standing, summary};
+use super::event::summary;
+use crate::follow::phase_text;
 use crate::render::output::one_line;
 use crate::render::show::Shown;
 use crate::render::table::{Cell, Column, Tone, ago, rigid, text};
@@ -62,7 +63,7 @@ impl Shown for Run {
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
         let says = self.detail.as_ref().or(self.answer.as_ref());
-        let stands = standing(self);
+        let stands = phase_text(self);
         let tone = if self.parked_for.is_some() { Tone::Warn } else { Tone::Plain };
         vec![
             self.id.into(),

@@ -30,6 +30,8 @@ pub(crate) enum Action {
     Paste(String),
     /// The wheel turned, up is negative.
     Wheel(isize),
+    /// The question that comes next wants an answer in words.
+    WantsWords(ApprovalId),
     /// The run says something.
     Run(EventKind),
     /// The run's stream is over.
@@ -67,6 +69,8 @@ pub(crate) enum Effect {
     Steer(String),
     /// Answer a question.
     Decide(ApprovalId, ApprovalDecision),
+    /// Answer a question in words.
+    Reply(ApprovalId, String),
     /// Stop the turn, gently, and take back what it has not read.
     Cancel,
     /// Do not wait until it has stopped.
@@ -155,6 +159,8 @@ pub(crate) struct App {
     /// The question that can be answered, and since when: it is drawn and nothing is being typed.
     asked: Option<(ApprovalId, Duration)>,
     always: HashSet<String>,
+    /// Questions that want an answer in words.
+    in_words: HashSet<ApprovalId>,
     /// The message that opened the run and comes back as its first event.
     opening: Option<String>,
 }
@@ -173,6 +179,7 @@ impl App {
             Action::Key(key) => return self.key(key),
             Action::Paste(text) => self.input.insert(&text),
             Action::Wheel(rows) => self.scroll_by(rows),
+            Action::WantsWords(id) => drop(self.in_words.insert(id)),
             Action::Run(kind) => return self.run_event(&kind),
             Action::RunGone => {
                 if self.running.is_some() {
@@ -230,7 +237,8 @@ impl App {
         self.transcript.apply(kind);
         match kind {
             EventKind::ApprovalNeeded { request } => {
-                if self.facts.is_yes || self.always.contains(&request.call.name) {
+                let is_allowed = self.facts.is_yes || self.always.contains(&request.call.name);
+                if is_allowed && !self.in_words.contains(&request.id) {
                     return self.decide(ApprovalRequest::clone(request), ApprovalDecision::Approve);
                 }
                 self.approvals.push_back(ApprovalRequest::clone(request));
@@ -286,6 +294,12 @@ impl App {
             return self.slash(command);
         }
         let text = text.trim().to_owned();
+        if self.wants_words()
+            && let Some(request) = self.approvals.pop_front()
+        {
+            self.transcript.push(Body::User(text.clone()));
+            return vec![Effect::Reply(request.id, text)];
+        }
         if self.running.is_some() {
             self.queued.push_back(text.clone());
             return vec![Effect::Steer(text)];
@@ -301,6 +315,11 @@ impl App {
         vec![Effect::Start(text)]
     }
 
+    /// True if the oldest question wants an answer in words.
+    pub(super) fn wants_words(&self) -> bool {
+        self.approvals.front().is_some_and(|request| self.in_words.contains(&request.id))
+    }
+
     /// True if a key may answer: whoever pressed it saw the question first and was not typing something else.
     pub(super) fn is_answerable(&self) -> bool {
         let front = self.approvals.front();
@@ -308,7 +327,7 @@ impl App {
             front.is_some_and(|request| request.id == id)
                 && self.now.saturating_sub(since) >= ANSWER_AFTER
         };
-        self.input.is_empty() && self.asked.is_some_and(is_due)
+        self.input.is_empty() && !self.wants_words() && self.asked.is_some_and(is_due)
     }
 
     /// Notes which question is on the screen above an empty box.

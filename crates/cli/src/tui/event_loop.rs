@@ -5,12 +5,9 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::{Env, ErrorKind, InputId};
-use provost_host::agent::AgentSpec;
-use provost_host::model::{self, ModelRequest, Models};
+use provost_core::{Env, ErrorKind, Event, EventKind};
 use ratatui::crossterm::event::{self, Event as TermEvent, MouseEventKind};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -19,10 +16,10 @@ use super::app::{Action, App, Effect, Facts};
 use super::terminal::Screen;
 use super::theme::Theme;
 use super::view::View;
-use crate::boot::{Boot, Runtime};
-use crate::chat::plain::ALONE_MAX;
-use crate::chat::talk::{Past, Talk};
-use crate::chat::turn::Turn;
+use crate::chat::conversation::{AddedInput, History};
+use crate::chat::plain::DETACHED_MAX;
+use crate::chat::run_stream::RunStream;
+use crate::chat::setup::Chat;
 use crate::command::LEAVE_PATIENCE;
 use crate::interrupt::{Interrupt, Signal};
 use crate::problem::Problem;
@@ -38,10 +35,8 @@ const NEWS: Duration = Duration::from_secs(1);
 /// Rows one step of the wheel moves.
 const WHEEL_ROWS: isize = 3;
 
-/// What a chat starts with besides its agent.
-pub(crate) struct Setting {
-    /// What the command line asked for about the model.
-    pub(crate) wanted: ModelRequest,
+/// How a chat looks and asks.
+pub(crate) struct ChatOptions {
     /// Colours.
     pub(crate) theme: Theme,
     /// True if the wheel scrolls.
@@ -62,18 +57,18 @@ enum End {
 }
 
 /// Runs the chat until the person leaves, or somebody ends the program; the number is the exit code.
-pub(crate) async fn run(mut boot: Boot, setting: Setting) -> Result<u8, Problem> {
-    let past = boot.talk.past().await?;
+pub(crate) async fn run(mut chat: Chat, options: ChatOptions) -> Result<u8, Problem> {
+    let history = chat.conversation.history().await?;
     let terminal = |error: std::io::Error| Problem::io("the terminal", &error);
     let mut interrupt = Interrupt::listen().map_err(terminal)?;
-    let screen = Screen::open(setting.has_mouse).map_err(terminal)?;
-    let (mut desk, runtime) = Desk::new(boot, setting, screen);
-    desk.take_up(past).await;
-    let end = desk.work(&mut interrupt).await;
-    let left = desk.close(end.as_ref().copied().unwrap_or(End::Quit)).await;
-    runtime.close(if left.is_some() { LEAVE_PATIENCE } else { Duration::ZERO }).await;
-    if let Some(left) = left {
-        writeln!(std::io::stderr(), "{left}").ok();
+    let screen = Screen::open(options.has_mouse).map_err(terminal)?;
+    let mut session = TuiSession::new(chat, options, screen);
+    session.load_history(history).await;
+    let end = session.work(&mut interrupt).await;
+    let (chat, hint) = session.close(end.as_ref().copied().unwrap_or(End::Quit)).await;
+    chat.close(if hint.is_some() { LEAVE_PATIENCE } else { Duration::ZERO }).await;
+    if let Some(hint) = hint {
+        writeln!(std::io::stderr(), "{hint}").ok();
     }
     match end.map_err(terminal)? {
         End::Quit => Ok(0),
@@ -94,65 +89,58 @@ fn read_keys() -> mpsc::Receiver<TermEvent> {
     receiver
 }
 
-async fn next_event(turn: &mut Option<Turn>) -> Result<Option<provost_core::Event>, Problem> {
-    match turn {
-        Some(turn) => turn.next().await,
+async fn next_event(run: &mut Option<RunStream>) -> Result<Option<Event>, Problem> {
+    match run {
+        Some(run) => run.next().await,
         None => std::future::pending().await,
     }
 }
 
-struct Desk {
+struct TuiSession {
     app: App,
     view: View,
     screen: Screen,
-    talk: Talk,
-    spec: AgentSpec,
-    models: Arc<Models>,
-    wanted: ModelRequest,
-    turn: Option<Turn>,
-    /// What was said to the turn and may not have been read yet.
-    said: Vec<InputId>,
+    chat: Chat,
+    run: Option<RunStream>,
+    /// Messages that were added to the run, which may not have read them yet.
+    added: Vec<AddedInput>,
     begun: Instant,
     /// True if the picture does not show the state.
     is_stale: bool,
     is_over: bool,
 }
 
-impl Desk {
-    fn new(boot: Boot, setting: Setting, screen: Screen) -> (Self, Runtime) {
-        let Boot { talk, choice, spec, models, tools, runtime } = boot;
-        let facts = Facts { model: choice.name(), tools, is_yes: setting.is_yes };
+impl TuiSession {
+    fn new(mut chat: Chat, options: ChatOptions, screen: Screen) -> Self {
+        let tools = std::mem::take(&mut chat.tools);
+        let facts = Facts { model: chat.name.clone(), tools, is_yes: options.is_yes };
         let version = env!("CARGO_PKG_VERSION");
-        let session = talk.name().unwrap_or_default();
         let welcome = format!(
-            "**provost {version}** · `{}`: {}\n\nSession `{session}`. Type a message, or `/help`.",
-            choice.name(),
-            choice.why
+            "**provost {version}** · `{}`: {}\n\nSession `{}`. Type a message, or `/help`.",
+            chat.name,
+            chat.reason,
+            chat.conversation.name().unwrap_or_default()
         );
-        let desk = Self {
+        Self {
             app: App::new(facts, welcome),
-            view: View::new(setting.theme),
+            view: View::new(options.theme),
             screen,
-            talk,
-            spec,
-            models,
-            wanted: setting.wanted,
-            turn: None,
-            said: Vec::new(),
+            chat,
+            run: None,
+            added: Vec::new(),
             begun: Instant::now(),
             is_stale: true,
             is_over: false,
-        };
-        (desk, runtime)
+        }
     }
 
-    /// Shows what was said before, and goes on with what is not finished.
-    async fn take_up(&mut self, past: Past) {
-        if !past.messages.is_empty() {
-            self.act(Action::History(past.messages)).await;
+    /// Shows what was said before, and follows the run that is not finished.
+    async fn load_history(&mut self, history: History) {
+        if !history.messages.is_empty() {
+            self.act(Action::History(history.messages)).await;
         }
-        if let Some(turn) = past.unfinished {
-            self.turn = Some(turn);
+        if let Some(run) = history.unfinished {
+            self.run = Some(run);
             self.act(Action::Follow).await;
         }
     }
@@ -165,7 +153,7 @@ impl Desk {
         news.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.draw()?;
         while !self.is_over {
-            let is_alive = self.turn.is_some();
+            let is_alive = self.run.is_some();
             tokio::select! {
                 key = keys.recv() => match key {
                     Some(key) => {
@@ -179,7 +167,7 @@ impl Desk {
                     Signal::Stop | Signal::End => return Ok(End::Told),
                     Signal::HangUp => return Ok(End::Alone),
                 },
-                event = next_event(&mut self.turn) => self.run_event(event).await,
+                event = next_event(&mut self.run) => self.run_event(event).await,
                 _ = frames.tick(), if is_alive || self.is_stale => {
                     self.app.update(Action::Tick(self.begun.elapsed()));
                     self.draw()?;
@@ -193,8 +181,8 @@ impl Desk {
     /// What another terminal says in the same session is shown here, too.
     async fn look_for_news(&mut self) {
         // What cannot be read now is looked for again.
-        if let Ok(Some(turn)) = self.talk.next_turn().await {
-            self.turn = Some(turn);
+        if let Ok(Some(run)) = self.chat.conversation.next_run().await {
+            self.run = Some(run);
             self.act(Action::Follow).await;
         }
     }
@@ -232,27 +220,32 @@ impl Desk {
     }
 
     /// Takes an event of the run and those that are there already.
-    async fn run_event(&mut self, first: Result<Option<provost_core::Event>, Problem>) {
+    async fn run_event(&mut self, first: Result<Option<Event>, Problem>) {
         let (mut next, mut taken) = match first {
             Ok(Some(first)) => (Some(first), 0),
             Ok(None) => {
-                self.turn = None;
+                self.run = None;
                 return self.act(Action::RunGone).await;
             }
             Err(problem) => {
-                self.turn = None;
+                self.run = None;
                 return self.act(Action::NotStarted(String::new(), problem)).await;
             }
         };
         while let Some(event) = next {
             let is_last = event.kind.is_terminal();
             if is_last {
-                self.turn = None;
+                self.run = None;
+            }
+            if let (EventKind::ApprovalNeeded { request }, Some(run)) = (&event.kind, &self.run)
+                && run.wants_words(request.id)
+            {
+                self.act(Action::WantsWords(request.id)).await;
             }
             self.act(Action::Run(event.kind)).await;
             taken += 1;
-            next = match &mut self.turn {
-                Some(turn) if !is_last && taken < EVENTS_PER_FRAME_MAX => turn.next_ready(),
+            next = match &mut self.run {
+                Some(run) if !is_last && taken < EVENTS_PER_FRAME_MAX => run.next_ready(),
                 _ => None,
             };
         }
@@ -271,36 +264,46 @@ impl Desk {
     }
 
     async fn perform(&mut self, effect: Effect) -> Option<Action> {
+        let conversation = &mut self.chat.conversation;
         match effect {
             Effect::Start(text) => {
-                self.said.clear();
-                match self.talk.start(&text).await {
-                    Ok(turn) => self.turn = Some(turn),
+                self.added.clear();
+                match conversation.start(&text).await {
+                    Ok(run) => self.run = Some(run),
                     Err(problem) => return Some(Action::NotStarted(text, problem)),
                 }
             }
-            Effect::Next(text) => match self.talk.next_turn().await {
-                Ok(Some(turn)) => self.turn = Some(turn),
+            Effect::Next(text) => match conversation.next_run().await {
+                Ok(Some(run)) => self.run = Some(run),
                 Ok(None) => return Some(Action::Unheard(text)),
                 Err(problem) => return Some(Action::NotStarted(text, problem)),
             },
-            Effect::Steer(text) => match self.talk.steer(&text).await {
-                Ok(input) => self.said.push(input),
+            Effect::Steer(text) => match conversation.steer(&text).await {
+                Ok(input) => self.added.push(input),
                 Err(problem) => return Some(Action::Problem(problem)),
             },
             Effect::Decide(id, decision) => {
-                let decided = self.turn.as_ref()?.decide(id, decision).await;
+                let decided = self.run.as_ref()?.decide(id, decision).await;
                 return decided.err().map(Action::Problem);
+            }
+            Effect::Reply(id, text) => {
+                let replied = self.run.as_ref()?.reply(id, text).await;
+                return replied.err().map(Action::Problem);
             }
             Effect::Cancel => return self.cancel().await.err().map(Action::Problem),
             Effect::Abandon => {
-                self.turn = None;
-                return Some(Action::Run(provost_core::EventKind::Cancelled));
+                self.run = None;
+                return Some(Action::Run(EventKind::Cancelled));
             }
-            Effect::Model(name) => return Some(self.switch(&name).await),
+            Effect::Model(name) => {
+                return Some(match self.chat.agent.switch_model(conversation, &name).await {
+                    Ok(name) => Action::Model(name),
+                    Err(problem) => Action::Problem(problem),
+                });
+            }
             Effect::Save(file, text) => return Some(save(file.as_deref(), &text)),
             Effect::BeginAnew => {
-                return Some(match self.talk.begin_anew().await {
+                return Some(match conversation.reset().await {
                     Ok(()) => Action::Anew,
                     Err(problem) => Action::Problem(problem),
                 });
@@ -311,57 +314,50 @@ impl Desk {
         None
     }
 
-    /// Stops the turn. What it has not read comes back into the box and must not begin another one.
+    /// Stops the run. What it has not read comes back into the box and must not begin another one.
     async fn cancel(&mut self) -> Result<(), Problem> {
-        for input in self.said.drain(..) {
-            self.talk.withdraw(input).await?;
+        for input in self.added.drain(..) {
+            self.chat.conversation.withdraw(input).await?;
         }
-        match &self.turn {
-            Some(turn) => turn.cancel().await,
+        match &self.run {
+            Some(run) => run.cancel().await,
             None => Ok(()),
         }
     }
 
-    async fn switch(&mut self, name: &str) -> Action {
-        let wanted = self.wanted.with_model(name);
-        let chosen = model::choose(&wanted).and_then(|choice| {
-            let spec = self.spec.clone().with_model(&choice, wanted.api_key_env);
-            self.models.open(spec.model_request(), &choice)?;
-            Ok((spec, choice))
-        });
-        let (spec, choice) = match chosen {
-            Ok(chosen) => chosen,
-            Err(problem) => return Action::Problem(problem.into()),
-        };
-        match self.talk.use_agent(&spec).await {
-            Ok(()) => {
-                self.spec = spec;
-                Action::Model(choice.name())
-            }
-            Err(problem) => Action::Problem(problem),
-        }
-    }
-
-    /// Gives the terminal back. A turn goes on alone if the terminal was closed; else it is left, and this says so.
-    async fn close(self, end: End) -> Option<String> {
-        let Self { screen, talk, mut turn, .. } = self;
+    /// Gives the terminal back. After the terminal was closed, a run in this process continues to its end; else it is left,
+    /// and the hint says how to come back.
+    async fn close(self, end: End) -> (Chat, Option<String>) {
+        let Self { screen, chat, mut run, .. } = self;
         drop(screen);
+        let is_local = chat.conversation.is_local();
         if end == End::Alone
-            && let Some(turn) = &mut turn
+            && let Some(run) = &mut run
         {
-            tokio::time::timeout(ALONE_MAX, finish(turn)).await.ok();
-            return None;
+            if is_local {
+                tokio::time::timeout(DETACHED_MAX, finish(run)).await.ok();
+            }
+            return (chat, None);
         }
-        turn?;
-        let name = talk.name().unwrap_or_default();
-        Some(format!("the turn is not finished: `provost chat --session {name}` goes on with it"))
+        let hint = run.map(|_| {
+            let name = chat.conversation.name().unwrap_or_default();
+            match is_local {
+                true => format!(
+                    "the turn is not finished: `provost chat --session {name}` goes on with it"
+                ),
+                false => format!(
+                    "the run continues on the server: `provost chat --session {name}` shows it"
+                ),
+            }
+        });
+        (chat, hint)
     }
 }
 
-/// Follows a turn until it ends or asks somebody.
-async fn finish(turn: &mut Turn) {
-    while let Ok(Some(event)) = turn.next().await {
-        if matches!(event.kind, provost_core::EventKind::ApprovalNeeded { .. }) {
+/// Follows a run until it ends or asks somebody.
+async fn finish(run: &mut RunStream) {
+    while let Ok(Some(event)) = run.next().await {
+        if matches!(event.kind, EventKind::ApprovalNeeded { .. }) {
             return;
         }
     }

@@ -11,6 +11,7 @@ use provost_core::{
 };
 
 use crate::problem::{self, Problem};
+use crate::render::event::{question, remark};
 
 /// How far a tool call is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -331,15 +332,6 @@ impl Transcript {
     }
 }
 
-/// What a tool says with its question: why it asks, and what it wants to show.
-pub(crate) fn question(request: &ApprovalRequest) -> Option<String> {
-    let payload = request.payload.as_ref().map(ToString::to_string);
-    match (&request.hint, payload) {
-        (Some(hint), Some(payload)) => Some(format!("{hint}\n{payload}")),
-        (hint, payload) => payload.or_else(|| hint.clone()),
-    }
-}
-
 /// Text in a fence that is longer than any fence inside it.
 fn fenced(text: &str) -> String {
     let mut fence = "```".to_owned();
@@ -347,32 +339,4 @@ fn fenced(text: &str) -> String {
         fence.push('`');
     }
     format!("{fence}\n{}\n{fence}", text.trim_end())
-}
-
-/// What an event says to a person, if it is more than a step.
-pub(crate) fn remark(kind: &EventKind) -> Option<String> {
-    match kind {
-        EventKind::ModelRetry { delay, error, .. } => {
-            Some(format!("trying again in {:.1} s: {}", delay.as_secs_f64(), error.message))
-        }
-        EventKind::LimitReached(limit) => Some(format!(
-            "the limit on {} is reached: {} of {}",
-            limit.limit.as_str(),
-            limit.used,
-            limit.allowed
-        )),
-        EventKind::Compacted(compaction) => Some(format!(
-            "the conversation was shortened ({}): {} of {} messages are left",
-            compaction.strategy, compaction.messages_after, compaction.messages_before
-        )),
-        EventKind::OutputRejected { reason, .. } => Some(format!("asked again: {reason}")),
-        EventKind::Warning { message } => Some(format!("warning: {message}")),
-        EventKind::WorkspaceReset { reason } => Some(format!("workspace reset: {reason}")),
-        EventKind::Paused => Some("paused".to_owned()),
-        EventKind::Unpaused => Some("going on".to_owned()),
-        EventKind::Suspended { approvals } => {
-            Some(format!("waiting for {} approvals", approvals.len()))
-        }
-        _ => None,
-    }
 }

@@ -184,6 +184,10 @@ impl View {
     /// The oldest question, and the keys that answer it as soon as they do.
     fn question(&self, app: &App, columns: usize) -> Option<Line<'static>> {
         let request = app.approvals.front()?;
+        if app.wants_words() {
+            let ask = fit("write the answer, then Enter", columns);
+            return Some(Line::from(Span::styled(ask, self.theme.warn)));
+        }
         let keys = match app.input.is_empty() {
             true if app.is_answerable() => " y yes · n no · a always",
             true => "",

@@ -4,6 +4,8 @@
 
 #[cfg(unix)]
 mod canary;
+#[cfg(unix)]
+mod chat_server;
 mod db;
 #[cfg(unix)]
 mod durable;

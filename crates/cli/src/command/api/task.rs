@@ -16,7 +16,7 @@ pub(crate) use self::logs::event_text;
 pub(crate) use self::submit::money;
 use super::listing::ListArgs;
 use super::{ApiCommand, parse_duration};
-use crate::attend::{Attendant, Attended, Telling, conclude, left};
+use crate::follow::{Followed, RunFollower, Verbosity, print_result, print_resume_hint};
 use crate::problem::Problem;
 use crate::remote::{Connection, ConnectionArgs, IfMissing};
 use crate::render::show::Show;
@@ -258,10 +258,10 @@ async fn wait(cx: &mut Connection, task: TaskId, timeout: Option<Duration>) -> R
         Problem::new(provost_core::ErrorKind::Conflict, format!("{task} has no run: {reason}"))
     })?;
     cx.work_on(&found.session).await?;
-    let telling = Telling::Progress;
-    match Attendant::new(cx.show, telling).attend(&cx.client, run, timeout).await? {
-        Attended::Ended(run) | Attended::TimedOut(run) => conclude(&cx.show, &run, telling),
-        Attended::Left => Ok(left(cx, run)),
+    let verbosity = Verbosity::Progress;
+    match RunFollower::new(cx.show, verbosity).follow(&cx.client, run, timeout).await? {
+        Followed::Ended(run) | Followed::TimedOut(run) => print_result(&cx.show, &run, verbosity),
+        Followed::Interrupted => Ok(print_resume_hint(cx, run)),
     }
 }
 

@@ -7,15 +7,16 @@ use std::time::Duration;
 use provost_core::ErrorKind;
 
 use super::{LEAVE_PATIENCE, block_on};
-use crate::args::AgentArgs;
-use crate::boot::Plan;
-use crate::chat::plain::{Approver, Desk, Ended, Printer, Style, drive};
-use crate::chat::talk::Talk;
+use crate::args::ChatArgs;
+use crate::chat::conversation::Conversation;
+use crate::chat::plain::{Approver, Ended, LineSession, drive};
+use crate::chat::setup::ChatPlan;
 use crate::interrupt::Interrupt;
 use crate::problem::Problem;
+use crate::render::event::{Printer, Style};
 use crate::render::output::Output;
 use crate::stdin::Lines;
-use crate::tui::{self, Setting, Slash, Theme, parse_slash};
+use crate::tui::{self, ChatOptions, Slash, Theme, parse_slash};
 
 /// Pause of the demo model before each word, on a terminal.
 const DEMO_PACE: Duration = Duration::from_millis(12);
@@ -29,6 +30,7 @@ Examples:
   provost chat --model anthropic/claude-sonnet-5-5
   provost chat --model my-model --base-url http://127.0.0.1:8080/v1
   provost chat --session work                     another conversation, under a name of its own
+  provost chat --server http://127.0.0.1:7077     an agent of a server; --agent names another one than its default
   printf 'hello\\nwhat time is it?\\n' | provost chat
 
 In the chat /help lists commands and keys.
@@ -43,58 +45,62 @@ pub(crate) struct Args {
     #[arg(long)]
     mouse: bool,
     #[command(flatten)]
-    agent: AgentArgs,
+    chat: ChatArgs,
 }
 
 /// Talks until the person leaves.
 pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
     let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
     let has_screen = output.stdout_tty && io::stdin().is_terminal() && !is_dumb;
+    let agent = &args.chat.agent;
     if !has_screen {
-        let has_answers = Approver::choose(args.agent.yes, output) != Approver::Nobody;
-        let plan = Plan::new(&args.agent, data, Duration::ZERO, has_answers)?;
-        output.dim(&format!("{}: {}", plan.choice.name(), plan.choice.why));
+        let has_answers = Approver::choose(agent.yes, output) != Approver::Nobody;
+        let plan = ChatPlan::new(&args.chat, data, Duration::ZERO, has_answers)?;
+        output.dim(&plan.description());
         return block_on(async {
-            let mut boot = plan.open().await?;
-            let code = pipe(args, output, &mut boot.talk).await;
-            boot.runtime.close(LEAVE_PATIENCE).await;
+            let mut chat = plan.open().await?;
+            let code = pipe(args, output, &mut chat.conversation).await;
+            chat.close(LEAVE_PATIENCE).await;
             code
         })?;
     }
-    let plan = Plan::new(&args.agent, data, DEMO_PACE, /*is_interactive*/ true)?;
+    let plan = ChatPlan::new(&args.chat, data, DEMO_PACE, /*is_interactive*/ true)?;
     let plan = plan.session_or(SESSION_DEFAULT);
-    let setting = Setting {
-        wanted: args.agent.model_request(),
+    let options = ChatOptions {
         theme: if output.stdout_color { Theme::color() } else { Theme::mono() },
         has_mouse: args.mouse,
-        is_yes: args.agent.yes,
+        is_yes: agent.yes,
     };
-    block_on(async { tui::run(plan.open().await?, setting).await })?
+    block_on(async { tui::run(plan.open().await?, options).await })?
 }
 
 /// Each line of standard input is a turn; the first turn that fails ends it.
-async fn pipe(args: &Args, output: &Output, talk: &mut Talk) -> Result<u8, Problem> {
+async fn pipe(
+    args: &Args,
+    output: &Output,
+    conversation: &mut Conversation,
+) -> Result<u8, Problem> {
     let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
-    let style =
-        Style { is_json: false, stdout_tty: output.stdout_tty, stderr_color: output.stderr_color };
-    let mut printer = Printer::new(io::stdout(), io::stderr(), style);
+    let mut printer = Printer::new(io::stdout(), io::stderr(), Style::text(output));
     let mut lines = Lines::default();
-    let approver = Approver::choose(args.agent.yes, output);
-    let mut next = match args.agent.session {
-        Some(_) => talk.past().await?.unfinished,
+    let approver = Approver::choose(args.chat.agent.yes, output);
+    let is_local = conversation.is_local();
+    let mut next = match args.chat.agent.session {
+        Some(_) => conversation.history().await?.unfinished,
         None => None,
     };
     loop {
-        if let Some(turn) = next.take() {
-            let mut desk = Desk {
+        if let Some(run) = next.take() {
+            let mut session = LineSession {
                 printer: &mut printer,
                 approver,
                 lines: &mut lines,
                 interrupt: &mut interrupt,
+                is_local,
             };
-            let ended = drive(turn, &mut desk).await?;
+            let ended = drive(run, &mut session).await?;
             let code = super::run::exit(&ended, &mut printer)?;
-            if code != 0 || matches!(ended, Ended::ReaderGone) {
+            if code != 0 || matches!(ended, Ended::OutputClosed) {
                 return Ok(code);
             }
         }
@@ -109,10 +115,10 @@ async fn pipe(args: &Args, output: &Output, talk: &mut Talk) -> Result<u8, Probl
         };
         match parse_slash(&line) {
             Some(Slash::Quit) => return Ok(0),
-            Some(Slash::Clear) => talk.begin_anew().await?,
-            Some(_) => printer.aside("· only /clear and /quit work without a terminal"),
+            Some(Slash::Clear) => conversation.reset().await?,
+            Some(_) => printer.note("· only /clear and /quit work without a terminal"),
             None if line.trim().is_empty() => {}
-            None => next = Some(talk.start(line.trim()).await?),
+            None => next = Some(conversation.start(line.trim()).await?),
         }
     }
 }

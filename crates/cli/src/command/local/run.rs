@@ -7,11 +7,14 @@ use std::time::Duration;
 use provost_core::ErrorKind;
 
 use super::{LEAVE_PATIENCE, block_on};
-use crate::args::AgentArgs;
-use crate::boot::{Boot, Plan};
-use crate::chat::plain::{Approver, Desk, Ended, Printer, Style, drive};
+use crate::args::ChatArgs;
+use crate::chat::conversation::Conversation;
+use crate::chat::plain::{Approver, Ended, LineSession, drive};
+use crate::chat::run_stream::RunStream;
+use crate::chat::setup::ChatPlan;
 use crate::interrupt::Interrupt;
 use crate::problem::{self, Problem};
+use crate::render::event::{Printer, Style};
 use crate::render::output::Output;
 use crate::stdin::{self, Lines};
 
@@ -28,6 +31,7 @@ Examples:
   provost run --yes \"save a note: buy milk\"
   provost run --session work \"and in French?\"    goes on with what was said under this name
   provost run --resume                            the last run once more, finished if it was cut off
+  provost run --server http://127.0.0.1:7077 \"hi\"   an agent of a server; --agent names another one than its default
 
 The answer goes to standard output, what the tools do to standard error.
 A pipe or a file at standard input is read to its end and follows the question; `< /dev/null` gives none.
@@ -47,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long)]
     resume: bool,
     #[command(flatten)]
-    agent: AgentArgs,
+    chat: ChatArgs,
 }
 
 /// Asks and prints.
@@ -63,101 +67,115 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
         (false, given) => Some(prompt(given.as_deref())?),
     };
     let pace = if output.stdout_tty && !args.json { DEMO_PACE } else { Duration::ZERO };
-    let approver = Approver::choose(args.agent.yes, output);
-    let plan = Plan::new(&args.agent, data, pace, approver != Approver::Nobody)?;
+    let approver = Approver::choose(args.chat.agent.yes, output);
+    let plan = ChatPlan::new(&args.chat, data, pace, approver != Approver::Nobody)?;
     if !args.json {
-        output.dim(&format!("{}: {}", plan.choice.name(), plan.choice.why));
+        output.dim(&plan.description());
     }
     block_on(async {
-        let mut boot = plan.open().await?;
-        let asked = ask(args, output, &mut boot, prompt.as_deref()).await;
-        let patience = match asked {
-            Ok(Ended::Left) => LEAVE_PATIENCE,
+        let mut chat = plan.open().await?;
+        let asked = ask(args, output, &mut chat.conversation, prompt.as_deref()).await;
+        let is_local = chat.conversation.is_local();
+        let timeout = match asked {
+            Ok(Ended::Detached) => LEAVE_PATIENCE,
             _ => Duration::ZERO,
         };
-        boot.runtime.close(patience).await;
+        chat.close(timeout).await;
         let mut printer = printer(args, output);
-        if let Ok(Ended::Left) = asked {
-            printer.aside(&left(args.agent.session.as_deref()));
+        if let Ok(Ended::Detached) = asked {
+            printer.note(&resume_hint(args.chat.agent.session.as_deref(), is_local));
         }
         exit(&asked?, &mut printer)
     })?
 }
 
 fn printer(args: &Args, output: &Output) -> Printer<io::Stdout, io::Stderr> {
-    let style = Style {
-        is_json: args.json,
-        stdout_tty: output.stdout_tty,
-        stderr_color: output.stderr_color,
-    };
+    let style = Style { is_json: args.json, ..Style::text(output) };
     Printer::new(io::stdout(), io::stderr(), style)
 }
 
-/// What a person can do about a turn that is not finished.
-fn left(session: Option<&str>) -> String {
-    match session {
-        Some(name) => {
-            format!(
-                "· the turn is not finished: `provost run --resume --session {name}` goes on with it"
-            )
-        }
-        None => "· the run is not finished: `provost run --resume` goes on with it".to_owned(),
+/// What a person can do about a run that is not finished.
+fn resume_hint(session: Option<&str>, is_local: bool) -> String {
+    let session = session.map(|name| format!(" --session {name}")).unwrap_or_default();
+    let command = format!("provost run --resume{session}");
+    match (is_local, session.is_empty()) {
+        (false, _) => format!("· the run continues on the server: `{command}` shows it"),
+        (true, false) => format!("· the turn is not finished: `{command}` goes on with it"),
+        (true, true) => format!("· the run is not finished: `{command}` goes on with it"),
     }
 }
 
 async fn ask(
     args: &Args,
     output: &Output,
-    boot: &mut Boot,
+    conversation: &mut Conversation,
     prompt: Option<&str>,
 ) -> Result<Ended, Problem> {
     let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
     let mut printer = printer(args, output);
-    let turn = match prompt {
+    let run = match prompt {
         Some(prompt) => {
-            if args.agent.session.is_some()
-                && let Some(ended) = finish_earlier(args, output, boot, &mut interrupt).await?
+            if args.chat.agent.session.is_some()
+                && let Some(run) = conversation.history().await?.unfinished
+                && let Some(ended) = finish_earlier(
+                    args,
+                    output,
+                    Earlier { run, conversation, interrupt: &mut interrupt },
+                )
+                .await?
             {
                 return Ok(ended);
             }
-            boot.talk.start(prompt).await?
+            conversation.start(prompt).await?
         }
-        None => boot.talk.last_turn().await?,
+        None => conversation.last_run().await?,
     };
-    let mut desk = Desk {
+    let mut session = LineSession {
         printer: &mut printer,
-        approver: Approver::choose(args.agent.yes, output),
+        approver: Approver::choose(args.chat.agent.yes, output),
         lines: &mut Lines::default(),
         interrupt: &mut interrupt,
+        is_local: conversation.is_local(),
     };
-    drive(turn, &mut desk).await
+    drive(run, &mut session).await
 }
 
-/// A turn that somebody left comes first; its answer is in the session and not in the output. The person may stop it all.
+/// A run that was left before another question was asked.
+struct Earlier<'a> {
+    run: RunStream,
+    conversation: &'a Conversation,
+    interrupt: &'a mut Interrupt,
+}
+
+/// Finishes a run that was left; its answer is in the session and not in the output. The person may stop it all.
 async fn finish_earlier(
     args: &Args,
     output: &Output,
-    boot: &mut Boot,
-    interrupt: &mut Interrupt,
+    earlier: Earlier<'_>,
 ) -> Result<Option<Ended>, Problem> {
-    let Some(turn) = boot.talk.past().await?.unfinished else { return Ok(None) };
+    let Earlier { run, conversation, interrupt } = earlier;
     let style = Style { stderr_color: output.stderr_color, ..Style::default() };
     let mut printer = Printer::new(io::sink(), io::stderr(), style);
-    printer.aside("· first the turn of this session that is not finished");
-    let approver = match Approver::choose(args.agent.yes, output) {
+    printer.note("· first the turn of this session that is not finished");
+    let approver = match Approver::choose(args.chat.agent.yes, output) {
         // Somebody else was asked, and may still be thinking.
         Approver::Nobody => Approver::Leave,
         approver => approver,
     };
-    let lines = &mut Lines::default();
-    let mut desk = Desk { printer: &mut printer, approver, lines, interrupt };
-    match drive(turn, &mut desk).await? {
-        Ended::Left if approver == Approver::Leave => {
+    let mut session = LineSession {
+        printer: &mut printer,
+        approver,
+        lines: &mut Lines::default(),
+        interrupt,
+        is_local: conversation.is_local(),
+    };
+    match drive(run, &mut session).await? {
+        Ended::Detached if approver == Approver::Leave => {
             let what = "the session waits for an answer to an earlier question";
             let help = "open it with `provost chat --session NAME`, or use another --session";
             Err(Problem::new(ErrorKind::Conflict, what).help(help))
         }
-        ended @ (Ended::Left | Ended::Cancelled) => Ok(Some(ended)),
+        ended @ (Ended::Detached | Ended::Cancelled) => Ok(Some(ended)),
         _ => Ok(None),
     }
 }
@@ -170,7 +188,7 @@ pub(crate) fn exit<O: Write, E: Write>(
     match ended {
         Ended::Finished(summary) => {
             if let Some(warning) = problem::warning(summary) {
-                printer.aside(&format!("warning: {warning}"));
+                printer.note(&format!("warning: {warning}"));
             }
             Problem::of_end(summary).map_or(Ok(0), Err)
         }
@@ -179,8 +197,8 @@ pub(crate) fn exit<O: Write, E: Write>(
         Ended::Suspended => {
             Err(Problem::new(ErrorKind::Conflict, "the run waits for something from outside"))
         }
-        Ended::ReaderGone => Ok(0),
-        Ended::Left => Ok(ErrorKind::Cancelled.exit_code()),
+        Ended::OutputClosed => Ok(0),
+        Ended::Detached => Ok(ErrorKind::Cancelled.exit_code()),
     }
 }
 

@@ -55,6 +55,21 @@ fn ask(app: &mut App, asked: &[ApprovalRequest]) {
     app.update(Action::Tick(wait));
 }
 
+#[test]
+fn a_question_in_words_is_answered_by_what_is_typed() {
+    let env = Env::simulated(1);
+    let mut app = app();
+    app.facts.is_yes = true;
+    send(&mut app, "hi");
+    let request = request(&env, "c1", "ask_user");
+    app.update(Action::WantsWords(request.id));
+    ask(&mut app, std::slice::from_ref(&request));
+    assert!(!app.is_answerable() && app.wants_words());
+    // A letter that answers other questions is a letter here.
+    assert_eq!(send(&mut app, "yes"), [Effect::Reply(request.id, "yes".to_owned())]);
+    assert!(app.approvals.is_empty() && app.queued.is_empty());
+}
+
 fn draw(app: &mut App) {
     let is_asking = !app.approvals.is_empty();
     app.update(Action::Drawn(Metrics { is_asking, ..Metrics::default() }));

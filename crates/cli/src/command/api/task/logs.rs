@@ -151,7 +151,7 @@ pub(crate) fn event_text(show: &Show, event: &provost_api::RunEvent) -> Result<S
     match show.format {
         Format::Table => {
             let time = event.at.to_string();
-            let summary = crate::attend::summary(event);
+            let summary = crate::render::event::summary(event);
             Ok(printable(&format!("{:>4}  {time}  {summary}\n", event.seq)).into_owned())
         }
         _ => line(event),

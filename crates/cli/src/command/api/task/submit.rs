@@ -9,7 +9,7 @@ use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Money};
 
 use super::super::parse_duration;
-use crate::attend::{Attendant, Attended, Telling, conclude, left};
+use crate::follow::{Followed, RunFollower, Verbosity, print_result, print_resume_hint};
 use crate::problem::Problem;
 use crate::remote::{Connection, ensure_agent};
 use crate::render::show::Format;
@@ -119,9 +119,9 @@ impl Args {
             ensure_agent(&cx.client).await?;
         }
         let accepted = cx.client.submit(&task).await?;
-        let telling = match (self.wait, self.follow) {
-            (_, true) => Telling::Everything,
-            (true, false) => Telling::Progress,
+        let verbosity = match (self.wait, self.follow) {
+            (_, true) => Verbosity::Everything,
+            (true, false) => Verbosity::Progress,
             (false, false) => {
                 tell(&accepted, cx)?;
                 return Ok(0);
@@ -131,10 +131,10 @@ impl Args {
             show.output.dim(&format!("{} · {}", accepted.task, accepted.run));
         }
         cx.work_on(&accepted.session).await?;
-        let attendant = Attendant::new(show, telling);
-        match attendant.attend(&cx.client, accepted.run, None).await? {
-            Attended::Ended(run) | Attended::TimedOut(run) => conclude(&show, &run, telling),
-            Attended::Left => Ok(left(cx, accepted.run)),
+        let follower = RunFollower::new(show, verbosity);
+        match follower.follow(&cx.client, accepted.run, None).await? {
+            Followed::Ended(run) | Followed::TimedOut(run) => print_result(&show, &run, verbosity),
+            Followed::Interrupted => Ok(print_resume_hint(cx, accepted.run)),
         }
     }
 }
