@@ -2,6 +2,8 @@
 //!
 //! Every entry point builds a [`Runtime`] here, from the bottom up: store, tools, agents, engine, API. Nothing is set later.
 
+pub(crate) mod database;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use provost_api::Client;
 use provost_core::id::name::Namespace;
 use provost_core::{Env, RunId};
 pub(crate) use provost_engine::DEFAULT_AGENT;
-use provost_engine::{BootGuard, Engine, EngineDeps, EngineOptions, Focus, Worker};
+use provost_engine::{BootGuard, Engine, EngineDeps, EngineError, EngineOptions, Focus, Worker};
 use provost_host::AgentFactory;
 use provost_host::agent::HostDefaults;
 use provost_host::model::Models;
@@ -22,7 +24,6 @@ use provost_server::{App, AppOptions, LocalTransport, MasterKey};
 use provost_store::Store;
 
 use crate::catalog::ToolCatalog;
-use crate::data::{self, engine_problem};
 use crate::problem::Problem;
 
 /// Runs that a process works on at once when it serves one person.
@@ -109,7 +110,7 @@ pub(crate) struct Runtime {
 /// Builds a runtime. It accepts work at once; [`Runtime::start`] starts a worker.
 pub(crate) async fn build(config: Config) -> Result<Runtime, Problem> {
     let Config { dir, redactor, models, defaults, tools, work, open_metrics } = config;
-    let store = data::open(&dir)?;
+    let store = database::open(&dir)?;
     let deps = ToolDeps { dir: &dir, store: &store, redactor: &redactor };
     let tools = Arc::new(ToolProvider::open(&tools, deps).await?);
     let agents = Arc::new(AgentFactory::new(models, defaults, Arc::clone(&tools)));
@@ -209,4 +210,9 @@ impl LocalRuns {
             Problem::new(error.kind, what).help(help)
         })
     }
+}
+
+/// A failure of the engine as a problem. Its sentence says what to do.
+fn engine_problem(error: &EngineError) -> Problem {
+    Problem::new(error.kind(), error.to_string())
 }

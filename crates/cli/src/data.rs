@@ -1,10 +1,8 @@
-//! The data directory: where it is, and the database in it.
+//! The data directory: where it is, and making it.
 
 use std::path::{Path, PathBuf};
 
-use provost_engine::EngineError;
 use provost_host::tool::make_private_dir;
-use provost_store::{Store, StoreError, StoreOptions};
 
 use crate::problem::Problem;
 
@@ -39,32 +37,11 @@ pub(crate) fn real_dir(given: Option<&Path>) -> Result<PathBuf, Problem> {
     dir(given, |name| std::env::var(name).ok())
 }
 
-/// The database in a directory.
-pub(crate) fn database(dir: &Path) -> PathBuf {
-    StoreOptions::in_dir(dir).path
-}
-
 /// Makes the directory, for its owner only; one that is there stays as it is.
 pub(crate) fn make(dir: &Path) -> Result<(), Problem> {
     make_private_dir(dir).map_err(|error| {
         Problem::from(error).help("choose another one with --data DIR or PROVOST_DATA")
     })
-}
-
-/// Opens the database in a directory; both are made if they are missing.
-pub(crate) fn open(dir: &Path) -> Result<Store, Problem> {
-    make(dir)?;
-    Store::open(StoreOptions::in_dir(dir)).map_err(|error| store_problem(&error))
-}
-
-/// A failure of the database as a problem. Its sentence says what to do.
-pub(crate) fn store_problem(error: &StoreError) -> Problem {
-    Problem::new(error.kind(), error.to_string())
-}
-
-/// A failure of the engine as a problem. Its sentence says what to do, too.
-pub(crate) fn engine_problem(error: &EngineError) -> Problem {
-    Problem::new(error.kind(), error.to_string())
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ fn read_token(path: &Path) -> Result<String, Problem> {
 /// A runtime on the database of this machine.
 async fn open_local(data: Option<&Path>, missing: IfMissing) -> Result<Runtime, Problem> {
     let dir = data::real_dir(data)?;
-    let file = data::database(&dir);
+    let file = boot::database::path(&dir);
     if missing == IfMissing::Fail && !file.exists() {
         let what = format!("there is no server named and no database at {}", file.display());
         return Err(Problem::new(ErrorKind::NotFound, what).help(format!(

@@ -13,7 +13,6 @@ mod durable;
 mod entry_points;
 #[cfg(unix)]
 mod journey;
-mod layout;
 mod models;
 #[cfg(unix)]
 mod operate;

@@ -16,12 +16,21 @@ struct Rules {
     homes: BTreeMap<String, BTreeSet<String>>,
     unsafe_code: CrateList,
     printing: CrateList,
+    composition_root: CompositionRoot,
     size: SizeLimits,
 }
 
 #[derive(Deserialize)]
 struct CrateList {
     crates: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct CompositionRoot {
+    #[serde(rename = "crate")]
+    package: String,
+    module: String,
+    names: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -192,6 +201,31 @@ fn only_named_crates_use_unsafe_or_print() {
         }
     }
     assert_none(&problems, "lints that are lifted outside of the crates that may do so");
+}
+
+#[test]
+fn only_the_composition_root_names_the_engine_and_the_store() {
+    let CompositionRoot { package, module, names } = rules().composition_root;
+    let packages = packages();
+    let package = packages.iter().find(|found| found.name == package).unwrap();
+    let mut problems = Vec::new();
+    let mut composed = BTreeSet::new();
+    for file in rust_files(&package.source) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let path = file.strip_prefix(&package.source).unwrap();
+        let is_root = path
+            .iter()
+            .next()
+            .is_some_and(|first| Path::new(first).file_stem() == Some(OsStr::new(&module)));
+        for name in names.iter().filter(|name| text.contains(*name)) {
+            match is_root {
+                true => drop(composed.insert(name.clone())),
+                false => problems.push(format!("{} names {name}", shown(&file))),
+            }
+        }
+    }
+    assert_eq!(composed.len(), names.len(), "the composition root is somewhere else");
+    assert_none(&problems, "files outside of the composition root");
 }
 
 #[test]

@@ -4,15 +4,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use provost_core::{Env, ErrorKind};
-use provost_store::{
-    CheckReport, CopyProgress, DatabaseSize, RestoreOptions, Store, StoreError, StoreOptions,
-    restore,
-};
+use provost_core::ErrorKind;
 use serde_json::{Value, json};
 
 use super::block_on;
-use crate::data::{self, store_problem};
+use crate::boot::database::{self, CopyProgress, DatabaseSize};
+use crate::data;
 use crate::problem::Problem;
 use crate::render::output::{Output, printable};
 
@@ -79,7 +76,7 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     let done = match &args.action {
         Action::Check => check(&dir, output)?,
         Action::Backup { file } => backup(&dir, file, output)?,
-        Action::Restore { file, replace } => bring_back(&dir, file, *replace, output)?,
+        Action::Restore { file, replace } => restore(&dir, file, *replace, output)?,
         Action::Stats => stats(&dir)?,
     };
     let text =
@@ -92,35 +89,12 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     }
 }
 
-/// Opens the database that is there. None is made.
-fn open(dir: &Path) -> Result<Result<Store, StoreError>, Problem> {
-    let file = data::database(dir);
-    if !file.exists() {
-        let what = format!("there is no database at {}", file.display());
-        return Err(Problem::new(ErrorKind::NotFound, what)
-            .help("name its directory with --data DIR or PROVOST_DATA; `provost chat` makes one"));
-    }
-    Ok(Store::open(StoreOptions::in_dir(dir)))
-}
-
-fn open_whole(dir: &Path) -> Result<Store, Problem> {
-    open(dir)?.map_err(|error| store_problem(&error))
-}
-
 fn check(dir: &Path, output: &Output) -> Result<Done, Problem> {
-    let path = data::database(dir);
+    let path = database::path(dir);
     progress(output, "checking …");
-    let report = match open(dir)? {
-        Ok(store) => block_on(store.check())?.map_err(|error| store_problem(&error)),
-        // What cannot even be opened is what was looked for.
-        Err(error @ StoreError::Damaged { .. }) => {
-            let detail = error.to_string();
-            Ok(CheckReport { problems: vec![provost_store::Problem { code: "damaged", detail }] })
-        }
-        Err(error) => Err(store_problem(&error)),
-    };
+    let found = block_on(database::check(dir))?;
     end_progress(output);
-    let problems = report?.problems;
+    let problems = found?;
     let mut text = String::new();
     for problem in &problems {
         text.push_str(&format!("✗ {}: {}\n", problem.code, problem.detail));
@@ -141,7 +115,6 @@ fn check(dir: &Path, output: &Output) -> Result<Done, Problem> {
 }
 
 fn backup(dir: &Path, file: &Path, output: &Output) -> Result<Done, Problem> {
-    let store = open_whole(dir)?;
     let shown = *output;
     let mut last = None;
     let tell = move |at: CopyProgress| {
@@ -151,45 +124,34 @@ fn backup(dir: &Path, file: &Path, output: &Output) -> Result<Done, Problem> {
             progress(&shown, &format!("copying … {} %", percent.unwrap_or(100)));
         }
     };
-    let report = block_on(store.backup(file, tell))?;
+    let backup = block_on(database::backup(dir, file, tell))?;
     end_progress(output);
-    let report = report.map_err(|error| store_problem(&error))?;
+    let backup = backup?;
     Ok(Done {
-        text: format!("✓ {}: {}\n", report.path.display(), size(report.bytes)),
-        json: json!({ "path": report.path, "bytes": report.bytes }),
+        text: format!("✓ {}: {}\n", backup.path.display(), size(backup.bytes)),
+        json: json!({ "path": backup.path, "bytes": backup.bytes }),
         code: 0,
     })
 }
 
-fn bring_back(dir: &Path, file: &Path, replace: bool, output: &Output) -> Result<Done, Problem> {
-    let to = data::database(dir);
-    data::make(dir)?;
+fn restore(dir: &Path, file: &Path, replace: bool, output: &Output) -> Result<Done, Problem> {
+    let to = database::path(dir);
     progress(output, "checking and copying …");
-    let options =
-        RestoreOptions { from: file.to_owned(), to: to.clone(), replace, env: Env::system() };
-    let report = restore(&options);
+    let restored = database::restore(dir, file, replace);
     end_progress(output);
-    let report = report.map_err(|error| match error {
-        StoreError::Exists { .. } => {
-            let what = format!("there is a database at {}", to.display());
-            Problem::new(ErrorKind::Conflict, what)
-                .help("back it up with `provost db backup FILE`, then add --replace")
-        }
-        error => store_problem(&error),
-    })?;
+    let restored = restored?;
     Ok(Done {
         text: format!("✓ {} is restored from {}\n", to.display(), file.display()),
         json: json!({
-            "path": to, "from": file, "generation": report.generation,
-            "schema_version": report.schema_version,
+            "path": to, "from": file, "generation": restored.generation,
+            "schema_version": restored.schema_version,
         }),
         code: 0,
     })
 }
 
 fn stats(dir: &Path) -> Result<Done, Problem> {
-    let store = open_whole(dir)?;
-    let found = block_on(store.size())?.map_err(|error| store_problem(&error))?;
+    let found = block_on(database::size(dir))??;
     let DatabaseSize { path, schema_version, generation, bytes, free_bytes, log_bytes, .. } =
         &found;
     let mut text = format!("{}\n\n", path.display());

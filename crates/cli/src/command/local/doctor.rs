@@ -11,6 +11,7 @@ use std::time::Duration;
 use provost_host::model::{self, Choice, ModelRequest, PROBE_TIMEOUT, Provider};
 use serde::Serialize;
 
+use crate::boot;
 use crate::data;
 use crate::problem::Problem;
 use crate::render::output::{Output, printable};
@@ -245,7 +246,7 @@ fn data_checks(given: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> (V
             return (vec![bad(NAME, problem)], code);
         }
     };
-    let database = match std::fs::metadata(data::database(&dir)) {
+    let database = match std::fs::metadata(boot::database::path(&dir)) {
         Ok(file) => ok("database", format!("{} KiB", file.len().div_ceil(1024))),
         Err(_) => Check { state: State::Info, ..ok("database", "none yet") },
     };

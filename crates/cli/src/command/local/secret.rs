@@ -11,13 +11,13 @@ use provost_core::{ErrorKind, Secret, Timestamp};
 use provost_secret::{
     KeySource, Keyring, SealedStore, SecretError, SecretFacts, SecretRef, VALUE_KEY, Vault,
 };
-use provost_store::Store;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, read};
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use serde::Serialize;
 use serde_json::json;
 
 use super::block_on;
+use crate::boot::database;
 use crate::data;
 use crate::problem::Problem;
 use crate::render::output::Output;
@@ -216,8 +216,8 @@ impl Here<'_> {
         Ok(0)
     }
 
-    fn store(&self) -> Result<Arc<Store>, Problem> {
-        data::open(&self.dir).map(Arc::new)
+    fn store(&self) -> Result<Arc<dyn SealedStore>, Problem> {
+        database::open_sealed(&self.dir)
     }
 
     /// The keys, made if there are none.
