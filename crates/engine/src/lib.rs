@@ -58,8 +58,6 @@ pub use queue::class::ExecutionClasses;
 pub use run::Runs;
 pub use run::cancel::Cancelled;
 pub use run::fork::{ForkEdit, ForkEdits, Forked};
-pub use run::view::{Question, RunView, Told};
-pub use sessions::Conversation;
 pub use sessions::{CreatedSession, NewSession, Sessions};
 pub use submit::Accepted;
 pub use submit::schedule::Schedules;

@@ -7,7 +7,6 @@ pub(crate) mod fork;
 pub(crate) mod lifecycle;
 pub(crate) mod operator;
 pub(crate) mod settle;
-pub(crate) mod view;
 
 use crate::engine::Engine;
 

@@ -3,7 +3,7 @@
 use provost_core::ApprovalDecision;
 use provost_core::command::AgentCommand;
 use provost_core::lifecycle::RunStatus;
-use provost_engine::Page;
+use provost_engine::{NewSession, Page};
 use provost_model::{self as scripted};
 use provost_store::query;
 use provost_store::query::task_log::LogStream;
@@ -124,7 +124,8 @@ async fn lists_are_filtered_by_label_parent_phase_agent_and_name() {
     assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [second.run]);
     let below = RunFilter { parent: Some(first.run), ..RunFilter::default() };
     assert_eq!(query::run::list(engine.store(), ns, below, 9).await.unwrap().items, []);
-    let key = engine.sessions().find_or_create(ns, "home").await.unwrap();
+    let home = NewSession { key: Some("home".to_owned()), fresh: false };
+    let key = engine.sessions().create(ns, home).await.unwrap().row.id;
     let page = query::session::list(engine.store(), ns, SessionFilter::default(), 2).await.unwrap();
     assert_eq!(page.items.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), [&key, "s2"]);
     let rest = SessionFilter { before: page.next, ..SessionFilter::default() };

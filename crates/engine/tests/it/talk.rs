@@ -356,8 +356,9 @@ impl Talk {
 
     /// What a session consists of now, as lines.
     pub(crate) async fn session(&self, id: &str) -> Vec<String> {
-        let found = self.engine.sessions().conversation(&self.namespace, id).await.unwrap();
-        found.messages.iter().flat_map(|message| line(message)).collect()
+        let store = self.engine.store();
+        let found = query::session::messages(store, &self.namespace, id, None, 500).await.unwrap();
+        found.items.iter().flat_map(|item| line(&item.message)).collect()
     }
 
     /// How many rows a table has.

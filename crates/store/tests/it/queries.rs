@@ -189,9 +189,6 @@ pub(crate) async fn tasks_and_runs_of_a_session_are_found(fixture: Fixture) {
             }
             logged.sort_by_key(|id| Reverse(*id));
             assert!(logged.iter().eq(runs.iter().map(|run| &run.id)), "and of no other namespace");
-            let oldest = runs.last().unwrap().id;
-            let next = runs.iter().rev().nth(1).map(|run| run.id);
-            assert_eq!(run::next_of_session(tx, namespace, session, oldest)?, next);
 
             let waiting = those(&runs, |row| row.phase == "queued", |row| (row.rank, row.id));
             assert_eq!(run::first_waiting(tx, namespace, session)?, waiting.first().cloned());

@@ -484,20 +484,6 @@ pub fn ready_of_session(
     )
 }
 
-/// The first run of a session that was made after another one, without those that ended before they began.
-pub fn next_of_session(
-    tx: &mut Tx<'_>,
-    namespace: &str,
-    session_id: &str,
-    after: RunId,
-) -> Result<Option<RunId>, StoreError> {
-    tx.optional(
-        "SELECT id FROM run WHERE namespace = ?1 AND session_id = ?2 AND id > ?3
-            AND (ended IS NULL OR started IS NOT NULL) ORDER BY id LIMIT 1",
-        params![namespace, session_id, after],
-    )
-}
-
 /// Takes the next `count` event numbers of a run and returns the first; nothing if there is no such run.
 pub fn take_event_numbers(
     tx: &mut Tx<'_>,
