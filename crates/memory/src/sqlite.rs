@@ -4,18 +4,17 @@
 
 mod index;
 mod job;
-mod open;
 mod read;
 mod search;
 mod write;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::{MemoryId, Timestamp};
 use provost_failpoint::failpoint;
-use rusqlite::{Connection, TransactionBehavior};
+use provost_store::{FaultPoint, Faults, Schema, Store, StoreError, StoreOptions, Tx};
 
 use self::index::Indexes;
 use crate::MemoryError;
@@ -23,8 +22,6 @@ use crate::job::{Claim, Conversation, JobInfo, JobKey, Postponed};
 use crate::memory::{Memory, Owner};
 use crate::store::{Batch, Forget, Found, Listing, MemoryFuture, MemoryStore, Page, Query};
 
-/// Connections for reading that are kept open.
-const READERS_MAX: usize = 4;
 /// Bytes of vectors that are held in memory unless the options say otherwise.
 const INDEX_BYTES_DEFAULT: usize = 512 << 20;
 /// How long another process may hold the file unless the options say otherwise.
@@ -55,14 +52,8 @@ impl SqliteOptions {
 /// A store in one SQLite file. Cheap to clone.
 #[derive(Clone)]
 pub struct SqliteMemoryStore {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    options: SqliteOptions,
-    writer: Mutex<Connection>,
-    readers: Mutex<Vec<Connection>>,
-    indexes: Indexes,
+    store: Store,
+    indexes: Arc<Indexes>,
 }
 
 impl SqliteMemoryStore {
@@ -73,114 +64,73 @@ impl SqliteMemoryStore {
 
     /// Opens the file with these options, or creates it.
     pub fn open_with(options: SqliteOptions) -> Result<Self, MemoryError> {
-        let writer = open::prepare(&options)?;
-        let inner = Inner {
-            indexes: Indexes::new(options.index_bytes_max),
-            options,
-            writer: Mutex::new(writer),
-            readers: Mutex::default(),
-        };
-        Ok(Self { inner: Arc::new(inner) })
-    }
-
-    /// Runs on a thread that may block.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Inner) -> Result<T, MemoryError> + Send + 'static,
-    ) -> Result<T, MemoryError> {
-        let inner = Arc::clone(&self.inner);
-        let scenario = provost_failpoint::current();
-        let done = tokio::task::spawn_blocking(move || {
-            let _entered = scenario.enter();
-            work(&inner)
-        });
-        done.await.map_err(|error| MemoryError::Bug(error.to_string()))?
+        let SqliteOptions { path, index_bytes_max, busy_timeout } = options;
+        let store = Store::open(StoreOptions {
+            schema: Schema::Memory,
+            busy_timeout,
+            faults: Some(Faults::new(at_commit)),
+            ..StoreOptions::new(path)
+        })?;
+        Ok(Self { store, indexes: Arc::new(Indexes::new(index_bytes_max)) })
     }
 
     /// Runs in a transaction that writes; an error undoes it.
     async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, MemoryError> + Send + 'static,
+        work: impl Fn(&mut Tx<'_>) -> Result<T, MemoryError> + Send + 'static,
     ) -> Result<T, MemoryError> {
-        self.blocking(move |inner| inner.write(work)).await
+        self.store.write(work).await
     }
 
     /// Runs on one state of the file.
     async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection, &Inner) -> Result<T, MemoryError> + Send + 'static,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, MemoryError> + Send + 'static,
     ) -> Result<T, MemoryError> {
-        self.blocking(move |inner| inner.read(|connection| work(connection, inner))).await
+        self.store.read(work).await
     }
 }
 
-impl Inner {
-    fn write<T>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, MemoryError>,
-    ) -> Result<T, MemoryError> {
-        let mut connection = lock(&self.writer);
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let made = work(&transaction)?;
-        failpoint!("memory.commit.before");
-        transaction.commit()?;
-        failpoint!("memory.commit.after");
-        Ok(made)
+/// The places around a commit at which a test can end the process.
+fn at_commit(point: FaultPoint) -> Option<StoreError> {
+    match point {
+        FaultPoint::Commit => failpoint!("memory.commit.before"),
+        FaultPoint::Answer => failpoint!("memory.commit.after"),
+        FaultPoint::Begin | FaultPoint::Read => {}
     }
-
-    fn read<T>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, MemoryError>,
-    ) -> Result<T, MemoryError> {
-        let idle = lock(&self.readers).pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
-            None => open::connect(&self.options, open::Role::Reader)?,
-        };
-        let transaction = connection.transaction()?;
-        let made = work(&transaction)?;
-        transaction.finish()?;
-        let mut readers = lock(&self.readers);
-        if readers.len() < READERS_MAX {
-            readers.push(connection);
-        }
-        Ok(made)
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    None
 }
 
 impl MemoryStore for SqliteMemoryStore {
     fn apply<'a>(&'a self, owner: &'a Owner, batch: Batch) -> MemoryFuture<'a, ()> {
         let owner = owner.clone();
-        Box::pin(self.write(move |db| write::apply(db, &owner, batch)))
+        Box::pin(self.write(move |tx| write::apply(tx, &owner, &batch)))
     }
 
     fn search<'a>(&'a self, owner: &'a Owner, query: &'a Query) -> MemoryFuture<'a, Vec<Found>> {
         let (owner, query) = (owner.clone(), query.clone());
-        Box::pin(self.read(move |db, inner| search::search(db, &inner.indexes, &owner, &query)))
+        let indexes = Arc::clone(&self.indexes);
+        Box::pin(self.read(move |tx| search::search(tx, &indexes, &owner, &query)))
     }
 
     fn get<'a>(&'a self, owner: &'a Owner, id: MemoryId) -> MemoryFuture<'a, Option<Memory>> {
         let owner = owner.clone();
-        Box::pin(self.read(move |db, _| read::get(db, &owner, id)))
+        Box::pin(self.read(move |tx| read::get(tx, &owner, id)))
     }
 
     fn list<'a>(&'a self, owner: &'a Owner, page: &'a Page) -> MemoryFuture<'a, Listing> {
         let (owner, page) = (owner.clone(), page.clone());
-        Box::pin(self.read(move |db, _| read::list(db, &owner, &page)))
+        Box::pin(self.read(move |tx| read::list(tx, &owner, &page)))
     }
 
     fn count<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, u64> {
         let owner = owner.clone();
-        Box::pin(self.read(move |db, _| read::count(db, &owner)))
+        Box::pin(self.read(move |tx| read::count(tx, &owner)))
     }
 
     fn forget<'a>(&'a self, owner: &'a Owner, what: &'a Forget) -> MemoryFuture<'a, u64> {
         let (owner, what) = (owner.clone(), what.clone());
-        Box::pin(self.write(move |db| write::forget(db, &owner, &what)))
+        Box::pin(self.write(move |tx| write::forget(tx, &owner, &what)))
     }
 
     fn enqueue<'a>(
@@ -190,52 +140,52 @@ impl MemoryStore for SqliteMemoryStore {
         now: Timestamp,
     ) -> MemoryFuture<'a, Option<u64>> {
         let owner = owner.clone();
-        Box::pin(self.write(move |db| job::enqueue(db, &owner, &conversation, now)))
+        Box::pin(self.write(move |tx| job::enqueue(tx, &owner, &conversation, now)))
     }
 
     fn claim(&self, now: Timestamp, lease: Duration) -> MemoryFuture<'_, Claim> {
-        Box::pin(self.write(move |db| job::claim(db, now, lease)))
+        Box::pin(self.write(move |tx| job::claim(tx, now, lease)))
     }
 
     fn postpone(&self, key: JobKey, postponed: Postponed) -> MemoryFuture<'_, bool> {
-        Box::pin(self.write(move |db| job::postpone(db, key, &postponed)))
+        Box::pin(self.write(move |tx| job::postpone(tx, key, &postponed)))
     }
 
     fn hurry(&self, now: Timestamp) -> MemoryFuture<'_, ()> {
-        Box::pin(self.write(move |db| job::hurry(db, now)))
+        Box::pin(self.write(move |tx| job::hurry(tx, now)))
     }
 
     fn jobs<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, Vec<JobInfo>> {
         let owner = owner.clone();
-        Box::pin(self.read(move |db, _| job::infos(db, &owner)))
+        Box::pin(self.read(move |tx| job::infos(tx, &owner)))
     }
 }
 
 impl std::fmt::Debug for SqliteMemoryStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let path = &self.inner.options.path;
-        f.debug_struct("SqliteMemoryStore").field("path", path).finish_non_exhaustive()
+        f.debug_struct("SqliteMemoryStore")
+            .field("path", &self.store.path())
+            .finish_non_exhaustive()
     }
 }
 
-impl From<rusqlite::Error> for MemoryError {
-    fn from(error: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode as Code;
-        let detail = error.to_string();
-        match error.sqlite_error_code() {
-            Some(Code::DatabaseBusy | Code::DatabaseLocked) => Self::Busy(detail),
-            Some(Code::DatabaseCorrupt | Code::NotADatabase) => Self::File(detail),
-            Some(
-                Code::DiskFull
-                | Code::ReadOnly
-                | Code::PermissionDenied
-                | Code::SystemIoFailure
-                | Code::CannotOpen
-                | Code::OutOfMemory
-                | Code::FileLockingProtocolFailed
-                | Code::NoLargeFileSupport,
-            ) => Self::Storage(detail),
-            _ => Self::Bug(detail),
+impl From<StoreError> for MemoryError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Busy { detail } => Self::Busy(detail),
+            StoreError::Damaged { detail } => Self::File(detail),
+            StoreError::NotADatabase { .. } | StoreError::NewerSchema { .. } => {
+                Self::File(error.to_string())
+            }
+            StoreError::Full { .. }
+            | StoreError::ReadOnly { .. }
+            | StoreError::Io { .. }
+            | StoreError::Closed => Self::Storage(error.to_string()),
+            StoreError::TableTaken { .. }
+            | StoreError::Locked { .. }
+            | StoreError::Constraint { .. }
+            | StoreError::Exists { .. }
+            | StoreError::Bug { .. } => Self::Bug(error.to_string()),
         }
     }
 }

@@ -1,13 +1,11 @@
-//! Sessions in one SQLite file: one thread writes, others read.
+//! Sessions in one SQLite file.
 //!
 //! A commit is one transaction and on the disk before it returns. It names the revision it builds on, so of two writers, in
 //! this process or another, the second is refused and nothing is mixed.
 
 mod error;
 mod fault;
-mod open;
 mod read;
-mod sql;
 mod state;
 mod write;
 
@@ -15,26 +13,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
 use provost_core::text::first_chars;
 use provost_core::{Env, Timestamp};
-use rusqlite::Connection;
+use provost_store::table::session_file::SessionTables;
+use provost_store::{Schema, Store, StoreError, StoreOptions, TablePrefix, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 pub use self::error::OpenError;
-use self::fault::{check_size, fault, stopped};
-use self::open::Place;
-use self::sql::Sql;
-use self::write::{Encoded, Writer};
+use self::fault::{Fault, check_size, stopped};
+use self::write::Encoded;
 use crate::{
     SESSION_ID_BYTES_MAX, SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore,
     Transcript,
 };
 
-/// Connections that read at the same time.
-const READERS_MAX: usize = 4;
 /// Sessions in one page of a listing.
 const PAGE_MAX: usize = 1000;
 /// Bytes of the metadata of one session as JSON.
@@ -80,38 +73,35 @@ pub struct SessionPage {
 /// Keeps sessions in one SQLite file. Clones share it, and so can other processes on the same machine.
 #[derive(Clone)]
 pub struct SqliteSessions {
-    shared: Arc<Shared>,
-    writer: Writer,
-}
-
-struct Shared {
-    place: Place,
-    sql: Arc<Sql>,
-    env: Env,
-    idle: Mutex<Vec<Connection>>,
-    seats: Arc<Semaphore>,
+    store: Store,
+    tables: Arc<SessionTables>,
 }
 
 impl SqliteSessions {
     /// Opens a file, made if it does not exist. On Unix a new one has mode 0600, and directories made for it have 0700.
     pub fn open(path: impl AsRef<Path>, options: SqliteSessionsOptions) -> Result<Self, OpenError> {
         let SqliteSessionsOptions { table_prefix, busy_timeout, env } = options;
-        open::check_prefix(&table_prefix)?;
-        let sql = Arc::new(Sql::new(&table_prefix));
-        let (place, connection) = open::prepare(path.as_ref(), busy_timeout, &sql)?;
-        let writer = Writer::start(connection, Arc::clone(&sql))
-            .map_err(|source| OpenError::Storage { path: place.path().to_owned(), source })?;
-        let seats = Arc::new(Semaphore::new(READERS_MAX));
-        let shared = Arc::new(Shared { place, sql, env, idle: Mutex::default(), seats });
-        Ok(Self { shared, writer })
+        let Some(prefix) = TablePrefix::new(&table_prefix) else {
+            let prefix = first_chars(&table_prefix, 2 * TablePrefix::CHARS_MAX).to_owned();
+            return Err(OpenError::Prefix { prefix, chars_max: TablePrefix::CHARS_MAX });
+        };
+        let path = path.as_ref();
+        // The whole path, so that it stays the same file wherever the process goes.
+        let path = std::path::absolute(path)
+            .map_err(|source| OpenError::Storage { path: path.to_owned(), source })?;
+        let tables = Arc::new(SessionTables::new(&prefix));
+        let schema = Schema::Sessions(prefix);
+        let options = StoreOptions { schema, env, busy_timeout, ..StoreOptions::new(&path) };
+        let store = Store::open(options).map_err(|error| error::refusal(&path, error))?;
+        Ok(Self { store, tables })
     }
 
     /// The newest messages of a session, at most `limit` of them, oldest first, without reading the others. `None` if there
     /// is no such session.
     pub async fn newest(&self, id: &str, limit: usize) -> Result<Option<Transcript>, SessionError> {
         check_id(id)?;
-        let id = id.to_owned();
-        self.read(move |db, sql| read::load(db, sql, &id, limit)).await
+        let name = id.to_owned();
+        self.read(id, move |tx, tables| read::load(tx, tables, &name, limit)).await
     }
 
     /// A page of the listing, from the beginning or after a cursor. At most 1000 sessions, whatever the limit is.
@@ -122,14 +112,14 @@ impl SqliteSessions {
     ) -> Result<SessionPage, SessionError> {
         let after = after.cloned();
         let limit = limit.clamp(1, PAGE_MAX);
-        self.read(move |db, sql| read::page(db, sql, after.as_ref(), limit)).await
+        self.read(fault::ALL, move |tx, tables| read::page(tx, tables, after.as_ref(), limit)).await
     }
 
     /// What the program has noted about a session; `None` if there is no such session.
     pub async fn metadata(&self, id: &str) -> Result<Option<Map<String, Value>>, SessionError> {
         check_id(id)?;
-        let id = id.to_owned();
-        self.read(move |db, sql| read::metadata(db, sql, &id)).await
+        let name = id.to_owned();
+        self.read(id, move |tx, tables| read::metadata(tx, tables, &name)).await
     }
 
     /// Replaces what is noted about a session; false if there is no such session. The session's revision and the time of its
@@ -146,7 +136,7 @@ impl SqliteSessions {
         })?;
         check_size(id, "metadata", text.len(), METADATA_BYTES_MAX)?;
         let name = id.to_owned();
-        self.writer.write(id, move |tx, sql| write::set_metadata(tx, sql, &name, &text)).await
+        self.write(id, move |tx, tables| Ok(tables.set_metadata(tx, &name, &text)?)).await
     }
 
     /// Copies a session with its metadata to a new one: its first `messages` messages, or all. False if there is no such
@@ -164,58 +154,50 @@ impl SqliteSessions {
             to: to.to_owned(),
             messages_max: messages.unwrap_or(usize::MAX),
         };
-        let env = self.shared.env.clone();
-        self.writer.write(to, move |tx, sql| write::fork(tx, sql, &copy, env.now())).await
+        self.write(to, move |tx, tables| write::fork(tx, tables, &copy)).await
     }
 
     /// Deletes the sessions that have not changed since a moment and says how many those were.
     pub async fn forget_unused_since(&self, moment: Timestamp) -> Result<u64, SessionError> {
         let mut forgotten = 0;
         loop {
-            let work =
-                move |tx: &rusqlite::Transaction<'_>, sql: &Sql| write::forget(tx, sql, moment);
-            match self.writer.write(fault::ALL, work).await? {
+            let forget =
+                move |tx: &mut Tx<'_>, tables: &SessionTables| write::forget(tx, tables, moment);
+            match self.write(fault::ALL, forget).await? {
                 0 => return Ok(forgotten),
                 some => forgotten += some,
             }
         }
     }
 
-    /// Runs on one state of the file, on a thread that may block.
+    /// Reads one state of the file.
     async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection, &Sql) -> Result<T, SessionError> + Send + 'static,
+        id: &str,
+        work: impl FnOnce(&mut Tx<'_>, &SessionTables) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, SessionError> {
-        let seat = Arc::clone(&self.shared.seats).acquire_owned().await.map_err(stopped)?;
-        let shared = Arc::clone(&self.shared);
-        let read = tokio::task::spawn_blocking(move || {
-            let _seat = seat;
-            shared.read(work)
-        });
-        read.await.map_err(stopped)?
+        let tables = Arc::clone(&self.tables);
+        self.store.read(move |tx| work(tx, &tables)).await.map_err(|fault| fault.of(id))
     }
-}
 
-impl Shared {
-    fn read<T>(
+    /// Makes a change, all of it or nothing. A change whose caller is gone when its turn comes is not made.
+    async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection, &Sql) -> Result<T, SessionError>,
+        id: &str,
+        work: impl Fn(&mut Tx<'_>, &SessionTables) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, SessionError> {
-        let failed = |error| fault(fault::ALL, error);
-        let idle = self.idle().pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
-            None => self.place.reader().map_err(failed)?,
-        };
-        let tx = connection.transaction().map_err(failed)?;
-        let made = work(&tx, &self.sql)?;
-        tx.finish().map_err(failed)?;
-        self.idle().push(connection);
-        Ok(made)
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock()
+        let tables = Arc::clone(&self.tables);
+        let caller = Arc::new(());
+        let is_awaited = Arc::downgrade(&caller);
+        let written = self.store.write(move |tx| {
+            if is_awaited.strong_count() == 0 {
+                return Err(Fault::Store(StoreError::Closed));
+            }
+            work(tx, &tables)
+        });
+        let outcome = written.await;
+        drop(caller);
+        outcome.map_err(|fault| fault.of(id))
     }
 }
 
@@ -237,11 +219,8 @@ impl SessionStore for SqliteSessions {
                 move || Encoded::new(&name, base, change.pop, &change.add).map(|made| (made, name));
             // Large messages take their time, and that is not the writer's.
             let encoded = tokio::task::spawn_blocking(encode).await.map_err(stopped)?;
-            let ((change, name), env) = (encoded?, self.shared.env.clone());
-            let work = move |tx: &rusqlite::Transaction<'_>, sql: &Sql| {
-                write::commit(tx, sql, &name, &change, env.now())
-            };
-            self.writer.write(id, work).await
+            let (change, name) = encoded?;
+            self.write(id, move |tx, tables| write::commit(tx, tables, &name, &change)).await
         })
     }
 
@@ -249,20 +228,22 @@ impl SessionStore for SqliteSessions {
         Box::pin(async move {
             check_id(id)?;
             let name = id.to_owned();
-            self.writer.write(id, move |tx, sql| write::delete(tx, sql, &name)).await
+            self.write(id, move |tx, tables| write::delete(tx, tables, &name)).await
         })
     }
 
     fn list(&self) -> SessionFuture<'_, Vec<SessionInfo>> {
-        let all = move |db: &Connection, sql: &Sql| read::page(db, sql, None, usize::MAX);
-        Box::pin(async move { Ok(self.read(all).await?.sessions) })
+        Box::pin(async move {
+            let all =
+                |tx: &mut Tx<'_>, tables: &SessionTables| read::page(tx, tables, None, usize::MAX);
+            Ok(self.read(fault::ALL, all).await?.sessions)
+        })
     }
 }
 
 impl std::fmt::Debug for SqliteSessions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let path = self.shared.place.path();
-        f.debug_struct("SqliteSessions").field("path", &path).finish_non_exhaustive()
+        f.debug_struct("SqliteSessions").field("path", &self.store.path()).finish_non_exhaustive()
     }
 }
 

@@ -46,6 +46,12 @@ pub enum StoreError {
         /// The newest version this program knows.
         known: u32,
     },
+    /// A table of another program has the name of one of ours.
+    #[error("the file has a table `{table}` of another program: choose another table prefix")]
+    TableTaken {
+        /// The table.
+        table: String,
+    },
     /// A living process holds the lock.
     #[error("`{}` is held by a running process: stop it first", path.display())]
     Locked {
@@ -140,6 +146,7 @@ impl StoreError {
             Self::Full { .. } => "store_full",
             Self::Damaged { .. } => "store_damaged",
             Self::NewerSchema { .. } => "store_newer_schema",
+            Self::TableTaken { .. } => "store_table_taken",
             Self::Locked { .. } => "store_locked",
             Self::ReadOnly { .. } => "store_read_only",
             Self::Constraint { .. } => "store_constraint",
@@ -159,9 +166,10 @@ impl StoreError {
             }
             Self::Damaged { .. } => ErrorKind::Malformed,
             Self::NewerSchema { .. } | Self::NotADatabase { .. } => ErrorKind::Invalid,
-            Self::Locked { .. } | Self::Exists { .. } | Self::Constraint { .. } => {
-                ErrorKind::Conflict
-            }
+            Self::TableTaken { .. }
+            | Self::Locked { .. }
+            | Self::Exists { .. }
+            | Self::Constraint { .. } => ErrorKind::Conflict,
             Self::ReadOnly { .. } => ErrorKind::Denied,
             Self::Bug { .. } => ErrorKind::Bug,
         }

@@ -10,6 +10,7 @@
 mod error;
 mod options;
 pub mod query;
+mod schema;
 mod sqlite;
 mod stats;
 mod store;
@@ -19,6 +20,7 @@ mod transaction;
 pub use error::{Rule, StoreError};
 pub use options::{Durability, FaultPoint, Faults, StoreOptions, Threads};
 pub use provost_bus::Wakeup as Hint;
+pub use schema::{Schema, TablePrefix};
 pub use sqlite::SCHEMA_VERSION;
 pub use sqlite::job::Pending;
 pub use sqlite::lock::{NodeLock, is_free, lock_dir};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use provost_bus::{Bus, LocalBus};
 use provost_core::Env;
 
-use crate::StoreError;
+use crate::{Schema, StoreError};
 
 /// The file name inside a directory that holds nothing else.
 const FILE_NAME: &str = "provost.db";
@@ -18,6 +18,8 @@ const FILE_NAME: &str = "provost.db";
 pub struct StoreOptions {
     /// The database file. Its directory is created if it is missing.
     pub path: PathBuf,
+    /// The tables of the database.
+    pub schema: Schema,
     /// The database's clock.
     pub env: Env,
     /// How long to wait for another process that writes.
@@ -41,6 +43,7 @@ impl StoreOptions {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
+            schema: Schema::Engine,
             env: Env::system(),
             busy_timeout: Duration::from_secs(5),
             readers: 4,

@@ -10,6 +10,8 @@ mod migrate;
 mod open;
 mod plan;
 pub(crate) mod reader_pool;
+mod schema;
+mod session_schema;
 #[cfg(test)]
 mod tests;
 pub(crate) mod write_queue;
@@ -31,9 +33,9 @@ use plan::FullScanCheck;
 
 pub use migrate::SCHEMA_VERSION;
 
+pub(crate) use migrate::ENGINE;
 pub(crate) use open::{
-    APPLICATION_ID, Identity, Role, connect, create_file, identify, open_plain, open_read_only,
-    prepare,
+    Identity, Role, connect, create_file, identify, open_plain, open_read_only, prepare,
 };
 
 /// One connection.

@@ -15,7 +15,7 @@ use crate::sqlite::reader_pool::{self, Readers};
 use crate::sqlite::write_queue::{Lane, WriteQueue, write_queue};
 use crate::sqlite::writer::Writer;
 use crate::stats::{Counters, Stats};
-use crate::{StoreError, Tx};
+use crate::{Schema, StoreError, Tx};
 
 /// The database, open. Clones share it.
 #[derive(Clone)]
@@ -44,7 +44,11 @@ impl Store {
     /// Several processes may have it open. A file that is no database, is damaged or comes from a newer program is
     /// refused and left as it is.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        let lock = DatabaseLock::shared(&options.path)?;
+        // Only the database of an engine can be replaced while nobody has it open.
+        let lock = match options.schema {
+            Schema::Engine => Some(DatabaseLock::shared(&options.path)?),
+            Schema::Memory | Schema::Sessions(_) => None,
+        };
         let db = sqlite::prepare(&options)?;
         let counters = Arc::<Counters>::default();
         let writer = Writer {
@@ -59,7 +63,7 @@ impl Store {
             Threads::Caller => Writing::Caller(Box::new(Mutex::new(Some(writer)))),
         };
         let readers = Arc::new(Readers::new(options.clone(), Arc::clone(&counters)));
-        let lock = Mutex::new(Some(lock));
+        let lock = Mutex::new(lock);
         let shared = Shared { options, writing, readers, counters, lock };
         Ok(Self { shared: Arc::new(shared) })
     }

@@ -89,8 +89,10 @@ macro_rules! table {
 }
 
 pub mod governance;
+pub mod memory;
 pub mod outbound;
 pub mod scheduling;
+pub mod session_file;
 pub mod state;
 mod update;
 pub mod work;

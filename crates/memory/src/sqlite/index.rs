@@ -7,7 +7,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use rusqlite::{Connection, OptionalExtension};
+use provost_store::Tx;
+use provost_store::table::memory::forgotten;
+use provost_store::table::memory::owner::{self, OwnerState};
+use provost_store::table::memory::vector::{ChangePlace, changes_after};
 
 use crate::MemoryError;
 use crate::memory::Owner;
@@ -58,28 +61,24 @@ impl Indexes {
     /// Runs with an index that has everything the transaction can see; `None` if there is no such owner.
     pub(super) fn with<T>(
         &self,
-        db: &Connection,
+        tx: &mut Tx<'_>,
         owner: &Owner,
-        work: impl FnOnce(i64, &OwnerIndex) -> Result<T, MemoryError>,
+        work: impl FnOnce(&mut Tx<'_>, i64, &OwnerIndex) -> Result<T, MemoryError>,
     ) -> Result<Option<T>, MemoryError> {
-        let sql = "SELECT no, change, epoch FROM owner WHERE name = ?";
-        let state: Option<(i64, i64, i64)> = db
-            .prepare_cached(sql)?
-            .query_row([owner.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .optional()?;
-        let Some((no, change, epoch)) = state else {
+        let Some(state) = owner::state(tx, owner.as_str())? else {
             return Ok(None);
         };
+        let OwnerState { no, change, .. } = state;
         let slot = self.slot(no);
         let read = || slot.index.read().unwrap_or_else(PoisonError::into_inner);
         if read().change.is_none_or(|seen| seen < change) {
             let mut index = slot.index.write().unwrap_or_else(PoisonError::into_inner);
-            index.follow(db, no, change, epoch)?;
+            index.follow(tx, state)?;
             slot.bytes.store(index.bytes(), Ordering::Relaxed);
             drop(index);
             self.evict(no);
         }
-        work(no, &read()).map(Some)
+        work(tx, no, &read()).map(Some)
     }
 
     fn slot(&self, no: i64) -> Arc<Slot> {
@@ -113,13 +112,8 @@ impl Indexes {
 
 impl OwnerIndex {
     /// Reads what has changed, or everything if that cannot be told.
-    fn follow(
-        &mut self,
-        db: &Connection,
-        no: i64,
-        change: i64,
-        epoch: i64,
-    ) -> Result<(), MemoryError> {
+    fn follow(&mut self, tx: &mut Tx<'_>, state: OwnerState) -> Result<(), MemoryError> {
+        let OwnerState { no, change, epoch } = state;
         if self.change.is_some_and(|seen| seen >= change) {
             return Ok(());
         }
@@ -132,23 +126,22 @@ impl OwnerIndex {
         };
         // If reading fails half-way, what was read is read again.
         self.change = None;
-        let sql = "SELECT seq FROM gone WHERE owner = ? AND change > ?";
-        let mut statement = db.prepare_cached(sql)?;
-        let mut rows = statement.query([no, seen])?;
-        while let Some(row) = rows.next()? {
-            self.remove(row.get(0)?);
+        for seq in forgotten::after(tx, no, seen)? {
+            self.remove(seq);
         }
-        let sql = "SELECT memory.seq, superseded_by IS NULL, words, numbers
-                   FROM memory LEFT JOIN vector USING (seq) WHERE owner = ? AND change > ?";
-        let mut statement = db.prepare_cached(sql)?;
-        let mut rows = statement.query([no, seen])?;
-        while let Some(row) = rows.next()? {
-            let seq = row.get(0)?;
-            if row.get(1)? {
-                let numbers = row.get_ref(3)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
-                self.put(seq, row.get(2)?, numbers)?;
-            } else {
-                self.remove(seq);
+        let mut read = ChangePlace { change: seen, seq: i64::MAX };
+        loop {
+            let changed = changes_after(tx, no, read)?;
+            let Some(last) = changed.last() else { break };
+            read = ChangePlace { change: last.change, seq: last.seq };
+            for memory in &changed {
+                match memory.is_current {
+                    true => {
+                        let words = u16::try_from(memory.words).unwrap_or(u16::MAX);
+                        self.put(memory.seq, words, memory.numbers.as_deref())?;
+                    }
+                    false => self.remove(memory.seq),
+                }
             }
         }
         self.change = Some(change);

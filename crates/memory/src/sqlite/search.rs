@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::types::Value as Cell;
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use provost_store::Tx;
+use provost_store::table::memory::{entry, vector as vectors, word as words_of};
 
 use super::index::{Indexes, OwnerIndex, from_bytes, token};
-use super::{read, write};
+use super::read;
 use crate::MemoryError;
 use crate::in_memory::accept;
 use crate::memory::Owner;
@@ -30,18 +30,18 @@ struct Asked<'a> {
 type Scored = (usize, f32);
 
 pub(super) fn search(
-    db: &Connection,
+    tx: &mut Tx<'_>,
     indexes: &Indexes,
     owner: &Owner,
     query: &Query,
 ) -> Result<Vec<Found>, MemoryError> {
-    let vector = accept(query.vector.as_ref(), &mut write::space(db)?)?;
+    let vector = accept(query.vector.as_ref(), &mut vectors::space(tx)?)?;
     let asked = Asked { query, vector, words: rank::query_words(&query.text) };
-    let best = indexes.with(db, owner, |no, index| {
-        let allowed = allowed(db, owner, no, &query.filter)?;
-        let by_words = by_words(db, no, index, &asked)?;
+    let best = indexes.with(tx, owner, |tx, no, index| {
+        let allowed = allowed(tx, owner, no, &query.filter)?;
+        let by_words = by_words(tx, no, index, &asked)?;
         let candidates = candidates(index, &asked, &by_words, allowed.as_ref());
-        let best = exactly(db, index, &asked, &by_words, candidates)?;
+        let best = exactly(tx, index, &asked, &by_words, candidates)?;
         Ok((no, best))
     })?;
     let Some((no, best)) = best else {
@@ -49,7 +49,7 @@ pub(super) fn search(
     };
     let mut found = Vec::with_capacity(best.len());
     for (seq, score) in best {
-        if let Some(memory) = read::at(db, owner, no, seq)? {
+        if let Some(memory) = read::at(tx, owner, no, seq)? {
             found.push(Found { memory, score });
         }
     }
@@ -58,7 +58,7 @@ pub(super) fn search(
 
 /// The memories that a filter lets through; `None` if it lets all through.
 fn allowed(
-    db: &Connection,
+    tx: &mut Tx<'_>,
     owner: &Owner,
     no: i64,
     filter: &Filter,
@@ -66,16 +66,12 @@ fn allowed(
     if filter.is_empty() {
         return Ok(None);
     }
-    let mut sql = "SELECT seq FROM memory WHERE owner = ? AND superseded_by IS NULL".to_owned();
-    let mut cells = vec![Cell::Integer(no)];
-    read::narrow(filter, &mut sql, &mut cells);
-    let mut statement = db.prepare_cached(&sql)?;
-    let rows = statement.query_map(params_from_iter(cells), |row| row.get(0))?;
-    let mut allowed: HashSet<i64> = rows.collect::<Result<_, _>>()?;
+    let places = entry::places(tx, no, &read::row_filter(filter))?;
+    let mut allowed: HashSet<i64> = places.into_iter().collect();
     if !filter.metadata.is_empty() {
         let mut passed = HashSet::new();
         for seq in allowed {
-            let memory = read::at(db, owner, no, seq)?;
+            let memory = read::at(tx, owner, no, seq)?;
             if memory.is_some_and(|memory| filter.passes(&memory)) {
                 passed.insert(seq);
             }
@@ -87,19 +83,15 @@ fn allowed(
 
 /// What each memory gets for the words it shares with the query, by its place.
 fn by_words(
-    db: &Connection,
+    tx: &mut Tx<'_>,
     no: i64,
     index: &OwnerIndex,
     asked: &Asked<'_>,
 ) -> Result<HashMap<usize, f32>, MemoryError> {
     let common_above = rank::common_above(index.len());
     let mut holders = Vec::with_capacity(asked.words.len());
-    let mut statement = db.prepare_cached("SELECT rowid FROM word WHERE word MATCH ? LIMIT ?")?;
     for word in &asked.words {
-        let limit = i64::try_from(common_above + 1).unwrap_or(i64::MAX);
-        let cells = params![format!("\"{}\"", token(no, *word)), limit];
-        let seqs = statement.query_map(cells, |row| row.get(0))?;
-        holders.push(seqs.collect::<Result<Vec<i64>, _>>()?);
+        holders.push(words_of::places(tx, &token(no, *word), common_above + 1)?);
     }
     let counts: Vec<usize> = holders.iter().map(Vec::len).collect();
     let lexicon = Lexicon::new(&counts, index.len(), index.words_average());
@@ -153,23 +145,19 @@ fn candidates(
 
 /// The best of the candidates by their full vectors, best first; of equals the newest.
 fn exactly(
-    db: &Connection,
+    tx: &mut Tx<'_>,
     index: &OwnerIndex,
     asked: &Asked<'_>,
     by_words: &HashMap<usize, f32>,
     candidates: Vec<usize>,
 ) -> Result<Vec<(i64, f32)>, MemoryError> {
-    let mut statement = db.prepare_cached("SELECT numbers FROM vector WHERE seq = ?")?;
     let mut scored = Vec::with_capacity(candidates.len());
     for place in candidates {
         let seq = index.seq(place);
         let meaning = match &asked.vector {
             None => None,
             Some(vector) => {
-                let own = statement.query_row([seq], |row| {
-                    Ok(from_bytes(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?))
-                });
-                let own = own.optional()?;
+                let own = vectors::get(tx, seq)?.map(|numbers| from_bytes(&numbers));
                 Some(own.map_or(0.0, |own| rank::dot(&own, vector)))
             }
         };

@@ -2,9 +2,11 @@
 
 use provost_core::MemoryId;
 use provost_failpoint::failpoint;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use provost_store::Tx;
+use provost_store::table::memory::entry::{self, IndexCount, MemoryKey, MemoryRow, SourceRow};
+use provost_store::table::memory::{forgotten, owner as owners, vector as vectors, word};
 
-use super::read::{find, id_bytes, owner_no};
+use super::read::{find, id_bytes};
 use super::{index, job};
 use crate::MemoryError;
 use crate::in_memory::{accept, check_entry, revise};
@@ -13,11 +15,11 @@ use crate::rank;
 use crate::store::{Batch, Change, Entry, Forget, Update, Vector};
 
 /// Forgotten memories that are remembered as such, for those who keep an index; beyond it they read everything again.
-const GONE_MAX: i64 = 10_000;
+const GONE_MAX: u64 = 10_000;
 
 /// The owner a transaction writes for.
-struct Writer<'a> {
-    db: &'a Connection,
+struct Writer<'a, 'tx> {
+    tx: &'a mut Tx<'tx>,
     owner: &'a Owner,
     no: i64,
     /// The number of this transaction among the owner's.
@@ -25,91 +27,53 @@ struct Writer<'a> {
     space: Option<String>,
 }
 
-pub(super) fn apply(db: &Connection, owner: &Owner, batch: Batch) -> Result<(), MemoryError> {
+pub(super) fn apply(tx: &mut Tx<'_>, owner: &Owner, batch: &Batch) -> Result<(), MemoryError> {
     if let Some(key) = batch.done {
-        job::finish(db, owner, key)?;
+        job::finish(tx, owner, key)?;
     }
     failpoint!("memory.apply.middle");
     if batch.changes.is_empty() {
         return Ok(());
     }
-    let no = owner_no_or_new(db, owner)?;
-    let stored = space(db)?;
-    let mut writer = Writer { db, owner, no, change: next_change(db, no)?, space: stored.clone() };
-    for change in batch.changes {
+    let no = owners::number_or_new(tx, owner.as_str())?;
+    let stored = vectors::space(tx)?;
+    let change = owners::next_change(tx, no)?;
+    let mut writer = Writer { tx, owner, no, change, space: stored.clone() };
+    for change in &batch.changes {
         writer.change(change)?;
     }
-    if writer.space != stored {
-        let sql = "INSERT INTO meta (key, value) VALUES ('space', ?)";
-        db.execute(sql, [&writer.space])?;
+    if let Some(space) = writer.space.as_ref().filter(|_| writer.space != stored) {
+        vectors::set_space(writer.tx, space)?;
     }
     Ok(())
 }
 
-/// The owner's number, a new one if it has none.
-pub(super) fn owner_no_or_new(db: &Connection, owner: &Owner) -> Result<i64, MemoryError> {
-    if let Some(no) = owner_no(db, owner)? {
-        return Ok(no);
-    }
-    db.prepare_cached("INSERT INTO owner (name) VALUES (?)")?.execute([owner.as_str()])?;
-    Ok(db.last_insert_rowid())
-}
-
-/// Whose vectors are in the file.
-pub(super) fn space(db: &Connection) -> Result<Option<String>, MemoryError> {
-    let mut statement = db.prepare_cached("SELECT value FROM meta WHERE key = 'space'")?;
-    Ok(statement.query_row([], |row| row.get(0)).optional()?)
-}
-
-fn next_change(db: &Connection, no: i64) -> Result<i64, MemoryError> {
-    let sql = "UPDATE owner SET change = change + 1 WHERE no = ? RETURNING change";
-    Ok(db.prepare_cached(sql)?.query_row([no], |row| row.get(0))?)
-}
-
-impl Writer<'_> {
-    fn change(&mut self, change: Change) -> Result<(), MemoryError> {
+impl Writer<'_, '_> {
+    fn change(&mut self, change: &Change) -> Result<(), MemoryError> {
         match change {
-            Change::Add(entry) => self.add(*entry),
-            Change::Update(update) => self.update(&update),
+            Change::Add(entry) => self.add(entry),
+            Change::Update(update) => self.update(update),
             Change::Supersede { old, new } => {
-                let (seq, memory) = self.current(old)?;
+                let (seq, memory) = self.current(*old)?;
                 self.unlist(seq, &memory.text)?;
-                let sql = "UPDATE memory SET superseded_by = ?, change = ? WHERE seq = ?";
-                let cells = params![id_bytes(new.memory.id), self.change, seq];
-                self.db.prepare_cached(sql)?.execute(cells)?;
-                self.add(*new)
+                entry::supersede(self.tx, seq, &id_bytes(new.memory.id), self.change)?;
+                self.add(new)
             }
         }
     }
 
-    fn add(&mut self, entry: Entry) -> Result<(), MemoryError> {
+    fn add(&mut self, entry: &Entry) -> Result<(), MemoryError> {
         let Entry { memory, vector } = entry;
-        check_entry(self.owner, &memory)?;
+        check_entry(self.owner, memory)?;
         let words = rank::words(&memory.text);
-        let sql = "INSERT INTO memory (owner, id, text, category, metadata, created_at, updated_at, valid_from,
-                                       superseded_by, words, change) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        let inserted = self.db.prepare_cached(sql)?.execute(params![
-            self.no,
-            id_bytes(memory.id),
-            memory.text,
-            memory.category.map(|category| category.as_str()),
-            metadata_text(&memory)?,
-            memory.created_at.as_millis(),
-            memory.updated_at.as_millis(),
-            memory.valid_from.as_millis(),
-            memory.superseded_by.map(id_bytes),
-            words.count,
-            self.change,
-        ]);
-        if let Err(error) = inserted {
-            return Err(match error.sqlite_error_code() {
-                Some(ErrorCode::ConstraintViolation) => {
-                    MemoryError::Invalid(format!("memory {} exists already", memory.id))
-                }
-                _ => error.into(),
-            });
-        }
-        let seq = self.db.last_insert_rowid();
+        let count = self.count(words.count);
+        // The database gives the place.
+        let row = row(0, memory)?;
+        let seq =
+            entry::insert(self.tx, &row, count).map_err(|error| match error.is_duplicate() {
+                true => MemoryError::Invalid(format!("memory {} exists already", memory.id)),
+                false => error.into(),
+            })?;
         self.put_vector(seq, vector.as_ref())?;
         self.put_sources(seq, &memory.sources)?;
         if memory.superseded_by.is_none() {
@@ -123,24 +87,19 @@ impl Writer<'_> {
         self.unlist(seq, &memory.text)?;
         revise(&mut memory, update)?;
         let words = rank::words(&memory.text);
-        let sql = "UPDATE memory SET text = ?, category = ?, metadata = ?, updated_at = ?, words = ?, change = ?
-                   WHERE seq = ?";
-        self.db.prepare_cached(sql)?.execute(params![
-            memory.text,
-            memory.category.map(|category| category.as_str()),
-            metadata_text(&memory)?,
-            memory.updated_at.as_millis(),
-            words.count,
-            self.change,
-            seq,
-        ])?;
+        let count = self.count(words.count);
+        entry::update(self.tx, &row(seq, &memory)?, count)?;
         self.put_vector(seq, update.vector.as_ref())?;
         self.put_sources(seq, &memory.sources)?;
         self.list(seq, &words.distinct)
     }
 
-    fn current(&self, id: MemoryId) -> Result<(i64, Memory), MemoryError> {
-        match find(self.db, self.owner, self.no, id)? {
+    fn count(&self, words: u16) -> IndexCount {
+        IndexCount { owner: self.no, change: self.change, words: words.into() }
+    }
+
+    fn current(&mut self, id: MemoryId) -> Result<(i64, Memory), MemoryError> {
+        match find(self.tx, self.owner, self.no, id)? {
             None => Err(MemoryError::NotFound(id)),
             Some((_, memory)) if memory.superseded_by.is_some() => Err(MemoryError::Superseded(id)),
             Some(found) => Ok(found),
@@ -148,102 +107,84 @@ impl Writer<'_> {
     }
 
     fn put_vector(&mut self, seq: i64, vector: Option<&Vector>) -> Result<(), MemoryError> {
-        let sql = match accept(vector, &mut self.space)? {
-            Some(vector) => {
-                let sql = "INSERT OR REPLACE INTO vector (seq, numbers) VALUES (?, ?)";
-                let bytes = index::to_bytes(&vector);
-                self.db.prepare_cached(sql)?.execute(params![seq, bytes])?;
-                return Ok(());
-            }
-            None => "DELETE FROM vector WHERE seq = ?",
-        };
-        self.db.prepare_cached(sql)?.execute([seq])?;
+        match accept(vector, &mut self.space)? {
+            Some(vector) => vectors::put(self.tx, seq, &index::to_bytes(&vector))?,
+            None => vectors::delete(self.tx, seq)?,
+        }
         Ok(())
     }
 
-    fn put_sources(&self, seq: i64, sources: &[Source]) -> Result<(), MemoryError> {
-        if sources.is_empty() {
-            return Ok(());
-        }
-        let sql = "INSERT OR IGNORE INTO source (seq, session, message) VALUES (?, ?, ?)";
-        let mut statement = self.db.prepare_cached(sql)?;
-        for source in sources {
-            statement.execute(params![seq, source.session, source.message])?;
+    fn put_sources(&mut self, seq: i64, sources: &[Source]) -> Result<(), MemoryError> {
+        for Source { session, message } in sources {
+            let source = SourceRow { session: session.clone(), message: message.clone() };
+            entry::add_source(self.tx, seq, &source)?;
         }
         Ok(())
     }
 
     /// Makes a memory findable by its words.
-    fn list(&self, seq: i64, words: &[u64]) -> Result<(), MemoryError> {
-        let sql = "INSERT INTO word (rowid, words) VALUES (?, ?)";
-        self.db.prepare_cached(sql)?.execute(params![seq, index::tokens(self.no, words)])?;
-        Ok(())
+    fn list(&mut self, seq: i64, words: &[u64]) -> Result<(), MemoryError> {
+        Ok(word::add(self.tx, seq, &index::tokens(self.no, words))?)
     }
 
-    /// Makes a memory not findable by its words any more. FTS5 wants to be told what they were.
-    fn unlist(&self, seq: i64, text: &str) -> Result<(), MemoryError> {
+    /// Makes a memory not findable by its words any more.
+    fn unlist(&mut self, seq: i64, text: &str) -> Result<(), MemoryError> {
         let words = index::tokens(self.no, &rank::words(text).distinct);
-        let sql = "INSERT INTO word (word, rowid, words) VALUES ('delete', ?, ?)";
-        self.db.prepare_cached(sql)?.execute(params![seq, words])?;
-        Ok(())
+        Ok(word::remove(self.tx, seq, &words)?)
     }
 
     /// Removes a memory and remembers that it is gone.
-    fn remove(&self, seq: i64) -> Result<(), MemoryError> {
-        let sql = "SELECT text, superseded_by IS NULL FROM memory WHERE seq = ?";
-        let found: (String, bool) =
-            self.db.prepare_cached(sql)?.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if found.1 {
-            self.unlist(seq, &found.0)?;
+    fn remove(&mut self, row: &MemoryRow) -> Result<(), MemoryError> {
+        if row.superseded_by.is_none() {
+            self.unlist(row.seq, &row.text)?;
         }
-        for sql in [
-            "DELETE FROM vector WHERE seq = ?",
-            "DELETE FROM source WHERE seq = ?",
-            "DELETE FROM memory WHERE seq = ?",
-        ] {
-            self.db.prepare_cached(sql)?.execute([seq])?;
-        }
-        let sql = "INSERT INTO gone (owner, change, seq) VALUES (?, ?, ?)";
-        self.db.prepare_cached(sql)?.execute([self.no, self.change, seq])?;
-        Ok(())
+        vectors::delete(self.tx, row.seq)?;
+        entry::delete(self.tx, row.seq)?;
+        Ok(forgotten::insert(self.tx, self.no, self.change, row.seq)?)
     }
 
     /// Keeps the list of the gone short: who has not read them starts over.
-    fn tidy(&self) -> Result<(), MemoryError> {
-        let sql = "SELECT count(*) FROM gone WHERE owner = ?";
-        let gone: i64 = self.db.prepare_cached(sql)?.query_row([self.no], |row| row.get(0))?;
-        if gone > GONE_MAX {
-            self.db.execute("DELETE FROM gone WHERE owner = ?", [self.no])?;
-            let sql = "UPDATE owner SET epoch = change WHERE no = ?";
-            self.db.execute(sql, [self.no])?;
+    fn tidy(&mut self) -> Result<(), MemoryError> {
+        if forgotten::count(self.tx, self.no)? > GONE_MAX {
+            forgotten::clear(self.tx, self.no)?;
+            owners::start_epoch(self.tx, self.no)?;
         }
         Ok(())
     }
 }
 
-fn metadata_text(memory: &Memory) -> Result<String, MemoryError> {
-    serde_json::to_string(&memory.metadata)
-        .map_err(|error| MemoryError::Invalid(format!("the metadata has no JSON form: {error}")))
+fn row(seq: i64, memory: &Memory) -> Result<MemoryRow, MemoryError> {
+    let metadata = serde_json::to_string(&memory.metadata)
+        .map_err(|error| MemoryError::Invalid(format!("the metadata has no JSON form: {error}")))?;
+    Ok(MemoryRow {
+        seq,
+        id: id_bytes(memory.id).to_vec(),
+        text: memory.text.clone(),
+        category: memory.category.map(|category| category.as_str().to_owned()),
+        metadata,
+        created_at: memory.created_at,
+        updated_at: memory.updated_at,
+        valid_from: memory.valid_from,
+        superseded_by: memory.superseded_by.map(|id| id_bytes(id).to_vec()),
+    })
 }
 
-pub(super) fn forget(db: &Connection, owner: &Owner, what: &Forget) -> Result<u64, MemoryError> {
-    let Some(no) = owner_no(db, owner)? else {
+pub(super) fn forget(tx: &mut Tx<'_>, owner: &Owner, what: &Forget) -> Result<u64, MemoryError> {
+    let Some(no) = owners::number(tx, owner.as_str())? else {
         return Ok(0);
     };
-    job::forget(db, no, what)?;
-    let mut going = matching(db, no, what)?;
+    job::forget(tx, no, what)?;
+    let mut going = matching(tx, no, what)?;
     if going.is_empty() {
         return Ok(0);
     }
-    let change = next_change(db, no)?;
-    let writer = Writer { db, owner, no, change, space: None };
+    let change = owners::next_change(tx, no)?;
+    let mut writer = Writer { tx, owner, no, change, space: None };
     let mut gone = 0;
-    while let Some((seq, id)) = going.pop() {
-        let sql = "SELECT seq, id FROM memory WHERE owner = ? AND superseded_by = ?";
-        let history = places(db, sql, params![no, id])?;
-        let sql = "SELECT 1 FROM memory WHERE seq = ?";
-        if db.prepare_cached(sql)?.exists([seq])? {
-            writer.remove(seq)?;
+    while let Some(MemoryKey { seq, id }) = going.pop() {
+        let history = entry::keys_of_successor(writer.tx, no, &id)?;
+        if let Some(row) = entry::at(writer.tx, no, seq)? {
+            writer.remove(&row)?;
             gone += 1;
             going.extend(history);
         }
@@ -252,34 +193,13 @@ pub(super) fn forget(db: &Connection, owner: &Owner, what: &Forget) -> Result<u6
     Ok(gone)
 }
 
-/// A memory's place in the file and its id.
-type Place = (i64, Vec<u8>);
-
-fn matching(db: &Connection, no: i64, what: &Forget) -> Result<Vec<Place>, MemoryError> {
-    let from_source =
-        "SELECT DISTINCT memory.seq, id FROM source JOIN memory USING (seq) WHERE owner = ?";
-    match what {
-        Forget::Memory(id) => {
-            let sql = "SELECT seq, id FROM memory WHERE owner = ? AND id = ?";
-            places(db, sql, params![no, id_bytes(*id)])
-        }
-        Forget::Session(session) => {
-            places(db, &format!("{from_source} AND session = ?"), params![no, session])
-        }
+fn matching(tx: &mut Tx<'_>, no: i64, what: &Forget) -> Result<Vec<MemoryKey>, MemoryError> {
+    Ok(match what {
+        Forget::Memory(id) => entry::keys_of_id(tx, no, &id_bytes(*id))?,
+        Forget::Session(session) => entry::keys_of_source(tx, no, session, None)?,
         Forget::Message(source) => {
-            let sql = format!("{from_source} AND session = ? AND message = ?");
-            places(db, &sql, params![no, source.session, source.message])
+            entry::keys_of_source(tx, no, &source.session, Some(&source.message))?
         }
-        Forget::Everything => places(db, "SELECT seq, id FROM memory WHERE owner = ?", params![no]),
-    }
-}
-
-fn places(
-    db: &Connection,
-    sql: &str,
-    cells: impl rusqlite::Params,
-) -> Result<Vec<Place>, MemoryError> {
-    let mut statement = db.prepare_cached(sql)?;
-    let rows = statement.query_map(cells, |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+        Forget::Everything => entry::keys_of_owner(tx, no)?,
+    })
 }

@@ -1,8 +1,12 @@
 //! Why a file of sessions cannot be opened.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use provost_core::ErrorKind;
+use provost_store::StoreError;
+
+use super::fault::io_kind;
 
 /// Why a file of sessions cannot be opened. A file that is refused stays as it is.
 #[derive(Debug, thiserror::Error)]
@@ -65,5 +69,20 @@ impl OpenError {
             Self::Taken { .. } | Self::Newer { .. } => ErrorKind::Conflict,
             Self::Storage { .. } => ErrorKind::Unavailable,
         }
+    }
+}
+
+/// Why the file at `path` was refused.
+pub(super) fn refusal(path: &Path, error: StoreError) -> OpenError {
+    let path = path.to_owned();
+    match error {
+        StoreError::Damaged { detail } | StoreError::NotADatabase { detail, .. } => {
+            OpenError::Damaged { path, problem: detail }
+        }
+        StoreError::TableTaken { table } => OpenError::Taken { path, table },
+        StoreError::NewerSchema { found, known } => {
+            OpenError::Newer { path, found: found.into(), known: known.into() }
+        }
+        error => OpenError::Storage { path, source: io::Error::new(io_kind(&error), error) },
     }
 }

@@ -1,36 +1,59 @@
-//! What SQLite's errors mean for a session.
+//! What a failure of the database means for a session.
 
 use std::io;
 
+use provost_store::StoreError;
+
 use crate::SessionError;
-use rusqlite::ErrorCode;
 
 /// Stands for the id where an operation is about all sessions.
 pub(super) const ALL: &str = "*";
 
-/// What a failure of SQLite means for the session that it was about.
-pub(super) fn fault(id: &str, error: rusqlite::Error) -> SessionError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => SessionError::Corrupt {
-            id: id.to_owned(),
-            problem: format!("the database is damaged: {error}; restore it from a copy"),
-        },
-        code => {
-            let message = format!("session `{id}`: {error}");
-            SessionError::Storage { message, source: io::Error::new(io_kind(code), error) }
+/// Why a transaction failed.
+pub(super) enum Fault {
+    /// The database failed.
+    Store(StoreError),
+    /// The session cannot be read or changed.
+    Session(SessionError),
+}
+
+impl Fault {
+    /// The failure for the session that the transaction was about.
+    pub(super) fn of(self, id: &str) -> SessionError {
+        match self {
+            Self::Session(error) => error,
+            Self::Store(
+                StoreError::Damaged { detail } | StoreError::NotADatabase { detail, .. },
+            ) => SessionError::Corrupt {
+                id: id.to_owned(),
+                problem: format!("the database is damaged: {detail}; restore it from a copy"),
+            },
+            Self::Store(error) => SessionError::Storage {
+                message: format!("session `{id}`: {error}"),
+                source: io::Error::new(io_kind(&error), error),
+            },
         }
     }
 }
 
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<SessionError> for Fault {
+    fn from(error: SessionError) -> Self {
+        Self::Session(error)
+    }
+}
+
 /// The nearest word of the standard library.
-pub(super) fn io_kind(code: Option<ErrorCode>) -> io::ErrorKind {
-    match code {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => io::ErrorKind::ResourceBusy,
-        Some(ErrorCode::DiskFull) => io::ErrorKind::StorageFull,
-        Some(ErrorCode::ReadOnly) => io::ErrorKind::ReadOnlyFilesystem,
-        Some(ErrorCode::PermissionDenied) => io::ErrorKind::PermissionDenied,
-        Some(ErrorCode::CannotOpen) => io::ErrorKind::NotFound,
-        Some(ErrorCode::TooBig) => io::ErrorKind::InvalidInput,
+pub(super) fn io_kind(error: &StoreError) -> io::ErrorKind {
+    match error {
+        StoreError::Busy { .. } => io::ErrorKind::ResourceBusy,
+        StoreError::Full { .. } => io::ErrorKind::StorageFull,
+        StoreError::ReadOnly { .. } => io::ErrorKind::ReadOnlyFilesystem,
         _ => io::ErrorKind::Other,
     }
 }

@@ -1,29 +1,37 @@
 //! Values of the state that outlive a run, beside the sessions. What belongs to a session goes with it.
 
-use crate::SessionError;
-use crate::shared_state::{StateError, StateFuture, StateOwners, StateStore};
-use provost_core::{StateChange, StateScope, Timestamp};
-use rusqlite::{Connection, Transaction, params};
+use provost_core::{StateChange, StateScope};
+use provost_store::Tx;
+use provost_store::table::session_file::{SessionTables, ValueKey};
 use serde_json::{Map, Value};
 
 use super::SqliteSessions;
-use super::fault::{ALL, fault};
-use super::sql::Sql;
+use super::fault::{ALL, Fault};
+use crate::SessionError;
+use crate::shared_state::{StateError, StateFuture, StateOwners, StateStore};
 
-/// One value to set or to take away.
-struct Row {
+/// A value to set or to take away.
+struct ValueChange {
+    key: ValueKey,
+    /// As JSON.
+    value: Option<String>,
+}
+
+/// The owner of values in one scope.
+struct ScopeOwner {
     scope: StateScope,
     owner: String,
-    name: String,
-    value: Option<String>,
 }
 
 impl StateStore for SqliteSessions {
     fn load<'a>(&'a self, owners: &'a StateOwners) -> StateFuture<'a, Map<String, Value>> {
-        let owners: Vec<_> = owners.all().map(|(scope, owner)| (scope, owner.to_owned())).collect();
-        Box::pin(
-            async move { self.read(move |db, sql| load(db, sql, &owners)).await.map_err(failed) },
-        )
+        let owners: Vec<_> = owners
+            .all()
+            .map(|(scope, owner)| ScopeOwner { scope, owner: owner.to_owned() })
+            .collect();
+        Box::pin(async move {
+            self.read(ALL, move |tx, tables| load(tx, tables, &owners)).await.map_err(failed)
+        })
     }
 
     fn commit<'a>(
@@ -31,71 +39,57 @@ impl StateStore for SqliteSessions {
         owners: &'a StateOwners,
         changes: &'a [StateChange],
     ) -> StateFuture<'a, ()> {
-        let rows: Vec<Row> = changes
+        let changes: Vec<ValueChange> = changes
             .iter()
             .filter_map(|StateChange { name, value }| {
                 let (scope, inner) = StateScope::split(name);
                 let owner = owners.owner(scope)?.to_owned();
                 let value = value.as_ref().map(Value::to_string);
-                Some(Row { scope, owner, name: inner.to_owned(), value })
+                Some(ValueChange { key: ValueKey { scope, owner, name: inner.to_owned() }, value })
             })
             .collect();
-        let env = self.shared.env.clone();
-        let work = move |tx: &Transaction<'_>, sql: &Sql| store(tx, sql, &rows, env.now());
-        Box::pin(async move { self.writer.write(ALL, work).await.map_err(failed) })
+        Box::pin(async move {
+            self.write(ALL, move |tx, tables| store(tx, tables, &changes)).await.map_err(failed)
+        })
     }
 
     fn forget<'a>(&'a self, scope: StateScope, owner: &'a str) -> StateFuture<'a, u64> {
         let owner = owner.to_owned();
-        let work = move |tx: &Transaction<'_>, sql: &Sql| {
-            let gone = tx.execute(&sql.forget_values, params![scope.as_str(), owner]);
-            Ok(gone.map_err(|error| fault(ALL, error))? as u64)
-        };
-        Box::pin(async move { self.writer.write(ALL, work).await.map_err(failed) })
+        Box::pin(async move {
+            let forget = move |tx: &mut Tx<'_>, tables: &SessionTables| {
+                Ok(tables.remove_values(tx, scope, &owner)?)
+            };
+            self.write(ALL, forget).await.map_err(failed)
+        })
     }
 }
 
 fn load(
-    db: &Connection,
-    sql: &Sql,
-    owners: &[(StateScope, String)],
-) -> Result<Map<String, Value>, SessionError> {
+    tx: &mut Tx<'_>,
+    tables: &SessionTables,
+    owners: &[ScopeOwner],
+) -> Result<Map<String, Value>, Fault> {
     let mut found = Map::new();
-    for (scope, owner) in owners {
-        let read = || {
-            let mut statement = db.prepare_cached(&sql.values)?;
-            let rows = statement.query_map(params![scope.as_str(), owner], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-            })?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        for (name, text) in read().map_err(|error| fault(ALL, error))? {
-            let value = serde_json::from_str(&text).map_err(|error| SessionError::Corrupt {
-                id: owner.clone(),
-                problem: format!("the value `{}` is not JSON: {error}", scope.name(&name)),
-            })?;
-            found.insert(scope.name(&name), value);
+    for ScopeOwner { scope, owner } in owners {
+        for stored in tables.values(tx, *scope, owner)? {
+            let name = scope.name(&stored.name);
+            let value =
+                serde_json::from_str(&stored.value).map_err(|error| SessionError::Corrupt {
+                    id: owner.clone(),
+                    problem: format!("the value `{name}` is not JSON: {error}"),
+                })?;
+            found.insert(name, value);
         }
     }
     Ok(found)
 }
 
-fn store(
-    tx: &Transaction<'_>,
-    sql: &Sql,
-    rows: &[Row],
-    now: Timestamp,
-) -> Result<(), SessionError> {
-    for Row { scope, owner, name, value } in rows {
-        let done = match value {
-            Some(value) => tx.prepare_cached(&sql.set_value).and_then(|mut set| {
-                set.execute(params![scope.as_str(), owner, name, value, now.as_millis()])
-            }),
-            None => tx
-                .prepare_cached(&sql.remove_value)
-                .and_then(|mut remove| remove.execute(params![scope.as_str(), owner, name])),
-        };
-        done.map_err(|error| fault(ALL, error))?;
+fn store(tx: &mut Tx<'_>, tables: &SessionTables, changes: &[ValueChange]) -> Result<(), Fault> {
+    for ValueChange { key, value } in changes {
+        match value {
+            Some(value) => tables.set_value(tx, key, value)?,
+            None => tables.remove_value(tx, key)?,
+        }
     }
     Ok(())
 }

@@ -1,7 +1,23 @@
 //! The schema's history. A migration that was released never changes; the next one is a new file.
 
-use super::{APPLICATION_ID, Sqlite};
+use super::Sqlite;
 use crate::StoreError;
+
+/// The history of a database that has a file of its own.
+pub(crate) struct History {
+    /// Marks a file as ours.
+    pub(crate) application_id: i64,
+    migrations: &'static [&'static str],
+}
+
+/// The database of an engine. The mark is the letters `PRVS`.
+pub(crate) const ENGINE: History = History { application_id: 0x5052_5653, migrations: MIGRATIONS };
+
+/// Memories. The mark is the letters `PRVM`.
+pub(crate) const MEMORY: History = History {
+    application_id: 0x5052_564d,
+    migrations: &[include_str!("../../migrations/memory/0001_memory.sql")],
+};
 
 /// The migrations in order; the version of each is its place, counted from one.
 const MIGRATIONS: &[&str] = &[
@@ -32,38 +48,48 @@ const MIGRATIONS: &[&str] = &[
 /// The newest schema version this program knows.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
-/// Brings the database to [`SCHEMA_VERSION`], each migration in a transaction of its own.
-///
-/// Foreign keys are off meanwhile, as SQLite wants it where a table is rebuilt. Two processes may migrate at once: the version
-/// is read again under the write lock.
-pub(super) fn migrate(db: &mut Sqlite) -> Result<(), StoreError> {
-    db.batch("PRAGMA foreign_keys = OFF")?;
-    let migrated = migrate_each(db);
-    db.batch("PRAGMA foreign_keys = ON")?;
-    migrated
-}
+impl History {
+    /// The newest version this program knows.
+    pub(crate) const fn version(&self) -> u32 {
+        self.migrations.len() as u32
+    }
 
-fn migrate_each(db: &Sqlite) -> Result<(), StoreError> {
-    for (version, sql) in (1i64..).zip(MIGRATIONS) {
+    /// Brings the database to the newest version, each migration in a transaction of its own.
+    ///
+    /// Foreign keys are off meanwhile, as SQLite wants it where a table is rebuilt. Two processes may migrate at once: the version
+    /// is read again under the write lock.
+    pub(super) fn migrate(&self, db: &mut Sqlite) -> Result<(), StoreError> {
+        db.batch("PRAGMA foreign_keys = OFF")?;
+        let migrated = self.migrate_each(db);
+        db.batch("PRAGMA foreign_keys = ON")?;
+        migrated
+    }
+
+    fn migrate_each(&self, db: &Sqlite) -> Result<(), StoreError> {
+        for (version, sql) in (1i64..).zip(self.migrations) {
+            if db.number("PRAGMA user_version")? >= version {
+                continue;
+            }
+            db.begin_write()?;
+            let applied = self.apply(db, version, sql).and_then(|()| db.commit());
+            if let Err(error) = applied {
+                db.rollback()?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, db: &Sqlite, version: i64, sql: &str) -> Result<(), StoreError> {
         if db.number("PRAGMA user_version")? >= version {
-            continue;
+            return Ok(());
         }
-        db.begin_write()?;
-        let applied = apply(db, version, sql).and_then(|()| db.commit());
-        if let Err(error) = applied {
-            db.rollback()?;
-            return Err(error);
-        }
+        db.batch(sql)?;
+        let application_id = self.application_id;
+        db.batch(&format!(
+            "PRAGMA application_id = {application_id}; PRAGMA user_version = {version}"
+        ))
     }
-    Ok(())
-}
-
-fn apply(db: &Sqlite, version: i64, sql: &str) -> Result<(), StoreError> {
-    if db.number("PRAGMA user_version")? >= version {
-        return Ok(());
-    }
-    db.batch(sql)?;
-    db.batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}"))
 }
 
 #[cfg(test)]
@@ -72,7 +98,7 @@ mod tests {
 
     use rusqlite::Connection;
 
-    use super::{MIGRATIONS, SCHEMA_VERSION, migrate};
+    use super::{ENGINE, MIGRATIONS, SCHEMA_VERSION};
     use crate::sqlite::Sqlite;
 
     /// The newest version before the indexes covered every row.
@@ -128,7 +154,7 @@ mod tests {
     fn migrated(old: Connection, path: PathBuf) -> Sqlite {
         drop(old);
         let mut db = Sqlite::new(Connection::open(&path).unwrap(), path);
-        migrate(&mut db).unwrap();
+        ENGINE.migrate(&mut db).unwrap();
         assert_eq!(db.number("PRAGMA foreign_keys").unwrap(), 1);
         assert_eq!(db.number("PRAGMA user_version").unwrap(), i64::from(SCHEMA_VERSION));
         assert_eq!(db.text("PRAGMA integrity_check").unwrap(), "ok");

@@ -11,12 +11,9 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{SCHEMA_VERSION, Sqlite, error, migrate};
+use super::{Sqlite, error, schema};
 use crate::StoreError;
 use crate::options::{Durability, StoreOptions};
-
-/// Marks a file as ours: the letters `PRVS`.
-pub(crate) const APPLICATION_ID: i64 = 0x5052_5653;
 
 /// Prepared statements per connection: more than there are distinct statements.
 const STATEMENTS_MAX: usize = 512;
@@ -56,14 +53,10 @@ pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
     create_file(&options.path)?;
     let mut db = open_file(&options.path, options.busy_timeout)?;
     // Before anything is set: a file that is refused must stay as it is.
-    if let Identity::Ours(found) = identify(&mut db)?
-        && found > SCHEMA_VERSION
-    {
-        return Err(StoreError::NewerSchema { found, known: SCHEMA_VERSION });
-    }
-    use_write_ahead_log(&mut db, options.busy_timeout)?;
+    schema::check(&mut db, &options.schema)?;
+    use_write_ahead_log(&mut db, options)?;
     configure(&mut db, Role::Writer, options)?;
-    migrate::migrate(&mut db)?;
+    schema::migrate(&mut db, &options.schema)?;
     Ok(db.with_scan_check())
 }
 
@@ -74,14 +67,14 @@ pub(crate) fn connect(options: &StoreOptions, role: Role) -> Result<Sqlite, Stor
     Ok(db)
 }
 
-/// Says what the file is, from one consistent look at it.
-pub(crate) fn identify(db: &mut Sqlite) -> Result<Identity, StoreError> {
+/// Reads from one state of the file whose database it is.
+pub(crate) fn identify(db: &mut Sqlite, application_id: i64) -> Result<Identity, StoreError> {
     db.begin_read()?;
     let looked = look(db);
     db.rollback()?;
     let (application, version, tables) = looked?;
     match (application, u32::try_from(version)) {
-        (APPLICATION_ID, Ok(version)) => Ok(Identity::Ours(version)),
+        (found, Ok(version)) if found == application_id => Ok(Identity::Ours(version)),
         (0, Ok(0)) if tables == 0 => Ok(Identity::Empty),
         _ => Err(StoreError::NotADatabase {
             path: db.path.clone(),
@@ -138,16 +131,16 @@ fn open_with(path: &Path, flags: OpenFlags) -> Result<Sqlite, StoreError> {
         .map_err(|cause| error::translate(cause, path))
 }
 
-fn use_write_ahead_log(db: &mut Sqlite, patience: Duration) -> Result<(), StoreError> {
+fn use_write_ahead_log(db: &mut Sqlite, options: &StoreOptions) -> Result<(), StoreError> {
     let started = Instant::now();
     loop {
         match db.text("PRAGMA journal_mode = WAL") {
-            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) if mode == "wal" || !options.schema.needs_write_ahead_log() => return Ok(()),
             Ok(mode) => {
                 let detail = format!("the file system allows only the journal mode `{mode}`");
                 return Err(StoreError::Io { detail });
             }
-            Err(StoreError::Busy { .. }) if started.elapsed() < patience => {
+            Err(StoreError::Busy { .. }) if started.elapsed() < options.busy_timeout => {
                 thread::sleep(JOURNAL_RETRY);
             }
             Err(error) => return Err(error),
@@ -170,6 +163,9 @@ fn configure(db: &mut Sqlite, role: Role, options: &StoreOptions) -> Result<(), 
          PRAGMA query_only = {query_only}; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA temp_store = MEMORY;
          PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = {LOG_BYTES_MAX};"
     ))?;
+    if options.schema.wipes_deleted_rows() {
+        db.batch("PRAGMA secure_delete = ON")?;
+    }
     if let Some(bytes_max) = options.bytes_max {
         let page_bytes = u64::try_from(db.number("PRAGMA page_size")?).unwrap_or(1).max(1);
         db.batch(&format!("PRAGMA max_page_count = {}", (bytes_max / page_bytes).max(1)))?;

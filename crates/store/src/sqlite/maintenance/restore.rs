@@ -68,7 +68,7 @@ pub fn restore(options: &RestoreOptions) -> Result<RestoreReport, StoreError> {
 
 /// The schema version of a backup that is whole.
 fn check_source(source: &mut Sqlite, from: &Path) -> Result<u32, StoreError> {
-    let version = match sqlite::identify(source)? {
+    let version = match sqlite::identify(source, sqlite::ENGINE.application_id)? {
         Identity::Empty => {
             let detail = "it is empty".into();
             return Err(StoreError::NotADatabase { path: from.to_owned(), detail });

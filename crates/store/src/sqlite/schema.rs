@@ -1,0 +1,32 @@
+//! Checking and making the tables of each [`Schema`].
+
+use super::migrate::{ENGINE, History, MEMORY};
+use super::open::{Identity, identify};
+use super::{Sqlite, session_schema};
+use crate::{Schema, StoreError};
+
+/// Refuses a file of another or of a newer program.
+pub(super) fn check(db: &mut Sqlite, schema: &Schema) -> Result<(), StoreError> {
+    match schema {
+        Schema::Engine => check_version(db, &ENGINE),
+        Schema::Memory => check_version(db, &MEMORY),
+        Schema::Sessions(prefix) => session_schema::version(db, prefix).map(drop),
+    }
+}
+
+/// Makes the tables, or brings them to the newest version.
+pub(super) fn migrate(db: &mut Sqlite, schema: &Schema) -> Result<(), StoreError> {
+    match schema {
+        Schema::Engine => ENGINE.migrate(db),
+        Schema::Memory => MEMORY.migrate(db),
+        Schema::Sessions(prefix) => session_schema::migrate(db, prefix),
+    }
+}
+
+fn check_version(db: &mut Sqlite, history: &History) -> Result<(), StoreError> {
+    let known = history.version();
+    match identify(db, history.application_id)? {
+        Identity::Ours(found) if found > known => Err(StoreError::NewerSchema { found, known }),
+        Identity::Ours(_) | Identity::Empty => Ok(()),
+    }
+}

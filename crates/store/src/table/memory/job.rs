@@ -1,0 +1,310 @@
+//! Jobs that extract memories from conversations, and how far each conversation was read.
+
+use provost_core::Timestamp;
+
+use crate::{FromRow, Row, StoreError, ToColumn, Tx, params};
+
+/// How far a conversation was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CursorRow {
+    /// The number of messages.
+    pub end_at: u64,
+    /// The digest of the last one.
+    pub digest: String,
+}
+
+impl FromRow for CursorRow {
+    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
+        Ok(Self { end_at: row.take()?, digest: row.take()? })
+    }
+}
+
+/// A job that is to be inserted.
+#[derive(Debug, Clone)]
+pub struct NewJob<'a> {
+    /// The number of the owner.
+    pub owner: i64,
+    /// The session, or the run.
+    pub session: &'a str,
+    /// The messages, as JSON.
+    pub messages: &'a str,
+    /// How far the conversation is read once the job is done.
+    pub end: CursorRow,
+    /// When it was made, and when it is due.
+    pub now: Timestamp,
+}
+
+/// A job that is due next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueJob {
+    /// The number of the job.
+    pub no: i64,
+    /// When it is due.
+    pub due: Timestamp,
+}
+
+impl FromRow for DueJob {
+    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
+        Ok(Self { no: row.take()?, due: row.take()? })
+    }
+}
+
+/// A job that was claimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedJob {
+    /// The number of this attempt.
+    pub attempt: u64,
+    /// The session, or the run.
+    pub session: String,
+    /// The messages, as JSON.
+    pub messages: String,
+    /// The number of attempts that failed.
+    pub failures: u64,
+    /// The name of the owner.
+    pub owner: String,
+}
+
+impl FromRow for ClaimedJob {
+    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            attempt: row.take()?,
+            session: row.take()?,
+            messages: row.take()?,
+            failures: row.take()?,
+            owner: row.take()?,
+        })
+    }
+}
+
+/// How far a conversation is read once a job is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobEnd {
+    /// The number of the owner.
+    pub owner: i64,
+    /// The session, or the run.
+    pub session: String,
+    /// How far.
+    pub cursor: CursorRow,
+}
+
+impl FromRow for JobEnd {
+    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
+        let (owner, session) = (row.take()?, row.take()?);
+        Ok(Self { owner, session, cursor: CursorRow::from_row(row)? })
+    }
+}
+
+/// A job, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedJob {
+    /// The number of the job.
+    pub no: u64,
+    /// The session, or the run.
+    pub session: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The number of attempts that failed.
+    pub failures: u64,
+    /// Why the last attempt failed.
+    pub problem: Option<String>,
+    /// True if it is not tried again.
+    pub given_up: bool,
+}
+
+impl FromRow for ListedJob {
+    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            no: row.take()?,
+            session: row.take()?,
+            created_at: row.take()?,
+            failures: row.take()?,
+            problem: row.take()?,
+            given_up: row.take()?,
+        })
+    }
+}
+
+/// One attempt at a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobAttempt {
+    /// The number of the job.
+    pub no: u64,
+    /// The number of the attempt.
+    pub attempt: u64,
+}
+
+/// A job whose attempt failed.
+#[derive(Debug, Clone, Copy)]
+pub struct FailedJob<'a> {
+    /// When it is tried again; `None` for never.
+    pub due: Option<Timestamp>,
+    /// Why.
+    pub problem: &'a str,
+}
+
+/// The messages of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobMessages {
+    /// The number of the job.
+    pub no: i64,
+    /// The messages, as JSON.
+    pub messages: String,
+}
+
+impl FromRow for JobMessages {
+    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
+        Ok(Self { no: row.take()?, messages: row.take()? })
+    }
+}
+
+/// Inserts a job and returns its number.
+pub fn insert(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<u64, StoreError> {
+    tx.one(
+        "INSERT INTO job (owner, session, messages, end_at, end_digest, due, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) RETURNING no",
+        params![new.owner, new.session, new.messages, new.end.end_at, new.end.digest, new.now],
+    )
+}
+
+/// How far a conversation is read by its jobs.
+pub fn queued_cursor(
+    tx: &mut Tx<'_>,
+    owner: i64,
+    session: &str,
+) -> Result<Option<CursorRow>, StoreError> {
+    tx.optional(
+        "SELECT end_at, end_digest FROM job WHERE owner = ?1 AND session = ?2 AND NOT given_up
+         ORDER BY no DESC LIMIT 1",
+        params![owner, session],
+    )
+}
+
+/// How far a conversation was read by jobs that are done.
+pub fn cursor(tx: &mut Tx<'_>, owner: i64, session: &str) -> Result<Option<CursorRow>, StoreError> {
+    let sql = "SELECT end_at, digest FROM cursor WHERE owner = ?1 AND session = ?2";
+    tx.optional(sql, params![owner, session])
+}
+
+/// Stores how far a conversation was read.
+pub fn put_cursor(tx: &mut Tx<'_>, end: &JobEnd) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO cursor (owner, session, end_at, digest) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (owner, session) DO UPDATE SET end_at = excluded.end_at, digest = excluded.digest",
+        params![end.owner, end.session, end.cursor.end_at, end.cursor.digest],
+    )
+    .map(drop)
+}
+
+/// The number of jobs that are not given up.
+pub fn count_pending(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+    tx.one("SELECT count(*) FROM job WHERE NOT given_up", params![])
+}
+
+/// The job to do next. Only the oldest job of an owner may be taken.
+pub fn next(tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<DueJob>, StoreError> {
+    tx.optional(
+        "SELECT job.no, job.due FROM job WHERE NOT given_up AND NOT EXISTS (
+             SELECT 1 FROM job earlier
+             WHERE earlier.owner = job.owner AND earlier.no < job.no AND NOT earlier.given_up)
+         ORDER BY job.due > ?1, CASE WHEN job.due > ?1 THEN job.due ELSE job.no END LIMIT 1",
+        params![now],
+    )
+}
+
+/// Claims a job until a moment.
+pub fn claim(tx: &mut Tx<'_>, no: i64, until: Timestamp) -> Result<ClaimedJob, StoreError> {
+    tx.one(
+        "UPDATE job SET attempt = attempt + 1, leased = 1, due = ?2 WHERE no = ?1
+         RETURNING attempt, session, messages, failures, (SELECT name FROM owner WHERE owner.no = job.owner)",
+        params![no, until],
+    )
+}
+
+/// Deletes a job that is claimed by this attempt for this owner; `None` if it is not.
+pub fn finish(
+    tx: &mut Tx<'_>,
+    owner: &str,
+    attempt: JobAttempt,
+) -> Result<Option<JobEnd>, StoreError> {
+    tx.optional(
+        "DELETE FROM job WHERE no = ?1 AND attempt = ?2 AND leased AND owner = (SELECT no FROM owner WHERE name = ?3)
+         RETURNING owner, session, end_at, end_digest",
+        params![attempt.no, attempt.attempt, owner],
+    )
+}
+
+/// Releases a job that is claimed by this attempt; `None` if it is not.
+pub fn postpone(
+    tx: &mut Tx<'_>,
+    attempt: JobAttempt,
+    failed: FailedJob<'_>,
+) -> Result<Option<JobEnd>, StoreError> {
+    let due = failed.due.unwrap_or_default();
+    tx.optional(
+        "UPDATE job SET leased = 0, failures = failures + 1, due = ?3, given_up = ?4, problem = ?5
+         WHERE no = ?1 AND attempt = ?2 AND leased
+         RETURNING owner, session, end_at, end_digest",
+        params![attempt.no, attempt.attempt, due, failed.due.is_none(), failed.problem],
+    )
+}
+
+/// Makes jobs that wait for another attempt due now.
+pub fn make_due(tx: &mut Tx<'_>, now: Timestamp) -> Result<(), StoreError> {
+    let sql = "UPDATE job SET due = min(due, ?1) WHERE NOT leased AND NOT given_up";
+    tx.execute(sql, params![now]).map(drop)
+}
+
+/// The jobs of an owner, oldest first.
+pub fn of_owner(tx: &mut Tx<'_>, owner: i64) -> Result<Vec<ListedJob>, StoreError> {
+    tx.all(
+        "SELECT no, session, created_at, failures, problem, given_up FROM job WHERE owner = ?1 ORDER BY no",
+        params![owner],
+    )
+}
+
+/// Which jobs of an owner are called off.
+#[derive(Debug, Clone, Copy)]
+pub enum JobsOf<'a> {
+    /// All of them.
+    Owner,
+    /// The jobs of a session.
+    Session(&'a str),
+    /// The jobs of a session that have no messages left.
+    EmptySession(&'a str),
+}
+
+/// Deletes jobs. Their conversations count as read up to the end of the jobs.
+pub fn call_off(tx: &mut Tx<'_>, owner: i64, which: JobsOf<'_>) -> Result<(), StoreError> {
+    let (condition, session) = match which {
+        JobsOf::Owner => ("owner = ?1", None),
+        JobsOf::Session(session) => ("owner = ?1 AND session = ?2", Some(session)),
+        JobsOf::EmptySession(session) => {
+            ("owner = ?1 AND session = ?2 AND messages = '[]'", Some(session))
+        }
+    };
+    let mut values = vec![owner.to_value()];
+    values.extend(session.map(ToColumn::to_value));
+    let ends = format!(
+        "SELECT owner, session, end_at, end_digest FROM job WHERE {condition} AND NOT given_up ORDER BY no"
+    );
+    for end in tx.all::<JobEnd>(&ends, &values)? {
+        put_cursor(tx, &end)?;
+    }
+    tx.execute(&format!("DELETE FROM job WHERE {condition}"), &values).map(drop)
+}
+
+/// The messages of a session's jobs.
+pub fn messages_of(
+    tx: &mut Tx<'_>,
+    owner: i64,
+    session: &str,
+) -> Result<Vec<JobMessages>, StoreError> {
+    let sql = "SELECT no, messages FROM job WHERE owner = ?1 AND session = ?2";
+    tx.all(sql, params![owner, session])
+}
+
+/// Replaces the messages of a job. An attempt that is under way fails, because it has seen the old ones.
+pub fn set_messages(tx: &mut Tx<'_>, job: &JobMessages) -> Result<(), StoreError> {
+    let sql = "UPDATE job SET messages = ?2, attempt = attempt + 1, leased = 0, due = created_at WHERE no = ?1";
+    tx.execute(sql, params![job.no, job.messages]).map(drop)
+}
