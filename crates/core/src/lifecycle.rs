@@ -25,7 +25,7 @@ pub use error::{Illegal, UnknownWord, WorkError};
 pub use input::{DeliveryOutcome, InputEvent, InputState, Interaction};
 pub use run::{ParkedFor, RunEvent, RunKind, RunPhase, RunState, RunStatus};
 pub use step::{ExpiryAction, Loss, OpenStep, StepKind, StepState, at_expiry};
-pub use task::{AfterRun, DropReason, EndedRun, TaskEvent, TaskState, settle, task_event};
+pub use task::{EndedRun, TaskEvent, TaskState, settle, task_event};
 pub use vote::{Ballot, CastVote, LOCAL_PRINCIPAL, Poll};
 pub use webhook_delivery::{PostEvent, PostState, RetryWindow, next_post, post_gives_up_at};
 

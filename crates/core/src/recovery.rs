@@ -4,7 +4,7 @@ mod effect;
 mod key;
 mod outcome;
 
-pub use effect::{EffectClass, OnUnknown, ProbeAnswer, Recovery};
+pub use effect::{EffectClass, OnUnknown, Recovery};
 pub use key::{
     ChildIds, EffectKey, child_ids_of_call, child_run_id, child_task_id, heir_run_id, send_key,
 };

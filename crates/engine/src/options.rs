@@ -7,6 +7,7 @@ use std::time::Duration;
 use provost_core::Env;
 use provost_core::lifecycle::Fallback;
 use provost_core::recovery::OnUnknown;
+use provost_core::usage::limits::{LEASE_HEARTBEAT, LEASE_TTL};
 use provost_store::Store;
 
 use crate::attempt::workspace::Workspaces;
@@ -80,8 +81,8 @@ impl Default for EngineOptions {
             pool: "default".to_owned(),
             focus: None,
             capacity: 64,
-            lease: Duration::from_secs(30),
-            heartbeat: Duration::from_secs(10),
+            lease: LEASE_TTL,
+            heartbeat: LEASE_HEARTBEAT,
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(20),
             on_unknown: OnUnknown::default(),

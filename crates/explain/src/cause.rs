@@ -125,10 +125,6 @@ causes! {
     ParkedRetriesUsedUp = "parked_retries_used_up",
     /// It crashed again and again and an operator wants to look.
     ParkedCrashLoop = "parked_crash_loop",
-    /// It waits for a moment.
-    ParkedTimer = "parked_timer",
-    /// It waits for the next message.
-    ParkedInput = "parked_input",
     /// The time of its question is over, and nobody has looked yet.
     ParkedOverdue = "parked_answer_overdue",
     /// It waits, and nothing of what it waits for is there.

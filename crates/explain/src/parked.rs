@@ -28,8 +28,6 @@ pub(super) fn cause(here: &Here, facts: &RunFacts) -> Told {
     let why = run.parked_for.as_deref().and_then(|why| why.parse().ok());
     let told = match why {
         Some(ParkedFor::Operator) => operator(facts),
-        Some(ParkedFor::Timer) => timer(here, facts),
-        Some(ParkedFor::Input) => input(facts),
         _ => waits(here, facts),
     };
     told.see_some("must end by", run.deadline.map(|at| moment(now, at)))
@@ -177,15 +175,4 @@ fn operator(facts: &RunFacts) -> Told {
         .see("paused", run.paused.map(|at| at.to_rfc3339()).unwrap_or_default())
         .then(next::resume(run.id))
         .then(next::steps(run.id))
-}
-
-fn timer(here: &Here, facts: &RunFacts) -> Told {
-    let at = facts.run.not_before;
-    let sentence = format!("{} sleeps and goes on {}.", facts.run.id, distance(here.now, at));
-    Told::new(Cause::ParkedTimer, sentence).see("goes on", moment(here.now, at))
-}
-
-fn input(facts: &RunFacts) -> Told {
-    let sentence = format!("{} waits for the next message.", facts.run.id);
-    Told::new(Cause::ParkedInput, sentence).then(next::say(facts.run.id))
 }

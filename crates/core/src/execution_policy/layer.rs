@@ -149,15 +149,6 @@ pub struct Supported {
 }
 
 impl ExecPolicy {
-    /// The default policy where only this much is supported: without a place to run in, no command runs.
-    pub fn default_under(supported: &Supported) -> ExecPolicy {
-        let policy = ExecPolicy::default();
-        match policy.refuse_unsupported(supported) {
-            Ok(()) => policy,
-            Err(_) => ExecPolicy { security: Security::Deny, ..policy },
-        }
-    }
-
     /// Refuses what nothing here can honour: a promise that is not kept would be worse than none.
     ///
     /// Where commands run does not matter to a policy that lets none run.

@@ -249,16 +249,3 @@ fn what_nothing_can_honour_is_refused_with_a_reason() {
     assert_eq!(runc().refuse_unsupported(&some), Ok(()));
     assert_eq!(deny().refuse_unsupported(&Supported::default()), Ok(()), "no command, no sandbox");
 }
-
-#[test]
-fn the_default_under_what_there_is_can_always_be_honoured() {
-    let nothing = ExecPolicy::default_under(&Supported::default());
-    assert_eq!(nothing.security, Security::Deny);
-    assert_eq!(nothing.refuse_unsupported(&Supported::default()), Ok(()));
-    let full = Supported {
-        hosts: vec![Host::Sandbox],
-        runtimes: vec![RuntimeType::Gvisor],
-        ..Supported::default()
-    };
-    assert_eq!(ExecPolicy::default_under(&full), ExecPolicy::default());
-}

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::execution_policy::Ask;
 use crate::hash::{canonical_json, sha256_hex};
-use crate::lifecycle::{Illegal, ParkedFor, WorkError};
+use crate::lifecycle::{Illegal, WorkError};
 use crate::text::string_enum::words;
 use crate::usage::limits::{APPROVAL_EXPIRY_DEFAULT, APPROVAL_EXPIRY_MAX, QUESTION_EXPIRY_DEFAULT};
 
@@ -149,15 +149,6 @@ impl ApprovalKind {
             return Err(WorkError::invalid("answer", problem, fix));
         }
         Ok(state.next(event).map_or(Resolution::Recorded(state), Resolution::Applied))
-    }
-
-    /// What a run waits for while such a question is open.
-    pub const fn parks_for(self) -> ParkedFor {
-        match self {
-            Self::Start | Self::Tool | Self::EffectUnknown | Self::Plan => ParkedFor::Approval,
-            Self::Question => ParkedFor::Question,
-            Self::BudgetRaise => ParkedFor::Budget,
-        }
     }
 
     /// How long the question stays open. Where nobody can answer it is settled at once, whatever was asked for.

@@ -94,7 +94,7 @@ impl Interaction {
     pub const fn of(run: RunState, pending: usize) -> Self {
         match run.parked_for() {
             _ if run.is_terminal() => Self::Closed,
-            Some(ParkedFor::Question | ParkedFor::Input) if pending == 0 => Self::WaitingForInput,
+            Some(ParkedFor::Question) if pending == 0 => Self::WaitingForInput,
             _ => Self::Working,
         }
     }

@@ -59,16 +59,12 @@ words! {
         Approval = "approval",
         /// A person's answer.
         Question = "question",
-        /// A moment: a sleep, or a provider that said when to come back.
-        Timer = "timer",
         /// A child run.
         Child = "child",
         /// Money.
         Budget = "budget",
         /// An operator: its tries are used up, or somebody paused it.
         Operator = "operator",
-        /// The next message.
-        Input = "input",
     }
 }
 
@@ -79,8 +75,8 @@ impl ParkedFor {
     /// the wait has no end of its own, it must not: the conversation would stand still.
     pub const fn holds_session(self) -> bool {
         match self {
-            Self::Approval | Self::Timer | Self::Child | Self::Budget => true,
-            Self::Question | Self::Operator | Self::Input => false,
+            Self::Approval | Self::Child | Self::Budget => true,
+            Self::Question | Self::Operator => false,
         }
     }
 

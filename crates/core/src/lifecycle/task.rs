@@ -29,24 +29,10 @@ words! {
 }
 
 words! {
-    /// Why a task was dropped.
-    DropReason, "a drop reason" {
-        /// It was to interrupt something that does not exist.
-        InterruptMissingTarget = "interrupt_missing_target",
-        /// No run can be made of it: its agent or its session is gone.
-        RunMaterializationFailed = "run_materialization_failed",
-        /// A newer message of the same session took its place.
-        ReshapedByQueueMode = "reshaped_by_queue_mode",
-    }
-}
-
-words! {
     /// What happens to a task.
     TaskEvent, "a task event" {
         /// A worker claims its run.
         Dispatched = "dispatched",
-        /// There is no room for it now.
-        NoCapacity = "no_capacity",
         /// Its run goes back to the queue: a retry, or what it waited for is there.
         Requeued = "requeued",
         /// A message reached its living run.
@@ -70,20 +56,6 @@ words! {
     }
 }
 
-words! {
-    /// What a run that ended well leaves its task to do.
-    #[derive(Default)]
-    AfterRun, "what follows a run" {
-        /// Nothing: it is answered.
-        #[default]
-        Nothing = "nothing",
-        /// Wait for a person.
-        AwaitInput = "await_input",
-        /// Sleep.
-        Sleep = "sleep",
-    }
-}
-
 impl TaskState {
     /// The state of a task that was just accepted.
     pub const fn accepted(delayed: bool) -> Self {
@@ -97,7 +69,6 @@ impl TaskState {
         use TaskEvent as E;
         Ok(match (self, event) {
             (Self::Queued | Self::Sleeping | Self::Running, E::Dispatched) => Self::Running,
-            (Self::Queued, E::NoCapacity) => Self::Queued,
             (Self::Queued | Self::Running | Self::Waiting | Self::Sleeping, E::Requeued) => {
                 Self::Queued
             }
@@ -137,14 +108,12 @@ impl TaskState {
 }
 
 /// What a run's end means for its task; `None` if the status is no end.
-pub const fn task_event(status: RunStatus, after: AfterRun) -> Option<TaskEvent> {
-    match (status, after) {
-        (RunStatus::Accepted | RunStatus::Running, _) => None,
-        (RunStatus::Ok, AfterRun::Nothing) => Some(TaskEvent::Finished),
-        (RunStatus::Ok, AfterRun::AwaitInput) => Some(TaskEvent::AwaitsInput),
-        (RunStatus::Ok, AfterRun::Sleep) => Some(TaskEvent::FellAsleep),
-        (RunStatus::Error | RunStatus::Timeout, _) => Some(TaskEvent::Failed),
-        (RunStatus::Cancelled, _) => Some(TaskEvent::Cancelled),
+pub const fn task_event(status: RunStatus) -> Option<TaskEvent> {
+    match status {
+        RunStatus::Accepted | RunStatus::Running => None,
+        RunStatus::Ok => Some(TaskEvent::Finished),
+        RunStatus::Error | RunStatus::Timeout => Some(TaskEvent::Failed),
+        RunStatus::Cancelled => Some(TaskEvent::Cancelled),
     }
 }
 
@@ -155,8 +124,6 @@ pub struct EndedRun {
     pub id: RunId,
     /// How.
     pub status: RunStatus,
-    /// What it leaves to do.
-    pub after: AfterRun,
 }
 
 /// Where a task stands after one of its runs ended, or `None` if that changes nothing.
@@ -167,7 +134,7 @@ pub fn settle(state: TaskState, current: Option<RunId>, ended: EndedRun) -> Opti
     if current != Some(ended.id) || state.is_terminal() {
         return None;
     }
-    let event = task_event(ended.status, ended.after)?;
+    let event = task_event(ended.status)?;
     state.next(event).ok().filter(|next| *next != state)
 }
 

@@ -93,14 +93,6 @@ impl Source {
         Self::Base64 { media_type: media_type.into(), data: BASE64.encode(bytes) }
     }
 
-    /// A URL that stands for the source: its own, or a `data:` URL.
-    pub fn to_url(&self) -> String {
-        match self {
-            Self::Url(url) => url.clone(),
-            Self::Base64 { media_type, data } => format!("data:{media_type};base64,{data}"),
-        }
-    }
-
     /// The bytes, if they are here and well formed.
     pub fn decode(&self) -> Option<Vec<u8>> {
         match self {

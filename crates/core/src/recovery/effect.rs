@@ -54,18 +54,6 @@ words! {
     }
 }
 
-words! {
-    /// What a tool says about one of its own effects.
-    ProbeAnswer, "an answer to a probe" {
-        /// It happened; its result came with the answer.
-        Done = "done",
-        /// It did not happen.
-        NotDone = "not_done",
-        /// Nobody can say.
-        Unsure = "unsure",
-    }
-}
-
 impl EffectClass {
     /// What is done about an effect of this class that was started and not committed.
     pub const fn on_unknown(self, policy: OnUnknown) -> Recovery {
@@ -89,17 +77,6 @@ impl OnUnknown {
             Self::Surface => Recovery::Surface,
             Self::Park => Recovery::Park,
             Self::Fail => Recovery::Fail,
-        }
-    }
-}
-
-impl ProbeAnswer {
-    /// What is done after a probe; nothing is left to do if it happened: the step commits with the result that was found.
-    pub const fn recovery(self, policy: OnUnknown) -> Option<Recovery> {
-        match self {
-            Self::Done => None,
-            Self::NotDone => Some(Recovery::RunAgain),
-            Self::Unsure => Some(policy.recovery()),
         }
     }
 }
@@ -130,17 +107,6 @@ mod tests {
         assert_eq!(OnUnknown::default(), OnUnknown::Surface);
         for policy in OnUnknown::ALL {
             assert_ne!(EffectClass::Opaque.on_unknown(*policy), Recovery::RunAgain);
-            assert_ne!(ProbeAnswer::Unsure.recovery(*policy), Some(Recovery::RunAgain));
-        }
-    }
-
-    #[test]
-    fn a_probe_that_is_unsure_is_treated_like_opaque() {
-        for policy in OnUnknown::ALL {
-            assert_eq!(ProbeAnswer::Done.recovery(*policy), None);
-            assert_eq!(ProbeAnswer::NotDone.recovery(*policy), Some(Recovery::RunAgain));
-            let opaque = EffectClass::Opaque.on_unknown(*policy);
-            assert_eq!(ProbeAnswer::Unsure.recovery(*policy), Some(opaque));
         }
     }
 

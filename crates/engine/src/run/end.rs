@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::durable::{DurableEvent, EndError, RunEnded, StoredJson};
-use provost_core::lifecycle::{AfterRun, AttemptStatus, EndedRun, RunEvent, RunStatus, settle};
+use provost_core::lifecycle::{AttemptStatus, EndedRun, RunEvent, RunStatus, settle};
 use provost_core::recovery::OutcomeCode;
 use provost_failpoint::failpoint;
 use provost_store::query::pending_work::{self, Left};
@@ -37,8 +37,6 @@ pub(crate) struct Ending {
     pub(crate) error: Option<EndError>,
     /// What it answered and used.
     pub(crate) answer: Option<Arc<Answer>>,
-    /// What it leaves to do.
-    pub(crate) after: AfterRun,
 }
 
 impl Ending {
@@ -50,7 +48,6 @@ impl Ending {
             detail: None,
             error: None,
             answer: Some(answer),
-            after: AfterRun::Nothing,
         }
     }
 
@@ -63,7 +60,6 @@ impl Ending {
             detail: Some(detail.into()),
             error: None,
             answer: None,
-            after: AfterRun::Nothing,
         }
     }
 }
@@ -124,7 +120,7 @@ pub(crate) fn end_run(
     // Read here, because whoever started it may have put its task away just now.
     if let Some(mut task) = task::get(tx, run.task_id)? {
         delivery::plan(tx, run, &task, state.status())?;
-        settle_task(tx, run, &mut task, state.status(), ending.after)?;
+        settle_task(tx, run, &mut task, state.status())?;
         if left.inputs || left.others {
             follow_up::start_next(tx, &mut task, run)?;
         }
@@ -193,10 +189,9 @@ fn settle_task(
     run: &RunRow,
     task: &mut TaskRow,
     status: RunStatus,
-    after: AfterRun,
 ) -> Result<(), EngineError> {
     task.cost_micros += run.cost_micros;
-    let ended = EndedRun { id: run.id, status, after };
+    let ended = EndedRun { id: run.id, status };
     match settle(word(&task.state)?, task.current_run_id, ended) {
         Some(next) => set_task_state(tx, task, next)?,
         None => task.update(tx)?,

@@ -41,20 +41,6 @@ fn a_question_in_words_is_answered_in_words() {
 }
 
 #[test]
-fn a_kind_parks_its_run_as_it_must() {
-    for (kind, why) in [
-        (K::Start, ParkedFor::Approval),
-        (K::Tool, ParkedFor::Approval),
-        (K::EffectUnknown, ParkedFor::Approval),
-        (K::Plan, ParkedFor::Approval),
-        (K::Question, ParkedFor::Question),
-        (K::BudgetRaise, ParkedFor::Budget),
-    ] {
-        assert_eq!(kind.parks_for(), why);
-    }
-}
-
-#[test]
 fn g33_a_question_always_ends_and_at_once_where_nobody_can_answer() {
     let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
     for &kind in K::ALL {

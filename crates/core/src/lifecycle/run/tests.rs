@@ -63,7 +63,7 @@ fn impossible_rows_are_refused() {
     for (status, phase, parked_for, holds) in [
         (S::Accepted, P::Leased, None, true),
         (S::Running, P::Leased, None, false),
-        (S::Running, P::Leased, Some(F::Timer), true),
+        (S::Running, P::Leased, Some(F::Child), true),
         (S::Running, P::Parked, None, true),
         (S::Running, P::Parked, Some(F::Question), true),
         (S::Accepted, P::Parked, Some(F::Child), false),
@@ -84,7 +84,7 @@ fn status_goes_the_way_of_the_spec() {
         (&[E::Claimed], RunStatus::Running, RunPhase::Leased),
         (&[E::Claimed, E::Requeued], RunStatus::Running, RunPhase::Queued),
         (&[E::Claimed, E::Interrupted], RunStatus::Accepted, RunPhase::Queued),
-        (&[E::Claimed, E::Parked(ParkedFor::Timer)], RunStatus::Running, RunPhase::Parked),
+        (&[E::Claimed, E::Parked(ParkedFor::Child)], RunStatus::Running, RunPhase::Parked),
         (&[E::Parked(ParkedFor::Approval)], RunStatus::Accepted, RunPhase::Parked),
         (&[E::Parked(ParkedFor::Approval), E::Woken], RunStatus::Accepted, RunPhase::Queued),
         (&[E::Claimed, E::Succeeded], RunStatus::Ok, RunPhase::Done),
@@ -121,12 +121,10 @@ fn g36_g40_what_is_queued_or_parked_can_be_cancelled_and_can_time_out() {
 fn a_tool_approval_holds_the_session_and_a_question_frees_it() {
     for (why, holds) in [
         (ParkedFor::Approval, true),
-        (ParkedFor::Timer, true),
         (ParkedFor::Child, true),
         (ParkedFor::Budget, true),
         (ParkedFor::Question, false),
         (ParkedFor::Operator, false),
-        (ParkedFor::Input, false),
     ] {
         let parked = after(&[RunEvent::Claimed, RunEvent::Parked(why)]);
         assert_eq!(parked.holds_session(), holds, "{why}");

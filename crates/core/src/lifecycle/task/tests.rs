@@ -12,7 +12,6 @@ const TABLE: &[(S, E, S)] = &[
     (S::Queued, E::Dispatched, S::Running),
     (S::Sleeping, E::Dispatched, S::Running),
     (S::Running, E::Dispatched, S::Running),
-    (S::Queued, E::NoCapacity, S::Queued),
     (S::Queued, E::Dropped, S::Dropped),
     (S::Running, E::Dropped, S::Dropped),
     (S::Running, E::AwaitsInput, S::Waiting),
@@ -72,25 +71,23 @@ fn archiving_is_for_what_ended_or_waits() {
     assert_eq!(allowed, [&S::Waiting, &S::Done, &S::Error, &S::Dropped, &S::Cancelled]);
 }
 
-fn ended(id: RunId, status: RunStatus, after: AfterRun) -> EndedRun {
-    EndedRun { id, status, after }
+fn ended(id: RunId, status: RunStatus) -> EndedRun {
+    EndedRun { id, status }
 }
 
 #[test]
 fn a_run_maps_to_its_task_as_the_spec_says() {
     let run: RunId = Env::simulated(1).id();
-    for (status, after, state) in [
-        (RunStatus::Ok, AfterRun::Nothing, S::Done),
-        (RunStatus::Ok, AfterRun::AwaitInput, S::Waiting),
-        (RunStatus::Ok, AfterRun::Sleep, S::Sleeping),
-        (RunStatus::Cancelled, AfterRun::Nothing, S::Cancelled),
-        (RunStatus::Error, AfterRun::Sleep, S::Error),
-        (RunStatus::Timeout, AfterRun::AwaitInput, S::Error),
+    for (status, state) in [
+        (RunStatus::Ok, S::Done),
+        (RunStatus::Cancelled, S::Cancelled),
+        (RunStatus::Error, S::Error),
+        (RunStatus::Timeout, S::Error),
     ] {
-        assert_eq!(settle(S::Running, Some(run), ended(run, status, after)), Some(state));
+        assert_eq!(settle(S::Running, Some(run), ended(run, status)), Some(state));
     }
     for status in [RunStatus::Accepted, RunStatus::Running] {
-        assert_eq!(settle(S::Running, Some(run), ended(run, status, AfterRun::Nothing)), None);
+        assert_eq!(settle(S::Running, Some(run), ended(run, status)), None);
     }
 }
 
@@ -98,27 +95,26 @@ fn a_run_maps_to_its_task_as_the_spec_says() {
 fn settlement_ignores_an_older_run_and_a_repeat() {
     let env = Env::simulated(2);
     let (old, new): (RunId, RunId) = (env.id(), env.id());
-    let late = ended(old, RunStatus::Error, AfterRun::Nothing);
+    let late = ended(old, RunStatus::Error);
     assert_eq!(settle(S::Running, Some(new), late), None, "another run answers for the task now");
     assert_eq!(settle(S::Running, None, late), None);
-    let end = ended(new, RunStatus::Ok, AfterRun::Nothing);
+    let end = ended(new, RunStatus::Ok);
     let state = settle(S::Running, Some(new), end).unwrap();
     assert_eq!(state, S::Done);
     for status in RunStatus::ALL {
-        assert_eq!(settle(state, Some(new), ended(new, *status, AfterRun::Nothing)), None);
+        assert_eq!(settle(state, Some(new), ended(new, *status)), None);
     }
 }
 
 #[test]
 fn g05_a_shortage_of_capacity_leaves_a_task_queued_and_is_no_drop_reason() {
-    let mut state = S::Queued;
-    for _ in 0..10_000 {
-        state = state.next(E::NoCapacity).unwrap();
-    }
-    assert_eq!(state, S::Queued);
-    for reason in DropReason::ALL {
-        for word in ["capacity", "dispatch", "exhausted", "busy", "full"] {
-            assert!(!reason.as_str().contains(word), "{reason}");
+    for event in E::ALL {
+        for word in ["capacity", "exhausted", "busy", "full"] {
+            assert!(!event.as_str().contains(word), "{event}");
         }
+    }
+    let dropped = |from: S| E::ALL.iter().filter(move |event| from.next(**event) == Ok(S::Dropped));
+    for &from in S::ALL {
+        assert!(dropped(from).all(|event| *event == E::Dropped), "{from}");
     }
 }

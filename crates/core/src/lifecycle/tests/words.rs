@@ -36,7 +36,7 @@ fn the_words_of_states() {
     check(TaskState::ALL, "queued running waiting sleeping done error dropped cancelled");
     check(RunStatus::ALL, "accepted running ok error timeout cancelled");
     check(RunPhase::ALL, "queued leased parked done");
-    check(ParkedFor::ALL, "approval question timer child budget operator input");
+    check(ParkedFor::ALL, "approval question child budget operator");
     check(AttemptStatus::ALL, "pending blocked running ok error timeout cancelled");
     check(Strategy::ALL, "primary retry failover resume");
     check(StepState::ALL, "planned started committed failed unknown");
@@ -79,18 +79,14 @@ fn the_words_of_choices() {
          cancelled_by_user cancelled_by_parent cancelled_by_interrupt deadline budget \
          policy_denied approval_denied approval_expired crash_loop internal",
     );
-    check(
-        DropReason::ALL,
-        "interrupt_missing_target run_materialization_failed reshaped_by_queue_mode",
-    );
 }
 
 #[test]
 fn the_words_of_events_and_inner_decisions() {
     check(
         TaskEvent::ALL,
-        "dispatched no_capacity requeued input_delivered awaits_input fell_asleep finished failed \
-         cancelled dropped reopened retried",
+        "dispatched requeued input_delivered awaits_input fell_asleep finished failed cancelled \
+         dropped reopened retried",
     );
     check(InputEvent::ALL, "superseded cancelled");
     check(ApprovalEvent::ALL, "approve deny answer expire cancel");

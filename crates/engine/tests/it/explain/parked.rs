@@ -185,12 +185,3 @@ async fn it_crashed_again_and_again_and_an_operator_wants_to_look() {
     house.parked(run).await;
     named(&house, run, "parked_crash_loop", &[&run, &"5 times", &"operator"]).await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn it_waits_for_a_moment_or_for_the_next_message() {
-    let (house, _worker, run, _asked) = asking("risky").await;
-    house.meddle("UPDATE run SET parked_for = 'timer', not_before = not_before + 5000").await;
-    named(&house, run, "parked_timer", &[&run, &"in 5 s"]).await;
-    house.meddle("UPDATE run SET parked_for = 'input', holds_session = 0").await;
-    named(&house, run, "parked_input", &[&run, &"the next message"]).await;
-}

@@ -243,8 +243,8 @@ impl World {
         }
         let happened = self.effects[self.committed] > 0;
         let recovery = match rules.class.on_unknown(rules.on_unknown) {
-            Recovery::Probe if happened => ProbeAnswer::Done.recovery(rules.on_unknown),
-            Recovery::Probe => ProbeAnswer::NotDone.recovery(rules.on_unknown),
+            Recovery::Probe if happened => None,
+            Recovery::Probe => Some(Recovery::RunAgain),
             recovery => Some(recovery),
         };
         match recovery {
