@@ -197,7 +197,7 @@ fn say(
         ..IncomingMessage::new(&command, &encoded, &key, env)
     };
     let receipt = deliver(tx, task, run, &message)?;
-    memory.keep(tx, &receipt)?;
+    memory.keep(tx, receipt.task, &receipt)?;
     failpoint!("input.before_commit");
     Ok(receipt)
 }

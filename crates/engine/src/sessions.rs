@@ -100,6 +100,7 @@ fn create(
         holder_run_id: None,
         created: now,
         updated: now,
+        continuable: false,
     };
     row.insert(tx)?;
     Ok(CreatedSession { row, is_new: true })

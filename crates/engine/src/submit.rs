@@ -62,7 +62,7 @@ pub(crate) fn submit_in_tx(
     }
     check_run_id(tx, &request.command)?;
     let accepted = route(tx, request)?;
-    request.memory.keep(tx, &accepted)?;
+    request.memory.keep(tx, accepted.task, &accepted)?;
     failpoint!("accept.before_commit");
     Ok(accepted)
 }

@@ -120,6 +120,7 @@ fn transactional() -> Result<FnTool, SpecError> {
                     result: String::new(),
                     created: tx.now(),
                     expires: None,
+                    task_id: None,
                 };
                 Ok(row.insert(tx)?)
             };

@@ -11,6 +11,7 @@ use provost_core::{Env, Part, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::session::{self, SessionRef};
 use provost_store::table::work::task;
 use provost_tool::{FnTool, SpecError, ToolCx, ToolError, tool_fn};
 use schemars::JsonSchema;
@@ -155,6 +156,10 @@ impl Spawning {
             }),
         };
         let accepted = submit::create_task(tx, &new)?;
+        if self.spawn.session.is_none() && self.spawn.mode == Mode::Session {
+            let (namespace, id) = (&parent.namespace, &accepted.session);
+            session::set_continuable(tx, SessionRef { namespace, id })?;
+        }
         let (label, step) = (self.spawn.label.clone(), self.step);
         let started = ChildStarted::Detached { run: id, task: accepted.task, label, step };
         event::append_event(tx, &mut parent, DurableEvent::ChildStarted(started))?;
@@ -216,13 +221,14 @@ impl Spawning {
 }
 
 /// The conversation of an earlier child of the same session, if it was started to be continued.
-fn continued(tx: &mut Tx<'_>, parent: &RunRow, session: &str) -> Result<SessionName, EngineError> {
-    let unknown = || EngineError::not_found("session of a child", session);
-    let newest = task::newest_of_session(tx, &parent.namespace, session)?.ok_or_else(unknown)?;
+fn continued(tx: &mut Tx<'_>, parent: &RunRow, id: &str) -> Result<SessionName, EngineError> {
+    let unknown = || EngineError::not_found("session of a child", id);
+    let newest = task::newest_of_session(tx, &parent.namespace, id)?.ok_or_else(unknown)?;
     let above = newest.parent_task_id.map(|id| task::get(tx, id)).transpose()?.flatten();
     let mine = above.is_some_and(|task| task.session_id == parent.session_id);
-    if !mine || !session.starts_with("talk_") {
+    let row = session::get(tx, &parent.namespace, id)?;
+    if !mine || !row.is_some_and(|row| row.continuable) {
         return Err(unknown());
     }
-    word(session)
+    word(id)
 }

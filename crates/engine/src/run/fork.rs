@@ -124,13 +124,14 @@ fn fork(tx: &mut Tx<'_>, namespace: &Namespace, wanted: &Fork<'_>) -> Result<For
     if let Some(known) = memory.recall::<Forked>(tx)? {
         return Ok(Forked { deduped: true, ..known? });
     }
+    let origin_task = origin.task_id;
     let point = find_point(tx, origin, wanted)?;
     check_point(tx, &point, wanted.env)?;
     let session = copy_session(tx, &point, wanted.env)?;
     let mut task = new_task(tx, &point, &session, wanted)?;
     task.insert(tx)?;
     let forked = start(tx, &mut task, &point, wanted.env)?;
-    memory.keep(tx, &forked)?;
+    memory.keep(tx, origin_task, &forked)?;
     Ok(forked)
 }
 
@@ -244,6 +245,7 @@ fn copy_session(tx: &mut Tx<'_>, point: &Point, env: &Env) -> Result<SessionRow,
         holder_run_id: None,
         created: now,
         updated: now,
+        continuable: false,
         ..old
     };
     new.insert(tx)?;

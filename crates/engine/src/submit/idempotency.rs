@@ -34,6 +34,14 @@ enum Answer<T> {
     Refused(Refusal),
 }
 
+/// How long an answer is stored.
+enum Validity {
+    /// Until the task is removed.
+    Task(TaskId),
+    /// For a time.
+    For(Duration),
+}
+
 /// A refusal by policy as it is stored.
 #[derive(Serialize, Deserialize)]
 struct Refusal {
@@ -113,16 +121,17 @@ impl Memory {
         Ok(None)
     }
 
-    /// Remembers what was answered.
+    /// Stores the answer until the task is removed.
     pub(crate) fn keep<T: Serialize>(
         &self,
         tx: &mut Tx<'_>,
+        task: TaskId,
         answer: &T,
     ) -> Result<(), EngineError> {
         if self.places.is_empty() {
             return Ok(());
         }
-        self.store(tx, &serde_json::to_string(&Answer::Accepted(answer))?, None)
+        self.store(tx, &serde_json::to_string(&Answer::Accepted(answer))?, Validity::Task(task))
     }
 
     /// Remembers a refusal that counts for every repeat.
@@ -137,16 +146,15 @@ impl Memory {
             unsupported: *unsupported,
         };
         let answer = serde_json::to_string(&Answer::<()>::Refused(refusal))?;
-        self.store(tx, &answer, Some(REFUSAL_KEPT))
+        self.store(tx, &answer, Validity::For(REFUSAL_KEPT))
     }
 
-    fn store(
-        &self,
-        tx: &mut Tx<'_>,
-        result: &str,
-        kept: Option<Duration>,
-    ) -> Result<(), EngineError> {
+    fn store(&self, tx: &mut Tx<'_>, result: &str, validity: Validity) -> Result<(), EngineError> {
         let now = tx.now();
+        let (task_id, expires) = match validity {
+            Validity::Task(task) => (Some(task), None),
+            Validity::For(time) => (None, Some(now.after(time))),
+        };
         for (scope, key) in &self.places {
             let row = IdemRow {
                 namespace: self.namespace.clone(),
@@ -155,7 +163,8 @@ impl Memory {
                 request_hash: self.hash.clone(),
                 result: result.to_owned(),
                 created: now,
-                expires: kept.map(|kept| now.after(kept)),
+                expires,
+                task_id,
             };
             row.insert(tx)?;
         }

@@ -60,6 +60,7 @@ pub(super) fn open(
         holder_run_id: None,
         created: now,
         updated: now,
+        continuable: false,
     };
     row.insert_new(tx)?;
     Ok(row.id)

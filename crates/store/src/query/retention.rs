@@ -91,19 +91,7 @@ pub fn remove_run(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
 
 /// Removes a task whose runs are gone, with what was said to it and what was remembered for its callers.
 pub fn remove_task(tx: &mut Tx<'_>, namespace: &str, id: TaskId) -> Result<(), StoreError> {
-    let keys: Vec<String> = tx.all(
-        "SELECT substr(idem_key, 8) FROM input WHERE task_id = ?1 AND idem_key LIKE 'accept:%'",
-        params![id],
-    )?;
-    for key in keys {
-        tx.execute(
-            "DELETE FROM idem WHERE namespace = ?1 AND idem_key = ?2
-                AND (scope = 'accept' OR scope LIKE 'accept:%')",
-            params![namespace, key],
-        )?;
-    }
-    let scope = format!("input:{id}");
-    tx.execute("DELETE FROM idem WHERE namespace = ?1 AND scope = ?2", params![namespace, scope])?;
+    tx.execute("DELETE FROM idem WHERE task_id = ?1", params![id])?;
     let scope = format!("task:{id}");
     let sql = "DELETE FROM budget WHERE namespace = ?1 AND scope = ?2";
     tx.execute(sql, params![namespace, scope])?;

@@ -43,6 +43,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0020_plain_run.sql"),
     include_str!("../../migrations/sqlite/0021_joins.sql"),
     include_str!("../../migrations/sqlite/0022_run_kind.sql"),
+    include_str!("../../migrations/sqlite/0023_typed_columns.sql"),
 ];
 
 /// The newest schema version this program knows.
@@ -106,6 +107,8 @@ mod tests {
 
     /// The newest version whose runs stored their waits as JSON.
     const WITH_WAITS: usize = 20;
+    /// The last version that read facts from the start of a text.
+    const WITH_PREFIXES: usize = 22;
 
     fn lines(db: &Connection, sql: &str) -> Vec<String> {
         let mut statement = db.prepare(sql).unwrap();
@@ -258,5 +261,26 @@ mod tests {
         let dependencies =
             "SELECT group_concat(join_id || place || depends_on || done, ' ') FROM run_dependency";
         assert_eq!(db.text(dependencies).unwrap(), "q10live0 q11over1");
+    }
+
+    #[test]
+    fn texts_of_version_22_become_columns() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.db");
+        let old = old_database(&path, WITH_PREFIXES);
+        old.execute_batch(
+            r#"INSERT INTO session (namespace, id, created, updated) VALUES ('n', 'talk_1', 1, 1), ('n', 'talkative', 1, 1);
+               INSERT INTO idem (namespace, scope, idem_key, request_hash, result, created)
+                 VALUES ('n', 'accept:a', 'k', '', '{"accepted":{"task":"task_1"}}', 1),
+                        ('n', 'run', 'r', '', '{"accepted":{"task":"task_2"}}', 1),
+                        ('n', 'accept', 'x', '', '{"refused":{}}', 1), ('n', 'input:task_3', 'i', '', '{}', 1);"#,
+        )
+        .unwrap();
+        let db = migrated(old, path);
+        let sessions = "SELECT group_concat(id || ' ' || continuable, ', ') FROM session";
+        assert_eq!(db.text(sessions).unwrap(), "talk_1 1, talkative 0");
+        let tasks = "SELECT group_concat(idem_key || ' ' || ifnull(task_id, '-'), ', ') FROM
+                       (SELECT idem_key, task_id FROM idem ORDER BY idem_key)";
+        assert_eq!(db.text(tasks).unwrap(), "i task_3, k task_1, r task_2, x -");
     }
 }

@@ -117,6 +117,7 @@ pub(crate) fn session(id: &str) -> SessionRow {
         holder_run_id: None,
         created: at(0),
         updated: at(0),
+        continuable: false,
     }
 }
 

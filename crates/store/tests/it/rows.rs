@@ -376,6 +376,7 @@ pub(crate) async fn a_key_answers_until_it_expires(fixture: Fixture) {
         result: "{}".into(),
         created: at(0),
         expires,
+        task_id: None,
     };
     let (short, kept) = (row("short", Some(at(10))), row("kept", None));
     let inserted = store.write(move |tx| {

@@ -1,6 +1,6 @@
 //! Answers kept under the caller's key, so that a call that is repeated is answered once.
 
-use provost_core::Timestamp;
+use provost_core::{TaskId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
@@ -21,6 +21,8 @@ table! {
         created: Timestamp,
         /// When the key may be forgotten; never, if there is nothing here.
         expires: Option<Timestamp>,
+        /// The task that the answer is about: the answer is removed together with it.
+        task_id: Option<TaskId>,
     }
 }
 

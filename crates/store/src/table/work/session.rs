@@ -30,6 +30,8 @@ table! {
         created: Timestamp,
         /// When it last changed.
         updated: Timestamp,
+        /// True if a later call of `spawn_task` may continue it.
+        continuable: bool,
     }
 }
 
@@ -104,6 +106,12 @@ pub fn hold(
     let sql = "UPDATE session SET fence = fence + 1, holder_run_id = ?3
                 WHERE namespace = ?1 AND id = ?2 AND (holder_run_id IS NULL OR holder_run_id = ?3) RETURNING revision";
     tx.optional(sql, params![namespace, id, run_id])
+}
+
+/// Permits later calls of `spawn_task` to continue a session.
+pub fn set_continuable(tx: &mut Tx<'_>, session: SessionRef<'_>) -> Result<(), StoreError> {
+    let sql = "UPDATE session SET continuable = 1 WHERE namespace = ?1 AND id = ?2";
+    tx.execute(sql, params![session.namespace, session.id]).map(drop)
 }
 
 /// Takes a session from a run, if that run has it.
