@@ -28,7 +28,7 @@ mod worker;
 pub use agent::{AgentChange, AgentConfig, AgentProfile, DEFAULT_AGENT, RUNNER};
 pub use approval::Answered;
 pub use approval::Approvals;
-pub use approval::ask_user::{ASK_USER, ask_user};
+pub use approval::ask_user::ask_user;
 pub use attempt::follow::Follow;
 pub use attempt::live_events::Draft;
 pub use attempt::timeouts::Clocks;

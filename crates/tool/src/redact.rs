@@ -50,7 +50,8 @@ pub(crate) fn redact_error(redact: &dyn Redact, error: &mut ToolError) {
         ToolError::Retry(text) | ToolError::Failed(text) | ToolError::Rejected(text) => {
             redact.redact_string(text);
         }
-        ToolError::NeedsApproval { hint, payload } => {
+        ToolError::NeedsApproval { hint, payload }
+        | ToolError::NeedsAnswer { question: hint, payload } => {
             redact.redact_string(hint);
             if let Some(payload) = payload {
                 redact.redact_json(payload);

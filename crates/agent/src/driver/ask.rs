@@ -24,9 +24,8 @@ impl Cx {
         call: &ToolCall,
         prompt: ApprovalPrompt,
     ) -> Result<(ApprovalRequest, ApprovalDecision), ApprovalRequest> {
-        let ApprovalPrompt { hint, payload, policy_revision, approvers } = prompt;
+        let ApprovalPrompt { kind, hint, payload, policy_revision, approvers } = prompt;
         let (id, call) = (self.env.id(), call.clone());
-        let kind = RequestKind::Call;
         let request = ApprovalRequest { id, kind, call, hint, payload, policy_revision, approvers };
         match &self.on_approval {
             OnApproval::Approve => return Ok((request, ApprovalDecision::Approve)),
@@ -57,6 +56,8 @@ impl Cx {
 /// The contents of an approval request besides the call.
 #[derive(Default)]
 pub(crate) struct ApprovalPrompt {
+    /// What the person decides.
+    pub(crate) kind: RequestKind,
     /// Why it asks, in the words of the tool; nothing if it is asked before the tool runs.
     pub(crate) hint: Option<String>,
     pub(crate) payload: Option<Value>,

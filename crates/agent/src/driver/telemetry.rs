@@ -168,7 +168,12 @@ pub(crate) fn close_tool(span: &Span, ran: &Result<ToolOutput, ToolError>) {
     }
     let class = match ran {
         Ok(output) if output.is_error => "tool_error",
-        Ok(_) | Err(ToolError::NeedsApproval { .. } | ToolError::WaitsForRuns { .. }) => return,
+        Ok(_)
+        | Err(
+            ToolError::NeedsApproval { .. }
+            | ToolError::NeedsAnswer { .. }
+            | ToolError::WaitsForRuns { .. },
+        ) => return,
         Err(ToolError::Rejected(_)) => "rejected",
         Err(_) => "tool_error",
     };

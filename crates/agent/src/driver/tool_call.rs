@@ -77,6 +77,7 @@ enum ToolExecution {
 
 /// A question of a running tool to a person.
 struct ToolQuestion {
+    kind: RequestKind,
     hint: String,
     payload: Option<Value>,
 }
@@ -204,7 +205,10 @@ impl Cx {
             Ok(output) => ToolExecution::Output(output),
             Err(ToolError::Fatal(error)) => ToolExecution::Fatal(error),
             Err(ToolError::NeedsApproval { hint, payload }) => {
-                ToolExecution::Question(ToolQuestion { hint, payload })
+                ToolExecution::Question(ToolQuestion { kind: RequestKind::Call, hint, payload })
+            }
+            Err(ToolError::NeedsAnswer { question: hint, payload }) => {
+                ToolExecution::Question(ToolQuestion { kind: RequestKind::Question, hint, payload })
             }
             Err(ToolError::WaitsForRuns { wait }) => ToolExecution::WaitsForRuns(wait),
             Err(ToolError::Retry(text)) => ToolExecution::InvalidArguments(text),
@@ -239,13 +243,14 @@ impl Cx {
         question: ToolQuestion,
         answers: &[Answer],
     ) -> Result<Answer, Authorization> {
-        let ToolQuestion { hint, payload } = question;
+        let ToolQuestion { kind, hint, payload } = question;
         let answered = answer_to(answers, Some(&hint), payload.as_ref()).is_some();
         if answered || answers.len() >= QUESTIONS_PER_CALL_MAX {
             // It repeats an answered question, or asks without end.
             return Err(rejected(String::new()));
         }
-        let prompt = ApprovalPrompt { hint: Some(hint), payload, ..ApprovalPrompt::default() };
+        let prompt =
+            ApprovalPrompt { kind, hint: Some(hint), payload, ..ApprovalPrompt::default() };
         let (request, decision) =
             self.request_approval(call, prompt).await.map_err(Authorization::Suspend)?;
         match decision {

@@ -14,6 +14,8 @@ pub enum RequestKind {
     /// A person's decision about the call.
     #[default]
     Call,
+    /// A person's answer to a question. The tool puts it to the person in place of doing something.
+    Question,
     /// A person's word about a call that was interrupted: nobody knows whether it had its effect.
     EffectUnknown,
     /// The end of other runs. No person answers it, and no person sees it.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The name of the tool.
-pub const ASK_USER: &str = "ask_user";
+const ASK_USER: &str = "ask_user";
 /// What the agent is told when nobody answered in time.
 pub(crate) const NO_ANSWER: &str =
     "no_answer: nobody answered in time. Go on without the answer, or say what you need.";
@@ -79,8 +79,7 @@ impl Arguments {
             return Err(ToolError::retry(format!("{count} options: give 2 to 4, or none")));
         }
         let texts: Vec<&str> = self.questions.iter().map(|asked| asked.question.as_str()).collect();
-        let hint = texts.join("\n");
-        Ok(ToolError::NeedsApproval { hint, payload: Some(json!(self)) })
+        Ok(ToolError::NeedsAnswer { question: texts.join("\n"), payload: Some(json!(self)) })
     }
 }
 
@@ -108,13 +107,13 @@ mod tests {
 
     #[test]
     fn a_question_is_shown_with_its_options() {
-        let question = json!({"question": "Which colour?", "options": ["red", "blue"]});
-        let Ok(ToolError::NeedsApproval { hint, payload }) =
-            asked(json!({"questions": [question]}))
+        let colour = json!({"question": "Which colour?", "options": ["red", "blue"]});
+        let Ok(ToolError::NeedsAnswer { question, payload }) =
+            asked(json!({"questions": [colour]}))
         else {
             panic!("it asks")
         };
-        assert_eq!(hint, "Which colour?");
+        assert_eq!(question, "Which colour?");
         assert_eq!(payload.unwrap()["questions"][0]["options"][1], "blue");
     }
 

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::plan::plan_of;
 use super::{Asking, EXPIRY, Said, decide, grant, vote};
 use crate::agent::AgentConfig;
-use crate::approval::ask_user::{self, ASK_USER};
+use crate::approval::ask_user;
 use crate::child::join;
 use crate::error::EngineError;
 use crate::queue;
@@ -112,8 +112,7 @@ fn settle_at_once(
 fn kind_of(request: &ApprovalRequest) -> ApprovalKind {
     match request.kind {
         RequestKind::EffectUnknown => ApprovalKind::EffectUnknown,
-        // A request without a hint was made before the tool ran: it asks for the call itself.
-        _ if request.hint.is_some() && request.call.name == ASK_USER => ApprovalKind::Question,
+        RequestKind::Question => ApprovalKind::Question,
         RequestKind::Call | RequestKind::Runs => ApprovalKind::Tool,
     }
 }

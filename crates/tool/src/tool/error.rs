@@ -34,6 +34,13 @@ pub enum ToolError {
         /// What to show with the question.
         payload: Option<Value>,
     },
+    /// A person must answer a question. The answer is the result of the call.
+    NeedsAnswer {
+        /// The question.
+        question: String,
+        /// What to show with the question.
+        payload: Option<Value>,
+    },
     /// The call waits for other runs, and no person can end the wait. [`ToolCx::wait_for_runs`](crate::ToolCx::wait_for_runs)
     /// returns it where the run can be suspended.
     WaitsForRuns {
@@ -66,6 +73,9 @@ impl ToolError {
             Self::Rejected(_) => ToolFault::new(ToolCode::ApprovalDenied, self.to_string()),
             Self::NeedsApproval { hint, .. } => {
                 ToolFault::new(ToolCode::ApprovalPending, hint.clone())
+            }
+            Self::NeedsAnswer { question, .. } => {
+                ToolFault::new(ToolCode::ApprovalPending, question.clone())
             }
             Self::WaitsForRuns { .. } => {
                 ToolFault::new(ToolCode::ApprovalPending, self.to_string())
@@ -108,7 +118,8 @@ impl ToolError {
                 cut_text(&mut error.message, TOOL_OUTPUT_BYTES_MAX);
                 cut_text(&mut error.code, TOOL_OUTPUT_BYTES_MAX);
             }
-            Self::NeedsApproval { hint, payload } => {
+            Self::NeedsApproval { hint, payload }
+            | Self::NeedsAnswer { question: hint, payload } => {
                 if let Err(refusal) = check_question(hint, payload.as_ref()) {
                     return refusal;
                 }
@@ -142,6 +153,7 @@ impl fmt::Display for ToolError {
             Self::Rejected(reason) if reason.is_empty() => f.write_str("the call was not approved"),
             Self::Rejected(reason) => write!(f, "the call was not approved: {reason}"),
             Self::NeedsApproval { hint, .. } => write!(f, "the call needs approval: {hint}"),
+            Self::NeedsAnswer { question, .. } => write!(f, "the call needs an answer: {question}"),
             Self::WaitsForRuns { .. } => f.write_str("the call waits for other runs"),
             Self::Fault(fault) => fault.fmt(f),
             Self::Fatal(error) => error.fmt(f),
