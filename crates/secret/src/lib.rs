@@ -46,7 +46,7 @@ pub use reference::{SecretRef, VALUE_KEY};
 pub use resolver::{
     ChainResolver, ENV_PREFIX, EnvResolver, FileResolver, SecretResolver, StoreResolver,
 };
-pub use sealed::{MemorySealedStore, SealedRow, SealedStore};
+pub use sealed::{MemorySealedStore, SealedPlace, SealedRow, SealedStore};
 pub use secrets::Secrets;
 pub use vault::{Rotation, SecretFacts, Vault};
 

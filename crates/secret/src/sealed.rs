@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::future::{BoxFuture, ready};
 use provost_core::Timestamp;
+pub use provost_store::table::governance::secret::SecretPlace as SealedPlace;
 
 use crate::SecretError;
 
@@ -25,6 +26,14 @@ pub struct SealedRow {
     pub revision: u64,
     /// When it was last changed.
     pub updated: Timestamp,
+}
+
+impl SealedRow {
+    /// The place of the row.
+    pub fn place(&self) -> SealedPlace {
+        let Self { namespace, name, key, .. } = self;
+        SealedPlace { namespace: namespace.clone(), name: name.clone(), key: key.clone() }
+    }
 }
 
 /// Keeps sealed rows.
@@ -48,7 +57,7 @@ pub trait SealedStore: Send + Sync + 'static {
     fn list<'a>(
         &'a self,
         namespace: Option<&'a str>,
-        after: Option<(String, String, String)>,
+        after: Option<SealedPlace>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SealedRow>, SecretError>>;
 
@@ -64,14 +73,11 @@ pub trait SealedStore: Send + Sync + 'static {
 /// Keeps rows in memory.
 #[derive(Debug, Default)]
 pub struct MemorySealedStore {
-    rows: Mutex<BTreeMap<(String, String, String), SealedRow>>,
+    rows: Mutex<BTreeMap<SealedPlace, SealedRow>>,
 }
 
 impl MemorySealedStore {
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&mut BTreeMap<(String, String, String), SealedRow>) -> T,
-    ) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<SealedPlace, SealedRow>) -> T) -> T {
         work(&mut self.rows.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -83,7 +89,11 @@ impl SealedStore for MemorySealedStore {
         name: &'a str,
         key: &'a str,
     ) -> BoxFuture<'a, Result<Option<SealedRow>, SecretError>> {
-        let place = (namespace.to_owned(), name.to_owned(), key.to_owned());
+        let place = SealedPlace {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            key: key.to_owned(),
+        };
         Box::pin(ready(Ok(self.with(|rows| rows.get(&place).cloned()))))
     }
 
@@ -92,7 +102,7 @@ impl SealedStore for MemorySealedStore {
         row: SealedRow,
         replaces: Option<u64>,
     ) -> BoxFuture<'_, Result<bool, SecretError>> {
-        let place = (row.namespace.clone(), row.name.clone(), row.key.clone());
+        let place = row.place();
         let done = self.with(|rows| {
             let fits = rows.get(&place).map(|row| row.revision) == replaces;
             if fits {
@@ -106,7 +116,7 @@ impl SealedStore for MemorySealedStore {
     fn list<'a>(
         &'a self,
         namespace: Option<&'a str>,
-        after: Option<(String, String, String)>,
+        after: Option<SealedPlace>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SealedRow>, SecretError>> {
         let found = self.with(|rows| {
@@ -128,8 +138,10 @@ impl SealedStore for MemorySealedStore {
     ) -> BoxFuture<'a, Result<u64, SecretError>> {
         let gone = self.with(|rows| {
             let before = rows.len();
-            rows.retain(|(space, called, which), _| {
-                space != namespace || called != name || key.is_some_and(|key| key != which)
+            rows.retain(|place, _| {
+                place.namespace != namespace
+                    || place.name != name
+                    || key.is_some_and(|key| key != place.key)
             });
             before - rows.len()
         });

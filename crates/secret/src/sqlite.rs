@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use provost_store::table::governance::secret::{self, SecretRow};
 use provost_store::{Store, StoreError};
 
-use crate::{SealedRow, SealedStore, SecretError};
+use crate::{SealedPlace, SealedRow, SealedStore, SecretError};
 
 impl SealedStore for Store {
     fn get<'a>(
@@ -34,17 +34,13 @@ impl SealedStore for Store {
     fn list<'a>(
         &'a self,
         namespace: Option<&'a str>,
-        after: Option<(String, String, String)>,
+        after: Option<SealedPlace>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SealedRow>, SecretError>> {
         let namespace = namespace.map(str::to_owned);
         Box::pin(async move {
-            let found = self.read(move |tx| {
-                let after = after
-                    .as_ref()
-                    .map(|(one, two, three)| (one.as_str(), two.as_str(), three.as_str()));
-                secret::list(tx, namespace.as_deref(), after, limit)
-            });
+            let found =
+                self.read(move |tx| secret::list(tx, namespace.as_deref(), after.as_ref(), limit));
             let rows = found.await.map_err(of_store)?;
             Ok(rows.into_iter().map(sealed).collect())
         })

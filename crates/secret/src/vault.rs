@@ -102,7 +102,7 @@ impl Vault {
         loop {
             let rows = store.list(namespace, after.take(), PAGE_ROWS).await?;
             let Some(last) = rows.last() else { return Ok(facts) };
-            after = Some(place(last));
+            after = Some(last.place());
             facts.extend(rows.into_iter().map(facts_of));
         }
     }
@@ -124,7 +124,7 @@ impl Vault {
         loop {
             let rows = self.store.list(None, after.take(), PAGE_ROWS).await?;
             let Some(last) = rows.last() else { return Ok(rotation) };
-            after = Some(place(last));
+            after = Some(last.place());
             for row in rows {
                 match row.key_id == self.keys.current().as_str() {
                     true => rotation.current += 1,
@@ -157,10 +157,6 @@ impl Vault {
             reference: format!("{}/{}:{}", row.namespace, row.name, row.key),
         })
     }
-}
-
-fn place(row: &SealedRow) -> (String, String, String) {
-    (row.namespace.clone(), row.name.clone(), row.key.clone())
 }
 
 fn facts_of(row: SealedRow) -> SecretFacts {

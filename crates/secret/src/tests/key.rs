@@ -9,8 +9,8 @@ use provost_store::{Store, StoreOptions};
 
 use super::{filled, named};
 use crate::{
-    KEY_FILE_VARIABLE, KEY_VARIABLE, KeySource, Keyring, MemorySealedStore, SealedRow, SealedStore,
-    SecretError, SecretResolver, StoreResolver, Vault,
+    KEY_FILE_VARIABLE, KEY_VARIABLE, KeySource, Keyring, MemorySealedStore, SealedPlace, SealedRow,
+    SealedStore, SecretError, SecretResolver, StoreResolver, Vault,
 };
 
 async fn row(store: &MemorySealedStore, name: &str) -> SealedRow {
@@ -115,7 +115,7 @@ impl SealedStore for Dying {
     fn list<'a>(
         &'a self,
         namespace: Option<&'a str>,
-        after: Option<(String, String, String)>,
+        after: Option<SealedPlace>,
         limit: u64,
     ) -> BoxFuture<'a, Result<Vec<SealedRow>, SecretError>> {
         self.inner.list(namespace, after, limit)

@@ -48,14 +48,26 @@ pub fn put(tx: &mut Tx<'_>, row: &SecretRow, replaces: Option<u64>) -> Result<bo
     Ok(changed == 1)
 }
 
+/// The place of a secret in the order of the rows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SecretPlace {
+    /// The tenancy boundary.
+    pub namespace: String,
+    /// The name of the secret.
+    pub name: String,
+    /// The key within the secret.
+    pub key: String,
+}
+
 /// Rows in the order of namespace, name and key, after a place; of one namespace, or of all.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: Option<&str>,
-    after: Option<(&str, &str, &str)>,
+    after: Option<&SecretPlace>,
     limit: u64,
 ) -> Result<Vec<SecretRow>, StoreError> {
-    let (space, name, key) = after.unwrap_or_default();
+    let after = |part: fn(&SecretPlace) -> &str| after.map(part).unwrap_or_default();
+    let (space, name, key) = (after(|at| &at.namespace), after(|at| &at.name), after(|at| &at.key));
     let order = "ORDER BY namespace, name, item LIMIT";
     let place = "(namespace, name, item) >";
     match namespace {
