@@ -12,6 +12,7 @@ use futures::Stream;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Response};
+use provost_core::Backoff;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, Sleep, sleep};
@@ -165,7 +166,8 @@ impl EventStream {
         if !error.kind().retryable() || self.failures >= self.watch.failures_max {
             return Err(error);
         }
-        let mut pause = self.pause.saturating_mul(1 << self.failures.min(16)).min(PAUSE_MAX);
+        let backoff = Backoff { first: self.pause, max: PAUSE_MAX };
+        let mut pause = backoff.wait(self.failures);
         if let ApiError::Problem(problem) = &error
             && let Some(wait) = problem.retry_after_ms
         {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::RunId;
+use provost_core::{Backoff, RunId};
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -13,8 +13,8 @@ use crate::Run;
 const HOLD_MAX: Duration = Duration::from_secs(25);
 /// How often in a row the server may be out of reach.
 const FAILURES_MAX: u32 = 8;
-/// The first pause after a failure; each further one is twice as long.
-const PAUSE_FIRST: Duration = Duration::from_millis(250);
+/// The pauses after failures.
+const PAUSES: Backoff = Backoff { first: Duration::from_millis(250), max: Duration::from_secs(32) };
 
 /// How long one request waits.
 #[derive(Serialize)]
@@ -45,7 +45,7 @@ impl Client {
                     }
                 }
                 Err(error) if error.kind().retryable() && failures < FAILURES_MAX => {
-                    let pause = PAUSE_FIRST.saturating_mul(1 << failures);
+                    let pause = PAUSES.wait(failures);
                     tokio::time::sleep(left.map_or(pause, |left| left.min(pause))).await;
                     if left.is_some_and(|left| left.is_zero()) {
                         return Err(error);

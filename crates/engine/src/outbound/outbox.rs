@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_bus::{Bus, Notice, RUN_ENDED, Topic, Wakeup};
-use provost_core::Timestamp;
 use provost_core::lifecycle::RunStatus;
+use provost_core::{Backoff, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::table::outbound::outbox::{self, OutboxRow};
 use provost_store::table::work::run::RunRow;
@@ -21,10 +21,8 @@ use crate::error::EngineError;
 const BATCH: u64 = 100;
 /// How long a publisher may take for a batch before another may try.
 const CLAIM: Duration = Duration::from_secs(60);
-/// The first wait after a failure; each further one doubles it.
-const RETRY: Duration = Duration::from_secs(1);
-/// The longest wait after a failure.
-const RETRY_MAX: Duration = Duration::from_secs(300);
+/// The waits after failures.
+const RETRIES: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(300) };
 
 /// Writes down what must be told, together with what happens in this transaction.
 pub(crate) fn push(
@@ -112,6 +110,6 @@ async fn publish_due(shared: &Shared, bus: &dyn Bus) -> Result<usize, EngineErro
 }
 
 fn next_try(now: Timestamp, tries: u64) -> Timestamp {
-    let doubled = u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX);
-    now.after(RETRY.saturating_mul(2u32.saturating_pow(doubled)).min(RETRY_MAX))
+    let doublings = u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX);
+    now.after(RETRIES.wait(doublings))
 }

@@ -1,13 +1,14 @@
 //! Sending posts.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderName, HeaderValue, StatusCode};
 use provost_bus::{Topic, Wakeup};
 use provost_core::{Env, Timestamp};
 use provost_engine::{Claim, ClaimedPost, Engine, EngineError, PostOutcome};
+use provost_net::headers::retry_after;
 use provost_net::{NetClient, NetRequest, Url};
 use tokio::task::JoinSet;
 
@@ -152,8 +153,11 @@ impl Post {
         }
         match self.client.send(request).await {
             Ok(answer) => {
-                let (status, retry_after) =
-                    (answer.status, retry_after(&answer.headers, &self.env));
+                let status = answer.status;
+                let retry_after = retry_after(
+                    &answer.headers,
+                    UNIX_EPOCH + self.env.now().since(Timestamp::from_millis(0)),
+                );
                 // Whatever it says, it took the post.
                 drop(answer.prefix(ANSWER_BYTES_MAX).await);
                 outcome(status, retry_after)
@@ -174,15 +178,4 @@ fn outcome(status: StatusCode, retry_after: Option<Duration>) -> PostOutcome {
             retry_after,
         },
     }
-}
-
-/// When the address wants it again: seconds or a date.
-fn retry_after(headers: &HeaderMap, env: &Env) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = httpdate::parse_http_date(text).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    let at = Timestamp::from_millis(i64::try_from(at.as_millis()).ok()?);
-    Some(at.since(env.now()))
 }
