@@ -17,6 +17,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use provost_core::contract::{ToolCode, ToolFault};
 use provost_core::resource::{IsolationMode, OperationClass, RiskLevel};
+use provost_core::text::first_chars;
 use provost_sandbox::{Backends, Cause, Channel, Ended, Job, Profile};
 use provost_tool::{
     Approval, EffectClass, Facts, FnTool, OutputCollector, Permit, SpecError, Spill, Tool, ToolCx,
@@ -196,7 +197,7 @@ async fn background(
     let input = job.input.clone();
     let running =
         options.backends.start(job).await.map_err(|error| ToolError::Fault(error.fault()))?;
-    let shown: String = command.chars().take(SHELL_LINE_SHOWN_MAX).collect();
+    let shown = first_chars(command, SHELL_LINE_SHOWN_MAX);
     let note = room.note();
     let name = place.take(owner, running, input, room);
     Ok(ToolOutput::text(format!("{note}Started job {name}: {shown}"))

@@ -25,7 +25,7 @@ fn check_version(text: &str) -> Result<(), ToolFault> {
     if version.is_empty() || version.eq_ignore_ascii_case(CONTRACT_VERSION) {
         return Ok(());
     }
-    let shown: String = version.chars().take(32).collect();
+    let shown = crate::text::first_chars(version, 32);
     Err(ToolFault::new(
         ToolCode::InvalidInput,
         format!("tool contract version `{shown}` is not spoken here: use `{CONTRACT_VERSION}`"),

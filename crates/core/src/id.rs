@@ -5,6 +5,7 @@
 
 pub mod name;
 
+use crate::text::first_chars;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
@@ -80,7 +81,7 @@ pub(crate) fn parse_id(prefix: &'static str, text: &str) -> Result<Uuid, IdError
 
 /// Error texts never repeat more of a stranger's input than this.
 fn bounded(text: &str) -> String {
-    text.chars().take(64).collect()
+    first_chars(text, 64).to_owned()
 }
 
 /// Defines one kind of id.

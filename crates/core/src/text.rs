@@ -19,6 +19,12 @@ pub fn truncate_chars(text: &str, chars_max: usize) -> String {
     if short.len() == text.len() { text.to_owned() } else { format!("{short}…") }
 }
 
+/// Cuts a text after `bytes_max` bytes, between two characters, and marks the cut with an ellipsis.
+pub fn truncate_bytes(text: &str, bytes_max: usize) -> String {
+    let short = first_bytes(text, bytes_max);
+    if short.len() == text.len() { text.to_owned() } else { format!("{short}…") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +44,6 @@ mod tests {
     #[test]
     fn a_cut_is_marked() {
         assert_eq!(["", "äöü", "äöüß"].map(|text| truncate_chars(text, 3)), ["", "äöü", "äöü…"]);
+        assert_eq!(["", "aä", "aäb"].map(|text| truncate_bytes(text, 3)), ["", "aä", "aä…"]);
     }
 }

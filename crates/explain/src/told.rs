@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use provost_core::Timestamp;
+use provost_core::text::truncate_chars;
 
 use super::{Cause, Evidence, NextStep};
 
@@ -123,15 +124,10 @@ pub(super) fn money(micros: i64, currency: &str) -> String {
 /// What somebody else said, on one line and not too long.
 pub(super) fn problem(detail: Option<&str>) -> String {
     let words: Vec<&str> = detail.unwrap_or_default().split_whitespace().collect();
-    let mut said: String = words.join(" ");
-    if let Some((end, _)) = said.char_indices().nth(PROBLEM_CHARS_MAX) {
-        said.truncate(end);
-        said.push('…');
+    if words.is_empty() {
+        return "nothing more was written down".to_owned();
     }
-    match said.as_str() {
-        "" => "nothing more was written down".to_owned(),
-        _ => said,
-    }
+    truncate_chars(&words.join(" "), PROBLEM_CHARS_MAX)
 }
 
 #[cfg(test)]

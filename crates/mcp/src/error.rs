@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use provost_core::ErrorKind;
+use provost_core::text::truncate_bytes;
 
 use crate::limits::DETAIL_BYTES_MAX;
 
@@ -145,10 +146,5 @@ impl Error {
 
 /// A text of foreign origin, short enough for an error.
 pub(crate) fn brief(text: impl Into<String>) -> String {
-    let mut text = text.into();
-    if text.len() > DETAIL_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(DETAIL_BYTES_MAX));
-        text.push('…');
-    }
-    text
+    truncate_bytes(&text.into(), DETAIL_BYTES_MAX)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::Secret;
+use provost_core::text::first_chars;
 use provost_net::{NetPolicy, Url};
 
 use crate::limits::{
@@ -306,7 +307,7 @@ impl McpServer {
     }
 
     fn invalid(&self, problem: impl Into<String>) -> Error {
-        let server = self.name.chars().take(2 * SERVER_NAME_CHARS_MAX).collect();
+        let server = first_chars(&self.name, 2 * SERVER_NAME_CHARS_MAX).to_owned();
         Error::Definition { server, problem: problem.into() }
     }
 }

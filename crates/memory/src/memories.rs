@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use provost_core::text::first_bytes;
 use provost_core::{Env, MemoryId, Usage};
 use provost_model::{Embedder, Purpose};
 use serde_json::{Map, Value};
@@ -116,8 +117,7 @@ impl Memories {
     pub async fn search(&self, owner: &Owner, mut query: Query) -> Result<Vec<Found>, MemoryError> {
         if query.vector.is_none() && !query.text.trim().is_empty() {
             // What an embedder reads is bounded, and so is what a long question can mean.
-            let end = query.text.floor_char_boundary(QUERY_BYTES_MAX);
-            let texts = [query.text[..end].to_owned()];
+            let texts = [first_bytes(&query.text, QUERY_BYTES_MAX).to_owned()];
             query.vector = self.vectors(&texts, Purpose::Query).await?.pop().flatten();
         }
         self.store.search(owner, &query).await

@@ -6,6 +6,7 @@ mod json;
 mod path;
 mod query;
 
+use provost_core::text::truncate_chars;
 use std::fmt::Display;
 
 use axum::extract::State;
@@ -54,12 +55,5 @@ fn unreadable(whole: &str, path: &serde_path_to_error::Path, error: &dyn Display
         (_, Some(name)) if !path.ends_with(&name) => format!("{path}.{name}"),
         _ => path,
     };
-    error::invalid(&truncated(&field, 200), &truncated(&error, 500))
-}
-
-fn truncated(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    error::invalid(&truncate_chars(&field, 200), &truncate_chars(&error, 500))
 }

@@ -1,5 +1,6 @@
 //! Commands in the background: what they wrote, whether they are over, and their end.
 
+use provost_core::text::first_chars;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -187,6 +188,6 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 fn unknown(name: &str) -> ToolError {
-    let shown: String = name.chars().take(32).collect();
+    let shown = first_chars(name, 32);
     ToolError::Retry(format!("there is no job `{shown}`: use the name that shell gave"))
 }

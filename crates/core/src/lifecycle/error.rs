@@ -5,6 +5,7 @@
 
 use crate::execution_policy::PolicyError;
 use crate::scheduling::Epoch;
+use crate::text::first_chars;
 use crate::{ErrorInfo, ErrorKind, Timestamp};
 
 /// Error texts never repeat more of a stranger's input than this.
@@ -12,7 +13,7 @@ const QUOTED_CHARS_MAX: usize = 64;
 
 /// The beginning of a text, for an error that quotes it.
 pub(crate) fn quoted(text: &str) -> String {
-    text.chars().take(QUOTED_CHARS_MAX).collect()
+    first_chars(text, QUOTED_CHARS_MAX).to_owned()
 }
 
 /// A text that is not a word of a closed set.

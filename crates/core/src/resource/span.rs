@@ -1,5 +1,6 @@
 //! A length of time as people write it: `250ms`, `30s`, `10m`, `2h`, `1d`, `1m30s`.
 
+use crate::text::first_chars;
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +23,7 @@ impl Span {
     /// Reads a length of time such as `1m30s`, however long it is.
     pub fn read(text: &str) -> Result<Duration, String> {
         let refused = || {
-            let shown: String = text.chars().take(40).collect();
+            let shown = first_chars(text, 40);
             format!("`{shown}` is no length of time: write `500ms`, `30s`, `10m`, `2h` or `1m30s`")
         };
         let mut rest = text.trim();

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Usage;
+use crate::text::first_chars;
 
 /// Tokens in the unit that vendors quote prices for.
 const PRICE_UNIT_TOKENS: u64 = 1_000_000;
@@ -50,7 +51,7 @@ impl FromStr for Currency {
             [a, b, c] if text.bytes().all(|byte| byte.is_ascii_uppercase()) => {
                 Ok(Self([*a, *b, *c]))
             }
-            _ => Err(MoneyError::Currency(text.chars().take(16).collect())),
+            _ => Err(MoneyError::Currency(first_chars(text, 16).to_owned())),
         }
     }
 }

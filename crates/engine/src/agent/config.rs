@@ -3,6 +3,7 @@
 use provost_core::execution_policy::PolicyPatch;
 use provost_core::lifecycle::WorkError;
 use provost_core::scheduling::{QueueOverride, QueueSettings};
+use provost_core::text::first_chars;
 use provost_core::usage::limits::{COMMAND_PROMPT_BYTES_MAX, NAME_CHARS_MAX};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -134,7 +135,7 @@ fn merge(base: &mut Value, change: &Value) {
 }
 
 fn unknown(path: &str, given: &str, fix: String) -> EngineError {
-    let given: String = given.chars().take(64).collect();
+    let given = first_chars(given, 64);
     WorkError::invalid(path, format!("`{given}` cannot be used"), fix).into()
 }
 

@@ -3,6 +3,7 @@
 use provost_core::durable::{DurableEvent, InputsDropped};
 use provost_core::lifecycle::{InputEvent, InputState, WorkError};
 use provost_core::scheduling::Overflow;
+use provost_core::text::truncate_chars;
 use provost_core::{Env, Message, Part, Role};
 use provost_store::Tx;
 use provost_store::table::work::input::{self, InputRow};
@@ -116,15 +117,10 @@ pub(super) fn summarize(
 fn line(message: &Message) -> String {
     let text = message.text();
     let words: Vec<&str> = text.split_whitespace().collect();
-    let text = words.join(" ");
-    let mut short: String = text.chars().take(LINE_CHARS_MAX).collect();
-    if short.len() < text.len() {
-        short.push('…');
+    if words.is_empty() {
+        return "- (no text)".to_owned();
     }
-    if short.is_empty() {
-        short.push_str("(no text)");
-    }
-    format!("- {short}")
+    format!("- {}", truncate_chars(&words.join(" "), LINE_CHARS_MAX))
 }
 
 /// The lines of a summary.

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{Budget, BudgetChange, BudgetKey, Page, Paging, Problem};
 use provost_core::lifecycle::WorkError;
+use provost_core::text::first_chars;
 use provost_engine::{BudgetScope, EngineError};
 
 use crate::app::App;
@@ -53,6 +54,6 @@ fn scope(text: &str) -> ApiResult<BudgetScope> {
 }
 
 fn missing(scope: &str) -> Problem {
-    let scope: String = scope.chars().take(64).collect();
+    let scope = first_chars(scope, 64);
     error::not_found(format!("there is no budget `{scope}`"))
 }

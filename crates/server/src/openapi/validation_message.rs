@@ -1,5 +1,6 @@
 //! What is wrong with a body, in words that name what would be right.
 
+use provost_core::text::first_chars;
 use std::collections::BTreeSet;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -162,7 +163,7 @@ fn field(path: &str) -> String {
 }
 
 fn cut(text: &str) -> String {
-    text.chars().take(SENTENCE_CHARS_MAX).collect()
+    first_chars(text, SENTENCE_CHARS_MAX).to_owned()
 }
 
 #[cfg(test)]

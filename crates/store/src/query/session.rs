@@ -10,6 +10,7 @@ use crate::table::work::session_entry::{self, EntryPage};
 use crate::table::work::{input, message as stored};
 use crate::{Store, Tx};
 use provost_core::id::name::Namespace;
+use provost_core::text::first_chars;
 use provost_core::{Message, MessageId, RunId, TaskId};
 
 use crate::query::QueryError;
@@ -102,7 +103,7 @@ pub async fn asked(
             let Some(id) = first.map(|row| row.message_id) else { continue };
             let Some(text) = stored::text(tx, id)? else { continue };
             let text = stored_message::read(tx, &text)?.text();
-            asked.insert(task, text.chars().take(chars_max).collect());
+            asked.insert(task, first_chars(&text, chars_max).to_owned());
         }
         Ok::<_, QueryError>(asked)
     });

@@ -4,6 +4,7 @@ use provost_core::recovery::EffectClass;
 use provost_core::resource::{
     HttpMethod, HttpSpec, OperationClass, RiskLevel, ToolResource, ToolType,
 };
+use provost_core::text::truncate_chars;
 use provost_tool::ToolSpec;
 use serde_json::{Map, Value, json};
 
@@ -90,11 +91,7 @@ impl Operation<'_> {
         if self.described.get("deprecated").and_then(Value::as_bool) == Some(true) {
             description.insert_str(0, "(deprecated) ");
         }
-        if let Some((end, _)) = description.char_indices().nth(DESCRIPTION_CHARS_MAX) {
-            description.truncate(end);
-            description.push('…');
-        }
-        description
+        truncate_chars(&description, DESCRIPTION_CHARS_MAX)
     }
 
     /// The path and the query as a template; headers go into the spec.

@@ -1,5 +1,6 @@
 //! What a module is and what it wants, read off it before anything of it is compiled.
 
+use provost_core::text::first_chars;
 use wasmparser::{
     ComponentExternalKind, ComponentTypeRef, Encoding, ExternalKind, Parser, Payload, TypeRef,
 };
@@ -104,7 +105,7 @@ fn admit(module: &str, name: &str, kind: TypeRef, grants: Grants) -> Result<(), 
 
 /// What is said about an import that a module may not have.
 fn forbidden(name: &str, grants: Grants) -> String {
-    let shown: String = name.chars().take(120).collect();
+    let shown = first_chars(name, 120);
     let hint = match name {
         name if name.starts_with("wasi") && !grants.wasi => "`enable_wasi` is off",
         name if name.starts_with("provost") && name.contains("log") => "declare `log: true`",

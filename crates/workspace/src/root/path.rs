@@ -2,6 +2,7 @@
 //!
 //! Invariant: a value of this type has no `..`, no root and no empty name; where its links lead is checked when it is opened.
 
+use provost_core::text::truncate_bytes;
 use std::fmt;
 
 use crate::error::{Error, Result};
@@ -91,9 +92,5 @@ impl fmt::Display for InnerPath {
 /// Enough of a text to know it again.
 pub fn shortened(text: &str) -> String {
     const SHOWN: usize = 200;
-    if text.len() <= SHOWN {
-        return text.escape_debug().to_string();
-    }
-    let cut = text.floor_char_boundary(SHOWN);
-    format!("{}…", text[..cut].escape_debug())
+    truncate_bytes(text, SHOWN).escape_debug().to_string()
 }

@@ -13,6 +13,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span, Timestamp};
 use provost_core::lifecycle::WorkError;
+use provost_core::text::first_chars;
 
 /// Years that are searched: one with 29 February on a certain weekday may be 40 years away.
 const YEARS_MAX: i16 = 50;
@@ -116,7 +117,7 @@ impl Field {
 }
 
 fn bounded(text: &str) -> String {
-    text.chars().take(32).collect()
+    first_chars(text, 32).to_owned()
 }
 
 impl Cron {

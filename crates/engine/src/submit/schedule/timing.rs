@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use provost_core::Timestamp;
 use provost_core::hash::sha256_hex;
 use provost_core::lifecycle::WorkError;
+use provost_core::text::first_chars;
 use serde::{Deserialize, Serialize};
 
 use super::cron::Cron;
@@ -64,8 +65,7 @@ impl Ticks {
         name: &str,
     ) -> Result<Self, WorkError> {
         let zone = TimeZone::get(zone).map_err(|_error| {
-            let problem =
-                format!("`{}` is not a time zone", zone.chars().take(64).collect::<String>());
+            let problem = format!("`{}` is not a time zone", first_chars(zone, 64));
             WorkError::invalid("schedule.zone", problem, "use an IANA name such as Europe/Berlin")
         })?;
         let timing = match timing {
