@@ -6,6 +6,7 @@
 pub mod anthropic;
 pub mod bedrock;
 mod failure;
+mod function_tool;
 pub mod gemini;
 pub mod ollama;
 pub mod openai_chat;

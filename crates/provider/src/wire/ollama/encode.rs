@@ -1,11 +1,12 @@
 //! A request as Ollama wants it.
 
 use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::OllamaChat;
 use super::message::Messages;
+use crate::wire::function_tool::FunctionTool;
 use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
 
 #[derive(Serialize)]
@@ -14,7 +15,7 @@ struct Body<'a> {
     messages: Messages<'a>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Tools<'a>>,
+    tools: Option<Vec<FunctionTool<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,38 +49,14 @@ struct Options<'a> {
     seed: Option<i64>,
 }
 
-struct Tools<'a>(&'a ChatRequest);
-
-impl Serialize for Tools<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let only = match &self.0.tool_choice {
-            ToolChoice::Tool(name) => Some(name),
-            _ => None,
-        };
-        let offered = self.0.tools.iter().filter(|tool| only.is_none_or(|only| *only == tool.name));
-        serializer.collect_seq(offered.map(|tool| Tool {
-            kind: "function",
-            function: Function {
-                name: &tool.name,
-                description: &tool.description,
-                parameters: &tool.input_schema,
-            },
-        }))
-    }
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
+/// The tools that are offered: one alone, if it must be called.
+fn tools(request: &ChatRequest) -> Vec<FunctionTool<'_>> {
+    let only = match &request.tool_choice {
+        ToolChoice::Tool(name) => Some(name),
+        _ => None,
+    };
+    let offered = request.tools.iter().filter(|tool| only.is_none_or(|only| *only == tool.name));
+    offered.map(|tool| FunctionTool::new(tool)).collect()
 }
 
 /// Writes the body of a request.
@@ -99,7 +76,7 @@ pub(super) fn body(
         model: &info.model,
         messages: Messages { wire, request, info },
         stream: true,
-        tools: offers.then_some(Tools(request)),
+        tools: offers.then(|| tools(request)),
         format: output.map(|output| &output.schema),
         think: think(request, info),
         keep_alive: wire.keep_alive.as_deref(),

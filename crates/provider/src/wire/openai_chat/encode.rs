@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::message::Messages;
 use super::{EffortField, OpenAiChat};
+use crate::wire::function_tool::FunctionTool;
 use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
 use crate::wire::schema::{self, Dialect};
 
@@ -38,7 +39,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Reasoning>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Tools<'a>>,
+    tools: Option<Vec<FunctionTool<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +88,8 @@ pub(super) fn body(
         reasoning: effort
             .filter(|_| wire.effort == EffortField::Reasoning)
             .map(|effort| Reasoning { effort }),
-        tools: has_tools.then_some(Tools(request)),
+        tools: has_tools
+            .then(|| request.tools.iter().map(|tool| FunctionTool::new(tool)).collect()),
         tool_choice: choice(wire, request).filter(|_| has_tools),
         parallel_tool_calls: settings
             .parallel_tool_calls
@@ -157,34 +159,4 @@ impl<'a> ResponseFormat<'a> {
             },
         }
     }
-}
-
-struct Tools<'a>(&'a ChatRequest);
-
-impl Serialize for Tools<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.tools.iter().map(|tool| Tool {
-            kind: "function",
-            function: Function {
-                name: &tool.name,
-                description: &tool.description,
-                parameters: &tool.input_schema,
-            },
-        }))
-    }
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    description: &'a str,
-    parameters: &'a Value,
 }

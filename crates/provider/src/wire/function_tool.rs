@@ -1,0 +1,34 @@
+//! A tool in the form that Chat Completions and Ollama share.
+
+use provost_core::ToolDef;
+use serde::Serialize;
+use serde_json::Value;
+
+/// A tool as a function.
+#[derive(Serialize)]
+pub(crate) struct FunctionTool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+impl<'a> FunctionTool<'a> {
+    pub(crate) fn new(tool: &'a ToolDef) -> Self {
+        Self {
+            kind: "function",
+            function: Function {
+                name: &tool.name,
+                description: &tool.description,
+                parameters: &tool.input_schema,
+            },
+        }
+    }
+}
