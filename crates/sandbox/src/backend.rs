@@ -24,6 +24,7 @@ use crate::command::Job;
 use crate::error::IsolationError;
 use crate::launcher::Launcher;
 use crate::limits::JOBS_MAX;
+use crate::linux::cgroup::Cgroups;
 use crate::process::{Channel, Ended, Running};
 use crate::profile::{Hold, Profile, Workspace};
 
@@ -36,6 +37,31 @@ pub struct Holding {
     pub is_held: bool,
     /// By what, or why not.
     pub how: String,
+}
+
+/// What a backend holds, and by what.
+fn holdings(told: impl Fn(Hold) -> (bool, &'static str)) -> Vec<Holding> {
+    let holding = |hold| {
+        let (is_held, how) = told(hold);
+        Holding { hold, is_held, how: how.to_owned() }
+    };
+    Hold::ALL.into_iter().map(holding).collect()
+}
+
+/// Why a bound of all processes together cannot be held.
+const NO_CGROUP: &str = "no control group can be made here: give one, or start as an ordinary user";
+
+/// The bound of memory, by a control group if there is one.
+fn memory_holding(cgroups: &Cgroups) -> (bool, &'static str) {
+    match cgroups.counts_memory() {
+        true => (true, "a control group"),
+        false => (false, "each process by itself: no control group can be made here"),
+    }
+}
+
+/// The bound of processor time, by a control group if there is one.
+fn cpu_holding(cgroups: &Cgroups) -> (bool, &'static str) {
+    if cgroups.counts_cpu() { (true, "a control group") } else { (false, NO_CGROUP) }
 }
 
 /// Keeps programs in.

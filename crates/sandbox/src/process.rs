@@ -14,7 +14,7 @@ use crate::command::Input;
 use crate::error::IsolationError;
 use crate::launcher::fork_server::receive;
 use crate::limits::{CHUNK_BYTES, COMPLAINT_BYTES_MAX, DRAIN_GRACE, MOMENT, TERM_GRACE};
-use crate::linux::child_process::{self, Pipes, Process};
+use crate::linux::child_process::{self, Pipes, Process, Started};
 use crate::linux::process_tree;
 use crate::teardown::{Held, LastCommand, Remains, abandon};
 
@@ -126,6 +126,21 @@ impl Running {
             deadline: started + terms.time,
             output_bytes_max: terms.output_bytes_max,
         })
+    }
+
+    /// The program in a sandbox that was just set up. Without one, clears what is left of the sandbox.
+    pub(crate) fn of_started(
+        started: Result<Started, IsolationError>,
+        remains: Remains,
+        terms: Terms,
+    ) -> Result<Self, IsolationError> {
+        match started {
+            Ok(Started { process, pipes }) => Self::new(process, pipes, remains, terms),
+            Err(error) => {
+                remains.clear();
+                Err(error)
+            }
+        }
     }
 
     /// Gets the pipes of a program, and the line on which it is said if that cannot be started.

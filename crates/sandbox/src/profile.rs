@@ -7,7 +7,8 @@ use std::time::Duration;
 use provost_core::resource::IsolationMode;
 
 use crate::backend::container::Source;
-use crate::egress::Egress;
+use crate::egress::{Egress, Entrance};
+use crate::error::IsolationError;
 use crate::limits;
 
 /// What a program may have, and how far it is kept apart. The same words for every backend.
@@ -70,6 +71,16 @@ pub enum Network {
     Off,
     /// Those that a proxy lets through.
     Allow(Arc<Egress>),
+}
+
+impl Network {
+    /// Opens the entrance to the proxy in the directory of a job, if the program may use the network.
+    pub(crate) fn entrance(&self, dir: &Path) -> Result<Option<Entrance>, IsolationError> {
+        match self {
+            Self::Off => Ok(None),
+            Self::Allow(egress) => egress.entrance(&dir.join("egress")).map(Some),
+        }
+    }
 }
 
 /// Something that a backend can hold.

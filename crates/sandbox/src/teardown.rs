@@ -19,6 +19,7 @@ use crate::linux::child_process::Process;
 use crate::linux::process_tree;
 use crate::linux::rootfs::Root;
 use crate::linux::scratch_dir::JobDir;
+use crate::warm::fork_server::Room;
 use crate::warm::spawn_thread::Spawner;
 
 /// Who the process that we started is.
@@ -77,6 +78,20 @@ pub(crate) const STATUS_FILE: &str = "status";
 pub(crate) const SIGN_FILE: &str = "pid";
 
 impl Remains {
+    /// The remains of a sandbox that ends as a whole.
+    pub(crate) fn of_sandbox(room: Room, spawner: Arc<Spawner>) -> Self {
+        let Room { dir, cgroup, .. } = room;
+        Self {
+            leader: Leader::Watcher,
+            cgroup: Some(cgroup),
+            dir: Some(dir),
+            root: None,
+            last: None,
+            entrance: None,
+            spawner,
+        }
+    }
+
     /// Asks the program to end.
     pub(crate) fn ask(&self, held: &Held) {
         if self.leader == Leader::Program {

@@ -22,7 +22,7 @@ use provost_core::resource::IsolationMode;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::none::{pipes, terms};
-use crate::backend::{Backend, Holding};
+use crate::backend::{Backend, Holding, NO_CGROUP, cpu_holding, holdings, memory_holding};
 use crate::command::Job;
 use crate::egress::{self, Entrance};
 use crate::error::IsolationError;
@@ -38,8 +38,8 @@ use crate::linux::rootfs::{Root, Roots};
 use crate::linux::scratch_dir::Scratch;
 use crate::linux::seccomp::{self, Shared, Sockets};
 use crate::process::{Running, SetUp, Terms};
-use crate::profile::{Hold, Limits, Network, Profile, Workspace};
-use crate::teardown::{Leader, Remains, STATUS_FILE};
+use crate::profile::{Hold, Limits, Profile, Workspace};
+use crate::teardown::{Remains, STATUS_FILE};
 use crate::warm::fork_server::{Room, Starter};
 use crate::warm::pool::{Pool, When};
 use crate::warm::spawn_thread::Spawner;
@@ -105,11 +105,7 @@ impl Bubblewrap {
         let bwrap =
             layout::find("bwrap".as_ref()).map_err(|_missing| unavailable("there is no bwrap"))?;
         let shell = layout::find("sh".as_ref())?;
-        if !process_tree::is_told() {
-            return Err(unavailable(
-                "the kernel does not tell which processes a program has started",
-            ));
-        }
+        process_tree::check(IsolationMode::Process)?;
         let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
         let filter = seccomp::filter(Sockets::OwnNetwork, Shared::default())?;
         let written = fs::write(scratch.path().join(FILTER_FILE), seccomp::bytes(&filter));
@@ -202,17 +198,15 @@ impl Wrapper {
     async fn begin(&self, job: Job, plan: Plan) -> Result<Running, IsolationError> {
         let Plan { place, root, sandbox } = plan;
         let limits = &job.profile.limits;
-        let (waiting, Room { dir, cgroup, .. }) = match &self.starter {
+        let (waiting, room) = match &self.starter {
             Some(starter) => {
                 let (waiting, room) = starter.take(limits).await?;
                 (Some((starter, waiting)), room)
             }
             None => (None, Room::make(&self.scratch, &self.cgroups, limits)?),
         };
-        let entrance = match &job.profile.network {
-            Network::Off => None,
-            Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
-        };
+        let dir = room.dir.path();
+        let entrance = job.profile.network.entrance(dir)?;
         let mut line: Vec<OsString> = vec![self.bwrap.clone().into()];
         line.extend(sandbox.into_iter().map(OsString::from));
         if let Some(entrance) = &entrance {
@@ -221,7 +215,7 @@ impl Wrapper {
         line.push("--".into());
         line.extend(self.inner(&place, &job, entrance.is_some()));
         line.extend(job.args.iter().cloned());
-        let wrap = self.wrap(limits, dir.path());
+        let wrap = self.wrap(limits, dir);
         let env = layout::environment(&job, place.inside.as_deref(), Path::new(TMP));
         let started = match waiting {
             Some((starter, waiting)) => {
@@ -229,8 +223,9 @@ impl Wrapper {
                 starter.start(waiting, &order, &job)
             }
             None => {
-                let told = dir.path().join(VARIABLES_FILE);
-                let mut command = shell::command(&self.shell, &wrap, &told, &cgroup.doors(), &line);
+                let told = dir.join(VARIABLES_FILE);
+                let mut command =
+                    shell::command(&self.shell, &wrap, &told, &room.cgroup.doors(), &line);
                 command.env_clear().current_dir("/");
                 pipes(&mut command, &job.input);
                 match fs::write(&told, variables(&env)) {
@@ -239,26 +234,10 @@ impl Wrapper {
                 }
             }
         };
-        let spawner = Arc::clone(&self.spawner);
-        let remains = Remains {
-            leader: Leader::Watcher,
-            cgroup: Some(cgroup),
-            dir: Some(dir),
-            root: Some(root),
-            last: None,
-            spawner,
-            entrance,
-        };
-        match started {
-            Ok((process, pipes)) => {
-                let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
-                Running::new(process, pipes, remains, terms)
-            }
-            Err(error) => {
-                remains.clear();
-                Err(error)
-            }
-        }
+        let remains = Remains::of_sandbox(room, Arc::clone(&self.spawner));
+        let remains = Remains { root: Some(root), entrance, ..remains };
+        let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
+        Running::of_started(started, remains, terms)
     }
 
     /// How to become `bwrap`.
@@ -363,7 +342,6 @@ impl Backend for Bubblewrap {
 
     fn holds(&self) -> Vec<Holding> {
         let groups = &self.wrapper.cgroups;
-        let no_group = "no control group can be made here: give one, or start as an ordinary user";
         let told = |hold: Hold| match hold {
             Hold::Files => (true, "a root of its own, the system read-only"),
             Hold::Network => (true, "a network of its own with nothing in it"),
@@ -376,19 +354,13 @@ impl Backend for Bubblewrap {
             Hold::Processes => (true, "a process name space and a session of its own"),
             Hold::Kernel => (true, "a filter for calls, no capabilities, no new privileges"),
             Hold::Pids if groups.counts_pids() => (true, "a control group"),
-            Hold::Pids if self.wrapper.is_root => (false, no_group),
+            Hold::Pids if self.wrapper.is_root => (false, NO_CGROUP),
             Hold::Pids => (true, "a bound for the user in its name space"),
-            Hold::Memory if groups.counts_memory() => (true, "a control group"),
-            Hold::Memory => (false, "each process by itself: no control group can be made here"),
-            Hold::Cpu if groups.counts_cpu() => (true, "a control group"),
-            Hold::Cpu => (false, no_group),
+            Hold::Memory => memory_holding(groups),
+            Hold::Cpu => cpu_holding(groups),
             Hold::Tmp => (true, "a file system in memory, of bounded size"),
         };
-        let holding = |hold| {
-            let (is_held, how) = told(hold);
-            Holding { hold, is_held, how: how.to_owned() }
-        };
-        Hold::ALL.into_iter().map(holding).collect()
+        holdings(told)
     }
 
     fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>> {

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use self::engine::{Engine, Launch, Shape};
 use self::words::MISSING;
 use crate::backend::none::pipes;
-use crate::backend::{Backend, Holding};
+use crate::backend::{Backend, Holding, holdings};
 use crate::command::{Input, Job};
 use crate::error::IsolationError;
 use crate::linux::layout::{self, WORKSPACE};
@@ -172,13 +172,7 @@ impl Maker {
             time: shape.limits.time,
             output_bytes_max: shape.limits.output_bytes,
         };
-        match started.await {
-            Ok((process, pipes)) => Running::new(process, pipes, remains, terms),
-            Err(error) => {
-                remains.clear();
-                Err(error)
-            }
-        }
+        Running::of_started(started.await, remains, terms)
     }
 }
 
@@ -287,11 +281,7 @@ impl Backend for Container {
             Hold::Pids | Hold::Memory | Hold::Cpu => (true, "a control group of the container"),
             Hold::Tmp => (true, "a file system in memory, of bounded size"),
         };
-        let holding = |hold| {
-            let (is_held, how) = told(hold);
-            Holding { hold, is_held, how: how.to_owned() }
-        };
-        Hold::ALL.into_iter().map(holding).collect()
+        holdings(told)
     }
 
     fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>> {

@@ -13,7 +13,7 @@ use provost_core::resource::IsolationMode;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::none::terms;
-use crate::backend::{Backend, Holding};
+use crate::backend::{Backend, Holding, NO_CGROUP, cpu_holding, holdings, memory_holding};
 use crate::command::Job;
 use crate::error::IsolationError;
 use crate::launcher::Launcher;
@@ -25,9 +25,9 @@ use crate::linux::layout::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES};
 use crate::linux::process_tree;
 use crate::linux::scratch_dir::{JobDir, Scratch};
 use crate::process::{Running, SetUp, Terms};
-use crate::profile::{Hold, Network, Profile, Workspace};
-use crate::teardown::{Leader, Remains};
-use crate::warm::fork_server::{Room, Starter};
+use crate::profile::{Hold, Profile, Workspace};
+use crate::teardown::Remains;
+use crate::warm::fork_server::Starter;
 use crate::warm::spawn_thread::Spawner;
 
 const NAME: &str = "landlock";
@@ -60,10 +60,7 @@ impl Landlocked {
     async fn attempt(launcher: Launcher, has_namespaces: bool) -> Result<Self, IsolationError> {
         let unavailable =
             |why: String| IsolationError::Unavailable { mode: IsolationMode::Process, why };
-        if !process_tree::is_told() {
-            let why = "the kernel does not tell which processes a program has started";
-            return Err(unavailable(why.to_owned()));
-        }
+        process_tree::check(IsolationMode::Process)?;
         let spawner = Arc::new(Spawner::open()?);
         let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
         let cgroups = Cgroups::find();
@@ -89,15 +86,13 @@ impl Landlocked {
 
     async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
         let taken = self.starter.take(&job.profile.limits).await?;
-        let (waiting, Room { dir, cgroup, .. }) = taken;
+        let (waiting, room) = taken;
+        let dir = &room.dir;
         let tmp = dir.path().join("tmp");
         std::fs::create_dir(&tmp).map_err(IsolationError::io("no directory for a job"))?;
         let place = Place::of(&job, None, &tmp)?;
-        let entrance = match &job.profile.network {
-            Network::Off => None,
-            Network::Allow(egress) => Some(egress.entrance(&dir.path().join("egress"))?),
-        };
-        let mut orders = self.orders(&job, &place, &dir, &tmp);
+        let entrance = job.profile.network.entrance(dir.path())?;
+        let mut orders = self.orders(&job, &place, dir, &tmp);
         orders.entrance = entrance.as_ref().map(|entrance| entrance.path().to_owned());
         let order = Order {
             work: Work::Landlock(Box::new(orders)),
@@ -105,27 +100,9 @@ impl Landlocked {
             env: layout::environment(&job, place.inside.as_deref(), &tmp),
         };
         let started = self.starter.start(waiting, &order, &job);
-        let spawner = Arc::clone(&self.spawner);
-        let (cgroup, dir) = (Some(cgroup), Some(dir));
-        let remains = Remains {
-            leader: Leader::Watcher,
-            cgroup,
-            dir,
-            root: None,
-            last: None,
-            entrance,
-            spawner,
-        };
-        match started {
-            Ok((process, pipes)) => {
-                let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
-                Running::new(process, pipes, remains, terms)
-            }
-            Err(error) => {
-                remains.clear();
-                Err(error)
-            }
-        }
+        let remains = Remains { entrance, ..Remains::of_sandbox(room, Arc::clone(&self.spawner)) };
+        let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
+        Running::of_started(started, remains, terms)
     }
 
     fn orders(&self, job: &Job, place: &Place, dir: &JobDir, tmp: &Path) -> Orders {
@@ -163,7 +140,6 @@ impl Backend for Landlocked {
 
     fn holds(&self) -> Vec<Holding> {
         let (groups, spaces) = (&self.cgroups, self.has_namespaces);
-        let no_group = "no control group can be made here: give one, or start as an ordinary user";
         let told = |hold: Hold| match hold {
             Hold::Files => (true, "Landlock: the system read-only, the workspace, nothing else"),
             Hold::Network if spaces => {
@@ -179,20 +155,14 @@ impl Backend for Landlocked {
             Hold::Processes => (true, "Landlock scopes, a filter for calls, no /proc"),
             Hold::Kernel => (true, "a filter for calls, no new privileges"),
             Hold::Pids if groups.counts_pids() => (true, "a control group"),
-            Hold::Pids if self.is_root => (false, no_group),
+            Hold::Pids if self.is_root => (false, NO_CGROUP),
             Hold::Pids if spaces => (true, "a bound for the user in its name space"),
             Hold::Pids => (true, "a bound for the user, above what that one runs already"),
-            Hold::Memory if groups.counts_memory() => (true, "a control group"),
-            Hold::Memory => (false, "each process by itself: no control group can be made here"),
-            Hold::Cpu if groups.counts_cpu() => (true, "a control group"),
-            Hold::Cpu => (false, no_group),
+            Hold::Memory => memory_holding(groups),
+            Hold::Cpu => cpu_holding(groups),
             Hold::Tmp => (false, "a private directory on the disk: only each file is bounded"),
         };
-        let holding = |hold| {
-            let (is_held, how) = told(hold);
-            Holding { hold, is_held, how: how.to_owned() }
-        };
-        Hold::ALL.into_iter().map(holding).collect()
+        holdings(told)
     }
 
     fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>> {

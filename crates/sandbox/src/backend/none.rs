@@ -11,9 +11,10 @@ use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
 use tokio::process::Command;
 
-use crate::backend::{Backend, Holding};
+use crate::backend::{Backend, Holding, holdings};
 use crate::command::{Input, Job};
 use crate::error::IsolationError;
+use crate::linux::child_process::Started;
 use crate::linux::layout::{self, Place};
 use crate::linux::process_tree;
 use crate::linux::scratch_dir::Scratch;
@@ -34,12 +35,7 @@ pub struct Bare {
 impl Bare {
     /// Ready to run programs.
     pub fn open() -> Result<Self, IsolationError> {
-        if !process_tree::is_told() {
-            return Err(IsolationError::Unavailable {
-                mode: IsolationMode::None,
-                why: "the kernel does not tell which processes a program has started".to_owned(),
-            });
-        }
+        process_tree::check(IsolationMode::None)?;
         let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
         Ok(Self { spawner: Arc::new(Spawner::open()?), scratch })
     }
@@ -56,7 +52,7 @@ impl Bare {
         ));
         command.current_dir(&place.dir).process_group(0);
         pipes(&mut command, &job.input);
-        let (process, ours) = self.spawner.start(command).await?;
+        let Started { process, pipes } = self.spawner.start(command).await?;
         let spawner = Arc::clone(&self.spawner);
         let remains = Remains {
             leader: Leader::Program,
@@ -67,7 +63,7 @@ impl Bare {
             entrance: None,
             spawner,
         };
-        Running::new(process, ours, remains, terms(&job, NAME))
+        Running::new(process, pipes, remains, terms(&job, NAME))
     }
 }
 
@@ -102,11 +98,7 @@ impl Backend for Bare {
             Hold::Environment => (true, "a clean environment"),
             _ => (false, "nothing keeps it apart"),
         };
-        let holding = |hold| {
-            let (is_held, how) = told(hold);
-            Holding { hold, is_held, how: how.to_owned() }
-        };
-        Hold::ALL.into_iter().map(holding).collect()
+        holdings(told)
     }
 
     fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>> {

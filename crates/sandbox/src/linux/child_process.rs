@@ -36,6 +36,14 @@ pub(crate) struct Made {
     status: Option<ExitStatus>,
 }
 
+/// A process that was just started.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) process: Process,
+    /// Our ends of its standard files.
+    pub(crate) pipes: Pipes,
+}
+
 /// The ends of its pipes that are ours.
 #[derive(Debug, Default)]
 pub(crate) struct Pipes {

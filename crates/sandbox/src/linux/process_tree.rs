@@ -8,9 +8,11 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use provost_core::resource::IsolationMode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::error::IsolationError;
 use crate::limits::{KILL_ROUNDS_MAX, LOOK, STOP_ROUNDS_MAX, TREE_MAX};
 
 /// A process below another one.
@@ -20,8 +22,17 @@ pub(crate) struct Below {
     parent: Pid,
 }
 
+/// Refuses a machine whose kernel does not list the processes that a program has started.
+pub(crate) fn check(mode: IsolationMode) -> Result<(), IsolationError> {
+    if is_told() {
+        return Ok(());
+    }
+    let why = "the kernel does not tell which processes a program has started".to_owned();
+    Err(IsolationError::Unavailable { mode, why })
+}
+
 /// True if the kernel tells which processes are below one.
-pub(crate) fn is_told() -> bool {
+fn is_told() -> bool {
     fs::metadata("/proc/thread-self/children").is_ok()
 }
 

@@ -27,7 +27,7 @@ use crate::launcher::order::Order;
 use crate::launcher::{Launcher, STARTER};
 use crate::limits::{KILL_GRACE, STARTER_TRIES_MAX, STARTERS_WAITING_MAX};
 use crate::linux::cgroup::{Cgroup, Cgroups};
-use crate::linux::child_process::{Made, Pipes, Process};
+use crate::linux::child_process::{Made, Pipes, Process, Started};
 use crate::linux::layout::DEVICES;
 use crate::linux::scratch_dir::{JobDir, Scratch};
 use crate::profile::Limits;
@@ -136,10 +136,10 @@ impl Starter {
         waiting: Waiting,
         order: &Order,
         job: &Job,
-    ) -> Result<(Process, Pipes), IsolationError> {
+    ) -> Result<Started, IsolationError> {
         let cannot = IsolationError::io("the sandbox cannot be started");
         let (files, pipes) = self.files(&job.input).map_err(cannot)?;
-        Ok((self.hand(waiting, order, &files, &job.profile.limits)?, pipes))
+        Ok(Started { process: self.hand(waiting, order, &files, &job.profile.limits)?, pipes })
     }
 
     /// The standard files of a program, and our ends of them.

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::error::IsolationError;
-use crate::linux::child_process::{Pipes, Process};
+use crate::linux::child_process::{Pipes, Process, Started};
 
 /// Starts programs. It lives as long as anything that it has started.
 #[derive(Debug)]
@@ -53,9 +53,9 @@ impl Spawner {
     }
 
     /// Starts the program of a job.
-    pub(crate) async fn start(&self, command: Command) -> Result<(Process, Pipes), IsolationError> {
+    pub(crate) async fn start(&self, command: Command) -> Result<Started, IsolationError> {
         let mut child = self.spawn(command).await?;
         let pipes = Pipes::of(&mut child);
-        Ok((Process::Child(child), pipes))
+        Ok(Started { process: Process::Child(child), pipes })
     }
 }

@@ -26,13 +26,12 @@ use crate::error::IsolationError;
 use crate::launcher::INSIDE;
 use crate::launcher::fork_server::pair;
 use crate::launcher::order::{Order, Work};
-use crate::linux::child_process::Pipes;
+use crate::linux::child_process::{Pipes, Started};
 use crate::linux::layout;
 use crate::linux::rootfs::Root;
 use crate::process::{Running, SetUp, Terms};
 use crate::profile::{Limits, Network};
-use crate::teardown::{Leader, Remains};
-use crate::warm::fork_server::Room;
+use crate::teardown::Remains;
 use crate::warm::pool::Maker;
 
 /// Everything about a sandbox but what runs in it.
@@ -112,7 +111,7 @@ impl Wrapper {
         let (Some(starter), Some(launcher)) = (&self.starter, &self.launcher) else {
             return Err(cannot()(io::ErrorKind::NotFound.into()));
         };
-        let (first, Room { dir, cgroup, .. }) = starter.take(&shape.limits).await?;
+        let (first, room) = starter.take(&shape.limits).await?;
         let (ours, theirs) = pair().map_err(cannot())?;
         let files = starter.nothing().and_then(|out| Ok([theirs, out, starter.nothing()?]));
         let files = files.map_err(cannot())?;
@@ -122,18 +121,11 @@ impl Wrapper {
         line.extend(launcher.args.iter().map(OsString::from));
         line.push(INSIDE.into());
         // A program can read the environment of the first process it sees, which is none of its own here.
-        let work = Work::Wrap(self.wrap(&shape.limits, dir.path()));
+        let work = Work::Wrap(self.wrap(&shape.limits, room.dir.path()));
         let order = Order { work, line, env: BTreeMap::new() };
         let started = starter.hand(first, &order, &files, &shape.limits);
-        let remains = Remains {
-            leader: Leader::Watcher,
-            cgroup: Some(cgroup),
-            dir: Some(dir),
-            root: Some(shape.root),
-            last: None,
-            spawner: Arc::clone(&self.spawner),
-            entrance: None,
-        };
+        let remains = Remains::of_sandbox(room, Arc::clone(&self.spawner));
+        let remains = Remains { root: Some(shape.root), ..remains };
         let terms = Terms {
             backend: NAME,
             set_up: SetUp::Told,
@@ -141,16 +133,9 @@ impl Wrapper {
             time: Duration::ZERO,
             output_bytes_max: 0,
         };
-        match started {
-            Ok(process) => {
-                let running = Running::new(process, Pipes::default(), remains, terms)?;
-                Ok(Waiting { line: ours, running })
-            }
-            Err(error) => {
-                remains.clear();
-                Err(error)
-            }
-        }
+        let started = started.map(|process| Started { process, pipes: Pipes::default() });
+        let running = Running::of_started(started, remains, terms)?;
+        Ok(Waiting { line: ours, running })
     }
 }
 
