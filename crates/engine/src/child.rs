@@ -34,7 +34,7 @@ use crate::error::EngineError;
 use crate::input;
 use crate::journal::RunJournal;
 use crate::run::cancel;
-use crate::run::lifecycle::{outcome, run_state, word};
+use crate::run::lifecycle::{outcome, word};
 use crate::worker::lease::Lease;
 
 /// How many runs may be below others.
@@ -191,7 +191,7 @@ pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), En
             Some(ChildLife::Call | ChildLife::Run) => true,
             None => !ended_well,
         };
-        if goes && !run_state(&child)?.is_terminal() {
+        if goes && let Some(child) = run::lock(tx, child.id)? {
             cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
         }
     }
@@ -205,7 +205,9 @@ pub(crate) fn cancel_children_of_calls(
 ) -> Result<(), EngineError> {
     for child in run::live_children(tx, parent.id)? {
         let life = Terms::of(&child)?.birth.map(|birth| birth.life);
-        if life == Some(ChildLife::Call) && !run_state(&child)?.is_terminal() {
+        if life == Some(ChildLife::Call)
+            && let Some(child) = run::lock(tx, child.id)?
+        {
             cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
         }
     }
@@ -218,8 +220,9 @@ pub(crate) fn cancel_below(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineEr
         for child in run::children(tx, parent.id)? {
             let below = child.task_id;
             // Also what waits in the child's task and the runs that began with it, which have no parent of their own.
+            task::lock(tx, below)?;
             input::withdraw_all(tx, below)?;
-            for run in run::live_of_task(tx, below)? {
+            for run in run::lock_live_of_task(tx, below)? {
                 cancel::cancel(tx, run, OutcomeCode::CancelledByParent)?;
             }
             cancel_below(tx, below)?;
@@ -238,10 +241,10 @@ pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), Engin
     }
     team::member_ended(tx, child, ties.member()?.as_ref())?;
     if ties.cleanup == Cleanup::Delete
-        && let Some(mut task) = task::get(tx, child.task_id)?
+        && let Some(mut task) = task::lock(tx, child.task_id)?
     {
         task.archived.get_or_insert(tx.now());
-        task.update(tx)?;
+        task.save(tx)?;
     }
     if join::run_ended(tx, child.id)? {
         return Ok(());

@@ -208,7 +208,7 @@ impl Engine {
         command: AgentCommand,
     ) -> Result<Accepted, EngineError> {
         let store = &self.shared.store;
-        let request = Arc::new(SubmitRequest::new(namespace, command, &self.shared.env)?);
+        let request = Arc::new(SubmitRequest::new(namespace, command, self.shared.env.now())?);
         failpoint!("accept.before");
         let submitted = {
             let request = Arc::clone(&request);

@@ -19,12 +19,12 @@ use provost_core::hash::body_hash;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, InputState, WorkError};
 use provost_core::scheduling::{QueueMode, QueueOverride, QueueSettings};
-use provost_core::{Env, InputId, Message, MessageId, Part, Role, RunId, TaskId};
+use provost_core::{InputId, Message, MessageId, Part, Role, RunId, TaskId, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::table::work::input::InputRow;
-use provost_store::table::work::task::TaskRow;
-use provost_store::table::work::{message as message_row, run};
-use provost_store::{Body, Tx};
+use provost_store::table::work::task::{self as task_row, TaskRow};
+use provost_store::table::work::{input as input_row, message as message_row, run};
+use provost_store::{Body, Locked, Tx};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::withdraw::{retract, withdraw_all};
@@ -34,8 +34,7 @@ pub(crate) use crate::input::receive::{interrupts, take};
 pub(crate) use crate::input::route::deliver;
 pub(crate) use crate::input::run_ended::run_ended;
 use crate::run::lifecycle::run_state;
-use crate::submit::Memory;
-use provost_store::query::task::find_task;
+use crate::submit::{Memory, lock_task};
 
 /// An input that is a message.
 const MESSAGE: &str = "message";
@@ -162,11 +161,9 @@ impl Inputs<'_> {
         request: InputRequest,
     ) -> Result<InputReceipt, EngineError> {
         request.validate()?;
-        let (namespace, env) = (namespace.clone(), self.engine.shared.env.clone());
-        let target = target.into();
+        let (namespace, target) = (namespace.clone(), target.into());
         failpoint!("input.before");
-        let write =
-            self.engine.shared.store.write(move |tx| say(tx, &namespace, target, &request, &env));
+        let write = self.engine.shared.store.write(move |tx| say(tx, &namespace, target, &request));
         let receipt = write.await;
         failpoint!("input.committed");
         let receipt = receipt?;
@@ -180,21 +177,20 @@ fn say(
     namespace: &Namespace,
     target: InputTarget,
     request: &InputRequest,
-    env: &Env,
 ) -> Result<InputReceipt, EngineError> {
     let (task, run) = find(tx, namespace, target)?;
     let key = request.idempotency_key.as_deref();
     let memory = Memory::of_input(namespace, task.id, key, request.hash()?);
-    if let Some(known) = memory.recall::<InputReceipt>(tx)? {
+    if let Some(known) = memory.recall_or_reserve::<InputReceipt>(tx)? {
         return Ok(InputReceipt { outcome: DeliveryOutcome::Duplicate, deduped: true, ..known? });
     }
     let key = memory.input_key();
     let command = request.command(&serde_json::from_str(&task.command)?);
-    let encoded = EncodedMessage::new(&command, env)?;
+    let encoded = EncodedMessage::new(&command, tx.now())?;
     let message = IncomingMessage {
         queue: request.queue,
         defaults: request.defaults,
-        ..IncomingMessage::new(&command, &encoded, &key, env)
+        ..IncomingMessage::new(&command, &encoded, &key)
     };
     let receipt = deliver(tx, task, run, &message)?;
     memory.keep(tx, receipt.task, &receipt)?;
@@ -207,15 +203,15 @@ fn find(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     target: InputTarget,
-) -> Result<(TaskRow, Option<run::RunRow>), EngineError> {
+) -> Result<(Locked<TaskRow>, Option<RunId>), EngineError> {
     match target {
-        InputTarget::Task(id) => Ok((find_task(tx, namespace, id)?, None)),
+        InputTarget::Task(id) => Ok((lock_task(tx, namespace, id)?, None)),
         InputTarget::Run(id) => {
             let row = run::find(tx, namespace.as_str(), id)?;
             let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
-            let task = find_task(tx, namespace, row.task_id)?;
+            let task = lock_task(tx, namespace, row.task_id)?;
             let ended = run_state(&row)?.is_terminal();
-            Ok((task, (!ended).then_some(row)))
+            Ok((task, (!ended).then_some(row.id)))
         }
     }
 }
@@ -228,7 +224,6 @@ pub(crate) struct IncomingMessage<'a> {
     pub(crate) encoded: &'a EncodedMessage,
     /// Unique within the task; empty if the caller gave none.
     pub(crate) key: &'a str,
-    pub(crate) env: &'a Env,
     /// Queue settings of this call.
     pub(crate) queue: QueueOverride,
     /// Queue settings that apply where call, session and agent set none.
@@ -241,30 +236,25 @@ impl<'a> IncomingMessage<'a> {
         command: &'a AgentCommand,
         encoded: &'a EncodedMessage,
         key: &'a str,
-        env: &'a Env,
     ) -> Self {
         let queue = QueueOverride { mode: command.queue_mode, ..QueueOverride::default() };
-        Self { command, encoded, key, env, queue, defaults: QueueSettings::default() }
+        Self { command, encoded, key, queue, defaults: QueueSettings::default() }
     }
 }
 
 /// A message as it is stored.
 pub(crate) struct EncodedMessage {
-    input: InputId,
-    message: MessageId,
     body: Body,
     /// Its [`Origin`], as JSON.
     origin: String,
 }
 
 impl EncodedMessage {
-    /// Encodes the message of a command under new ids.
-    pub(crate) fn new(command: &AgentCommand, env: &Env) -> Result<Self, EngineError> {
+    /// Encodes the message of a command that was sent at the time `sent`.
+    pub(crate) fn new(command: &AgentCommand, sent: Timestamp) -> Result<Self, EngineError> {
         let parts = command.message.iter().chain(&command.attachments).cloned().collect();
-        let message = Message::new(Role::User, parts, env.now());
+        let message = Message::new(Role::User, parts, sent);
         Ok(Self {
-            input: env.id(),
-            message: env.id(),
             body: Body::new(serde_json::to_string(&message)?)?,
             origin: serde_json::to_string(&Origin::of_command(command))?,
         })
@@ -344,25 +334,27 @@ pub(crate) struct Place {
     pub(crate) run: Option<RunId>,
 }
 
-/// Stores a message as the next input of its task. The caller assigns it to a run, if it has none, and stores the task.
+/// Stores a message as the next input of its task. The caller assigns it to a run, if it has none.
 pub(crate) fn insert(
     tx: &mut Tx<'_>,
-    task: &mut TaskRow,
+    task: &TaskRow,
     message: &IncomingMessage<'_>,
     place: Place,
 ) -> Result<InputRow, EngineError> {
     let encoded = message.encoded;
     let now = tx.now();
-    message_row::put(tx, &task.namespace, encoded.message, &encoded.body)?;
+    let message_id: MessageId = tx.id();
+    message_row::put(tx, &task.namespace, message_id, &encoded.body)?;
+    let seq = next_number(tx, task)?;
     let row = InputRow {
-        id: encoded.input,
+        id: tx.id(),
         namespace: task.namespace.clone(),
         task_id: task.id,
         run_id: place.run,
-        seq: task.next_input,
+        seq,
         mode: place.mode.as_str().to_owned(),
         kind: MESSAGE.to_owned(),
-        message_id: encoded.message,
+        message_id,
         provenance: encoded.origin.clone(),
         // What a repeat is compared with is kept with its key.
         request_hash: String::new(),
@@ -375,15 +367,18 @@ pub(crate) fn insert(
         updated: now,
     };
     row.insert(tx)?;
-    task.next_input += 1;
     Ok(row)
 }
 
+/// Takes the number of the next input of a task.
+pub(crate) fn next_number(tx: &mut Tx<'_>, task: &TaskRow) -> Result<u64, EngineError> {
+    task_row::take_input_number(tx, task.id)?
+        .ok_or_else(|| EngineError::bug(format!("{} is not stored", task.id)))
+}
+
 /// Gives an input to a run: to read it, or to begin with it.
-pub(crate) fn assign(tx: &mut Tx<'_>, input: &InputRow, run: RunId) -> Result<(), EngineError> {
-    let row = InputRow { run_id: Some(run), updated: tx.now(), ..input.clone() };
-    row.update(tx)?;
-    Ok(())
+pub(crate) fn assign(tx: &mut Tx<'_>, input: InputId, run: RunId) -> Result<(), EngineError> {
+    Ok(input_row::assign(tx, input, run)?)
 }
 
 /// Has a run begun? Until then what is said to it is what it begins with; a fork has begun before its first attempt.

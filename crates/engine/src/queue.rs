@@ -7,8 +7,7 @@ pub(crate) mod class;
 
 use std::time::Duration;
 
-use provost_core::Timestamp;
-use provost_store::query::deferred_run::{self, Held};
+use provost_core::{RunId, Timestamp};
 use provost_store::table::governance::agent;
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::{self, RunRow};
@@ -62,18 +61,17 @@ pub(crate) fn schedule(
 
 /// Lets a run that was held begin as soon as it is its turn, and starts the clock that ends it if nobody begins it in time.
 /// `before` is of the same call, so it has the same agent.
-pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: &Held) -> Result<(), EngineError> {
+pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: RunId) -> Result<(), EngineError> {
+    let Some(mut run) = run::lock(tx, next)? else { return Ok(()) };
     let deadline = deadline_after(tx, before)?;
     if let Some(deadline) = deadline {
-        timer::set(tx, QUEUE_DEADLINE, &next.id.to_string(), deadline)?;
+        timer::set(tx, QUEUE_DEADLINE, &next.to_string(), deadline)?;
         tx.hint(Hint::Timer);
     }
-    deferred_run::release(tx, next, deadline)?;
-    if next.is_first {
-        tx.hint(Hint::RunReady);
-        return Ok(());
-    }
-    refresh(tx, &before.namespace, &next.session)
+    run.not_before = tx.now();
+    run.queue_deadline = deadline;
+    run.save(tx)?;
+    refresh(tx, &run.namespace, &run.session_id)
 }
 
 /// Until when a run must have begun that is let go now. `before` is of the same call, so it has the same agent.

@@ -60,12 +60,12 @@ impl Sessions<'_> {
         QueueSettings::default().with(&[queue]).validate()?;
         let (namespace, id) = (namespace.to_string(), id.to_owned());
         let write = self.engine.shared.store.write(move |tx| {
-            let row = session::get(tx, &namespace, &id)?;
+            let row = session::lock(tx, &namespace, &id)?;
             let mut row = row.ok_or_else(|| EngineError::not_found("session", &id))?;
             let said = queue != QueueOverride::default();
             row.queue = said.then(|| serde_json::to_string(&queue)).transpose()?;
             row.updated = tx.now();
-            row.update(tx)?;
+            row.save(tx)?;
             Ok::<_, EngineError>(())
         });
         write.await
@@ -84,7 +84,12 @@ fn create(
     };
     match found {
         Some(row) if !new.fresh => return Ok(CreatedSession { row, is_new: false }),
-        Some(row) => SessionRow { key: None, ..row }.update(tx)?,
+        Some(row) => {
+            if let Some(mut old) = session::lock(tx, namespace, &row.id)? {
+                old.key = None;
+                old.save(tx)?;
+            }
+        }
         None => {}
     }
     let now = tx.now();

@@ -15,12 +15,12 @@ use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, TaskState, WorkError};
 use provost_core::{InputId, RunId, TaskId};
 use provost_failpoint::failpoint;
-use provost_store::Tx;
 use provost_store::table::governance::budget;
 use provost_store::table::work::run as run_row;
 use provost_store::table::work::run_state::DEFERRED;
 use provost_store::table::work::session::SessionRow;
 use provost_store::table::work::task::{self, TaskRow};
+use provost_store::{Locked, Tx};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::class_assignment::ClassAssignment;
@@ -57,7 +57,7 @@ pub(crate) fn submit_in_tx(
     tx: &mut Tx<'_>,
     request: &SubmitRequest,
 ) -> Result<Accepted, EngineError> {
-    if let Some(known) = request.memory.recall::<Accepted>(tx)? {
+    if let Some(known) = request.memory.recall_or_reserve::<Accepted>(tx)? {
         return Ok(Accepted { outcome: DeliveryOutcome::Duplicate, deduped: true, ..known? });
     }
     check_run_id(tx, &request.command)?;
@@ -73,21 +73,20 @@ pub(crate) fn store_refusal(
     request: &SubmitRequest,
     refusal: &WorkError,
 ) -> Result<(), EngineError> {
-    match request.memory.recall::<Accepted>(tx)? {
-        Some(_) => Ok(()),
-        None => request.memory.refuse(tx, refusal),
-    }
+    request.memory.refuse::<Accepted>(tx, refusal)
 }
 
 /// Continues the task of the session, or creates one.
 fn route(tx: &mut Tx<'_>, request: &SubmitRequest) -> Result<Accepted, EngineError> {
-    let SubmitRequest { namespace, command, ids, .. } = request;
+    let SubmitRequest { namespace, command, .. } = request;
     let session = session::find(tx, namespace, command)?;
     let message = request.incoming();
     let Some(task) = continued_task(tx, namespace, command, session.as_ref())? else {
-        let new = NewTask { namespace, ids: *ids, message: &message, parent: None };
+        let new =
+            NewTask { namespace, ids: NewIds::draw(tx, command), message: &message, parent: None };
         return create_in_session(tx, &new, session);
     };
+    let task = lock_task(tx, namespace, task.id)?;
     let delivered = input::deliver(tx, task, None, &message)?;
     let task = find_task(tx, namespace, delivered.task)?;
     Ok(Accepted {
@@ -191,14 +190,14 @@ pub(crate) fn insert_task(
     let (now, command, parent) = (tx.now(), new.message.command, new.parent.as_ref());
     let TaskAgent { profile, class } = *agent;
     let session = session::open(tx, new, session, &profile.name)?;
-    let mut task = task_row(tx, new, profile, session)?;
+    let mut task = task_row(tx, new, profile, session)?.insert_locked(tx)?;
     set_budget(tx, &task, command)?;
     let placement = input::Place {
         mode: command.queue_mode.unwrap_or_default(),
         outcome: DeliveryOutcome::Queued,
         run: Some(new.ids.run),
     };
-    let input = input::insert(tx, &mut task, new.message, placement)?;
+    let input = input::insert(tx, &task, new.message, placement)?;
     let sibling = parent.and_then(|parent| parent.sibling);
     let start = NewRun {
         id: new.ids.run,
@@ -213,7 +212,6 @@ pub(crate) fn insert_task(
         queue_timeout: command.queue_timeout(),
         rank: sibling
             .map(|child| queue::rank(now, task.priority).saturating_add(i64::from(child.index))),
-        first: true,
     };
     let run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
@@ -224,7 +222,7 @@ pub(crate) fn insert_task(
         task: task.id,
         run: run.id,
         input: input.id,
-        session: task.session_id,
+        session: task.into_row().session_id,
         outcome: DeliveryOutcome::Queued,
         deduped: false,
     })
@@ -287,4 +285,13 @@ pub(crate) fn set_budget(
     };
     budget::set(tx, &row)?;
     Ok(())
+}
+
+/// The task with the id, locked, if it belongs to the namespace.
+pub(crate) fn lock_task(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    id: TaskId,
+) -> Result<Locked<TaskRow>, EngineError> {
+    task::lock_in(tx, namespace.as_str(), id)?.ok_or_else(|| EngineError::not_found("task", id))
 }

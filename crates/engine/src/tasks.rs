@@ -4,7 +4,7 @@ use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
     DeliveryOutcome, Illegal, InputState, TaskEvent, TaskState, WorkError,
 };
-use provost_core::{Env, InputId, RunId, TaskId};
+use provost_core::{InputId, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::{self, RunRow};
@@ -13,9 +13,9 @@ use provost_store::table::work::task::TaskRow;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::input::follow_up::{self, Start};
-use crate::input::has_begun;
+use crate::input::{has_begun, next_number};
 use crate::run::lifecycle::{set_task_state, word};
-use provost_store::query::task::find_task;
+use crate::submit::lock_task;
 
 /// Commands to tasks. See [`Engine::tasks`](crate::Engine::tasks).
 #[derive(Clone, Copy)]
@@ -33,15 +33,15 @@ impl Tasks<'_> {
 
     /// Tries a task again that failed or was dropped: a new run is told once more what the last one was told.
     pub async fn retry(self, namespace: &Namespace, id: TaskId) -> Result<RunId, EngineError> {
-        let (namespace, env) = (namespace.clone(), self.engine.shared.env.clone());
-        self.engine.shared.store.write(move |tx| retry(tx, &namespace, id, &env)).await
+        let namespace = namespace.clone();
+        self.engine.shared.store.write(move |tx| retry(tx, &namespace, id)).await
     }
 }
 
 fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow, EngineError> {
-    let mut task = find_task(tx, namespace, id)?;
+    let mut task = lock_task(tx, namespace, id)?;
     if task.archived.is_some() {
-        return Ok(task);
+        return Ok(task.into_row());
     }
     let state: TaskState = word(&task.state)?;
     if !state.can_archive() {
@@ -52,17 +52,12 @@ fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow
     task.archived = Some(tx.now());
     task.version += 1;
     task.updated = tx.now();
-    task.update(tx)?;
-    Ok(task)
+    task.save(tx)?;
+    Ok(task.into_row())
 }
 
-fn retry(
-    tx: &mut Tx<'_>,
-    namespace: &Namespace,
-    id: TaskId,
-    env: &Env,
-) -> Result<RunId, EngineError> {
-    let mut task = find_task(tx, namespace, id)?;
+fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, EngineError> {
+    let mut task = lock_task(tx, namespace, id)?;
     let next = word::<TaskState>(&task.state)?.next(TaskEvent::Retried)?;
     let footing = follow_up::footing(tx, &task, None)?;
     let last = run::last_of_task(tx, task.id)?;
@@ -76,11 +71,11 @@ fn retry(
     }
     let mut inputs = Vec::with_capacity(told.len());
     for row in told {
-        let again: InputId = env.id();
+        let (again, seq): (InputId, _) = (tx.id(), next_number(tx, &task)?);
         let row = InputRow {
             id: again,
             run_id: None,
-            seq: task.next_input,
+            seq,
             idem_key: again.to_string(),
             state: InputState::Pending.as_str().to_owned(),
             outcome: DeliveryOutcome::Restarted.as_str().to_owned(),
@@ -90,14 +85,13 @@ fn retry(
             ..row
         };
         row.insert(tx)?;
-        task.next_input += 1;
         inputs.push(row);
     }
     task.archived = None;
     task.drop_reason = None;
     set_task_state(tx, &mut task, next)?;
     let command = serde_json::from_str(&task.command)?;
-    let start = Start { id: env.id(), not_before: tx.now(), command: &command, rank: None };
+    let start = Start { id: tx.id(), not_before: tx.now(), command: &command, rank: None };
     follow_up::start(tx, &mut task, &footing, &start, &inputs)
 }
 

@@ -30,6 +30,7 @@ pub use sqlite::maintenance::{
 };
 pub use stats::Stats;
 pub use store::Store;
+pub use transaction::lock::{Lockable, Locked};
 pub use transaction::text::{Body, INLINE_BYTES_MAX, load_body};
 pub use transaction::tx::{Sql, Tx};
 pub use transaction::value::{Cells, Flow, FromColumn, FromRow, Row, ToColumn, Value};

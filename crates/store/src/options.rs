@@ -36,6 +36,8 @@ pub struct StoreOptions {
     pub bytes_max: Option<u64>,
     /// Makes the store fail on purpose: for tests and simulations.
     pub faults: Option<Faults>,
+    /// Runs each transaction twice and fails one that breaks a rule of the [transaction module](crate::Tx): for tests.
+    pub check_transactions: bool,
 }
 
 impl StoreOptions {
@@ -52,12 +54,18 @@ impl StoreOptions {
             threads: Threads::Own,
             bytes_max: None,
             faults: None,
+            check_transactions: false,
         }
     }
 
     /// The defaults for a database inside the directory `dir`.
     pub fn in_dir(dir: impl AsRef<Path>) -> Self {
         Self::new(dir.as_ref().join(FILE_NAME))
+    }
+
+    /// The options of a test for a database inside the directory `dir`: transactions are checked.
+    pub fn for_test(dir: impl AsRef<Path>) -> Self {
+        Self { check_transactions: true, ..Self::in_dir(dir) }
     }
 }
 

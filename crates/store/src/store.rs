@@ -57,6 +57,7 @@ impl Store {
             bus: Arc::clone(&options.bus),
             counters: Arc::clone(&counters),
             faults: options.faults.clone(),
+            check_transactions: options.check_transactions,
         };
         let writing = match options.threads {
             Threads::Own => start(writer, &options)?,

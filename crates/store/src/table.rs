@@ -89,12 +89,12 @@ macro_rules! table {
 }
 
 pub mod governance;
+mod lock;
 pub mod memory;
 pub mod outbound;
 pub mod scheduling;
 pub mod session_file;
 pub mod state;
-mod update;
 pub mod work;
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use provost_store::table::governance::budget;
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::{run_join, task};
-use provost_store::{Hint, Tx};
+use provost_store::{Hint, Locked, Tx};
 use serde_json::{Value, json};
 
 use super::{Answered, EXPIRY, Said, feed_parked, grant, vote};
@@ -58,6 +58,8 @@ pub(super) fn say(
     }
     let row = approval::find(tx, namespace.as_str(), id)?
         .ok_or_else(|| EngineError::not_found("approval", id))?;
+    run::lock(tx, row.run_id)?;
+    let row = approval::lock(tx, id)?.ok_or_else(|| EngineError::not_found("approval", id))?;
     match row.ballot {
         Some(_) => vote::vote(tx, row, said, by),
         None => decide(tx, row, said, by),
@@ -79,7 +81,7 @@ pub(crate) fn answer_in_words(
     text: &str,
     by: &str,
 ) -> Result<bool, EngineError> {
-    for row in approval::open_of_run(tx, run.id)? {
+    for row in approval::lock_open_of_run(tx, run.id)? {
         if word::<ApprovalKind>(&row.kind)? == ApprovalKind::Question {
             return Ok(decide(tx, row, &Said::Words(text.to_owned()), by)?.counted);
         }
@@ -90,13 +92,15 @@ pub(crate) fn answer_in_words(
 /// Nobody answered: the fallback counts.
 pub(crate) fn expire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<(), EngineError> {
     let Some(row) = approval::get(tx, id)? else { return Ok(()) };
+    run::lock(tx, row.run_id)?;
+    let Some(row) = approval::lock(tx, id)? else { return Ok(()) };
     decide(tx, row, &Said::Nothing, "expiry").map(drop)
 }
 
 /// Records an answer and carries it out; a later one is told what was recorded.
 pub(super) fn decide(
     tx: &mut Tx<'_>,
-    mut row: ApprovalRow,
+    mut row: Locked<ApprovalRow>,
     said: &Said,
     by: &str,
 ) -> Result<Answered, EngineError> {
@@ -109,7 +113,7 @@ pub(super) fn decide(
     };
     let state = match kind.resolve(word(&row.state)?, event)? {
         Resolution::Recorded(state) => {
-            return Ok(Answered { id: row.id, state, counted: false, by: row.decided_by });
+            return Ok(Answered { id: row.id, state, counted: false, by: row.decided_by.clone() });
         }
         Resolution::Applied(state) => state,
     };
@@ -123,11 +127,11 @@ pub(super) fn decide(
     row.decision = Some(recorded(said, &decision).to_string());
     row.decided_by = Some(by.to_owned());
     row.decided = Some(tx.now());
-    row.update(tx)?;
+    row.save(tx)?;
     timer::clear(tx, EXPIRY, &row.id.to_string())?;
     carry_out(tx, &row, kind, said, &decision)?;
     failpoint!("approval.before_commit");
-    Ok(Answered { id: row.id, state, counted: true, by: row.decided_by })
+    Ok(Answered { id: row.id, state, counted: true, by: row.decided_by.clone() })
 }
 
 /// What an answer, or silence, means in terms of yes and no.
@@ -172,7 +176,7 @@ fn carry_out(
     said: &Said,
     decision: &ApprovalDecision,
 ) -> Result<(), EngineError> {
-    let Some(mut run) = run::get(tx, row.run_id)? else { return Ok(()) };
+    let Some(mut run) = run::lock(tx, row.run_id)? else { return Ok(()) };
     let by = row.decided_by.as_deref().unwrap_or_default();
     if let Said::Yes(reach) = said {
         grant::store(tx, &run, row, *reach, by)?;
@@ -198,7 +202,7 @@ fn carry_out(
         }
         child::join::waits_only_for_children(tx, &mut run)?;
     }
-    run.update(tx)?;
+    run.save(tx)?;
     Ok(())
 }
 
@@ -265,14 +269,14 @@ fn raise_budget(tx: &mut Tx<'_>, row: &ApprovalRow) -> Result<(), EngineError> {
 }
 
 /// Everything a parked run waited for is there.
-pub(crate) fn wake(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+pub(crate) fn wake(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
     move_run(run, RunEvent::Woken)?;
     let now = tx.now();
     queue::schedule(tx, run, now)?;
-    run.update(tx)?;
-    if let Some(mut task) = task::get(tx, run.task_id)? {
+    run.save(tx)?;
+    if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = None;
-        task.update(tx)?;
+        task.save(tx)?;
         move_task(tx, &mut task, TaskEvent::Requeued)?;
     }
     tx.hint(Hint::Approval(run.id));

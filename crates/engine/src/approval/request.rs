@@ -13,7 +13,7 @@ use provost_store::table::governance::budget::{self, BudgetRow};
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::{journal, task};
-use provost_store::{Hint, Tx};
+use provost_store::{Hint, Locked, Tx};
 use serde_json::{Value, json};
 
 use super::plan::plan_of;
@@ -30,7 +30,7 @@ use crate::run::lifecycle::{move_run, move_task, policy};
 /// An attempt waits for people: the run is parked until all of them have answered.
 pub(crate) fn park(
     tx: &mut Tx<'_>,
-    run: &mut RunRow,
+    run: &mut Locked<RunRow>,
     requests: &[ApprovalRequest],
     asking: Asking,
 ) -> Result<(), EngineError> {
@@ -60,22 +60,22 @@ pub(crate) fn park(
     }
     settle_at_once(tx, run, &asked)?;
     // Children may have ended before anybody waited for them.
-    match run::get(tx, run.id)? {
+    match run::lock(tx, run.id)? {
         Some(mut run) => join::settle(tx, &mut run),
         None => Ok(()),
     }
 }
 
 /// Moves a run, and what people see of its task, into waiting.
-fn wait_for(tx: &mut Tx<'_>, run: &mut RunRow, why: ParkedFor) -> Result<(), EngineError> {
+fn wait_for(tx: &mut Tx<'_>, run: &mut Locked<RunRow>, why: ParkedFor) -> Result<(), EngineError> {
     move_run(run, RunEvent::Parked(why))?;
     run.ready = false;
     let parked = Parked { waits_for: why, code: None, detail: None };
     event::append_event(tx, run, DurableEvent::Parked(parked))?;
-    run.update(tx)?;
-    if let Some(mut task) = task::get(tx, run.task_id)? {
+    run.save(tx)?;
+    if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = Some(why.as_str().to_owned());
-        task.update(tx)?;
+        task.save(tx)?;
         move_task(tx, &mut task, TaskEvent::AwaitsInput)?;
     }
     end::free_session(tx, run)?;
@@ -93,11 +93,11 @@ fn settle_at_once(
         let granted = kind_of(request) == ApprovalKind::Tool
             && request.approvers.is_none()
             && grant::is_granted(tx, run, request)?;
-        if granted && let Some(row) = approval::get(tx, request.id)? {
+        if granted && let Some(row) = approval::lock(tx, request.id)? {
             decide::decide(tx, row, &Said::Yes(Default::default()), "grant")?;
         }
     }
-    for row in approval::open_of_run(tx, run.id)? {
+    for row in approval::lock_open_of_run(tx, run.id)? {
         let hopeless = row.ballot()?.and_then(|ballot| ballot.hopeless());
         if row.expires <= tx.now() {
             decide::decide(tx, row, &Said::Nothing, "expiry")?;
@@ -198,7 +198,7 @@ fn engine_question(
 /// The money of a run is spent. Somebody who is there may give more; else it ends.
 pub(crate) fn ask_for_money(
     tx: &mut Tx<'_>,
-    run: &mut RunRow,
+    run: &mut Locked<RunRow>,
     detail: &str,
     asking: Asking,
 ) -> Result<(), EngineError> {
@@ -221,7 +221,7 @@ pub(crate) fn ask_for_money(
     store(tx, run, &request, question)?;
     let needed = ApprovalNeeded { request: Box::new(request) };
     event::append_event(tx, run, DurableEvent::ApprovalNeeded(needed))?;
-    run.update(tx)?;
+    run.save(tx)?;
     Ok(())
 }
 
@@ -246,7 +246,7 @@ pub(crate) fn ask_start(
     id: provost_core::RunId,
     asking: Asking,
 ) -> Result<(), EngineError> {
-    let mut run = run::get(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
+    let mut run = run::lock(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
     wait_for(tx, &mut run, ParkedFor::Approval)?;
     let plan = json!({
         "run": run.id, "task": run.task_id, "agent": run.agent,
@@ -259,16 +259,16 @@ pub(crate) fn ask_start(
     store(tx, &run, &request, question)?;
     let needed = ApprovalNeeded { request: Box::new(request) };
     event::append_event(tx, &mut run, DurableEvent::ApprovalNeeded(needed))?;
-    run.update(tx)?;
+    run.save(tx)?;
     settle_at_once(tx, &run, &[])
 }
 
 /// The questions of a run need no answer any more.
 pub(crate) fn close_open(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
-    for mut open in approval::open_of_run(tx, run.id)? {
+    for mut open in approval::lock_open_of_run(tx, run.id)? {
         open.state = ApprovalState::Cancelled.as_str().to_owned();
         open.decided = Some(tx.now());
-        open.update(tx)?;
+        open.save(tx)?;
         timer::clear(tx, EXPIRY, &open.id.to_string())?;
     }
     Ok(())

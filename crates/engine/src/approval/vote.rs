@@ -6,10 +6,10 @@ use provost_core::lifecycle::{
     ApprovalEvent, ApprovalKind, ApprovalState, Ballot, Grant, Poll, Resolution, WorkError,
 };
 use provost_core::{ApprovalRequest, RunId};
-use provost_store::Tx;
 use provost_store::table::governance::approval::ApprovalRow;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::{input, task};
+use provost_store::{Locked, Tx};
 
 use super::{Answered, Said, decide};
 use crate::error::EngineError;
@@ -71,7 +71,7 @@ fn said_by(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<String>, EngineError> {
 /// Takes in what one person says. Saying the same again is answered the same; the deciding word settles the question.
 pub(super) fn vote(
     tx: &mut Tx<'_>,
-    mut row: ApprovalRow,
+    mut row: Locked<ApprovalRow>,
     said: &Said,
     by: &str,
 ) -> Result<Answered, EngineError> {
@@ -95,7 +95,7 @@ pub(super) fn vote(
     let repeated =
         ballot.vote_of(by).map(|first| first.check_same(approves)).transpose()?.is_some();
     if repeated || matches!(resolution, Resolution::Recorded(_)) {
-        return Ok(Answered { id: row.id, state, counted: repeated, by: row.decided_by });
+        return Ok(Answered { id: row.id, state, counted: repeated, by: row.decided_by.clone() });
     }
     let poll = ballot.cast(by, approves, tx.now())?;
     row.ballot = Some(serde_json::to_string(&ballot)?);
@@ -103,7 +103,7 @@ pub(super) fn vote(
     match poll {
         Poll::Approved | Poll::Denied => decide::decide(tx, row, said, by),
         Poll::Open => {
-            row.update(tx)?;
+            row.save(tx)?;
             Ok(Answered { id: row.id, state, counted: true, by: None })
         }
     }
@@ -111,7 +111,7 @@ pub(super) fn vote(
 
 /// Writes the newest vote into the log of a run that still waits for it.
 fn append_vote(tx: &mut Tx<'_>, row: &ApprovalRow, ballot: &Ballot) -> Result<(), EngineError> {
-    let Some(mut run) = run::get(tx, row.run_id)? else { return Ok(()) };
+    let Some(mut run) = run::lock(tx, row.run_id)? else { return Ok(()) };
     let Some(vote) = ballot.votes.last() else { return Ok(()) };
     if run.phase != "parked" || run.cancel_requested.is_some() {
         return Ok(());
@@ -124,6 +124,6 @@ fn append_vote(tx: &mut Tx<'_>, row: &ApprovalRow, ballot: &Ballot) -> Result<()
         needed: u64::from(ballot.approvers.required),
     };
     event::append_event(tx, &mut run, DurableEvent::ApprovalVote(vote))?;
-    run.update(tx)?;
+    run.save(tx)?;
     Ok(())
 }

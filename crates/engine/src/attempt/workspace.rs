@@ -52,10 +52,10 @@ pub(crate) async fn note_reset(
 }
 
 fn push_reset(tx: &mut Tx<'_>, lease: &Lease, reason: &str) -> Result<(), EngineError> {
-    let row = run::get(tx, lease.run)?.filter(|row| row.epoch == lease.epoch);
+    let row = run::lock(tx, lease.run)?.filter(|row| row.epoch == lease.epoch);
     let Some(mut row) = row else { return Err(fenced(tx, lease)?) };
     let reset = WorkspaceReset { attempt: lease.attempt, reason: reason.to_owned() };
     event::append_event(tx, &mut row, DurableEvent::WorkspaceReset(reset))?;
-    row.update(tx)?;
+    row.save(tx)?;
     Ok(())
 }

@@ -19,7 +19,7 @@ use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_dependency::{self, RunDependencyRow};
 use provost_store::table::work::run_join::{self, RunJoinRow};
 use provost_store::table::work::task;
-use provost_store::{Hint, Tx};
+use provost_store::{Hint, Locked, Tx};
 
 use super::wait::{self, TeamPart, Wait};
 use crate::child::team;
@@ -112,7 +112,7 @@ fn set_timer(tx: &mut Tx<'_>, run: RunId) -> Result<(), EngineError> {
 pub(super) fn run_ended(tx: &mut Tx<'_>, ended: RunId) -> Result<bool, EngineError> {
     let mut waited = false;
     for id in run_dependency::complete(tx, ended)? {
-        if let Some(mut run) = run::get(tx, id)?
+        if let Some(mut run) = run::lock(tx, id)?
             && is_parked(&run)
         {
             waited = true;
@@ -124,7 +124,7 @@ pub(super) fn run_ended(tx: &mut Tx<'_>, ended: RunId) -> Result<bool, EngineErr
 
 /// The team of a run has changed: what the run waits for may have come.
 pub(crate) fn team_changed(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
-    let Some(mut run) = run::get(tx, id)? else { return Ok(()) };
+    let Some(mut run) = run::lock(tx, id)? else { return Ok(()) };
     let joins = run_join::of_run(tx, id)?;
     match joins.iter().any(|join| join.team_lead.is_some()) {
         true => settle(tx, &mut run),
@@ -133,13 +133,13 @@ pub(crate) fn team_changed(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError
 }
 
 /// Ends the joins of a parked run that are complete.
-pub(crate) fn settle(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+pub(crate) fn settle(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
     end_joins(tx, run, is_complete)
 }
 
 /// Ends the joins of a run that have timed out.
 pub(crate) fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
-    let Some(mut run) = run::get(tx, id)? else { return Ok(()) };
+    let Some(mut run) = run::lock(tx, id)? else { return Ok(()) };
     end_joins(tx, &mut run, |tx, join| Ok(join.until.is_some_and(|until| until <= tx.now())))
 }
 
@@ -162,7 +162,7 @@ fn is_parked(run: &RunRow) -> bool {
 
 fn end_joins(
     tx: &mut Tx<'_>,
-    run: &mut RunRow,
+    run: &mut Locked<RunRow>,
     is_over: impl Fn(&mut Tx<'_>, &RunJoinRow) -> Result<bool, EngineError>,
 ) -> Result<(), EngineError> {
     if !is_parked(run) {
@@ -189,7 +189,7 @@ fn end_joins(
     if open == 0 && approval_row::open_of_run(tx, run.id)?.is_empty() {
         wake(tx, run)?;
     }
-    run.update(tx)?;
+    run.save(tx)?;
     queue::refresh(tx, &run.namespace, &run.session_id)
 }
 
@@ -210,25 +210,25 @@ fn outcome(tx: &mut Tx<'_>, run: &RunRow, join: &RunJoinRow) -> Result<Option<Fe
 /// People have answered everything that a parked run asked, and it still waits for other runs. The caller stores the row.
 pub(crate) fn waits_only_for_children(
     tx: &mut Tx<'_>,
-    run: &mut RunRow,
+    run: &mut Locked<RunRow>,
 ) -> Result<(), EngineError> {
     let why = ParkedFor::Child.as_str();
     run.parked_for = Some(why.to_owned());
-    if let Some(mut task) = task::get(tx, run.task_id)? {
+    if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = Some(why.to_owned());
-        task.update(tx)?;
+        task.save(tx)?;
     }
     Ok(())
 }
 
-fn wake(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
+fn wake(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
     move_run(run, RunEvent::Woken)?;
     let now = tx.now();
     queue::schedule(tx, run, now)?;
-    if let Some(mut task) = task::get(tx, run.task_id)? {
+    if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = None;
         move_task(tx, &mut task, TaskEvent::InputDelivered)?;
-        task.update(tx)?;
+        task.save(tx)?;
     }
     Ok(())
 }

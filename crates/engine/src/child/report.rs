@@ -4,7 +4,7 @@ use provost_core::command::{AgentCommand, InputProvenance, ProvenanceKind};
 use provost_core::lifecycle::{DeliveryOutcome, InputState, ParkedFor, RunStatus};
 use provost_core::scheduling::{QueueMode, QueueOverride};
 use provost_core::usage::limits::{INPUTS_PENDING_MAX, TOOL_OUTPUT_BYTES_MAX};
-use provost_core::{Env, InputId, Part, RunId, TaskId};
+use provost_core::{InputId, Part, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::table::work::input as input_row;
 use provost_store::table::work::run::{self, RunRow};
@@ -89,12 +89,11 @@ pub(super) fn announce(
     parent: &RunRow,
     child: &RunRow,
 ) -> Result<(), EngineError> {
-    let Some(task) = task::get(tx, parent.task_id)? else { return Ok(()) };
+    let Some(task) = task::lock(tx, parent.task_id)? else { return Ok(()) };
     let key = key(child);
     if task.archived.is_some() || input_row::by_key(tx, task.id, &key)?.is_some() {
         return Ok(());
     }
-    let env = Env::system();
     let command = AgentCommand {
         message: vec![Part::text(Report::of(tx, child)?.cut(TOOL_OUTPUT_BYTES_MAX).text())],
         // Where the parent answers, it answers about this, too.
@@ -109,7 +108,7 @@ pub(super) fn announce(
         queue_mode: Some(QueueMode::Steer),
         ..AgentCommand::default()
     };
-    let encoded = EncodedMessage::new(&command, &env)?;
+    let encoded = EncodedMessage::new(&command, tx.now())?;
     let message = IncomingMessage {
         // What was accepted is told: it never gives way to other messages.
         queue: QueueOverride {
@@ -117,17 +116,13 @@ pub(super) fn announce(
             cap: Some(INPUTS_PENDING_MAX),
             ..Default::default()
         },
-        ..IncomingMessage::new(&command, &encoded, &key, &env)
+        ..IncomingMessage::new(&command, &encoded, &key)
     };
     let told = match asks_a_person(tx, &task)? {
-        Some(run) => leave_with(tx, task, run, &message)?,
+        Some(run) => leave_with(tx, &task, run, &message)?,
         None => input::deliver(tx, task, None, &message)?.input,
     };
-    if let Some(mut row) = input_row::get(tx, told)? {
-        row.kind = KIND.to_owned();
-        row.update(tx)?;
-    }
-    Ok(())
+    Ok(input_row::set_kind(tx, told, KIND)?)
 }
 
 /// The run of a task that waits for a person's answer, which this is not.
@@ -140,15 +135,13 @@ fn asks_a_person(tx: &mut Tx<'_>, task: &TaskRow) -> Result<Option<RunId>, Engin
 /// Leaves a message with a run without waking it.
 fn leave_with(
     tx: &mut Tx<'_>,
-    mut task: TaskRow,
+    task: &TaskRow,
     run: RunId,
     message: &IncomingMessage<'_>,
 ) -> Result<InputId, EngineError> {
     let (mode, outcome) = (QueueMode::Steer, DeliveryOutcome::Steered);
     let place = input::Place { mode, outcome, run: Some(run) };
-    let row = input::insert(tx, &mut task, message, place)?;
-    task.update(tx)?;
-    Ok(row.id)
+    Ok(input::insert(tx, task, message, place)?.id)
 }
 
 /// The parent takes a child's result now: a message that nobody has read yet is not needed any more. True if one was read.

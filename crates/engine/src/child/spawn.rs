@@ -7,7 +7,7 @@ use provost_core::durable::{ChildStarted, DurableEvent};
 use provost_core::id::name::{Namespace, SessionName};
 use provost_core::lifecycle::WorkError;
 use provost_core::recovery::{EffectClass, child_run_id, child_task_id};
-use provost_core::{Env, Part, RunId, TaskId};
+use provost_core::{Part, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};
@@ -91,7 +91,6 @@ async fn spawn(cx: ToolCx, spawn: Spawn) -> Result<Value, ToolError> {
     let spawning = Spawning {
         lease: Arc::clone(&family.lease),
         limits: family.limits,
-        env: family.env.clone(),
         step,
         call_id: cx.call_id().to_owned(),
         user: family.journal.user(),
@@ -108,7 +107,6 @@ async fn spawn(cx: ToolCx, spawn: Spawn) -> Result<Value, ToolError> {
 struct Spawning {
     lease: Arc<Lease>,
     limits: ChildLimits,
-    env: Env,
     step: u64,
     call_id: String,
     /// For whom the run above is.
@@ -126,7 +124,7 @@ impl Spawning {
             }
             return Ok(Child { run: id, task: known.task_id, session: known.session_id });
         }
-        let parent = run::get(tx, self.lease.run)?;
+        let parent = run::lock(tx, self.lease.run)?;
         let mut parent = parent.ok_or_else(|| EngineError::not_found("run", self.lease.run))?;
         self.check_limits(tx, &parent)?;
         let namespace: Namespace = word(&parent.namespace)?;
@@ -136,15 +134,15 @@ impl Spawning {
         let (notify, cleanup) = (self.spawn.notify, self.spawn.cleanup);
         let terms = Terms { notify, cleanup, birth: None };
         let key = format!("spawn:{}:{}", parent.id, self.step);
-        let encoded = EncodedMessage::new(&command, &self.env)?;
+        let encoded = EncodedMessage::new(&command, tx.now())?;
         let new = NewTask {
             namespace: &namespace,
             ids: NewIds {
                 run: id,
                 task: child_task_id(parent.id, self.step),
-                ..NewIds::draw(&command, &self.env)
+                ..NewIds::draw(tx, &command)
             },
-            message: &IncomingMessage::new(&command, &encoded, &key, &self.env),
+            message: &IncomingMessage::new(&command, &encoded, &key),
             parent: Some(Parent {
                 task: parent.task_id,
                 run: parent.id,
@@ -163,7 +161,7 @@ impl Spawning {
         let (label, step) = (self.spawn.label.clone(), self.step);
         let started = ChildStarted::Detached { run: id, task: accepted.task, label, step };
         event::append_event(tx, &mut parent, DurableEvent::ChildStarted(started))?;
-        parent.update(tx)?;
+        parent.save(tx)?;
         Ok(Child { run: id, task: accepted.task, session: accepted.session })
     }
 

@@ -57,7 +57,6 @@ impl EngineChildren {
         })?;
         let births = Arc::new(Births {
             lease: Arc::clone(&family.lease),
-            env: family.env.clone(),
             key: cx.effect_key().clone(),
             call_id: cx.call_id().to_owned(),
             user: family.journal.user(),
@@ -199,8 +198,8 @@ impl Children for EngineChildren {
             let lease = Arc::clone(&self.family.lease);
             let stopping = self.family.store.write(move |tx| {
                 held(tx, &lease)?;
-                let child = child_of(tx, lease.run, run)?;
-                if !word::<RunStatus>(&child.status)?.is_terminal() {
+                child_of(tx, lease.run, run)?;
+                if let Some(child) = provost_store::table::work::run::lock(tx, run)? {
                     cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
                 }
                 Ok::<_, EngineError>(())

@@ -14,7 +14,7 @@ use provost_core::execution_policy::ExecPolicy;
 use provost_core::id::name::{Namespace, SessionName};
 use provost_core::lifecycle::WorkError;
 use provost_core::recovery::{ChildIds, EffectKey, child_ids_of_call};
-use provost_core::{Env, Part, RunId};
+use provost_core::{Part, RunId};
 use provost_store::Tx;
 use provost_store::query::deferred_run as held_row;
 use provost_store::table::governance::agent;
@@ -161,7 +161,6 @@ impl Named {
 /// Everything the transaction needs that makes the children of a call.
 pub(super) struct Births {
     pub(super) lease: Arc<Lease>,
-    pub(super) env: Env,
     pub(super) key: EffectKey,
     pub(super) call_id: String,
     /// For whom the run above is.
@@ -247,12 +246,12 @@ impl Births {
             let command =
                 AgentCommand { requested_by: by.clone(), ..self.command(&parent, ask, id, &lane)? };
             command.validate()?;
-            let encoded = EncodedMessage::new(&command, &self.env)?;
+            let encoded = EncodedMessage::new(&command, tx.now())?;
             let new = NewTask {
                 namespace: &namespace,
-                ids: NewIds { run: id, task, ..NewIds::draw(&command, &self.env) },
+                ids: NewIds { run: id, task, ..NewIds::draw(tx, &command) },
                 // The id of the run makes a repeat harmless, so the input needs no key.
-                message: &IncomingMessage::new(&command, &encoded, /*key*/ "", &self.env),
+                message: &IncomingMessage::new(&command, &encoded, /*key*/ ""),
                 parent: Some(Parent {
                     task: parent.task_id,
                     run: parent.id,
@@ -275,7 +274,7 @@ impl Births {
             }));
         }
         event::append_events(tx, &mut parent, &events)?;
-        parent.update(tx)?;
+        parent.save(tx)?;
         Ok(started)
     }
 
@@ -402,7 +401,7 @@ pub(super) fn release_next(tx: &mut Tx<'_>, ended: &RunRow) -> Result<(), Engine
         return Ok(());
     }
     match held_row::next(tx, parent, step, DEFERRED)? {
-        Some(next) => queue::release(tx, ended, &next),
+        Some(next) => queue::release(tx, ended, next),
         None => Ok(()),
     }
 }

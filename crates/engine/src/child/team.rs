@@ -201,11 +201,11 @@ fn act(
     let (book, updated) = (serde_json::to_string(book)?, now);
     team::put(tx, &TeamRow { run_id: lead, book, updated })?;
     // The end of a run is the last that its log tells.
-    if let (Some(event), Some(mut row)) = (event, run::get(tx, lead)?)
+    if let (Some(event), Some(mut row)) = (event, run::lock(tx, lead)?)
         && row.phase != "done"
     {
         event::append_event(tx, &mut row, event)?;
-        row.update(tx)?;
+        row.save(tx)?;
     } else {
         tx.hint(Hint::Events(lead));
     }

@@ -2,9 +2,9 @@
 
 use provost_core::lifecycle::DeliveryOutcome;
 use provost_core::scheduling::QueueMode;
-use provost_store::Tx;
 use provost_store::table::work::input;
 use provost_store::table::work::run::{self, RunRow};
+use provost_store::{Locked, Tx};
 
 use super::{InputReceipt, Origin, SUMMARY, has_begun};
 use crate::error::EngineError;
@@ -23,14 +23,14 @@ pub(super) fn collect(
     if let Some(mut run) = joinable(tx, arrival)? {
         let row = arrival.insert(tx, outcome, Some(run.id))?;
         queue::schedule(tx, &mut run, due)?;
-        run.update(tx)?;
+        run.save(tx)?;
         queue::refresh(tx, &run.namespace, &run.session_id)?;
         return Ok(arrival.receipt(&row, run.id, outcome));
     }
     let row = arrival.insert(tx, outcome, None)?;
     let command = arrival.message.command;
     let start = follow_up::Start {
-        id: command.run_id.unwrap_or_else(|| arrival.message.env.id()),
+        id: command.run_id.unwrap_or_else(|| tx.id()),
         not_before: due,
         command,
         rank: None,
@@ -43,8 +43,8 @@ pub(super) fn collect(
 }
 
 /// Only the last one in the queue: joining an earlier one would overtake what came in between.
-fn joinable(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<Option<RunRow>, EngineError> {
-    let live = run::live_of_task(tx, arrival.task.id)?;
+fn joinable(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<Option<Locked<RunRow>>, EngineError> {
+    let live = run::lock_live_of_task(tx, arrival.task.id)?;
     let Some(last) = live.into_iter().rfind(|run| !has_begun(run)) else { return Ok(None) };
     let origin = Origin::of_command(arrival.message.command);
     let waiting = input::waiting_for_run(tx, last.id)?;

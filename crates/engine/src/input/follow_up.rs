@@ -6,12 +6,12 @@ use provost_core::execution_policy::{ExecPolicy, PolicyPatch};
 use provost_core::lifecycle::{DeliveryOutcome, InputState, TaskEvent, TaskState};
 use provost_core::recovery::heir_run_id;
 use provost_core::{RunId, Timestamp};
-use provost_store::Tx;
 use provost_store::table::governance::agent as agent_row;
 use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::task::TaskRow;
 use provost_store::table::work::{session, session_entry};
+use provost_store::{Locked, Tx};
 
 use crate::agent::AgentProfile;
 use crate::error::EngineError;
@@ -68,7 +68,7 @@ pub(crate) fn footing(
 /// Makes a further run that begins with these inputs.
 pub(crate) fn start(
     tx: &mut Tx<'_>,
-    task: &mut TaskRow,
+    task: &mut Locked<TaskRow>,
     footing: &Footing,
     start: &Start<'_>,
     inputs: &[InputRow],
@@ -91,7 +91,6 @@ pub(crate) fn start(
         timeout,
         queue_timeout: start.command.queue_timeout(),
         rank: start.rank,
-        first: false,
     };
     let run = submit::create_run(tx, task, &new, inputs)?;
     go_on(tx, task)?;
@@ -102,7 +101,7 @@ pub(crate) fn start(
 /// Nothing can join a collected turn that is not the last one any more: it need not wait, and what comes must not overtake it.
 fn close_collected(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
     let now = tx.now();
-    for mut run in run::live_of_task(tx, task.id)? {
+    for mut run in run::lock_live_of_task(tx, task.id)? {
         if has_begun(&run) || run.not_before <= now {
             continue;
         }
@@ -110,7 +109,7 @@ fn close_collected(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
         let collected = DeliveryOutcome::Collected.as_str();
         if !waiting.is_empty() && waiting.iter().all(|row| row.outcome == collected) {
             queue::schedule(tx, &mut run, now)?;
-            run.update(tx)?;
+            run.save(tx)?;
         }
     }
     Ok(())
@@ -119,7 +118,7 @@ fn close_collected(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
 /// What follows the end of a run: what it left unanswered gets runs, and the next one answers for the task.
 pub(crate) fn start_next(
     tx: &mut Tx<'_>,
-    task: &mut TaskRow,
+    task: &mut Locked<TaskRow>,
     ended: &RunRow,
 ) -> Result<(), EngineError> {
     let left = input::unanswered(tx, ended.id)?;
@@ -132,7 +131,7 @@ pub(crate) fn start_next(
 }
 
 /// Lets the next run answer for the task if the one that did has ended.
-fn go_on(tx: &mut Tx<'_>, task: &mut TaskRow) -> Result<(), EngineError> {
+fn go_on(tx: &mut Tx<'_>, task: &mut Locked<TaskRow>) -> Result<(), EngineError> {
     let live = run::live_of_task(tx, task.id)?;
     let Some(next) = live.first() else { return Ok(()) };
     if let Some(current) = live.iter().find(|run| task.current_run_id == Some(run.id)) {
@@ -146,7 +145,7 @@ fn go_on(tx: &mut Tx<'_>, task: &mut TaskRow) -> Result<(), EngineError> {
     }
     task.current_run_id = Some(next.id);
     task.waiting_for = None;
-    task.update(tx)?;
+    task.save(tx)?;
     for event in [TaskEvent::Reopened, TaskEvent::Requeued] {
         move_task(tx, task, event)?;
     }
@@ -163,7 +162,7 @@ fn forget(tx: &mut Tx<'_>, ended: &RunRow, left: &[InputRow]) -> Result<(), Engi
     if read.is_empty() {
         return Ok(());
     }
-    let Some(mut session) = session::get(tx, &ended.namespace, &ended.session_id)? else {
+    let Some(mut session) = session::lock(tx, &ended.namespace, &ended.session_id)? else {
         return Ok(());
     };
     let mut gone = 0;
@@ -174,7 +173,7 @@ fn forget(tx: &mut Tx<'_>, ended: &RunRow, left: &[InputRow]) -> Result<(), Engi
     if gone > 0 {
         session.revision += 1;
         session.updated = tx.now();
-        session.update(tx)?;
+        session.save(tx)?;
     }
     Ok(())
 }
@@ -182,7 +181,7 @@ fn forget(tx: &mut Tx<'_>, ended: &RunRow, left: &[InputRow]) -> Result<(), Engi
 /// Gives runs to what was meant for one that has ended. What would have been read together stays together.
 fn fall_back(
     tx: &mut Tx<'_>,
-    task: &mut TaskRow,
+    task: &mut Locked<TaskRow>,
     ended: &RunRow,
     left: Vec<InputRow>,
 ) -> Result<(), EngineError> {
@@ -200,13 +199,7 @@ fn fall_back(
     let mut groups: Vec<(Origin, Vec<InputRow>)> = Vec::new();
     for row in left {
         let origin = Origin::of(&row)?;
-        let row = InputRow {
-            state: InputState::Pending.as_str().to_owned(),
-            outcome: DeliveryOutcome::Queued.as_str().to_owned(),
-            claimed_epoch: None,
-            updated: now,
-            ..row
-        };
+        input::requeue(tx, row.id, DeliveryOutcome::Queued.as_str())?;
         match groups.last_mut() {
             Some((known, rows)) if known.can_merge(&origin) => rows.push(row),
             _ => groups.push((origin, vec![row])),
@@ -223,10 +216,10 @@ fn fall_back(
         let id = heir_run_id(ended.id, first.id);
         let start_at = Start { id, not_before: now, command: &command, rank: Some(rank) };
         start(tx, task, &footing, &start_at, &rows)?;
-        if let Some(mut run) = run::get(tx, id)? {
+        if let Some(mut run) = run::lock(tx, id)? {
             let taken_over = SteerFallback::TakenOver { from: ended.id };
             event::append_event(tx, &mut run, DurableEvent::SteerFallback(taken_over))?;
-            run.update(tx)?;
+            run.save(tx)?;
         }
     }
     Ok(())
@@ -235,7 +228,7 @@ fn fall_back(
 /// Lets the waiting runs of a task follow each other as their messages came.
 fn in_order(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
     let mut waiting = Vec::new();
-    for run in run::live_of_task(tx, task.id)? {
+    for run in run::lock_live_of_task(tx, task.id)? {
         if !has_begun(&run) {
             let first = input::waiting_for_run(tx, run.id)?.iter().map(|row| row.seq).min();
             waiting.push((first.unwrap_or(u64::MAX), run));
@@ -246,7 +239,7 @@ fn in_order(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
     for (_, mut run) in waiting {
         if run.rank < least {
             run.rank = least;
-            run.update(tx)?;
+            run.save(tx)?;
         }
         least = run.rank.saturating_add(1);
     }

@@ -5,7 +5,7 @@ use provost_core::durable::{DurableEvent, InterruptRequested, Interrupted, Rollb
 use provost_core::lifecycle::{DeliveryOutcome, InputEvent, RunEvent, TaskEvent};
 use provost_core::recovery::OutcomeCode;
 use provost_store::table::work::run::{self, RunRow};
-use provost_store::{Hint, Tx};
+use provost_store::{Hint, Locked, Tx};
 
 use super::withdraw::{remove, waiting};
 use super::{InputReceipt, has_begun};
@@ -14,14 +14,14 @@ use crate::input::follow_up;
 use crate::input::route::{Arrival, append_if_live};
 use crate::run::lifecycle::{move_run, move_task};
 use crate::run::{cancel, event};
+use crate::submit::lock_task;
 use crate::{approval, child, queue};
-use provost_store::query::task::find_task;
 
 /// What is asked of a run that is at work: stop, and go on with the message once everything has settled.
 pub(super) fn interrupt(
     tx: &mut Tx<'_>,
     arrival: &mut Arrival<'_>,
-    active: RunRow,
+    active: Locked<RunRow>,
 ) -> Result<InputReceipt, EngineError> {
     let outcome = DeliveryOutcome::Interrupted;
     if active.cancel_requested.is_some() {
@@ -34,14 +34,14 @@ pub(super) fn interrupt(
     let superseded = supersede(tx, arrival, &active)?;
     let input = arrival.insert(tx, outcome, Some(active.id))?;
     // What was superseded may have changed its row.
-    let mut row = run::get(tx, active.id)?.unwrap_or(active);
+    let mut row = lock_again(tx, active)?;
     let request = InterruptRequested { input: input.id, superseded };
     if !has_begun(&row) {
         begin_now(tx, &mut row, request)?;
     } else if row.phase == "leased" {
         event::append_event(tx, &mut row, DurableEvent::InterruptRequested(request))?;
         row.interrupt_requested = Some(tx.now());
-        row.update(tx)?;
+        row.save(tx)?;
         tx.hint(Hint::Cancel(row.id));
     } else {
         event::append_event(tx, &mut row, DurableEvent::InterruptRequested(request))?;
@@ -55,7 +55,7 @@ pub(super) fn interrupt(
 pub(super) fn roll_back(
     tx: &mut Tx<'_>,
     arrival: &mut Arrival<'_>,
-    active: RunRow,
+    active: Locked<RunRow>,
 ) -> Result<InputReceipt, EngineError> {
     let footing = follow_up::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
     if !has_begun(&active) {
@@ -68,13 +68,18 @@ pub(super) fn roll_back(
     let InputReceipt { input, run, .. } = receipt;
     let request = RollbackRequested { input, run, superseded };
     append_if_live(tx, active.id, DurableEvent::RollbackRequested(request))?;
-    let mut row = run::get(tx, active.id)?.unwrap_or(active);
+    let mut row = lock_again(tx, active)?;
     // The code tells whoever ends the run that its words go with it.
     let code = OutcomeCode::CancelledByInterrupt;
     row.cancel_code = Some(code.as_str().to_owned());
-    row.update(tx)?;
+    row.save(tx)?;
     cancel::cancel(tx, row, code)?;
     Ok(receipt)
+}
+
+/// The run as it is stored now.
+fn lock_again(tx: &mut Tx<'_>, run: Locked<RunRow>) -> Result<Locked<RunRow>, EngineError> {
+    Ok(run::lock(tx, run.id)?.unwrap_or(run))
 }
 
 /// Older messages that nobody has read give way to this one.
@@ -88,31 +93,31 @@ fn supersede(
     remove(tx, waiting, InputEvent::Superseded, Some(active.id))?;
     // Runs that lost everything have ended, and with that the task may have moved.
     let namespace = crate::run::lifecycle::word(&arrival.task.namespace)?;
-    arrival.task = find_task(tx, &namespace, arrival.task.id)?;
+    arrival.task = lock_task(tx, &namespace, arrival.task.id)?;
     Ok(ids)
 }
 
 /// A run that nobody had begun starts with the message, without a further wait.
 fn begin_now(
     tx: &mut Tx<'_>,
-    row: &mut RunRow,
+    row: &mut Locked<RunRow>,
     request: InterruptRequested,
 ) -> Result<(), EngineError> {
     let interrupted = Interrupted::BeforeStart(request);
     event::append_event(tx, row, DurableEvent::Interrupted(interrupted))?;
     let now = tx.now();
     queue::schedule(tx, row, now)?;
-    row.update(tx)?;
+    row.save(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
 
 /// A run that no worker has goes on with what interrupted it; what it waited for does not matter any more.
-fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
+fn begin_again(tx: &mut Tx<'_>, row: &mut Locked<RunRow>) -> Result<(), EngineError> {
     approval::close_open(tx, row)?;
     // A member of its team that ends is told of in its log, by the row as it is stored.
-    row.update(tx)?;
+    row.save(tx)?;
     child::cancel_children(tx, row)?;
-    if let Some(stored) = run::get(tx, row.id)? {
+    if let Some(stored) = run::lock(tx, row.id)? {
         *row = stored;
     }
     move_run(row, RunEvent::Interrupted)?;
@@ -124,6 +129,6 @@ fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
     queue::schedule(tx, row, now)?;
     let interrupted = Interrupted::Attempt { attempt: row.attempt_no };
     event::append_event(tx, row, DurableEvent::Interrupted(interrupted))?;
-    row.update(tx)?;
+    row.save(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)
 }

@@ -4,7 +4,7 @@ use provost_core::durable::{DurableEvent, InputsDropped};
 use provost_core::lifecycle::{InputEvent, InputState, WorkError};
 use provost_core::scheduling::Overflow;
 use provost_core::text::truncate_chars;
-use provost_core::{Env, Message, Part, Role};
+use provost_core::{Message, Part, Role};
 use provost_store::Tx;
 use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::RunRow;
@@ -14,7 +14,7 @@ use super::withdraw::{remove, waiting};
 use super::{Origin, SUMMARY, has_begun};
 use crate::error::EngineError;
 use crate::input::route::{Arrival, append_if_live};
-use provost_store::query::task::find_task;
+use crate::submit::lock_task;
 use provost_store::table::work::stored_message as message;
 
 /// The words above a summary.
@@ -62,16 +62,15 @@ pub(super) fn make_room(
     let dropped = InputsDropped { inputs: ids, policy, cap };
     append_if_live(tx, active.id, DurableEvent::InputsDropped(dropped))?;
     let namespace = crate::run::lifecycle::word(&arrival.task.namespace)?;
-    arrival.task = find_task(tx, &namespace, arrival.task.id)?;
+    arrival.task = lock_task(tx, &namespace, arrival.task.id)?;
     Ok(if summarized { older } else { Vec::new() })
 }
 
 /// Puts a summary of what was dropped before the oldest message that still waits.
 pub(super) fn summarize(
     tx: &mut Tx<'_>,
-    task: &mut TaskRow,
+    task: &TaskRow,
     dropped: Vec<String>,
-    env: &Env,
 ) -> Result<(), EngineError> {
     if dropped.is_empty() {
         return Ok(());
@@ -86,16 +85,16 @@ pub(super) fn summarize(
     lines.extend(dropped);
     let now = tx.now();
     let message = Message::new(Role::User, vec![Part::text(text_of(lines))], now);
-    let message_id = env.id();
+    let message_id = tx.id();
     message::put(tx, &task.namespace, message_id, &serde_json::to_string(&message)?)?;
     if let Some(row) = known {
-        InputRow { message_id, updated: now, ..row.clone() }.update(tx)?;
-        return Ok(());
+        return Ok(input::set_message(tx, row.id, message_id)?);
     }
-    let id: provost_core::InputId = env.id();
+    let input_number = super::next_number(tx, task)?;
+    let id: provost_core::InputId = tx.id();
     let row = InputRow {
         id,
-        seq: task.next_input,
+        seq: input_number,
         kind: SUMMARY.to_owned(),
         message_id,
         provenance: serde_json::to_string(&Origin::of(next)?)?,
@@ -108,8 +107,6 @@ pub(super) fn summarize(
         ..next.clone()
     };
     row.insert(tx)?;
-    task.next_input += 1;
-    task.update(tx)?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use provost_store::table::work::input::InputRow;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::task::TaskRow;
 use provost_store::table::work::{input as input_row, session};
-use provost_store::{Hint, Tx};
+use provost_store::{Hint, Locked, Tx};
 
 use super::{
     EncodedMessage, IncomingMessage, InputReceipt, Place, collect, insert, interrupt, overflow,
@@ -26,7 +26,7 @@ use provost_store::table::work::stored_message as message;
 
 /// A message that has reached its task.
 pub(super) struct Arrival<'a> {
-    pub(super) task: TaskRow,
+    pub(super) task: Locked<TaskRow>,
     pub(super) message: &'a IncomingMessage<'a>,
     pub(super) mode: QueueMode,
     pub(super) settings: QueueSettings,
@@ -41,10 +41,10 @@ impl Arrival<'_> {
         run: Option<RunId>,
     ) -> Result<InputRow, EngineError> {
         let place = Place { mode: self.mode, outcome, run };
-        let row = insert(tx, &mut self.task, self.message, place)?;
+        let row = insert(tx, &self.task, self.message, place)?;
         if run.is_some() {
             self.task.updated = tx.now();
-            self.task.update(tx)?;
+            self.task.save(tx)?;
         }
         Ok(row)
     }
@@ -62,14 +62,18 @@ impl Arrival<'_> {
 /// Brings a message where its mode says. `target` is the run that was named, if it has not ended.
 pub(crate) fn deliver(
     tx: &mut Tx<'_>,
-    task: TaskRow,
-    target: Option<RunRow>,
+    task: Locked<TaskRow>,
+    target: Option<RunId>,
     message: &IncomingMessage<'_>,
 ) -> Result<InputReceipt, EngineError> {
     let settings = settings(tx, &task, message)?;
     let active = match target {
         Some(run) => Some(run),
-        None => run::live_of_task(tx, task.id)?.into_iter().next(),
+        None => run::live_of_task(tx, task.id)?.first().map(|run| run.id),
+    };
+    let active = match active {
+        Some(id) => run::lock(tx, id)?,
+        None => None,
     };
     let situation = match &active {
         Some(run) => situation(tx, run)?,
@@ -122,7 +126,7 @@ fn wait(
             receipt
         }
     };
-    overflow::summarize(tx, &mut arrival.task, dropped, arrival.message.env)?;
+    overflow::summarize(tx, &arrival.task, dropped)?;
     Ok(receipt)
 }
 
@@ -158,11 +162,11 @@ pub(super) fn append_if_live(
     event: DurableEvent,
 ) -> Result<(), EngineError> {
     // Its row may have changed since it was last read.
-    if let Some(mut row) = run::get(tx, id)?
+    if let Some(mut row) = run::lock(tx, id)?
         && !run_state(&row)?.is_terminal()
     {
         event::append_event(tx, &mut row, event)?;
-        row.update(tx)?;
+        row.save(tx)?;
     }
     Ok(())
 }
@@ -188,7 +192,7 @@ pub(super) fn follow(
     }
     submit::set_budget(tx, &arrival.task, command)?;
     let start = follow_up::Start {
-        id: command.run_id.unwrap_or_else(|| arrival.message.env.id()),
+        id: command.run_id.unwrap_or_else(|| tx.id()),
         not_before: tx.now().after(command.delay()),
         command,
         rank: None,
@@ -217,16 +221,15 @@ fn steer(
 fn direct(
     tx: &mut Tx<'_>,
     arrival: &mut Arrival<'_>,
-    mut run: RunRow,
+    mut run: Locked<RunRow>,
 ) -> Result<InputReceipt, EngineError> {
     let outcome = DeliveryOutcome::Direct;
-    let mut row = arrival.insert(tx, outcome, Some(run.id))?;
+    let row = arrival.insert(tx, outcome, Some(run.id))?;
     let message = message::get(tx, row.message_id)?;
     if approval::answer_in_words(tx, &run, &message.text(), "input")? {
         // The words are the answer; whatever else came with them is read at the next boundary.
         if message.parts.iter().all(|part| part.as_text().is_some()) {
-            row.state = InputState::Consumed.as_str().to_owned();
-            row.update(tx)?;
+            input_row::set_state(tx, row.id, InputState::Consumed.as_str())?;
         }
         return Ok(arrival.receipt(&row, run.id, outcome));
     }
@@ -235,7 +238,7 @@ fn direct(
     queue::schedule(tx, &mut run, now)?;
     let received = InputReceived { input: row.id };
     event::append_event(tx, &mut run, DurableEvent::InputReceived(received))?;
-    run.update(tx)?;
+    run.save(tx)?;
     arrival.task.waiting_for = None;
     move_task(tx, &mut arrival.task, TaskEvent::InputDelivered)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
@@ -252,9 +255,9 @@ fn queue_new_task(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<InputReceipt
         session_key: None,
         ..message.command.clone()
     };
-    let encoded = EncodedMessage::new(&command, message.env)?;
+    let encoded = EncodedMessage::new(&command, tx.now())?;
     let message = IncomingMessage { command: &command, encoded: &encoded, ..**message };
-    let ids = NewIds::draw(&command, message.env);
+    let ids = NewIds::draw(tx, &command);
     let new = NewTask { namespace: &namespace, ids, message: &message, parent: None };
     let accepted = submit::create_task(tx, &new)?;
     Ok(InputReceipt {

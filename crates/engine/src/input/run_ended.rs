@@ -47,7 +47,7 @@ fn roll_back(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
         settle(tx, &row, InputState::Superseded)?;
     }
     let (Some(base), Some(mut row)) =
-        (run.base_revision, session::get(tx, &run.namespace, &run.session_id)?)
+        (run.base_revision, session::lock(tx, &run.namespace, &run.session_id)?)
     else {
         return Ok(());
     };
@@ -64,13 +64,11 @@ fn roll_back(tx: &mut Tx<'_>, run: &mut RunRow) -> Result<(), EngineError> {
         row.next_entry += 1;
     }
     row.updated = tx.now();
-    row.update(tx)?;
+    row.save(tx)?;
     let rolled_back = RolledBack { left, restored: restored as u64 };
     event::append_event(tx, run, DurableEvent::RolledBack(rolled_back))
 }
 
 fn settle(tx: &mut Tx<'_>, row: &InputRow, state: InputState) -> Result<(), EngineError> {
-    let row = InputRow { state: state.as_str().to_owned(), updated: tx.now(), ..row.clone() };
-    row.update(tx)?;
-    Ok(())
+    Ok(input::set_state(tx, row.id, state.as_str())?)
 }

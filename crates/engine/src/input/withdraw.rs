@@ -7,6 +7,7 @@ use provost_core::{InputId, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::{self, RunRow};
+use provost_store::table::work::task;
 
 use super::{SUMMARY, has_begun};
 use crate::error::EngineError;
@@ -33,6 +34,8 @@ pub(crate) fn withdraw(
 ) -> Result<InputState, EngineError> {
     let row = input::find(tx, namespace.as_str(), id)?;
     let row = row.ok_or_else(|| EngineError::not_found("input", id))?;
+    task::lock(tx, row.task_id)?;
+    let row = input::get(tx, id)?.ok_or_else(|| EngineError::not_found("input", id))?;
     let state: InputState = word(&row.state)?;
     if state == InputState::Cancelled {
         return Ok(state);
@@ -109,7 +112,7 @@ pub(super) fn remove(
         if waiting.iter().any(|row| row.kind != SUMMARY) {
             continue;
         }
-        let Some(mut row) = run::get(tx, id)? else { continue };
+        let Some(mut row) = run::lock(tx, id)? else { continue };
         let begun = has_begun(&row) || run_state(&row)?.is_terminal();
         if !begun || spared == Some(id) {
             for summary in waiting {
@@ -131,7 +134,5 @@ pub(super) fn remove(
 
 fn leave(tx: &mut Tx<'_>, row: &InputRow, event: InputEvent) -> Result<(), EngineError> {
     let state = word::<InputState>(&row.state)?.next(event)?;
-    let row = InputRow { state: state.as_str().to_owned(), updated: tx.now(), ..row.clone() };
-    row.update(tx)?;
-    Ok(())
+    Ok(input::set_state(tx, row.id, state.as_str())?)
 }

@@ -11,7 +11,7 @@ use provost_failpoint::failpoint;
 use provost_store::table::scheduling::worker;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::{journal, run_step};
-use provost_store::{Tx, is_free};
+use provost_store::{Locked, Tx, is_free};
 
 use super::BATCH;
 use crate::engine::Shared;
@@ -108,8 +108,8 @@ fn lose_if(
     still: impl Fn(&RunRow) -> bool,
     circumstances: Circumstances,
 ) -> Result<(), EngineError> {
-    let held = |row: &RunRow| row.phase == "leased" && row.epoch == epoch && still(row);
-    match run::get(tx, id)?.filter(held) {
+    let held = |row: &Locked<RunRow>| row.phase == "leased" && row.epoch == epoch && still(row);
+    match run::lock(tx, id)?.filter(held) {
         Some(row) => lose(tx, row, circumstances),
         None => Ok(()),
     }
@@ -117,7 +117,9 @@ fn lose_if(
 
 /// A worker that ends in order gives back what it could not finish; nothing of it counts as a crash.
 pub(crate) fn give_back(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), EngineError> {
-    for mut row in run::owned_by(tx, id)? {
+    for row in run::owned_by(tx, id)? {
+        let still = |row: &Locked<RunRow>| row.phase == "leased" && row.lease_owner == Some(id);
+        let Some(mut row) = run::lock(tx, row.id)?.filter(still) else { continue };
         if row.cancel_requested.is_some() {
             let ending = settle::cancelled(&row)?;
             end::end_run(tx, &mut row, &ending)?;
@@ -129,7 +131,11 @@ pub(crate) fn give_back(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), EngineError
 }
 
 /// The worker of a run is lost.
-fn lose(tx: &mut Tx<'_>, mut row: RunRow, circumstances: Circumstances) -> Result<(), EngineError> {
+fn lose(
+    tx: &mut Tx<'_>,
+    mut row: Locked<RunRow>,
+    circumstances: Circumstances,
+) -> Result<(), EngineError> {
     let open = open_steps(tx, row.id)?;
     let loss = Loss {
         cancel_requested: row.cancel_requested.is_some(),
@@ -162,7 +168,7 @@ fn lose(tx: &mut Tx<'_>, mut row: RunRow, circumstances: Circumstances) -> Resul
 
 fn requeue(
     tx: &mut Tx<'_>,
-    row: &mut RunRow,
+    row: &mut Locked<RunRow>,
     loss: Loss,
     after: Duration,
 ) -> Result<(), EngineError> {
@@ -175,7 +181,7 @@ fn requeue(
     queue::schedule(tx, row, at)?;
     let lost = WorkerLost { attempt: row.attempt_no, crashes: row.crash_count, at };
     event::append_event(tx, row, DurableEvent::WorkerLost(lost))?;
-    row.update(tx)?;
+    row.save(tx)?;
     settle::requeue_task(tx, row)?;
     queue::refresh(tx, &row.namespace, &row.session_id)
 }

@@ -1,8 +1,8 @@
 //! Repairs what can be told from the rows themselves, in case somebody changed them by hand or a defect did.
 
 use provost_store::table::scheduling::{concurrency_limit, execution_class, timer};
-use provost_store::table::work::run;
 use provost_store::table::work::run_state::DEFERRED;
+use provost_store::table::work::{run, session};
 
 use super::BATCH;
 use crate::engine::Shared;
@@ -27,7 +27,11 @@ async fn repair_ready(shared: &Shared) -> Result<(), EngineError> {
     let found = shared.store.read(|tx| Ok::<_, EngineError>(run::misjudged_sessions(tx, BATCH)?));
     for (namespace, session) in found.await? {
         tracing::warn!(namespace, session, "the next run of a session was not marked and is now");
-        shared.store.write(move |tx| queue::refresh(tx, &namespace, &session)).await?;
+        let repaired = shared.store.write(move |tx| {
+            session::lock(tx, &namespace, &session)?;
+            queue::refresh(tx, &namespace, &session)
+        });
+        repaired.await?;
     }
     Ok(())
 }

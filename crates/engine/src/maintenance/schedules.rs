@@ -7,7 +7,7 @@ use provost_core::command::AgentCommand;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::TaskState;
 use provost_core::recovery::OutcomeCode;
-use provost_core::{Env, TaskId, Timestamp};
+use provost_core::{TaskId, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::scheduling::schedule::{self, ScheduleRow};
@@ -72,8 +72,8 @@ async fn fire_due(shared: &Shared) -> Result<Option<Timestamp>, EngineError> {
         let row = Arc::new(row);
         let fired = match plan(&row, now) {
             Ok(plan) => {
-                let (due, env) = (Arc::clone(&row), shared.env.clone());
-                shared.store.write(move |tx| fire(tx, &due, &plan, &env)).await
+                let due = Arc::clone(&row);
+                shared.store.write(move |tx| fire(tx, &due, &plan)).await
             }
             Err(error) => Err(error),
         };
@@ -108,7 +108,7 @@ fn plan(row: &ScheduleRow, now: Timestamp) -> Result<Plan, EngineError> {
 }
 
 /// Moves the schedule on and accepts what its times ask for; false if somebody else did.
-fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &Plan, env: &Env) -> Result<bool, EngineError> {
+fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &Plan) -> Result<bool, EngineError> {
     if !schedule::advance(tx, row, plan.next_at)? {
         return Ok(false);
     }
@@ -125,7 +125,7 @@ fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &Plan, env: &Env) -> Result<bo
             }
         }
         let command = command_of(row, overlap, *tick)?;
-        let request = SubmitRequest::new(&namespace, command, env)?;
+        let request = SubmitRequest::new(&namespace, command, tx.now())?;
         let accepted = submit::submit_in_tx(tx, &request)?;
         last = Some(accepted.task);
         asked = last;
@@ -160,7 +160,7 @@ fn unfinished(tx: &mut Tx<'_>, task: Option<TaskId>) -> Result<Option<TaskId>, E
 
 fn cancel_task(tx: &mut Tx<'_>, id: TaskId) -> Result<(), EngineError> {
     let current = task::get(tx, id)?.and_then(|task| task.current_run_id);
-    if let Some(row) = current.map(|id| run::get(tx, id)).transpose()?.flatten() {
+    if let Some(row) = current.map(|id| run::lock(tx, id)).transpose()?.flatten() {
         cancel::cancel(tx, row, OutcomeCode::CancelledByInterrupt)?;
     }
     Ok(())

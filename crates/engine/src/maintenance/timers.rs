@@ -6,10 +6,10 @@ use provost_bus::{Topic, Wakeup};
 use provost_core::recovery::OutcomeCode;
 use provost_core::{ApprovalId, RunId};
 use provost_failpoint::failpoint;
-use provost_store::Tx;
 use provost_store::table::scheduling::run_deadline;
 use provost_store::table::scheduling::timer::{self, TimerRow};
 use provost_store::table::work::run::{self, RunRow};
+use provost_store::{Locked, Tx};
 
 use super::BATCH;
 use crate::approval;
@@ -113,7 +113,7 @@ fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
     timer::clear(tx, &timer.kind, &timer.subject)?;
     match timer.kind.as_str() {
         queue::DUE => {
-            if let Some(row) = run::get(tx, word::<RunId>(&timer.subject)?)? {
+            if let Some(row) = run::lock(tx, word::<RunId>(&timer.subject)?)? {
                 queue::refresh(tx, &row.namespace, &row.session_id)?;
             }
         }
@@ -128,7 +128,7 @@ fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
 
 /// The time of a run is over, unless it was given more: it ends here, or its worker is told.
 fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
-    match run::get(tx, id)? {
+    match run::lock(tx, id)? {
         Some(row) if row.deadline.is_some_and(|deadline| deadline <= tx.now()) => {
             out_of_time(tx, row)
         }
@@ -138,13 +138,13 @@ fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
 
 /// A run was not begun in time. One that was begun has no such clock any more.
 fn time_out_in_queue(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
-    match run::get(tx, id)? {
+    match run::lock(tx, id)? {
         Some(row) if row.started.is_none() => out_of_time(tx, row),
         _ => Ok(()),
     }
 }
 
-fn out_of_time(tx: &mut Tx<'_>, row: RunRow) -> Result<(), EngineError> {
+fn out_of_time(tx: &mut Tx<'_>, row: Locked<RunRow>) -> Result<(), EngineError> {
     if !run_state(&row)?.is_terminal() {
         cancel::cancel(tx, row, OutcomeCode::Deadline)?;
     }

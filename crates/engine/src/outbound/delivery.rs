@@ -10,12 +10,12 @@ use provost_core::command::RoutingContext;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryEvent, DeliveryState, RunStatus, WorkError, give_up_at};
 use provost_core::recovery::send_key;
-use provost_core::{DeliveryId, Env, Message, MessageId};
+use provost_core::{DeliveryId, Message, MessageId};
 use provost_store::table::outbound::delivery::{self, DeliveryRow};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_step;
 use provost_store::table::work::task::TaskRow;
-use provost_store::{Hint, Tx};
+use provost_store::{Hint, Locked, Tx};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -57,9 +57,9 @@ impl Deliveries<'_> {
     ) -> Result<DeliveryRow, EngineError> {
         let namespace = namespace.clone();
         let dismissed = self.engine.shared.store.write(move |tx| {
-            let mut row = find(tx, &namespace, id)?;
+            let mut row = lock(tx, &namespace, id)?;
             settle(tx, &mut row, DeliveryEvent::Dismissed)?;
-            Ok::<_, EngineError>(row)
+            Ok::<_, EngineError>(row.into_row())
         });
         dismissed.await
     }
@@ -96,19 +96,18 @@ pub(crate) fn plan(
     if text.trim().is_empty() || text.trim() == NO_REPLY {
         return Ok(());
     }
-    let env = Env::system();
     let channel = target.channel.to_owned();
     let target = serde_json::to_string(&Target::of(&target))?;
     let now = tx.now();
     let row = DeliveryRow {
-        id: env.id(),
+        id: tx.id(),
         namespace: run.namespace.clone(),
         run_id: run.id,
         channel,
         send_key: send_key(run.id, run.next_step, &target, 1),
         target,
         generation: 1,
-        message_id: answer(tx, run, text, &env)?,
+        message_id: answer(tx, run, text)?,
         state: DeliveryState::Pending.as_str().to_owned(),
         tries: 0,
         next_at: now,
@@ -125,13 +124,13 @@ pub(crate) fn plan(
 }
 
 /// The message with a run's answer: the model's own, unless the answer was made of it.
-fn answer(tx: &mut Tx<'_>, run: &RunRow, text: &str, env: &Env) -> Result<MessageId, EngineError> {
+fn answer(tx: &mut Tx<'_>, run: &RunRow, text: &str) -> Result<MessageId, EngineError> {
     if let Some(last) = run_step::last_answer(tx, run.id)?
         && message::get(tx, last)?.text() == text
     {
         return Ok(last);
     }
-    let id = env.id();
+    let id = tx.id();
     let said = Message::assistant(text).at(tx.now());
     message::put(tx, &run.namespace, id, &serde_json::to_string(&said)?)?;
     Ok(id)
@@ -146,12 +145,21 @@ fn find(
     row.ok_or_else(|| EngineError::not_found("delivery", id))
 }
 
+fn lock(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    id: DeliveryId,
+) -> Result<Locked<DeliveryRow>, EngineError> {
+    find(tx, namespace, id)?;
+    delivery::lock(tx, id)?.ok_or_else(|| EngineError::not_found("delivery", id))
+}
+
 fn retry(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     id: DeliveryId,
 ) -> Result<DeliveryRow, EngineError> {
-    let mut row = find(tx, namespace, id)?;
+    let mut row = lock(tx, namespace, id)?;
     move_on(&mut row, DeliveryEvent::Retried)?;
     let now = tx.now();
     let run = run::get(tx, row.run_id)?.ok_or_else(|| EngineError::not_found("run", row.run_id))?;
@@ -161,13 +169,16 @@ fn retry(
     row.next_at = now;
     row.give_up_at = give_up_at(now);
     row.updated = now;
-    row.update(tx)?;
+    row.save(tx)?;
     tx.hint(Hint::Delivery);
-    Ok(row)
+    Ok(row.into_row())
 }
 
 /// Moves a delivery by an event; the caller stores the row.
-fn move_on(row: &mut DeliveryRow, event: DeliveryEvent) -> Result<DeliveryState, EngineError> {
+fn move_on(
+    row: &mut Locked<DeliveryRow>,
+    event: DeliveryEvent,
+) -> Result<DeliveryState, EngineError> {
     let next = word::<DeliveryState>(&row.state)?.next(event).map_err(WorkError::from)?;
     row.state = next.as_str().to_owned();
     row.claimed_until = None;
@@ -175,10 +186,14 @@ fn move_on(row: &mut DeliveryRow, event: DeliveryEvent) -> Result<DeliveryState,
 }
 
 /// Moves a delivery to a place where it stays, stores it, and tells the outside.
-fn settle(tx: &mut Tx<'_>, row: &mut DeliveryRow, event: DeliveryEvent) -> Result<(), EngineError> {
+fn settle(
+    tx: &mut Tx<'_>,
+    row: &mut Locked<DeliveryRow>,
+    event: DeliveryEvent,
+) -> Result<(), EngineError> {
     let state = move_on(row, event)?;
     row.updated = tx.now();
-    row.update(tx)?;
+    row.save(tx)?;
     let body = json!({
         "delivery": row.id, "run": row.run_id, "state": state, "generation": row.generation,
         "channel": row.channel, "tries": row.tries, "error": row.last_error,

@@ -130,7 +130,9 @@ impl Webhooks<'_> {
     ) -> Result<Webhook, EngineError> {
         let namespace = namespace.clone();
         let write = self.engine.store().write(move |tx| {
-            let mut row = find(tx, &namespace, id)?;
+            find(tx, &namespace, id)?;
+            let row = webhook::lock(tx, id)?;
+            let mut row = row.ok_or_else(|| EngineError::not_found("webhook", id))?;
             match (disabled, row.disabled) {
                 (true, None) => row.disabled = Some(tx.now()),
                 (false, Some(_)) => {
@@ -139,8 +141,8 @@ impl Webhooks<'_> {
                 }
                 _ => {}
             }
-            row.update(tx)?;
-            Webhook::read(row)
+            row.save(tx)?;
+            Webhook::read(row.into_row())
         });
         write.await
     }
@@ -181,14 +183,14 @@ impl Webhooks<'_> {
         let namespace = namespace.clone();
         let write = self.engine.store().write(move |tx| {
             find(tx, &namespace, id)?;
-            let row = webhook_delivery::get(tx, post)?.filter(|row| row.webhook_id == id);
+            let row = webhook_delivery::lock(tx, post)?.filter(|row| row.webhook_id == id);
             let mut row = row.ok_or_else(|| EngineError::not_found("webhook post", post))?;
             move_on(&mut row, PostEvent::Resent)?;
             let now = tx.now();
             (row.tries, row.next_at, row.updated) = (0, now, now);
             row.give_up_at = post_gives_up_at(now);
-            row.update(tx)?;
-            Ok::<_, EngineError>(row)
+            row.save(tx)?;
+            Ok::<_, EngineError>(row.into_row())
         });
         write.await
     }

@@ -55,11 +55,11 @@ impl ExecutionClasses<'_> {
         check_target(target)?;
         let (namespace, key) = (namespace.clone(), class.clone());
         let write = self.engine.store().write(move |tx| {
-            let mut class = execution_class::find(tx, namespace.as_str(), key.as_str())?
+            let mut class = execution_class::lock_in(tx, namespace.as_str(), key.as_str())?
                 .ok_or_else(|| EngineError::not_found("class", &key))?;
             class.desired = target;
             class.updated = tx.now();
-            class.update(tx)?;
+            class.save(tx)?;
             tx.hint(Hint::RunReady);
             Ok::<_, EngineError>(())
         });
@@ -104,8 +104,11 @@ pub(crate) fn take_slot(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool
     if !execution_class::take(tx, &run.class_key, turn)? && !admit(tx, run, turn)? {
         return Ok(false);
     }
-    // A full one was not picked.
-    concurrency_limit::take(tx, &ceilings(run))?;
+    if !concurrency_limit::take(tx, &ceilings(run))? {
+        // It was not full when the run was picked.
+        execution_class::count(tx, &run.class_key, -1)?;
+        return Ok(false);
+    }
     Ok(true)
 }
 
@@ -113,16 +116,16 @@ pub(crate) fn take_slot(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool
 fn admit(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> {
     let now = tx.now();
     let missing = || EngineError::Unreadable(format!("the class of {} is missing", run.id));
-    let mut class = execution_class::get(tx, &run.class_key)?.ok_or_else(missing)?;
+    let mut class = execution_class::lock(tx, &run.class_key)?.ok_or_else(missing)?;
     match breaker(&class)?.admit(count(class.desired), count(class.running), now) {
         Admission::Admit => {}
         Admission::Probe(probing) => set_breaker(&mut class, &probing, now)?,
         Admission::Paused | Admission::Full | Admission::Open { .. } => return Ok(false),
     }
-    class.running += 1;
     class.turn = turn;
     class.updated = now;
-    class.update(tx)?;
+    class.save(tx)?;
+    execution_class::count(tx, &run.class_key, 1)?;
     Ok(true)
 }
 
@@ -144,14 +147,14 @@ pub(crate) fn give_slot(
     };
     // Whoever worked says nothing new about a class that works.
     let simple = code.is_none() && execution_class::release(tx, &run.class_key)?;
-    if !simple && let Some(mut class) = execution_class::get(tx, &run.class_key)? {
+    if !simple && let Some(mut class) = execution_class::lock(tx, &run.class_key)? {
         let now = tx.now();
         let started = attempt::started(tx, run.id, run.attempt_no)?.unwrap_or(now);
         let settled = breaker(&class)?.settled(started, code, now);
         set_breaker(&mut class, &settled, now)?;
-        class.running = class.running.saturating_sub(1);
         class.updated = now;
-        class.update(tx)?;
+        class.save(tx)?;
+        execution_class::count(tx, &run.class_key, -1)?;
     }
     concurrency_limit::release(tx, &ceilings(run))?;
     // A run may wait for this slot.

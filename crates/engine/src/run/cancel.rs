@@ -7,15 +7,15 @@ use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::table::work::run::{self, RunRow};
-use provost_store::{Hint, Tx};
+use provost_store::{Hint, Locked, Tx};
 
 use crate::error::EngineError;
 use crate::run::end::{self, Ending};
 use crate::run::event;
 use crate::run::lifecycle::{move_task, run_state, word};
+use crate::submit::lock_task;
 use crate::tasks::Tasks;
 use crate::{child, input};
-use provost_store::query::task::find_task;
 
 /// What a request to cancel found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,20 +43,20 @@ fn cancel_task(
     namespace: &Namespace,
     id: TaskId,
 ) -> Result<Cancelled, EngineError> {
-    let task = find_task(tx, namespace, id)?;
+    let task = lock_task(tx, namespace, id)?;
     if word::<TaskState>(&task.state)?.is_terminal() {
         return Ok(Cancelled::AlreadyTerminal);
     }
     // First what waits, so that the end of a run does not begin with it.
     input::withdraw_all(tx, id)?;
     let mut found = Cancelled::Now;
-    for run in run::live_of_task(tx, id)? {
+    for run in run::lock_live_of_task(tx, id)? {
         if cancel(tx, run, OutcomeCode::CancelledByUser)? == Cancelled::Requested {
             found = Cancelled::Requested;
         }
     }
     child::cancel_below(tx, id)?;
-    let mut task = find_task(tx, namespace, id)?;
+    let mut task = lock_task(tx, namespace, id)?;
     if found == Cancelled::Now {
         move_task(tx, &mut task, TaskEvent::Cancelled)?;
     }
@@ -70,14 +70,14 @@ pub(crate) fn cancel_run(
     id: RunId,
     code: OutcomeCode,
 ) -> Result<Cancelled, EngineError> {
-    let row =
-        run::find(tx, namespace.as_str(), id)?.ok_or_else(|| EngineError::not_found("run", id))?;
+    let row = run::lock_in(tx, namespace.as_str(), id)?
+        .ok_or_else(|| EngineError::not_found("run", id))?;
     cancel(tx, row, code)
 }
 
 pub(crate) fn cancel(
     tx: &mut Tx<'_>,
-    mut row: RunRow,
+    mut row: Locked<RunRow>,
     code: OutcomeCode,
 ) -> Result<Cancelled, EngineError> {
     if run_state(&row)?.is_terminal() {
@@ -96,7 +96,7 @@ pub(crate) fn cancel(
         row.cancel_code = Some(code.as_str().to_owned());
         let requested = DurableEvent::CancelRequested(CancelRequested { code });
         event::append_event(tx, &mut row, requested)?;
-        row.update(tx)?;
+        row.save(tx)?;
         // They need not wait until their parent has stopped.
         child::cancel_children(tx, &row)?;
     }

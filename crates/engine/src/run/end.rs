@@ -12,7 +12,7 @@ use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::task::{self, TaskRow};
 use provost_store::table::work::{attempt, journal, run_join, session};
-use provost_store::{Hint, Tx};
+use provost_store::{Hint, Locked, Tx};
 
 use crate::attempt::outcome::Answer;
 use crate::error::EngineError;
@@ -67,7 +67,7 @@ impl Ending {
 /// Ends the attempt that holds a run: its slot, its row, its open steps. The run itself goes on or ends elsewhere.
 pub(crate) fn release(
     tx: &mut Tx<'_>,
-    run: &mut RunRow,
+    run: &mut Locked<RunRow>,
     code: Option<OutcomeCode>,
     detail: Option<&str>,
 ) -> Result<(), EngineError> {
@@ -86,7 +86,7 @@ pub(crate) fn release(
 /// Ends a run for good, and with it everything that waits for it. The row is stored here.
 pub(crate) fn end_run(
     tx: &mut Tx<'_>,
-    run: &mut RunRow,
+    run: &mut Locked<RunRow>,
     ending: &Ending,
 ) -> Result<(), EngineError> {
     let detail = ending.detail.as_deref();
@@ -111,14 +111,14 @@ pub(crate) fn end_run(
     clear(tx, run, left, ending.code)?;
     event::append_event(tx, run, end_event(ending, state.status())?)?;
     outbox::run_ended(tx, run, state.status())?;
-    run.update(tx)?;
+    run.save(tx)?;
     free_session(tx, run)?;
     child::parent_learns(tx, run)?;
     if left.children {
         child::cancel_children(tx, run)?;
     }
     // Read here, because whoever started it may have put its task away just now.
-    if let Some(mut task) = task::get(tx, run.task_id)? {
+    if let Some(mut task) = task::lock(tx, run.task_id)? {
         delivery::plan(tx, run, &task, state.status())?;
         settle_task(tx, run, &mut task, state.status())?;
         if left.inputs || left.others {
@@ -136,7 +136,7 @@ pub(crate) fn end_run(
 /// Settles what waited for a run that ends.
 fn clear(
     tx: &mut Tx<'_>,
-    run: &mut RunRow,
+    run: &mut Locked<RunRow>,
     left: Left,
     code: Option<OutcomeCode>,
 ) -> Result<(), EngineError> {
@@ -187,14 +187,14 @@ pub(crate) fn free_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineEr
 fn settle_task(
     tx: &mut Tx<'_>,
     run: &RunRow,
-    task: &mut TaskRow,
+    task: &mut Locked<TaskRow>,
     status: RunStatus,
 ) -> Result<(), EngineError> {
     task.cost_micros += run.cost_micros;
     let ended = EndedRun { id: run.id, status };
     match settle(word(&task.state)?, task.current_run_id, ended) {
         Some(next) => set_task_state(tx, task, next)?,
-        None => task.update(tx)?,
+        None => task.save(tx)?,
     }
     Ok(())
 }

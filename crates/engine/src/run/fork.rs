@@ -10,12 +10,12 @@ use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{DeliveryOutcome, StepKind, TaskState, WorkError};
 use provost_core::scheduling::QueueMode;
 use provost_core::{Env, Part, RunId, TaskId};
-use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_step::{self, RunStepRow};
 use provost_store::table::work::session::{self, SessionRow};
 use provost_store::table::work::session_entry::{self, SessionEntryRow};
 use provost_store::table::work::task::{self, TaskRow};
+use provost_store::{Locked, Tx};
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::restore::{self, Start};
@@ -121,16 +121,15 @@ fn fork(tx: &mut Tx<'_>, namespace: &Namespace, wanted: &Fork<'_>) -> Result<For
     let hash = body_hash(&(wanted.run, wanted.step, &wanted.edits.edit))?;
     let key = wanted.edits.idempotency_key.as_ref().map(|key| format!("fork:{key}"));
     let memory = Memory::of_input(namespace, origin.task_id, key.as_deref(), hash);
-    if let Some(known) = memory.recall::<Forked>(tx)? {
+    if let Some(known) = memory.recall_or_reserve::<Forked>(tx)? {
         return Ok(Forked { deduped: true, ..known? });
     }
     let origin_task = origin.task_id;
     let point = find_point(tx, origin, wanted)?;
     check_point(tx, &point, wanted.env)?;
-    let session = copy_session(tx, &point, wanted.env)?;
-    let mut task = new_task(tx, &point, &session, wanted)?;
-    task.insert(tx)?;
-    let forked = start(tx, &mut task, &point, wanted.env)?;
+    let session = copy_session(tx, &point)?;
+    let mut task = new_task(tx, &point, &session, wanted)?.insert_locked(tx)?;
+    let forked = start(tx, &mut task, &point)?;
     memory.keep(tx, origin_task, &forked)?;
     Ok(forked)
 }
@@ -230,12 +229,12 @@ fn feeds(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRow>, Engi
 }
 
 /// A session with what the origin's had at the point where the fork leaves it. The messages are shared.
-fn copy_session(tx: &mut Tx<'_>, point: &Point, env: &Env) -> Result<SessionRow, EngineError> {
+fn copy_session(tx: &mut Tx<'_>, point: &Point) -> Result<SessionRow, EngineError> {
     let Point { origin, fed, .. } = point;
     let entries = shared_entries(tx, origin, *fed)?;
     let missing = || EngineError::not_found("session", &origin.session_id);
     let old = session::get(tx, &origin.namespace, &origin.session_id)?.ok_or_else(missing)?;
-    let (id, now): (RunId, _) = (env.id(), tx.now());
+    let (id, now): (RunId, _) = (tx.id(), tx.now());
     let new = SessionRow {
         id: id.to_string().replacen("run", "fork", 1),
         key: None,
@@ -302,7 +301,7 @@ fn new_task(
         None => old.command.clone(),
     };
     Ok(TaskRow {
-        id: wanted.env.id(),
+        id: tx.id(),
         command,
         agent_revision: point.origin.agent_revision,
         session_id: session.id.clone(),
@@ -312,7 +311,7 @@ fn new_task(
             Some(step) => format!("fork:{}:{step}", wanted.run),
             None => format!("fork:{}", wanted.run),
         }),
-        current_run_id: Some(wanted.env.id()),
+        current_run_id: Some(tx.id()),
         run_count: 0,
         next_input: 1,
         drop_reason: None,
@@ -331,13 +330,12 @@ fn new_task(
 
 fn start(
     tx: &mut Tx<'_>,
-    task: &mut TaskRow,
+    task: &mut Locked<TaskRow>,
     point: &Point,
-    env: &Env,
 ) -> Result<Forked, EngineError> {
     let Point { origin, fed, says } = point;
     let command: AgentCommand = serde_json::from_str(&task.command)?;
-    let id = task.current_run_id.unwrap_or_else(|| env.id());
+    let id = task.current_run_id.unwrap_or_else(|| tx.id());
     let mut inputs = Vec::new();
     if let Some(parts) = says {
         let said = AgentCommand {
@@ -347,8 +345,8 @@ fn start(
             user: command.user.clone(),
             ..Default::default()
         };
-        let encoded = EncodedMessage::new(&said, env)?;
-        let message = IncomingMessage::new(&said, &encoded, "fork", env);
+        let encoded = EncodedMessage::new(&said, tx.now())?;
+        let message = IncomingMessage::new(&said, &encoded, "fork");
         let (mode, outcome) = (QueueMode::Steer, DeliveryOutcome::Steered);
         let place = input::Place { mode, outcome, run: Some(id) };
         inputs.push(input::insert(tx, task, &message, place)?);
@@ -362,7 +360,6 @@ fn start(
         timeout: command.timeout(),
         queue_timeout: None,
         rank: None,
-        first: false,
     };
     let mut row = submit::create_run(tx, task, &new, &inputs)?;
     if fed.is_some() {
@@ -373,7 +370,7 @@ fn start(
     }
     let forked = durable::Forked { from: origin.id, fed: *fed };
     event::append_event(tx, &mut row, DurableEvent::Forked(forked))?;
-    row.update(tx)?;
+    row.save(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)?;
     let session: String = word(&row.session_id)?;
     Ok(Forked { task: task.id, run: row.id, session, deduped: false })

@@ -5,9 +5,9 @@ use std::str::FromStr;
 use provost_core::execution_policy::ExecPolicy;
 use provost_core::lifecycle::{RunEvent, RunState, TaskEvent, TaskState};
 use provost_core::recovery::OutcomeCode;
-use provost_store::Tx;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::task::TaskRow;
+use provost_store::{Locked, Tx};
 
 use crate::error::EngineError;
 
@@ -37,7 +37,7 @@ pub(crate) fn move_run(run: &mut RunRow, event: RunEvent) -> Result<RunState, En
 /// Moves a task by an event; one that does not take it stays as it is.
 pub(crate) fn move_task(
     tx: &mut Tx<'_>,
-    task: &mut TaskRow,
+    task: &mut Locked<TaskRow>,
     event: TaskEvent,
 ) -> Result<(), EngineError> {
     let state: TaskState = word(&task.state)?;
@@ -50,14 +50,14 @@ pub(crate) fn move_task(
 /// Puts a task into a state.
 pub(crate) fn set_task_state(
     tx: &mut Tx<'_>,
-    task: &mut TaskRow,
+    task: &mut Locked<TaskRow>,
     state: TaskState,
 ) -> Result<(), EngineError> {
     task.state = state.as_str().to_owned();
     task.version += 1;
     task.updated = tx.now();
     task.ended = state.is_terminal().then(|| tx.now());
-    task.update(tx)?;
+    task.save(tx)?;
     Ok(())
 }
 

@@ -44,8 +44,8 @@ impl Runs<'_> {
 }
 
 fn resume(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId, by: &str) -> Result<(), EngineError> {
-    let mut row =
-        run::find(tx, namespace.as_str(), id)?.ok_or_else(|| EngineError::not_found("run", id))?;
+    let mut row = run::lock_in(tx, namespace.as_str(), id)?
+        .ok_or_else(|| EngineError::not_found("run", id))?;
     if run_state(&row)?.parked_for() != Some(ParkedFor::Operator) {
         return Err(refused(&row, "resumed"));
     }

@@ -9,9 +9,9 @@ use provost_core::durable::{
 use provost_core::lifecycle::{ParkedFor, RunEvent, TaskEvent};
 use provost_core::recovery::{OutcomeCode, RetryClass};
 use provost_failpoint::failpoint;
-use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::{journal, task};
+use provost_store::{Locked, Tx};
 
 use crate::approval::{self, Asking};
 use crate::attempt::outcome::Verdict;
@@ -40,8 +40,8 @@ pub(crate) struct Terms {
 }
 
 /// The run an attempt holds; [`Fenced`](provost_core::lifecycle::WorkError::Fenced) if it does not hold it any more.
-pub(crate) fn held(tx: &mut Tx<'_>, lease: &Lease) -> Result<RunRow, EngineError> {
-    let row = run::get(tx, lease.run)?.ok_or_else(|| EngineError::not_found("run", lease.run))?;
+pub(crate) fn held(tx: &mut Tx<'_>, lease: &Lease) -> Result<Locked<RunRow>, EngineError> {
+    let row = run::lock(tx, lease.run)?.ok_or_else(|| EngineError::not_found("run", lease.run))?;
     if row.epoch != lease.epoch || row.phase != "leased" {
         return Err(fenced(tx, lease)?);
     }
@@ -76,7 +76,7 @@ pub(crate) fn settle(
 
 fn settle_held(
     tx: &mut Tx<'_>,
-    row: &mut RunRow,
+    row: &mut Locked<RunRow>,
     verdict: &Verdict,
     terms: Terms,
 ) -> Result<(), EngineError> {
@@ -121,7 +121,7 @@ pub(crate) fn cancelled(row: &RunRow) -> Result<Ending, EngineError> {
 }
 
 /// A newer message takes the place of what the run did; it goes on with that.
-fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
+fn begin_again(tx: &mut Tx<'_>, row: &mut Locked<RunRow>) -> Result<(), EngineError> {
     let code = OutcomeCode::CancelledByInterrupt;
     end::release(tx, row, Some(code), Some("a newer message took its place"))?;
     journal::lose_open_steps(tx, row.id)?;
@@ -132,14 +132,14 @@ fn begin_again(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<(), EngineError> {
     queue::schedule(tx, row, now)?;
     let interrupted = Interrupted::Attempt { attempt: row.attempt_no };
     event::append_event(tx, row, DurableEvent::Interrupted(interrupted))?;
-    row.update(tx)?;
+    row.save(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
 
 /// The run goes on with another attempt; nothing was its fault, so neither a try nor a crash is counted.
 pub(crate) fn go_back(
     tx: &mut Tx<'_>,
-    row: &mut RunRow,
+    row: &mut Locked<RunRow>,
     detail: &str,
     after: Duration,
 ) -> Result<(), EngineError> {
@@ -150,14 +150,14 @@ pub(crate) fn go_back(
     queue::schedule(tx, row, at)?;
     let handed_over = HandedOver { attempt: row.attempt_no, detail: detail.to_owned() };
     event::append_event(tx, row, DurableEvent::HandedOver(handed_over))?;
-    row.update(tx)?;
+    row.save(tx)?;
     requeue_task(tx, row)?;
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
 
 /// What people see of the task of a run that waits for its next attempt.
 pub(crate) fn requeue_task(tx: &mut Tx<'_>, row: &RunRow) -> Result<(), EngineError> {
-    if let Some(mut task) = task::get(tx, row.task_id)? {
+    if let Some(mut task) = task::lock(tx, row.task_id)? {
         move_task(tx, &mut task, TaskEvent::Requeued)?;
     }
     Ok(())
@@ -173,7 +173,7 @@ struct Failure<'a> {
 
 fn fail(
     tx: &mut Tx<'_>,
-    row: &mut RunRow,
+    row: &mut Locked<RunRow>,
     failure: &Failure<'_>,
     chance: f64,
 ) -> Result<(), EngineError> {
@@ -198,7 +198,7 @@ fn fail(
     let detail = detail.to_owned();
     let retry = RetryScheduled { code, detail, at, failures: row.failure_count };
     event::append_event(tx, row, DurableEvent::RetryScheduled(retry))?;
-    row.update(tx)?;
+    row.save(tx)?;
     requeue_task(tx, row)?;
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
@@ -206,7 +206,7 @@ fn fail(
 /// Its tries are used up and an operator wants to look before it ends.
 pub(crate) fn pause(
     tx: &mut Tx<'_>,
-    row: &mut RunRow,
+    row: &mut Locked<RunRow>,
     code: OutcomeCode,
     detail: &str,
 ) -> Result<(), EngineError> {
@@ -220,10 +220,10 @@ pub(crate) fn pause(
     let (waits_for, detail) = (ParkedFor::Operator, Some(detail.to_owned()));
     let parked = Parked { waits_for, code: Some(code), detail };
     event::append_event(tx, row, DurableEvent::Parked(parked))?;
-    row.update(tx)?;
-    if let Some(mut task) = task::get(tx, row.task_id)? {
+    row.save(tx)?;
+    if let Some(mut task) = task::lock(tx, row.task_id)? {
         task.waiting_for = Some(ParkedFor::Operator.as_str().to_owned());
-        task.update(tx)?;
+        task.save(tx)?;
         move_task(tx, &mut task, TaskEvent::AwaitsInput)?;
     }
     end::free_session(tx, row)?;

@@ -101,13 +101,22 @@ impl Memory {
         self.key.as_ref().map(|key| format!("{}:{key}", self.prefix)).unwrap_or_default()
     }
 
-    /// What was answered before; another request under the same key is refused.
-    pub(crate) fn recall<T: DeserializeOwned>(
+    /// Returns the answer that is stored under a key of the request. Another request under the same key is refused. If there is
+    /// no answer, the keys are reserved: an equal request that comes at the same time waits for the end of this transaction.
+    pub(crate) fn recall_or_reserve<T: DeserializeOwned>(
         &self,
         tx: &mut Tx<'_>,
     ) -> Result<Option<Result<T, WorkError>>, EngineError> {
-        for (scope, key) in &self.places {
-            let Some(known) = idempotency::get(tx, &self.namespace, scope, key)? else { continue };
+        for (at, (scope, key)) in self.places.iter().enumerate() {
+            if self.row(tx, scope, key).insert_new(tx)? {
+                continue;
+            }
+            for (scope, key) in &self.places[..at] {
+                idempotency::release(tx, &self.namespace, scope, key)?;
+            }
+            let known = idempotency::get(tx, &self.namespace, scope, key)?.ok_or_else(|| {
+                EngineError::bug(format!("the key `{key}` is neither free nor taken"))
+            })?;
             if known.request_hash != self.hash {
                 return Err(WorkError::IdempotencyMismatch { key: key.clone() }.into());
             }
@@ -121,7 +130,20 @@ impl Memory {
         Ok(None)
     }
 
-    /// Stores the answer until the task is removed.
+    fn row(&self, tx: &Tx<'_>, scope: &str, key: &str) -> IdemRow {
+        IdemRow {
+            namespace: self.namespace.clone(),
+            scope: scope.to_owned(),
+            idem_key: key.to_owned(),
+            request_hash: self.hash.clone(),
+            result: String::new(),
+            created: tx.now(),
+            expires: None,
+            task_id: None,
+        }
+    }
+
+    /// Stores the answer under the reserved keys until the task is removed.
     pub(crate) fn keep<T: Serialize>(
         &self,
         tx: &mut Tx<'_>,
@@ -134,8 +156,12 @@ impl Memory {
         self.store(tx, &serde_json::to_string(&Answer::Accepted(answer))?, Validity::Task(task))
     }
 
-    /// Remembers a refusal that counts for every repeat.
-    pub(crate) fn refuse(&self, tx: &mut Tx<'_>, refusal: &WorkError) -> Result<(), EngineError> {
+    /// Remembers a refusal that counts for every repeat, unless there is an answer already.
+    pub(crate) fn refuse<T: DeserializeOwned>(
+        &self,
+        tx: &mut Tx<'_>,
+        refusal: &WorkError,
+    ) -> Result<(), EngineError> {
         let WorkError::Policy(PolicyError { path, problem, fix, unsupported }) = refusal else {
             return Ok(());
         };
@@ -145,28 +171,22 @@ impl Memory {
             fix: fix.clone(),
             unsupported: *unsupported,
         };
+        if self.recall_or_reserve::<T>(tx)?.is_some() {
+            return Ok(());
+        }
         let answer = serde_json::to_string(&Answer::<()>::Refused(refusal))?;
         self.store(tx, &answer, Validity::For(REFUSAL_KEPT))
     }
 
     fn store(&self, tx: &mut Tx<'_>, result: &str, validity: Validity) -> Result<(), EngineError> {
-        let now = tx.now();
         let (task_id, expires) = match validity {
             Validity::Task(task) => (Some(task), None),
-            Validity::For(time) => (None, Some(now.after(time))),
+            Validity::For(time) => (None, Some(tx.now().after(time))),
         };
         for (scope, key) in &self.places {
-            let row = IdemRow {
-                namespace: self.namespace.clone(),
-                scope: scope.clone(),
-                idem_key: key.clone(),
-                request_hash: self.hash.clone(),
-                result: result.to_owned(),
-                created: now,
-                expires,
-                task_id,
-            };
-            row.insert(tx)?;
+            let result = result.to_owned();
+            let row = IdemRow { result, expires, task_id, ..self.row(tx, scope, key) };
+            idempotency::answer(tx, &row)?;
         }
         Ok(())
     }

@@ -4,22 +4,21 @@
 
 use provost_core::command::AgentCommand;
 use provost_core::id::name::Namespace;
-use provost_core::{ApprovalId, Env, RunId, SessionId, TaskId};
+use provost_core::{ApprovalId, RunId, SessionId, TaskId, Timestamp};
+use provost_store::Tx;
 
 use super::Memory;
 use crate::error::EngineError;
 use crate::input::{EncodedMessage, IncomingMessage};
 
-/// A checked command with the ids and the stored form of what it may create.
+/// A checked command with the stored form of its message.
 pub(crate) struct SubmitRequest {
     pub(super) namespace: Namespace,
     pub(super) command: AgentCommand,
     pub(super) memory: Memory,
-    pub(super) ids: NewIds,
     message: EncodedMessage,
     /// Idempotency key of the input.
     input_key: String,
-    env: Env,
 }
 
 /// Ids of the rows that a new task begins with.
@@ -35,9 +34,9 @@ pub(crate) struct NewIds {
 
 impl NewIds {
     /// Draws new ids. The run has the id that the command names, if it names one.
-    pub(crate) fn draw(command: &AgentCommand, env: &Env) -> Self {
-        let run = command.run_id.unwrap_or_else(|| env.id());
-        Self { task: env.id(), run, session: env.id(), approval: env.id() }
+    pub(crate) fn draw(tx: &mut Tx<'_>, command: &AgentCommand) -> Self {
+        let run = command.run_id.unwrap_or_else(|| tx.id());
+        Self { task: tx.id(), run, session: tx.id(), approval: tx.id() }
     }
 }
 
@@ -46,24 +45,22 @@ impl SubmitRequest {
     pub(crate) fn new(
         namespace: &Namespace,
         command: AgentCommand,
-        env: &Env,
+        sent: Timestamp,
     ) -> Result<Self, EngineError> {
         command.validate()?;
         let memory = Memory::of_command(namespace, &command)?;
         Ok(Self {
             namespace: namespace.clone(),
-            ids: NewIds::draw(&command, env),
-            message: EncodedMessage::new(&command, env)?,
+            message: EncodedMessage::new(&command, sent)?,
             input_key: memory.input_key(),
             memory,
             command,
-            env: env.clone(),
         })
     }
 
     /// The message of the command.
     pub(super) fn incoming(&self) -> IncomingMessage<'_> {
-        IncomingMessage::new(&self.command, &self.message, &self.input_key, &self.env)
+        IncomingMessage::new(&self.command, &self.message, &self.input_key)
     }
 }
 

@@ -9,7 +9,7 @@ use provost_store::table::scheduling::timer;
 use provost_store::table::work::input::InputRow;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::task::TaskRow;
-use provost_store::{Hint, Tx};
+use provost_store::{Hint, Locked, Tx};
 
 use super::{ClassAssignment, Parent};
 use crate::error::EngineError;
@@ -32,32 +32,26 @@ pub(crate) struct NewRun<'a> {
     pub(crate) queue_timeout: Option<Duration>,
     /// Its place in the queue, if that is not the last.
     pub(crate) rank: Option<i64>,
-    /// True if it is made together with its task.
-    pub(crate) first: bool,
 }
 
-/// Inserts a run that answers these inputs, and stores its task. The caller refreshes the queue of the session and makes the run
+/// Inserts a run that answers these inputs, and saves its task. The caller refreshes the queue of the session and makes the run
 /// the current one of its task.
 pub(crate) fn create_run(
     tx: &mut Tx<'_>,
-    task: &mut TaskRow,
+    task: &mut Locked<TaskRow>,
     new: &NewRun<'_>,
     inputs: &[InputRow],
-) -> Result<RunRow, EngineError> {
+) -> Result<Locked<RunRow>, EngineError> {
     task.run_count += 1;
     let mut run = accepted(tx, task, new)?;
     enqueue(tx, task, &mut run, new)?;
     for input in inputs.iter().filter(|input| input.run_id != Some(run.id)) {
-        input::assign(tx, input, run.id)?;
+        input::assign(tx, input.id, run.id)?;
     }
     task.updated = tx.now();
     task.version += 1;
-    if new.first {
-        task.insert(tx)?
-    } else {
-        task.update(tx)?
-    }
-    run.insert(tx)?;
+    task.save(tx)?;
+    let mut run = run.insert_locked(tx)?;
     let accepted = Accepted {
         inputs: inputs.iter().map(|input| input.id).collect(),
         ordinal: run.ordinal,

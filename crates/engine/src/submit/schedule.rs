@@ -204,7 +204,7 @@ fn put(
     new: &Schedule,
 ) -> Result<ScheduleState, EngineError> {
     new.check()?;
-    let (now, known) = (tx.now(), schedule::get(tx, namespace.as_str(), &new.id)?);
+    let (now, known) = (tx.now(), schedule::lock(tx, namespace.as_str(), &new.id)?);
     let mut row = ScheduleRow {
         namespace: namespace.to_string(),
         id: new.id.clone(),
@@ -225,7 +225,7 @@ fn put(
     let same_times = |known: &ScheduleRow| {
         (&known.timing, &known.zone, known.jitter_ms) == (&row.timing, &row.zone, row.jitter_ms)
     };
-    let keeps = known.as_ref().is_some_and(same_times);
+    let keeps = known.as_deref().is_some_and(same_times);
     if let Some(known) = &known {
         row.active = known.active;
         row.last_at = known.last_at;
@@ -237,7 +237,10 @@ fn put(
         None => first_time(&row, now)?,
     };
     match known {
-        Some(_) => row.update(tx)?,
+        Some(mut known) => {
+            *known = row.clone();
+            known.save(tx)?;
+        }
         None => row.insert(tx)?,
     }
     state(&row)
@@ -259,7 +262,8 @@ fn pause(
     id: &str,
     paused: bool,
 ) -> Result<ScheduleState, EngineError> {
-    let mut row = find(tx, namespace, id)?;
+    let row = schedule::lock(tx, namespace.as_str(), id)?;
+    let mut row = row.ok_or_else(|| EngineError::not_found("schedule", id))?;
     if row.active == paused {
         let now = tx.now();
         row.active = !paused;
@@ -268,7 +272,7 @@ fn pause(
             let ticks = ticks_of(&row)?;
             row.next_at = ticks.next_after(ticks.tick_of(now)).map(|tick| ticks.delayed(tick));
         }
-        row.update(tx)?;
+        row.save(tx)?;
     }
     state(&row)
 }

@@ -36,10 +36,14 @@ pub(super) fn open(
     agent: &str,
 ) -> Result<String, EngineError> {
     let command = new.message.command;
-    if let Some(mut found) = found {
-        if found.key.is_none() && command.session_key.is_some() {
-            found.key.clone_from(&command.session_key);
-            found.update(tx)?;
+    if let Some(found) = found {
+        let locked = session::lock(tx, &found.namespace, &found.id)?;
+        if let Some(mut locked) = locked
+            && locked.key.is_none()
+            && command.session_key.is_some()
+        {
+            locked.key.clone_from(&command.session_key);
+            locked.save(tx)?;
         }
         return Ok(found.id);
     }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use provost_core::durable::{AttemptStarted, DurableEvent};
 use provost_core::lifecycle::{AttemptStatus, RunEvent, RunStatus, Strategy, TaskEvent};
 use provost_core::recovery::{OutcomeCode, RetryClass};
-use provost_core::{Env, RunId, Timestamp, WorkerId};
+use provost_core::{RunId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
-use provost_store::Tx;
 use provost_store::query::event_log;
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::task::{self, TaskRow};
 use provost_store::table::work::{attempt, input, session};
+use provost_store::{Locked, Tx};
 
 use crate::error::EngineError;
 use crate::queue::class;
@@ -37,7 +37,6 @@ pub(crate) struct Claimer {
     pub(crate) focus: Option<Focus>,
     /// How long a lease lasts without a word.
     pub(crate) ttl: Duration,
-    pub(crate) env: Env,
     /// Nothing is claimed before this moment of the database's clock: the service has just crashed too often.
     pub(crate) not_before: Option<Timestamp>,
 }
@@ -53,7 +52,7 @@ pub(crate) fn claim(
     while claimed.len() < max {
         let Some(id) = next(tx, claimer, except)? else { break };
         let missing = || EngineError::Unreadable(format!("{id} is missing"));
-        let row = run::get(tx, id)?.ok_or_else(missing)?;
+        let row = run::lock(tx, id)?.ok_or_else(missing)?;
         let holder = run::holder(tx, &row.namespace, &row.session_id)?;
         if holder.is_some_and(|holder| holder.id != id) {
             // Rows were changed by hand. One wrong mark must not block the queue.
@@ -106,10 +105,10 @@ pub(crate) fn turn(now: Timestamp, claims_before: usize) -> u64 {
 }
 
 /// Leases a run to a worker under a new epoch, and starts its next attempt.
-fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, EngineError> {
+fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: Locked<RunRow>) -> Result<Lease, EngineError> {
     let strategy = strategy(tx, &run)?;
-    let mut task = task::get(tx, run.task_id)?;
-    begin(tx, &mut run, task.as_ref())?;
+    let mut task = task::lock(tx, run.task_id)?;
+    begin(tx, &mut run, task.as_deref())?;
     if run.started.is_none() && run.queue_deadline.is_some() {
         timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
     }
@@ -148,7 +147,7 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, En
         epoch: run.epoch,
         attempt: run.attempt_no,
         worker: claimer.worker,
-        execution: claimer.env.id(),
+        execution: tx.id(),
         budgets: provost_store::table::governance::budget::scopes_of_run(tx, &run)?,
         above,
         base_revision: run.base_revision,
@@ -156,7 +155,7 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: RunRow) -> Result<Lease, En
     insert_attempt(tx, &lease, strategy)?;
     let started = AttemptStarted { attempt: run.attempt_no, strategy, worker: claimer.worker };
     event::append_event(tx, &mut run, DurableEvent::AttemptStarted(started))?;
-    run.update(tx)?;
+    run.save(tx)?;
     if let Some(task) = &mut task {
         move_task(tx, task, TaskEvent::Dispatched)?;
     }

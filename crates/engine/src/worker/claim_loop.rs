@@ -46,7 +46,6 @@ impl ClaimLoop {
             pool: shared.options.pool.clone(),
             focus: shared.options.focus.clone(),
             ttl: shared.options.lease,
-            env: shared.env.clone(),
             not_before,
         };
         let permits = Arc::new(Semaphore::new(shared.options.capacity.min(CAPACITY_MAX)));

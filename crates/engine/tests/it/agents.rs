@@ -65,10 +65,11 @@ async fn a_command_sees_what_happened_to_its_agent_before_it_in_the_same_commit(
     // The writer stands still until everything waits, so that it becomes one group.
     let (open, opened) = mpsc::channel::<()>();
     let gate = engine.store().write(move |_| {
-        opened.recv().unwrap();
+        // It opens when the sender is dropped, in each attempt.
+        opened.recv().unwrap_err();
         Ok::<_, StoreError>(())
     });
-    let opening = async { open.send(()).unwrap() };
+    let opening = async { drop(open) };
     let deleting = engine.delete_agent(namespace, "lead");
     let (first, second, deleted, late, ()) =
         tokio::join!(biased; ask(), ask(), deleting, ask(), opening);

@@ -123,7 +123,7 @@ async fn g41_sixty_four_runs_at_once_never_exceed_a_cap() {
     stage
         .engine
         .store()
-        .write(|tx| tx.execute("UPDATE exec_class SET desired = 64", params![]))
+        .write(|tx| tx.execute_fenced("UPDATE exec_class SET desired = 64", params![]))
         .await
         .unwrap();
     let _worker = stage.worker().await;
@@ -166,7 +166,7 @@ async fn g41_sixty_four_runs_at_once_never_exceed_a_cap_in_any_trial() {
     stage
         .engine
         .store()
-        .write(|tx| tx.execute("UPDATE exec_class SET desired = 64", params![]))
+        .write(|tx| tx.execute_fenced("UPDATE exec_class SET desired = 64", params![]))
         .await
         .unwrap();
     let _worker = stage.worker().await;

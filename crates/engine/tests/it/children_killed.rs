@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -23,7 +23,7 @@ use crate::stage::{Stage, command, options, text};
 
 /// An engine on a directory: its agent keeps a note, starts a child, waits for it and says what it said.
 async fn open(dir: &Path) -> (Engine, Worker) {
-    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let table = store.write(|tx| {
         // Not unique, so that a repetition would be seen and not refused.
         tx.execute("CREATE TABLE IF NOT EXISTS note (text TEXT NOT NULL)", params![])
@@ -116,13 +116,17 @@ async fn g52_a_spawn_that_is_killed_leaves_one_child_and_no_twin() {
 /// A tool whose work can be done when it is tried, cannot when it counts, and can the next time.
 fn fickle_tool() -> FnTool {
     let tries = Arc::new(AtomicUsize::new(0));
+    let refuses = Arc::new(AtomicBool::new(false));
     let spec = ToolSpec::new("fickle", "Keeps a note", json!({"type": "object"})).unwrap();
     FnTool::new(spec.effect(EffectClass::Transactional), move |_, cx: ToolCx| {
-        let tries = Arc::clone(&tries);
+        let (tries, refuses) = (Arc::clone(&tries), Arc::clone(&refuses));
         async move {
             let transactional = cx.dep::<Transactional>()?;
+            let first = tries.fetch_add(1, Ordering::SeqCst) == 0;
+            refuses.store(false, Ordering::SeqCst);
+            let refused = Arc::clone(&refuses);
             let work = transactional.commit(cx.effect_key(), move |tx| {
-                if tries.fetch_add(1, Ordering::SeqCst) == 1 {
+                if refused.load(Ordering::SeqCst) {
                     return Err(
                         WorkError::Busy { what: "the table".to_owned(), until: None }.into()
                     );
@@ -130,6 +134,8 @@ fn fickle_tool() -> FnTool {
                 Ok(tx.execute("INSERT INTO note (text) VALUES ('kept')", params![])?)
             });
             work.await?;
+            // It was tried; the first time it cannot be done after all.
+            refuses.store(first, Ordering::SeqCst);
             Ok::<_, ToolError>(ToolOutput::text("kept"))
         }
         .boxed()

@@ -49,7 +49,7 @@ async fn open(dir: &Path) -> (Engine, Worker) {
             .build();
         Ok::<_, EngineError>(agent.unwrap())
     };
-    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();

@@ -24,7 +24,7 @@ const AT_ONCE: usize = 20;
 
 /// An engine on a directory whose agent splits its work.
 async fn open(dir: &Path, children: usize) -> (Engine, Worker) {
-    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let agents = move |_: &provost_engine::AgentProfile, _: &Lease| {
         let lead = ScriptedModel::answering(move |request, _| match told(request).as_str() {
             "" => {

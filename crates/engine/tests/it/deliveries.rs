@@ -274,7 +274,7 @@ async fn node_that_delivers() {
 
 /// An engine on a directory with a channel whose abilities are in a file there.
 async fn open(dir: &Path, lease: Duration) -> (Engine, provost_engine::Worker) {
-    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
         Ok(provost_agent::Agent::builder("default", ScriptedModel::answering(echo()))
             .build()
@@ -297,9 +297,10 @@ async fn sender_dies(abilities: &str, place: &str) -> (DeliveryRow, Vec<String>)
     deaths::killed_at("node_that_delivers", dir.path(), place).await;
     // The claim of the dead sender ends with the lease it had.
     let ended = {
-        let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
-        let ended =
-            store.write(|tx| tx.execute("UPDATE delivery SET claimed_until = 0", params![])).await;
+        let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
+        let ended = store
+            .write(|tx| tx.execute_fenced("UPDATE delivery SET claimed_until = 0", params![]))
+            .await;
         store.close().await;
         ended.unwrap()
     };

@@ -201,7 +201,8 @@ async fn a_replay_finds_what_does_not_fit() {
         ),
     ] {
         let all = format!("/* looks through all */ {sql}");
-        let changed = stage.engine.store().write(move |tx| tx.execute(&all, &[])).await.unwrap();
+        let changed =
+            stage.engine.store().write(move |tx| tx.execute_fenced(&all, &[])).await.unwrap();
         assert!(changed > 0, "{sql}");
         let report = stage.engine.runs().replay(&stage.namespace, run.id).await.unwrap();
         assert!(

@@ -312,7 +312,7 @@ impl House {
     /// Changes rows behind the engine's back.
     pub(crate) async fn meddle(&self, sql: &'static str) {
         let all = format!("/* looks through all */ {sql}");
-        let changed = self.store.write(move |tx| tx.execute(&all, params![])).await.unwrap();
+        let changed = self.store.write(move |tx| tx.execute_fenced(&all, params![])).await.unwrap();
         assert!(changed > 0, "{sql}");
     }
 }
@@ -326,7 +326,7 @@ fn open(dir: &TempDir, clock: &Env, rooms: &Arc<Rooms>) -> Store {
     let options = StoreOptions {
         env: clock.clone(),
         faults: Some(faults),
-        ..StoreOptions::in_dir(dir.path())
+        ..StoreOptions::for_test(dir.path())
     };
     Store::open(options).unwrap()
 }

@@ -27,11 +27,13 @@ async fn mixed(stage: &Stage, count: usize, body: &str) -> Vec<RunId> {
         runs.push(more.run);
     }
     runs.dedup();
-    let (env, chosen, body) = (Env::simulated(3), runs.clone(), body.to_owned());
+    let env = Env::simulated(3);
+    let random = |_| usize::try_from(env.random() % 1_000_003).unwrap();
+    let chosen: Vec<RunId> = (0..count).map(|at| runs[random(at) % runs.len()]).collect();
+    let body = body.to_owned();
     let written = stage.engine.store().write(move |tx| {
-        for _ in 0..count {
-            let random = usize::try_from(env.random() % 1_000_003).unwrap();
-            append(tx, chosen[random % chosen.len()], &body)?;
+        for run in &chosen {
+            append(tx, *run, &body)?;
         }
         Ok::<_, provost_store::StoreError>(())
     });

@@ -52,7 +52,7 @@ async fn open(dir: &Path) -> Node {
         });
         Ok::<_, EngineError>(Agent::builder("default", model).hook(hook.clone()).build().unwrap())
     };
-    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();

@@ -122,7 +122,8 @@ async fn g53_two_schedulers_and_one_tick_make_one_task() {
     let stage = at(DAY).await;
     stage.engine.schedules().put(&stage.namespace, every_minute("tick")).await.unwrap();
     // A second process, as far as the database can tell: it has its own writer and its own readers.
-    let opened = StoreOptions { env: stage.env.clone(), ..StoreOptions::in_dir(stage.dir.path()) };
+    let opened =
+        StoreOptions { env: stage.env.clone(), ..StoreOptions::for_test(stage.dir.path()) };
     let options = EngineOptions { poll: Duration::from_millis(1), ..options() };
     let twin = Engine::new(
         EngineDeps::new(Store::open(opened).unwrap(), agents, stage.env.clone()),

@@ -128,7 +128,7 @@ async fn the_log_tells_what_changed_and_what_has_no_owner_is_refused() {
 
 /// Everything of one process.
 async fn open(dir: &Path) -> (Engine, Worker) {
-    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();

@@ -114,8 +114,10 @@ async fn a_long_run_goes_on_from_its_newest_snapshot_to_the_same_end() {
     assert_eq!(gone.unwrap(), 1);
     replay_all(&stage).await;
     let blobs = count(&stage, "blob").await;
-    let aged =
-        stage.engine.store().write(|tx| tx.execute("UPDATE blob SET created = 0", params![]));
+    let aged = stage
+        .engine
+        .store()
+        .write(|tx| tx.execute_fenced("UPDATE blob SET created = 0", params![]));
     aged.await.unwrap();
     assert!(stage.engine.maintenance().tidy().await.unwrap() >= 1, "nothing refers to it any more");
     assert!(count(&stage, "blob").await < blobs);
@@ -134,7 +136,7 @@ async fn a_snapshot_that_does_not_fit_is_found() {
     let moved = stage
         .engine
         .store()
-        .write(|tx| tx.execute("UPDATE run_snapshot SET fed = fed + 2", params![]));
+        .write(|tx| tx.execute_fenced("UPDATE run_snapshot SET fed = fed + 2", params![]));
     moved.await.unwrap();
     let report = stage.engine.runs().replay(&stage.namespace, run.id).await;
     assert!(report.is_err() || !report.unwrap().is_consistent());
@@ -152,7 +154,7 @@ async fn short_runs_have_no_snapshots() {
 /// An engine on a directory. What is said to it there decides: `large` makes one picture of 5 MB, anything else so much text
 /// that the conversation must be summarised.
 async fn open(dir: &Path) -> (Engine, provost_engine::Worker) {
-    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let large = std::fs::read_to_string(dir.join("say")).unwrap() == "large";
     let agents = move |_: &provost_engine::AgentProfile, _: &Lease| {
         let model = ScriptedModel::answering(move |request, _| {
@@ -196,7 +198,7 @@ async fn dies_and_goes_on(
     std::fs::write(dir.path().join("say"), said).unwrap();
     deaths::killed_at("node_with_large_outputs", dir.path(), place).await;
     {
-        let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
+        let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
         let sound = store.check().await.unwrap();
         assert!(sound.problems.is_empty(), "{place}: {:?}", sound.problems);
         store.close().await;
@@ -308,8 +310,11 @@ async fn run_with_a_lost_commit(lost: usize) -> (Engine, RunId) {
         let counted = point == FaultPoint::Commit && commits.fetch_add(1, Ordering::SeqCst) == lost;
         counted.then(|| StoreError::Io { detail: "the disk was away".to_owned() })
     });
-    let store =
-        StoreOptions { env: env.clone(), faults: Some(faults), ..StoreOptions::in_dir(dir.path()) };
+    let store = StoreOptions {
+        env: env.clone(),
+        faults: Some(faults),
+        ..StoreOptions::for_test(dir.path())
+    };
     let agents = |_: &provost_engine::AgentProfile, _: &Lease| {
         let model = ScriptedModel::answering(|request, _| match results(request) {
             n if n < 6 => scripted::calls([("sized", json!({})), ("sized", json!({"bytes": 20}))]),

@@ -96,7 +96,7 @@ impl Stage {
         complete: impl FnOnce(EngineDeps) -> EngineDeps,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let opened = StoreOptions { env: env.clone(), ..StoreOptions::in_dir(dir.path()) };
+        let opened = StoreOptions { env: env.clone(), ..StoreOptions::for_test(dir.path()) };
         let store = Store::open(opened).unwrap();
         let engine = Engine::new(complete(EngineDeps::new(store, agents, env.clone())), options);
         let effects = Arc::default();

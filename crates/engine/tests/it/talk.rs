@@ -383,7 +383,7 @@ impl Setup {
 
 fn engine(dir: &TempDir, setup: Setup, mind: &Arc<Mind>) -> Engine {
     let Setup { env, lease, faults } = setup;
-    let store = StoreOptions { env: env.clone(), faults, ..StoreOptions::in_dir(dir.path()) };
+    let store = StoreOptions { env: env.clone(), faults, ..StoreOptions::for_test(dir.path()) };
     let store = Store::open(store).unwrap();
     let options = EngineOptions { heartbeat: Duration::from_millis(100), lease, ..options() };
     Engine::new(EngineDeps::new(store, agents(Arc::clone(mind)), env), options)

@@ -46,7 +46,7 @@ async fn open(dir: &std::path::Path) -> Engine {
         let agent = Agent::builder("default", model).tool(risky()).team(team).build();
         Ok::<_, EngineError>(agent.unwrap())
     };
-    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     let config = serde_json::from_value(json!({"policy": {"interactive": true}})).unwrap();
     engine.put_agent(&Namespace::default(), "default", None, config).await.unwrap();

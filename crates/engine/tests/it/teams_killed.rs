@@ -34,7 +34,7 @@ fn reported(request: &ChatRequest) -> Vec<String> {
 
 /// An engine on a directory whose agent leads a team of five.
 async fn open(dir: &Path) -> (Engine, Worker) {
-    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let agents = move |_: &provost_engine::AgentProfile, _: &Lease| {
         let lead = ScriptedModel::answering(move |request, _| {
             let spawned = request.messages.iter().any(|message| message.tool_calls().count() > 0);

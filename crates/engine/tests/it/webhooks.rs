@@ -202,7 +202,7 @@ async fn a_slow_address_does_not_take_the_place_of_others() {
 
 /// An engine on a directory, without a worker.
 async fn open(dir: &Path) -> Engine {
-    let store = Store::open(StoreOptions::in_dir(dir)).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
         let model = ScriptedModel::answering(|_, _| scripted::text("hi"));
         Ok(provost_agent::Agent::builder("default", model).build().unwrap())
@@ -252,7 +252,10 @@ async fn killed_anywhere_every_event_is_told_and_repeats_have_the_same_id() {
         let engine = open(dir.path()).await;
         // The claim of the dead sender ends at once.
         let ended = engine.store().write(|tx| {
-            tx.execute("UPDATE webhook_post SET next_at = 0 WHERE state = 'sending'", params![])
+            tx.execute_fenced(
+                "UPDATE webhook_post SET next_at = 0 WHERE state = 'sending'",
+                params![],
+            )
         });
         ended.await.unwrap();
         send_all(&engine, dir.path()).await;

@@ -67,8 +67,11 @@ pub fn session_messages(
 /// Stores a message in another form.
 pub fn rewrite_message(tx: &mut Tx<'_>, id: MessageId, body: &Body) -> Result<(), StoreError> {
     let (body, blob) = body.store(tx)?;
-    tx.execute("UPDATE message SET body = ?2, blob = ?3 WHERE id = ?1", params![id, body, blob])
-        .map(drop)
+    tx.execute_fenced(
+        "UPDATE message SET body = ?2, blob = ?3 WHERE id = ?1",
+        params![id, body, blob],
+    )
+    .map(drop)
 }
 
 /// Removes a run with everything that belongs to it alone.

@@ -59,6 +59,9 @@ pub(crate) trait Job: Send {
     /// Applies it and keeps its result until the answer.
     fn run(&mut self, tx: &mut Tx<'_>) -> Verdict;
 
+    /// Replaces its result by an error.
+    fn fail(&mut self, error: StoreError) -> Verdict;
+
     /// Answers with its result, or with the error that its group met.
     fn answer(self: Box<Self>, group: Result<(), StoreError>);
 }
@@ -92,6 +95,11 @@ where
         let verdict = if result.is_ok() { Verdict::Keep } else { Verdict::Discard };
         self.result = Some(result);
         verdict
+    }
+
+    fn fail(&mut self, error: StoreError) -> Verdict {
+        self.result = Some(Err(error.into()));
+        Verdict::Discard
     }
 
     fn answer(self: Box<Self>, group: Result<(), StoreError>) {

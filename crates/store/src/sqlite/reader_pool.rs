@@ -9,7 +9,7 @@ use crate::options::{FaultPoint, Faults, StoreOptions, Threads};
 use crate::sqlite::job::caught;
 use crate::sqlite::{self, Role, Sqlite};
 use crate::stats::Counters;
-use crate::transaction::tx::Afterwards;
+use crate::transaction::tx::Attempt;
 use crate::{StoreError, Tx};
 
 /// The connections that read. They are opened when they are first needed.
@@ -70,9 +70,8 @@ impl Readers {
             None => sqlite::connect(&self.options, Role::Reader)?,
         };
         db.begin_read()?;
-        let mut unsent = Afterwards::default();
-        let now = self.options.env.now();
-        let answer = caught(|| job(&mut Tx::new(&mut db, now, &mut unsent)));
+        let mut attempt = Attempt::new(&self.options.env);
+        let answer = caught(|| job(&mut Tx::new(&mut db, &mut attempt)));
         // A connection that cannot end its transaction is not used again.
         if db.rollback().is_ok() && !self.seats.is_closed() {
             self.idle().push(db);

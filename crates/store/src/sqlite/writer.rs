@@ -15,8 +15,8 @@ use crate::sqlite::Sqlite;
 use crate::sqlite::job::{Job, Verdict};
 use crate::sqlite::write_queue::Incoming;
 use crate::stats::Counters;
-use crate::transaction::tx::Afterwards;
-use crate::{StoreError, Tx};
+use crate::transaction::tx::Attempt;
+use crate::{Hint, StoreError, Tx};
 
 /// The most jobs in one commit: bounds how long the first of them waits.
 const GROUP_JOBS_MAX: usize = 32;
@@ -27,13 +27,14 @@ pub(crate) struct Writer {
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Option<Faults>,
+    pub(crate) check_transactions: bool,
 }
 
 /// The jobs of one transaction that ran so far.
 #[derive(Default)]
 struct Group {
     jobs: Vec<Box<dyn Job>>,
-    afterwards: Afterwards,
+    hints: Vec<Hint>,
     /// How many jobs were kept.
     kept: usize,
 }
@@ -84,23 +85,38 @@ impl Writer {
             group.jobs.push(job);
             return saved;
         }
-        let hints = group.afterwards.hints.len();
-        let mut db = &self.db;
-        let verdict = job.run(&mut Tx::new(&mut db, self.env.now(), &mut group.afterwards));
+        let mut attempt = Attempt::new(&self.env);
+        if self.check_transactions {
+            attempt = self.rehearse(&mut *job, attempt)?;
+        }
+        let mut verdict = job.run(&mut Tx::new(&mut &self.db, &mut attempt));
+        if let Err(error) = attempt.finish() {
+            verdict = job.fail(error);
+        }
         group.jobs.push(job);
         if let Some(error) = self.db.lost_transaction() {
             return Err(error);
         }
         match verdict {
             Verdict::Keep => {
+                group.hints.append(&mut attempt.hints);
                 group.kept += 1;
                 self.db.release()
             }
-            Verdict::Discard => {
-                group.afterwards.hints.truncate(hints);
-                self.db.rollback_to_savepoint()
-            }
+            Verdict::Discard => self.db.rollback_to_savepoint(),
         }
+    }
+
+    /// Runs one job and takes its changes back. Returns the attempt that must repeat them.
+    fn rehearse(&self, job: &mut dyn Job, attempt: Attempt) -> Result<Attempt, StoreError> {
+        let mut attempt = attempt.checked();
+        job.run(&mut Tx::new(&mut &self.db, &mut attempt));
+        if let Some(error) = self.db.lost_transaction() {
+            return Err(error);
+        }
+        self.db.rollback_to_savepoint()?;
+        self.db.savepoint()?;
+        Ok(attempt.again())
     }
 
     /// Commits, unless no job was kept.
@@ -114,14 +130,14 @@ impl Writer {
     }
 
     fn answer(&self, group: Group, outcome: Result<(), StoreError>) {
-        let Group { jobs, afterwards, kept, .. } = group;
+        let Group { jobs, hints, kept } = group;
         self.counters.answered(jobs.len(), outcome.is_ok() && kept > 0, outcome.is_err());
         for job in jobs {
             job.answer(outcome.clone());
         }
         if outcome.is_ok() {
-            let mut sent = HashSet::with_capacity(afterwards.hints.len());
-            for wakeup in afterwards.hints {
+            let mut sent = HashSet::with_capacity(hints.len());
+            for wakeup in hints {
                 // Several changes of one transaction may send the same one.
                 if sent.insert(wakeup) {
                     self.bus.send(Message::Wakeup(wakeup));

@@ -5,8 +5,12 @@
 
 use std::ops::ControlFlow;
 
-use provost_core::Timestamp;
+use provost_core::{Env, Timestamp, TypedId};
 
+use crate::transaction::aggregate::RowKey;
+use crate::transaction::check::{Check, Fence, Statement};
+use crate::transaction::ids::DrawnIds;
+use crate::transaction::lock::{Lockable, Locked};
 use crate::transaction::value::{Flow, FromRow, Row, Value};
 use crate::{Hint, StoreError};
 
@@ -24,43 +28,177 @@ pub trait Sql {
     ) -> Result<(), StoreError>;
 }
 
-/// What happens once a transaction is committed.
-#[derive(Default)]
-pub(crate) struct Afterwards {
+/// What one attempt of a transaction function works with, and what it leaves besides its rows.
+pub(crate) struct Attempt {
+    now: Timestamp,
+    ids: DrawnIds,
+    /// Wake-ups to send after the commit.
     pub(crate) hints: Vec<Hint>,
+    /// What the attempt must comply with, if transactions are checked.
+    check: Option<Check>,
+}
+
+impl Attempt {
+    /// The first attempt of a job.
+    pub(crate) fn new(env: &Env) -> Self {
+        Self { now: env.now(), ids: DrawnIds::new(env.clone()), hints: Vec::new(), check: None }
+    }
+
+    /// The same, checked.
+    pub(crate) fn checked(self) -> Self {
+        Self { check: Some(Check::default()), ..self }
+    }
+
+    /// The next attempt of the same job.
+    pub(crate) fn again(self) -> Self {
+        let Self { now, mut ids, check, .. } = self;
+        ids.rewind();
+        Self { now, ids, hints: Vec::new(), check: check.map(Check::again) }
+    }
+
+    /// Returns an error if the attempt is checked and did less than the one before it.
+    pub(crate) fn finish(&self) -> Result<(), StoreError> {
+        self.check.as_ref().map_or(Ok(()), Check::finish)
+    }
 }
 
 /// A transaction that is under way.
 pub struct Tx<'a> {
     sql: &'a mut dyn Sql,
-    now: Timestamp,
-    afterwards: &'a mut Afterwards,
+    attempt: &'a mut Attempt,
 }
 
 impl<'a> Tx<'a> {
-    pub(crate) fn new(
-        sql: &'a mut dyn Sql,
-        now: Timestamp,
-        afterwards: &'a mut Afterwards,
-    ) -> Self {
-        Self { sql, now, afterwards }
+    pub(crate) fn new(sql: &'a mut dyn Sql, attempt: &'a mut Attempt) -> Self {
+        Self { sql, attempt }
     }
 
-    /// The time by the database's clock, the same during the whole transaction.
+    /// The time by the database's clock, the same during the whole transaction and in every attempt of it.
     ///
     /// Every lease, expiry and due date is decided by it and never by the clock of a worker.
     pub fn now(&self) -> Timestamp {
-        self.now
+        self.attempt.now
+    }
+
+    /// Draws an id. Every attempt of the transaction draws the same ids.
+    pub fn id<T: TypedId>(&mut self) -> T {
+        self.attempt.ids.draw()
     }
 
     /// Sends the hint once the transaction is committed. It may be lost and is never the truth.
     pub fn hint(&mut self, hint: Hint) {
-        self.afterwards.hints.push(hint);
+        self.attempt.hints.push(hint);
     }
 
-    /// Runs a statement and returns how many rows it changed.
+    /// Runs a statement and returns how many rows it changed. The rows that it updates must be locked.
     pub fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
-        self.sql.execute(sql, params)
+        self.run(Statement { text: sql, params, fence: Fence::Locks })
+    }
+
+    /// Like [`Tx::execute`], for a statement that carries its own fence: its `SET` is relative or constant, or its `WHERE` repeats
+    /// what the caller relies on. It locks the rows that it changes.
+    pub fn execute_fenced(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
+        self.run(Statement { text: sql, params, fence: Fence::Statement })
+    }
+
+    /// Like [`Tx::execute_fenced`]; returns the first row, if there is one.
+    pub fn optional_fenced<T: FromRow>(
+        &mut self,
+        sql: &str,
+        params: &[Value<'_>],
+    ) -> Result<Option<T>, StoreError> {
+        self.first(Statement { text: sql, params, fence: Fence::Statement })
+    }
+
+    /// Like [`Tx::execute_fenced`]; returns every row.
+    pub fn all_fenced<T: FromRow>(
+        &mut self,
+        sql: &str,
+        params: &[Value<'_>],
+    ) -> Result<Vec<T>, StoreError> {
+        self.rows(Statement { text: sql, params, fence: Fence::Statement })
+    }
+
+    /// Reads the row that the rest of a query finds, and locks it.
+    pub(crate) fn lock<T: Lockable>(
+        &mut self,
+        sql: &str,
+        params: &[Value<'_>],
+    ) -> Result<Option<Locked<T>>, StoreError> {
+        let row = self.optional::<T>(sql, params)?;
+        Ok(row.map(|row| self.locked(row)))
+    }
+
+    /// Reads the rows that the rest of a query finds, and locks them.
+    pub(crate) fn lock_all<T: Lockable>(
+        &mut self,
+        sql: &str,
+        params: &[Value<'_>],
+    ) -> Result<Vec<Locked<T>>, StoreError> {
+        let rows = self.all::<T>(sql, params)?;
+        Ok(rows.into_iter().map(|row| self.locked(row)).collect())
+    }
+
+    fn locked<T: Lockable>(&mut self, row: T) -> Locked<T> {
+        self.lock_key(T::TABLE, &row.key());
+        Locked::new(row)
+    }
+
+    /// Locks the row with the primary key without reading it.
+    pub(crate) fn lock_key(&mut self, table: &'static str, key: &[Value<'_>]) {
+        if let Some(check) = &mut self.attempt.check {
+            check.lock(RowKey::new(table, key));
+        }
+    }
+
+    /// Fails if the row with the primary key is not locked and transactions are checked. For a change of other rows that the
+    /// lock protects.
+    pub(crate) fn require_lock(
+        &self,
+        table: &'static str,
+        key: &[Value<'_>],
+        change: &str,
+    ) -> Result<(), StoreError> {
+        let check = self.attempt.check.as_ref();
+        check.map_or(Ok(()), |check| check.require(&RowKey::new(table, key), change))
+    }
+
+    fn run(&mut self, statement: Statement<'_>) -> Result<u64, StoreError> {
+        match &mut self.attempt.check {
+            Some(check) => {
+                check.query(&mut *self.sql, statement, &mut |_| Ok(ControlFlow::Break(())))
+            }
+            None => self.sql.execute(statement.text, statement.params),
+        }
+    }
+
+    fn query(
+        &mut self,
+        statement: Statement<'_>,
+        each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+    ) -> Result<(), StoreError> {
+        match &mut self.attempt.check {
+            Some(check) => check.query(&mut *self.sql, statement, each).map(drop),
+            None => self.sql.query(statement.text, statement.params, each),
+        }
+    }
+
+    fn rows<T: FromRow>(&mut self, statement: Statement<'_>) -> Result<Vec<T>, StoreError> {
+        let mut rows = Vec::new();
+        self.query(statement, &mut |row| {
+            rows.push(T::from_row(row)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(rows)
+    }
+
+    fn first<T: FromRow>(&mut self, statement: Statement<'_>) -> Result<Option<T>, StoreError> {
+        let mut found = None;
+        self.query(statement, &mut |row| {
+            found = Some(T::from_row(row)?);
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
     }
 
     /// The only row; that there is none is a defect of the caller.
@@ -75,12 +213,7 @@ impl<'a> Tx<'a> {
         sql: &str,
         params: &[Value<'_>],
     ) -> Result<Option<T>, StoreError> {
-        let mut found = None;
-        self.sql.query(sql, params, &mut |row| {
-            found = Some(T::from_row(row)?);
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(found)
+        self.first(Statement { text: sql, params, fence: Fence::Locks })
     }
 
     /// Every row. The statement must bound their number.
@@ -89,12 +222,7 @@ impl<'a> Tx<'a> {
         sql: &str,
         params: &[Value<'_>],
     ) -> Result<Vec<T>, StoreError> {
-        let mut rows = Vec::new();
-        self.sql.query(sql, params, &mut |row| {
-            rows.push(T::from_row(row)?);
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(rows)
+        self.rows(Statement { text: sql, params, fence: Fence::Locks })
     }
 
     /// Rows up to and with the first one that is enough.
@@ -105,7 +233,7 @@ impl<'a> Tx<'a> {
         mut enough: impl FnMut(&T) -> bool,
     ) -> Result<Vec<T>, StoreError> {
         let mut rows = Vec::new();
-        self.sql.query(sql, params, &mut |row| {
+        self.query(Statement { text: sql, params, fence: Fence::Locks }, &mut |row| {
             let row = T::from_row(row)?;
             let last = enough(&row);
             rows.push(row);
@@ -117,7 +245,7 @@ impl<'a> Tx<'a> {
     /// True if there is a row.
     pub fn exists(&mut self, sql: &str, params: &[Value<'_>]) -> Result<bool, StoreError> {
         let mut found = false;
-        self.sql.query(sql, params, &mut |_| {
+        self.query(Statement { text: sql, params, fence: Fence::Locks }, &mut |_| {
             found = true;
             Ok(ControlFlow::Break(()))
         })?;

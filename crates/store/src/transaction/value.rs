@@ -72,6 +72,12 @@ impl<'a> Row<'a> {
         Self { cells, next: 0 }
     }
 
+    /// Takes the next column as it is.
+    pub(crate) fn next_value(&mut self) -> Result<Value<'a>, StoreError> {
+        self.next += 1;
+        self.cells.cell(self.next - 1)
+    }
+
     /// Takes the next column.
     pub fn take<T: FromColumn>(&mut self) -> Result<T, StoreError> {
         let index = self.next;

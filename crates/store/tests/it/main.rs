@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, also in what tests share"
 )]
 
+mod checked;
 mod child;
 mod file;
 mod fixture;
@@ -34,6 +35,14 @@ macro_rules! conformance {
 }
 
 conformance! {
+    checked {
+        an_update_of_a_row_that_is_not_locked_fails,
+        a_run_is_made_ready_under_the_lock_of_its_session,
+        a_statement_with_a_fence_locks_what_it_changes,
+        a_transaction_that_does_something_else_again_fails,
+        ids_and_hints_are_those_of_one_attempt,
+        a_locked_row_saves_only_what_was_changed,
+    }
     queries {
         runs_and_messages_of_a_task_are_found,
         tasks_and_runs_of_a_session_are_found,

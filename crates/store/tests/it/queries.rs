@@ -268,7 +268,8 @@ pub(crate) async fn a_message_that_another_run_gets_is_found_with_that_one(fixtu
         let first = rows.inputs.iter().find(|row| row.seq == 1 && row.run_id.is_some()).unwrap();
         let other = rows.runs.iter().find(|run| run.task_id != first.task_id).unwrap().id;
         let before = input::of_run(tx, other)?.len();
-        InputRow { run_id: Some(other), ..first.clone() }.update(tx)?;
+        task::lock(tx, first.task_id)?;
+        input::assign(tx, first.id, other)?;
         let of_first = input::of_run(tx, first.run_id.unwrap())?;
         assert!(of_first.iter().all(|row| row.id != first.id));
         assert_eq!(input::of_run(tx, other)?.len(), before + 1);

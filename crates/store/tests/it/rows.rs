@@ -317,9 +317,13 @@ pub(crate) async fn ceilings_give_out_as_many_places_as_they_have(fixture: Fixtu
         let again = (concurrency_limit::take(tx, &both)?, concurrency_limit::take(tx, &others)?);
         concurrency_limit::set(tx, "namespace:n", 1)?;
         concurrency_limit::release(tx, &scopes("namespace:m", "pool:p"))?;
-        Ok::<_, StoreError>((taken, again, concurrency_limit::take(tx, &both)?))
+        let last = concurrency_limit::take(tx, &both)?;
+        let running: Vec<u64> =
+            concurrency_limit::list(tx)?.iter().map(|row| row.running).collect();
+        Ok::<_, StoreError>((taken, again, last, running))
     });
-    assert_eq!(taken.await.unwrap(), ((1, 0), (1, 0), 2));
+    // A scope without a ceiling takes everything and counts nothing.
+    assert_eq!(taken.await.unwrap(), ((true, false), (true, true), true, vec![1, 1]));
 }
 
 pub(crate) async fn what_is_nothing_is_stored_as_nothing_after_something(fixture: Fixture) {

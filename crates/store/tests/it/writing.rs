@@ -10,7 +10,7 @@ use provost_store::{FaultPoint, Faults, Hint, Store, StoreError, StoreOptions, p
 
 use crate::fixture::{Fixture, Gate, Outcome, ids, put};
 
-async fn wakeup(wakeups: &mut Subscription) -> Hint {
+pub(crate) async fn wakeup(wakeups: &mut Subscription) -> Hint {
     match wakeups.recv().await {
         Ok(Message::Wakeup(wakeup)) => wakeup,
         other => panic!("no wake-up: {other:?}"),

@@ -13,7 +13,7 @@ use provost_core::lifecycle::{DeliveryEvent, DeliveryState, LostSend, next_send}
 use provost_core::{Message, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::table::outbound::delivery::{self, DeliveryRow};
-use provost_store::{Hint, Tx};
+use provost_store::{Hint, Locked, Tx};
 
 use super::{DeliveryAdapter, Receipt, SendError, Target, move_on, settle};
 use crate::engine::Shared;
@@ -101,12 +101,12 @@ fn claim(
     shared: &Shared,
     channels: &[String],
 ) -> Result<Vec<Arc<Job>>, EngineError> {
-    for mut row in delivery::overdue(tx, BATCH)? {
+    for mut row in delivery::lock_overdue(tx, BATCH)? {
         row.last_error.get_or_insert_with(|| "nobody sent it in time".to_owned());
         settle(tx, &mut row, DeliveryEvent::GivenUp)?;
     }
     let mut jobs = Vec::new();
-    for mut row in delivery::due(tx, channels, BATCH)? {
+    for mut row in delivery::lock_due(tx, channels, BATCH)? {
         let Some(adapter) = shared.channels.get(&row.channel).cloned() else { continue };
         let mut look_up = false;
         if word::<DeliveryState>(&row.state)? == DeliveryState::Sending {
@@ -127,10 +127,10 @@ fn claim(
         let now = tx.now();
         row.claimed_until = Some(now.after(shared.options.lease));
         row.updated = now;
-        row.update(tx)?;
+        row.save(tx)?;
         let target = serde_json::from_str(&row.target)?;
         let message = message::get(tx, row.message_id)?;
-        jobs.push(Arc::new(Job { row, target, message, adapter, look_up }));
+        jobs.push(Arc::new(Job { row: row.into_row(), target, message, adapter, look_up }));
     }
     Ok(jobs)
 }
@@ -170,8 +170,8 @@ async fn send(shared: &Shared, job: &Job) -> Sent {
 
 /// Writes down what came of a delivery, unless another sender has it by now.
 fn note(tx: &mut Tx<'_>, job: &Job, sent: &Sent, chance: f64) -> Result<(), EngineError> {
-    let current = delivery::get(tx, job.row.id)?;
-    let mine = |row: &DeliveryRow| {
+    let current = delivery::lock(tx, job.row.id)?;
+    let mine = |row: &Locked<DeliveryRow>| {
         let sending = row.state == DeliveryState::Sending.as_str();
         sending && (row.tries, row.generation) == (job.row.tries, job.row.generation)
     };
@@ -215,7 +215,7 @@ fn note(tx: &mut Tx<'_>, job: &Job, sent: &Sent, chance: f64) -> Result<(), Engi
         }
     }
     row.updated = now;
-    row.update(tx)?;
+    row.save(tx)?;
     Ok(())
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use provost_core::Timestamp;
 use provost_core::lifecycle::{PostEvent, PostState, RetryWindow, next_post};
 use provost_failpoint::failpoint;
-use provost_store::Tx;
 use provost_store::table::outbound::webhook::{self, WebhookRow};
 use provost_store::table::outbound::webhook_delivery::{self, WebhookPostRow};
+use provost_store::{Locked, Tx};
 
 use super::move_on;
 use crate::error::EngineError;
@@ -105,15 +105,15 @@ fn take(tx: &mut Tx<'_>, claim: Claim) -> Result<Vec<ClaimedPost>, EngineError> 
         if room == 0 {
             continue;
         }
-        for mut post in webhook_delivery::due(tx, webhook.id, room)? {
+        for mut post in webhook_delivery::lock_due(tx, webhook.id, room)? {
             move_on(&mut post, PostEvent::Sending)?;
             post.tries += 1;
             post.claimed_until = Some(until);
             // A lost sender's claim ends then, and it is due again.
             post.next_at = until;
             post.updated = tx.now();
-            post.update(tx)?;
-            claimed.push(ClaimedPost { post, url: webhook.url.clone() });
+            post.save(tx)?;
+            claimed.push(ClaimedPost { post: post.into_row(), url: webhook.url.clone() });
         }
     }
     Ok(claimed)
@@ -125,11 +125,11 @@ fn settle(
     outcome: &PostOutcome,
     chance: f64,
 ) -> Result<Option<WebhookPostRow>, EngineError> {
-    let mine = |row: &WebhookPostRow| {
+    let mine = |row: &Locked<WebhookPostRow>| {
         row.state == PostState::Sending.as_str()
             && (row.tries, row.claimed_until) == (post.tries, post.claimed_until)
     };
-    let Some(mut row) = webhook_delivery::get(tx, post.id)?.filter(mine) else { return Ok(None) };
+    let Some(mut row) = webhook_delivery::lock(tx, post.id)?.filter(mine) else { return Ok(None) };
     let now = tx.now();
     row.updated = now;
     match outcome {
@@ -155,12 +155,12 @@ fn settle(
             row.last_status = Some(u64::from(*status));
             row.last_error = Some("the address wants nothing any more".to_owned());
             move_on(&mut row, PostEvent::GivenUp)?;
-            if let Some(mut webhook) = webhook::get(tx, row.webhook_id)? {
+            if let Some(mut webhook) = webhook::lock(tx, row.webhook_id)? {
                 webhook.disabled = webhook.disabled.or(Some(now));
-                webhook.update(tx)?;
+                webhook.save(tx)?;
             }
         }
     }
-    row.update(tx)?;
-    Ok(Some(row))
+    row.save(tx)?;
+    Ok(Some(row.into_row()))
 }

@@ -1,6 +1,7 @@
 //! What a claim takes and what it leaves.
 
 use provost_agent::Agent;
+use provost_core::Env;
 use provost_core::command::AgentCommand;
 use provost_core::id::name::Namespace;
 use provost_model::ScriptedModel;
@@ -25,7 +26,7 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer
     let options = StoreOptions {
         env: env.clone(),
         threads: Threads::Caller,
-        ..StoreOptions::in_dir(dir.path())
+        ..StoreOptions::for_test(dir.path())
     };
     let engine = Engine::new(
         EngineDeps::new(Store::open(options).unwrap(), agents, env.clone()),
@@ -43,7 +44,6 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer
         pool: "default".to_owned(),
         focus: None,
         ttl: Duration::from_secs(30),
-        env,
         not_before: None,
     };
     (dir, engine, ids, claimer)
@@ -67,9 +67,9 @@ async fn the_longest_waiting_run_is_first_and_what_is_being_unwound_is_left() {
 #[tokio::test]
 async fn a_guarded_service_claims_nothing_before_its_time() {
     let (_dir, engine, runs, mut claimer) = waiting(1).await;
-    claimer.not_before = Some(claimer.env.now().after(Duration::from_secs(1)));
+    claimer.not_before = Some(engine.shared.env.now().after(Duration::from_secs(1)));
     assert_eq!(claimed(&engine, &claimer, 1, &[]).await, []);
-    claimer.env.advance(Duration::from_secs(1));
+    engine.shared.env.advance(Duration::from_secs(1));
     assert_eq!(claimed(&engine, &claimer, 1, &[]).await, runs);
 }
 
@@ -81,7 +81,7 @@ async fn a_mark_that_is_wrong_keeps_nobody_from_work() {
     let (held, other) = (runs[0], runs[1]);
     let meddled = engine.store().write(move |tx| {
         let held = run::get(tx, held)?.map(|row| row.session_id).unwrap_or_default();
-        tx.execute("UPDATE run SET session_id = ?2 WHERE id = ?1", params![other, held])?;
+        tx.execute_fenced("UPDATE run SET session_id = ?2 WHERE id = ?1", params![other, held])?;
         Ok::<_, EngineError>(())
     });
     meddled.await.unwrap();

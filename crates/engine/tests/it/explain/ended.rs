@@ -158,7 +158,8 @@ async fn a_rule_of_the_agent_refused_it() {
     named_by(&stage.engine, run, "ended_policy_denied", &[&run, &"not on a Sunday"]).await;
     // Only an agent inside an agent can come to this, and says it so.
     let limit = "UPDATE run SET detail = 'the limit of 1 depth is reached: 2 is too many'";
-    let changed = stage.engine.store().write(|tx| tx.execute(limit, provost_store::params![]));
+    let changed =
+        stage.engine.store().write(|tx| tx.execute_fenced(limit, provost_store::params![]));
     changed.await.unwrap();
     named_by(&stage.engine, run, "ended_limit", &[&run, &"the limit of 1 depth"]).await;
 }

@@ -94,8 +94,11 @@ async fn it_gets_ready_and_it_is_between_steps() {
 
 /// Another process on the same database that hears nothing of what this one does, and carries a run.
 async fn deaf(house: &House) -> (Worker, Accepted) {
-    let options =
-        StoreOptions { env: house.clock.clone(), ..StoreOptions::new(house.store.path()) };
+    let options = StoreOptions {
+        env: house.clock.clone(),
+        check_transactions: true,
+        ..StoreOptions::new(house.store.path())
+    };
     let node = house.node_on(&Store::open(options).unwrap(), frozen(), Env::system());
     let accepted = house.say("chat", "go").await;
     let worker = node.start().await.unwrap();
@@ -128,7 +131,8 @@ async fn it_is_being_stopped_by_whoever_asked() {
         // Nobody hears of it: a worker that does stops the run before anybody can look.
         let (sql, now) =
             ("UPDATE run SET cancel_requested = ?1, cancel_code = ?2", house.clock.now());
-        let asked = house.store.write(move |tx| tx.execute(sql, provost_store::params![now, code]));
+        let asked =
+            house.store.write(move |tx| tx.execute_fenced(sql, provost_store::params![now, code]));
         asked.await.unwrap();
         named(&house, run, "stopping", &[&run, &who, &until]).await;
     }

@@ -172,7 +172,7 @@ async fn a_rollback_brings_back_what_the_turn_had_summed_up() {
     // As a turn does whose conversation no longer fits: what was said goes, and a summary comes.
     let (run, summary) = (second.run, Env::system().id());
     let squeezed = talk.engine.store().write(move |tx| {
-        let mut row = session::get(tx, "default", "chat")?.unwrap();
+        let mut row = session::lock(tx, "default", "chat")?.unwrap();
         row.revision += 1;
         let talk = SessionRef { namespace: "default", id: "chat" };
         journal::pop_entries(tx, talk, row.revision, row.next_entry)?;
@@ -189,7 +189,7 @@ async fn a_rollback_brings_back_what_the_turn_had_summed_up() {
         };
         entry.insert(tx)?;
         row.next_entry += 1;
-        row.update(tx)
+        row.save(tx)
     });
     squeezed.await.unwrap();
     let receipt = talk.say(first.task, "forget that", QueueMode::Rollback).await;

@@ -31,6 +31,7 @@ impl Node {
             env: env.clone(),
             threads: Threads::Caller,
             durability: Durability::ProcessExit,
+            check_transactions: true,
             faults: Some(faults(env.clone(), Arc::clone(&cut_off), Arc::clone(chaos))),
             ..StoreOptions::new(path)
         };

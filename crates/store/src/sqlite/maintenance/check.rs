@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::sqlite::{self, Role, Sqlite};
 use crate::table::state::blob::{self, BlobRow};
-use crate::transaction::tx::{Afterwards, Sql};
+use crate::transaction::tx::{Attempt, Sql};
 use crate::{Store, StoreError, StoreOptions, Tx, params};
 
 /// The most findings of one sort in a report.
@@ -144,8 +144,8 @@ fn check_all(db: &mut Sqlite, options: &StoreOptions) -> Result<Vec<Problem>, St
         // Queries over a damaged file find nothing that can be trusted.
         return Ok(problems);
     }
-    let mut unsent = Afterwards::default();
-    let mut tx = Tx::new(db, options.env.now(), &mut unsent);
+    let mut attempt = Attempt::new(&options.env);
+    let mut tx = Tx::new(db, &mut attempt);
     problems.extend(row_problems(&mut tx)?);
     problems.extend(blob_problems(&mut tx)?);
     Ok(problems)

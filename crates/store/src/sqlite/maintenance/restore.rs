@@ -12,7 +12,7 @@ use super::copy;
 use crate::sqlite::lock::DatabaseLock;
 use crate::sqlite::{self, Identity, SCHEMA_VERSION, Sqlite};
 use crate::table::state::meta;
-use crate::transaction::tx::Afterwards;
+use crate::transaction::tx::Attempt;
 use crate::{StoreError, StoreOptions, Tx};
 
 /// What to restore and where to.
@@ -88,9 +88,8 @@ fn check_source(source: &mut Sqlite, from: &Path) -> Result<u32, StoreError> {
 fn renew(draft: &Path, env: &Env) -> Result<u64, StoreError> {
     let mut db = sqlite::prepare(&StoreOptions { env: env.clone(), ..StoreOptions::new(draft) })?;
     db.begin_write()?;
-    let renewed =
-        meta::next_generation(&mut Tx::new(&mut db, env.now(), &mut Afterwards::default()))
-            .and_then(|generation| db.commit().map(|()| generation));
+    let renewed = meta::next_generation(&mut Tx::new(&mut db, &mut Attempt::new(env)))
+        .and_then(|generation| db.commit().map(|()| generation));
     if renewed.is_err() {
         db.rollback()?;
     }

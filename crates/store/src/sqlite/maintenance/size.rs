@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::copy;
 use crate::sqlite::{self, Role, Sqlite};
 use crate::table::state::meta;
-use crate::transaction::tx::Afterwards;
+use crate::transaction::tx::Attempt;
 use crate::{Store, StoreError, StoreOptions, Tx, params};
 
 /// How large the database is.
@@ -62,8 +62,8 @@ fn size(options: &StoreOptions) -> Result<DatabaseSize, StoreError> {
     let page_bytes = number(&mut db, "PRAGMA page_size")?;
     let free_pages = number(&mut db, "PRAGMA freelist_count")?;
     let schema_version = number(&mut db, "PRAGMA user_version")?;
-    let mut unsent = Afterwards::default();
-    let mut tx = Tx::new(&mut db, options.env.now(), &mut unsent);
+    let mut attempt = Attempt::new(&options.env);
+    let mut tx = Tx::new(&mut db, &mut attempt);
     let log = std::fs::metadata(copy::beside(&options.path, "-wal"));
     Ok(DatabaseSize {
         path: options.path.clone(),

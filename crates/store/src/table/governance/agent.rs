@@ -65,7 +65,7 @@ pub fn list(
 
 /// Marks the newest revision as deleted; false if there is none that is not deleted.
 pub fn delete(tx: &mut Tx<'_>, namespace: &str, name: &str) -> Result<bool, StoreError> {
-    let changed = tx.execute(
+    let changed = tx.execute_fenced(
         "UPDATE agent SET deleted = ?3 WHERE namespace = ?1 AND name = ?2 AND deleted IS NULL AND revision = (
            SELECT max(newest.revision) FROM agent newest WHERE newest.namespace = ?1 AND newest.name = ?2)",
         params![namespace, name, tx.now()],

@@ -5,7 +5,7 @@ use provost_core::{ApprovalId, RunId, TaskId, Timestamp};
 
 use crate::query::QueryError;
 use crate::transaction::filter::Filter;
-use crate::{StoreError, Tx, params};
+use crate::{Locked, StoreError, Tx, params};
 
 table! {
     /// One question and, later, its answer.
@@ -82,6 +82,11 @@ pub fn find(
     tx.optional(&sql, params![namespace, id])
 }
 
+/// The approval with the id, locked. Its run must be locked.
+pub fn lock(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Option<Locked<ApprovalRow>>, StoreError> {
+    tx.lock(&ApprovalRow::select("WHERE id = ?1"), params![id])
+}
+
 /// The open approvals of a namespace, oldest first, after the id `after`.
 pub fn open(
     tx: &mut Tx<'_>,
@@ -116,8 +121,18 @@ pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<ApprovalRow>, StoreE
     tx.all(&ApprovalRow::select("WHERE run_id = ?1 ORDER BY id"), params![run_id])
 }
 
+/// Finds the open approvals of a run, oldest first.
+const OPEN_OF_RUN: &str = "WHERE run_id = ?1 AND state = 'pending' ORDER BY id";
+
 /// The open approvals of a run, oldest first.
 pub fn open_of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<ApprovalRow>, StoreError> {
-    let sql = ApprovalRow::select("WHERE run_id = ?1 AND state = 'pending' ORDER BY id");
-    tx.all(&sql, params![run_id])
+    tx.all(&ApprovalRow::select(OPEN_OF_RUN), params![run_id])
+}
+
+/// The open approvals of a run, oldest first, locked. The run must be locked.
+pub fn lock_open_of_run(
+    tx: &mut Tx<'_>,
+    run_id: RunId,
+) -> Result<Vec<Locked<ApprovalRow>>, StoreError> {
+    tx.lock_all(&ApprovalRow::select(OPEN_OF_RUN), params![run_id])
 }

@@ -40,7 +40,7 @@ pub fn reserve(
     scope: &str,
     micros: i64,
 ) -> Result<bool, StoreError> {
-    let changed = tx.execute(
+    let changed = tx.execute_fenced(
         "UPDATE budget SET reserved_micros = reserved_micros + ?3
           WHERE namespace = ?1 AND scope = ?2 AND spent_micros + reserved_micros + ?3 <= cap_micros",
         params![namespace, scope, micros],
@@ -57,7 +57,7 @@ pub fn settle(
     reserved_micros: i64,
     spent_micros: i64,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.execute_fenced(
         "UPDATE budget SET spent_micros = spent_micros + ?4,
            reserved_micros = CASE WHEN reserved_micros > ?3 THEN reserved_micros - ?3 ELSE 0 END
           WHERE namespace = ?1 AND scope = ?2",
@@ -97,15 +97,17 @@ pub fn remove(tx: &mut Tx<'_>, namespace: &str, scope: &str) -> Result<bool, Sto
     Ok(tx.execute(sql, params![namespace, scope])? == 1)
 }
 
-/// Starts a new period: nothing is spent in it yet, and what calls that are under way may spend stays reserved.
+/// Starts a new period, unless that or a later one has begun: nothing is spent in it yet, and the reservations of calls that
+/// are under way remain.
 pub fn start_period(
     tx: &mut Tx<'_>,
     namespace: &str,
     scope: &str,
     start: Timestamp,
 ) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE budget SET spent_micros = 0, period_start = ?3 WHERE namespace = ?1 AND scope = ?2",
+    tx.execute_fenced(
+        "UPDATE budget SET spent_micros = 0, period_start = ?3
+          WHERE namespace = ?1 AND scope = ?2 AND (period_start IS NULL OR period_start < ?3)",
         params![namespace, scope, start],
     )
     .map(drop)
@@ -114,7 +116,7 @@ pub fn start_period(
 /// Lets more be spent.
 pub fn raise(tx: &mut Tx<'_>, namespace: &str, scope: &str, micros: i64) -> Result<(), StoreError> {
     let sql = "UPDATE budget SET cap_micros = cap_micros + ?3 WHERE namespace = ?1 AND scope = ?2";
-    tx.execute(sql, params![namespace, scope, micros]).map(drop)
+    tx.execute_fenced(sql, params![namespace, scope, micros]).map(drop)
 }
 
 /// Runs above a run whose budgets it uses.

@@ -37,6 +37,24 @@ pub fn get(
     tx.optional(&sql, params![namespace, scope, idem_key])
 }
 
+/// Stores the answer under a key that this transaction has reserved.
+pub fn answer(tx: &mut Tx<'_>, row: &IdemRow) -> Result<(), StoreError> {
+    let IdemRow { namespace, scope, idem_key, result, expires, task_id, .. } = row;
+    let sql = "UPDATE idem SET result = ?4, expires = ?5, task_id = ?6 WHERE namespace = ?1 AND scope = ?2 AND idem_key = ?3";
+    tx.execute(sql, params![namespace, scope, idem_key, result, expires, task_id]).map(drop)
+}
+
+/// Gives up a key that this transaction has reserved.
+pub fn release(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    scope: &str,
+    idem_key: &str,
+) -> Result<(), StoreError> {
+    let sql = "DELETE FROM idem WHERE namespace = ?1 AND scope = ?2 AND idem_key = ?3";
+    tx.execute(sql, params![namespace, scope, idem_key]).map(drop)
+}
+
 /// Forgets up to `limit` keys whose time has come.
 pub fn expire(tx: &mut Tx<'_>, limit: u64) -> Result<u64, StoreError> {
     tx.execute(

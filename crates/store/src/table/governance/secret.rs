@@ -41,7 +41,7 @@ pub fn put(tx: &mut Tx<'_>, row: &SecretRow, replaces: Option<u64>) -> Result<bo
     let sql = "UPDATE secret SET key_id = ?4, sealed = ?5, revision = ?6, updated = ?7 \
                WHERE namespace = ?1 AND name = ?2 AND item = ?3 AND revision = ?8";
     let SecretRow { namespace, name, key, key_id, sealed, revision, updated } = row;
-    let changed = tx.execute(
+    let changed = tx.execute_fenced(
         sql,
         params![*namespace, *name, *key, *key_id, *sealed, *revision, *updated, replaces],
     )?;

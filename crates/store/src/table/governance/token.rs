@@ -46,12 +46,12 @@ pub fn list(
 /// Takes a token back. The first time counts; false if there is no such token.
 pub fn revoke(tx: &mut Tx<'_>, id: TokenId) -> Result<bool, StoreError> {
     let sql = "UPDATE token SET revoked = coalesce(revoked, ?2) WHERE id = ?1";
-    Ok(tx.execute(sql, params![id, tx.now()])? == 1)
+    Ok(tx.execute_fenced(sql, params![id, tx.now()])? == 1)
 }
 
 /// Notes that a token was used; the latest time counts.
 pub fn touch(tx: &mut Tx<'_>, id: TokenId, at: Timestamp) -> Result<(), StoreError> {
     let sql =
         "UPDATE token SET last_used = ?2 WHERE id = ?1 AND (last_used IS NULL OR last_used < ?2)";
-    tx.execute(sql, params![id, at]).map(drop)
+    tx.execute_fenced(sql, params![id, at]).map(drop)
 }

@@ -3,7 +3,7 @@
 use provost_core::{DeliveryId, MessageId, RunId, Timestamp};
 
 use crate::transaction::filter::Filter;
-use crate::{StoreError, ToColumn, Tx, params};
+use crate::{Locked, StoreError, ToColumn, Tx, params};
 
 table! {
     /// One answer for one target.
@@ -71,17 +71,23 @@ pub fn find(
     tx.optional(&sql, params![namespace, id])
 }
 
+/// The delivery with the id, locked.
+pub fn lock(tx: &mut Tx<'_>, id: DeliveryId) -> Result<Option<Locked<DeliveryRow>>, StoreError> {
+    tx.lock(&DeliveryRow::select("WHERE id = ?1"), params![id])
+}
+
 /// The deliveries of a run, oldest first.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<DeliveryRow>, StoreError> {
     tx.all(&DeliveryRow::select("WHERE run_id = ?1 ORDER BY id"), params![run_id])
 }
 
 /// Deliveries over one of the channels to look at now: due ones, and claims that ran out. The longest due come first.
-pub fn due(
+/// They are locked; rows that another transaction has locked are left out.
+pub fn lock_due(
     tx: &mut Tx<'_>,
     channels: &[String],
     limit: u64,
-) -> Result<Vec<DeliveryRow>, StoreError> {
+) -> Result<Vec<Locked<DeliveryRow>>, StoreError> {
     if channels.is_empty() {
         return Ok(Vec::new());
     }
@@ -95,15 +101,15 @@ pub fn due(
     let now = tx.now();
     let mut params = params![now, limit].to_vec();
     params.extend(channels.iter().map(ToColumn::to_value));
-    tx.all(&sql, &params)
+    tx.lock_all(&sql, &params)
 }
 
-/// Deliveries that nobody is sending and nobody may try any longer.
-pub fn overdue(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<DeliveryRow>, StoreError> {
+/// Deliveries that nobody is sending and nobody may try any longer, locked.
+pub fn lock_overdue(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<Locked<DeliveryRow>>, StoreError> {
     let sql = DeliveryRow::select(
         "WHERE state = 'pending' AND give_up_at <= ?1 ORDER BY next_at, id LIMIT ?2",
     );
-    tx.all(&sql, params![tx.now(), limit])
+    tx.lock_all(&sql, params![tx.now(), limit])
 }
 
 /// Deliveries of a namespace in one state, newest first: what an operator looks through.

@@ -43,15 +43,15 @@ pub fn claim(tx: &mut Tx<'_>, until: Timestamp, limit: u64) -> Result<Vec<Outbox
          RETURNING {}",
         OutboxRow::COLUMNS.join(", ")
     );
-    let mut rows: Vec<OutboxRow> = tx.all(&sql, params![tx.now(), until, limit])?;
+    let mut rows: Vec<OutboxRow> = tx.all_fenced(&sql, params![tx.now(), until, limit])?;
     rows.sort_by(|a, b| (a.available, &a.id).cmp(&(b.available, &b.id)));
     Ok(rows)
 }
 
-/// Notes that the row was told.
+/// Notes that the row was told; the first time counts.
 pub fn done(tx: &mut Tx<'_>, id: &str) -> Result<(), StoreError> {
-    tx.execute(
-        "UPDATE outbox SET done = ?2, claimed_until = NULL, last_error = NULL WHERE id = ?1",
+    tx.execute_fenced(
+        "UPDATE outbox SET done = ?2, claimed_until = NULL, last_error = NULL WHERE id = ?1 AND done IS NULL",
         params![id, tx.now()],
     )
     .map(drop)
@@ -65,7 +65,7 @@ pub fn retry(
     available: Timestamp,
     error: &str,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.execute_fenced(
         "UPDATE outbox SET available = ?2, claimed_until = NULL, last_error = ?3 
           WHERE id = ?1 AND tries = ?4 AND done IS NULL",
         params![id, available, error, tries],

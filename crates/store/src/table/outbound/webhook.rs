@@ -2,7 +2,7 @@
 
 use provost_core::{Timestamp, WebhookId};
 
-use crate::{StoreError, Tx, params};
+use crate::{Locked, StoreError, Tx, params};
 
 table! {
     /// One address.
@@ -56,6 +56,11 @@ pub fn enabled(tx: &mut Tx<'_>) -> Result<Vec<WebhookRow>, StoreError> {
     tx.all(&WebhookRow::select("WHERE disabled IS NULL ORDER BY id"), params![])
 }
 
+/// The webhook with the id, locked.
+pub fn lock(tx: &mut Tx<'_>, id: WebhookId) -> Result<Option<Locked<WebhookRow>>, StoreError> {
+    tx.lock(&WebhookRow::select("WHERE id = ?1"), params![id])
+}
+
 /// How many webhooks a namespace has.
 pub fn count(tx: &mut Tx<'_>, namespace: &str) -> Result<u64, StoreError> {
     tx.one("SELECT count(*) FROM webhook WHERE namespace = ?1", params![namespace])
@@ -65,7 +70,7 @@ pub fn count(tx: &mut Tx<'_>, namespace: &str) -> Result<u64, StoreError> {
 pub fn advance(tx: &mut Tx<'_>, id: WebhookId, from: u64, to: u64) -> Result<bool, StoreError> {
     let sql =
         "UPDATE webhook SET cursor_pos = ?3 WHERE id = ?1 AND cursor_pos = ?2 AND disabled IS NULL";
-    Ok(tx.execute(sql, params![id, from, to])? == 1)
+    Ok(tx.execute_fenced(sql, params![id, from, to])? == 1)
 }
 
 /// Removes a webhook with its posts.

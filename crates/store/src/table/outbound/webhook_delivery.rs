@@ -2,7 +2,7 @@
 
 use provost_core::{Timestamp, WebhookId, WebhookPostId};
 
-use crate::{StoreError, Tx, params};
+use crate::{Locked, StoreError, Tx, params};
 
 table! {
     /// One event for one address.
@@ -52,6 +52,14 @@ pub fn get(tx: &mut Tx<'_>, id: WebhookPostId) -> Result<Option<WebhookPostRow>,
     tx.optional(&WebhookPostRow::select("WHERE id = ?1"), params![id])
 }
 
+/// The post with the id, locked.
+pub fn lock(
+    tx: &mut Tx<'_>,
+    id: WebhookPostId,
+) -> Result<Option<Locked<WebhookPostRow>>, StoreError> {
+    tx.lock(&WebhookPostRow::select("WHERE id = ?1"), params![id])
+}
+
 /// The posts of a webhook, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
@@ -67,17 +75,18 @@ pub fn list(
     tx.all(&sql, params![webhook_id, state, before, limit])
 }
 
-/// The posts of a webhook to send now: due ones, and those whose sender was lost. The longest due come first.
-pub fn due(
+/// The posts of a webhook to send now: due ones, and those whose sender was lost. The longest due come first. They are locked;
+/// rows that another transaction has locked are left out.
+pub fn lock_due(
     tx: &mut Tx<'_>,
     webhook_id: WebhookId,
     limit: u64,
-) -> Result<Vec<WebhookPostRow>, StoreError> {
+) -> Result<Vec<Locked<WebhookPostRow>>, StoreError> {
     let sql = WebhookPostRow::select(
         "WHERE webhook_id = ?1 AND state IN ('pending', 'sending') AND next_at <= ?2
          ORDER BY next_at, id LIMIT ?3",
     );
-    tx.all(&sql, params![webhook_id, tx.now(), limit])
+    tx.lock_all(&sql, params![webhook_id, tx.now(), limit])
 }
 
 /// How many posts of a webhook are being sent.

@@ -29,17 +29,24 @@ pub fn set(tx: &mut Tx<'_>, scope: &str, desired: u64) -> Result<(), StoreError>
     .map(drop)
 }
 
-/// Takes a place below each of the ceilings of a run, as far as they have one. A scope without a ceiling takes everything.
-pub fn take(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<u64, StoreError> {
-    tx.execute(
-        "UPDATE ceiling SET running = running + 1 WHERE scope IN (?1, ?2) AND running < desired",
-        params![one, other],
-    )
+/// Takes a place below each of the ceilings of a run, as far as they have one; false if one of them is full. A scope without a
+/// ceiling takes everything.
+pub fn take(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<bool, StoreError> {
+    let ceilings = CeilingRow::select("WHERE scope IN (?1, ?2) ORDER BY scope");
+    let ceilings = tx.lock_all::<CeilingRow>(&ceilings, params![one, other])?;
+    if ceilings.iter().any(|ceiling| ceiling.running >= ceiling.desired) {
+        return Ok(false);
+    }
+    if !ceilings.is_empty() {
+        let sql = "UPDATE ceiling SET running = running + 1 WHERE scope IN (?1, ?2)";
+        tx.execute(sql, params![one, other])?;
+    }
+    Ok(true)
 }
 
 /// Gives the places back.
 pub fn release(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<(), StoreError> {
-    tx.execute(
+    tx.execute_fenced(
         "UPDATE ceiling SET running = running - 1 WHERE scope IN (?1, ?2)",
         params![one, other],
     )
@@ -58,12 +65,16 @@ pub fn remove(tx: &mut Tx<'_>, scope: &str) -> Result<bool, StoreError> {
 
 /// Counts again how many runs work below each ceiling; true if a counter was wrong.
 pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
-    let changed = tx.execute(
-        "UPDATE ceiling SET running = (SELECT count(*) FROM run WHERE run.phase = 'leased'
-              AND ceiling.scope IN ('namespace:' || run.namespace, 'pool:' || run.pool))
-          WHERE running <> (SELECT count(*) FROM run WHERE run.phase = 'leased'
-              AND ceiling.scope IN ('namespace:' || run.namespace, 'pool:' || run.pool))",
-        params![],
-    )?;
-    Ok(changed > 0)
+    let wrong = CeilingRow::select(
+        "WHERE running <> (SELECT count(*) FROM run WHERE run.phase = 'leased'
+              AND ceiling.scope IN ('namespace:' || run.namespace, 'pool:' || run.pool)) ORDER BY scope",
+    );
+    let wrong = tx.lock_all::<CeilingRow>(&wrong, params![])?;
+    for ceiling in &wrong {
+        // A claim or an end that was under way has changed the row before its lock was free, so this counts it.
+        let sql = "UPDATE ceiling SET running = (SELECT count(*) FROM run WHERE run.phase = 'leased'
+                     AND ?1 IN ('namespace:' || run.namespace, 'pool:' || run.pool)) WHERE scope = ?1";
+        tx.execute(sql, params![ceiling.scope])?;
+    }
+    Ok(!wrong.is_empty())
 }

@@ -2,7 +2,7 @@
 
 use provost_core::Timestamp;
 
-use crate::{StoreError, Tx, params};
+use crate::{Locked, StoreError, Tx, params};
 
 table! {
     /// One class.
@@ -39,6 +39,17 @@ pub fn get(tx: &mut Tx<'_>, key: &str) -> Result<Option<ExecClassRow>, StoreErro
     tx.optional(&ExecClassRow::select("WHERE key = ?1"), params![key])
 }
 
+/// The class with the key, locked.
+pub fn lock(tx: &mut Tx<'_>, key: &str) -> Result<Option<Locked<ExecClassRow>>, StoreError> {
+    tx.lock(&ExecClassRow::select("WHERE key = ?1"), params![key])
+}
+
+/// Counts a run that begins (`1`) or ends (`-1`) in a class.
+pub fn count(tx: &mut Tx<'_>, key: &str, change: i64) -> Result<(), StoreError> {
+    let sql = "UPDATE exec_class SET running = CASE WHEN running + ?2 < 0 THEN 0 ELSE running + ?2 END WHERE key = ?1";
+    tx.execute_fenced(sql, params![key, change]).map(drop)
+}
+
 /// Inserts the class unless there is one with its key, and returns the stored one.
 pub fn ensure(tx: &mut Tx<'_>, class: &ExecClassRow) -> Result<ExecClassRow, StoreError> {
     class.insert_new(tx)?;
@@ -47,7 +58,7 @@ pub fn ensure(tx: &mut Tx<'_>, class: &ExecClassRow) -> Result<ExecClassRow, Sto
 
 /// Takes a place in a class that has one and has not failed lately; false if it is not as simple as that.
 pub fn take(tx: &mut Tx<'_>, key: &str, turn: u64) -> Result<bool, StoreError> {
-    let changed = tx.execute(
+    let changed = tx.execute_fenced(
         "UPDATE exec_class SET running = running + 1, turn = ?2, updated = ?3
           WHERE key = ?1 AND running < desired AND failures = '[]' AND probe_at IS NULL",
         params![key, turn, tx.now()],
@@ -57,7 +68,7 @@ pub fn take(tx: &mut Tx<'_>, key: &str, turn: u64) -> Result<bool, StoreError> {
 
 /// Gives a place back in a class that has not failed lately; false if it is not as simple as that.
 pub fn release(tx: &mut Tx<'_>, key: &str) -> Result<bool, StoreError> {
-    let changed = tx.execute(
+    let changed = tx.execute_fenced(
         "UPDATE exec_class SET running = running - 1, updated = ?2
           WHERE key = ?1 AND running > 0 AND failures = '[]' AND probe_at IS NULL",
         params![key, tx.now()],
@@ -85,14 +96,27 @@ pub fn find(
     tx.optional(&ExecClassRow::select("WHERE key = ?2 AND namespace = ?1"), params![namespace, key])
 }
 
+/// The class with the key, locked, if it belongs to the namespace.
+pub fn lock_in(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    key: &str,
+) -> Result<Option<Locked<ExecClassRow>>, StoreError> {
+    tx.lock(&ExecClassRow::select("WHERE key = ?2 AND namespace = ?1"), params![namespace, key])
+}
+
 /// Counts again how many runs of each class work; true if a counter was wrong.
 pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
-    let changed = tx.execute(
-        "UPDATE exec_class SET running = (
-           SELECT count(*) FROM run WHERE run.class_key = exec_class.key AND run.phase = 'leased')
-          WHERE running <> (
-           SELECT count(*) FROM run WHERE run.class_key = exec_class.key AND run.phase = 'leased')",
-        params![],
-    )?;
-    Ok(changed > 0)
+    let wrong = ExecClassRow::select(
+        "WHERE running <> (
+           SELECT count(*) FROM run WHERE run.class_key = exec_class.key AND run.phase = 'leased') ORDER BY key",
+    );
+    let wrong = tx.lock_all::<ExecClassRow>(&wrong, params![])?;
+    for class in &wrong {
+        // A claim or an end that was under way has changed the row before its lock was free, so this counts it.
+        let sql = "UPDATE exec_class SET running = (
+                     SELECT count(*) FROM run WHERE run.class_key = ?1 AND run.phase = 'leased') WHERE key = ?1";
+        tx.execute(sql, params![class.key])?;
+    }
+    Ok(!wrong.is_empty())
 }

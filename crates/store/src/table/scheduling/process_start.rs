@@ -23,7 +23,8 @@ pub fn get(tx: &mut Tx<'_>, id: &str) -> Result<Option<BootRow>, StoreError> {
 
 /// Notes that this start ended in order.
 pub fn stop(tx: &mut Tx<'_>, id: &str) -> Result<(), StoreError> {
-    tx.execute("UPDATE boot SET clean_stop = ?2 WHERE id = ?1", params![id, tx.now()]).map(drop)
+    tx.execute_fenced("UPDATE boot SET clean_stop = ?2 WHERE id = ?1", params![id, tx.now()])
+        .map(drop)
 }
 
 /// The starts since `since` that did not end in order, newest first. Those that still run are among them.

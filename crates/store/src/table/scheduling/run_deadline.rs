@@ -22,7 +22,8 @@ pub fn next(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     )
 }
 
-/// Gives a run more time.
+/// Gives a run more time; a later deadline stays.
 pub fn postpone(tx: &mut Tx<'_>, run: RunId, until: Timestamp) -> Result<(), StoreError> {
-    tx.execute("UPDATE run SET deadline = ?2 WHERE id = ?1", params![run, until]).map(drop)
+    let sql = "UPDATE run SET deadline = ?2 WHERE id = ?1 AND deadline < ?2";
+    tx.execute_fenced(sql, params![run, until]).map(drop)
 }

@@ -2,7 +2,7 @@
 
 use provost_core::{TaskId, Timestamp};
 
-use crate::{StoreError, Tx, params};
+use crate::{Locked, StoreError, Tx, params};
 
 table! {
     /// One schedule.
@@ -46,6 +46,15 @@ pub fn get(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<Schedule
     tx.optional(&sql, params![namespace, id])
 }
 
+/// The schedule with the id, locked.
+pub fn lock(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    id: &str,
+) -> Result<Option<Locked<ScheduleRow>>, StoreError> {
+    tx.lock(&ScheduleRow::select("WHERE namespace = ?1 AND id = ?2"), params![namespace, id])
+}
+
 /// The schedules of a namespace, by id, after the id `after`.
 pub fn list(
     tx: &mut Tx<'_>,
@@ -77,7 +86,7 @@ pub fn advance(
     schedule: &ScheduleRow,
     next_at: Option<Timestamp>,
 ) -> Result<bool, StoreError> {
-    let changed = tx.execute(
+    let changed = tx.execute_fenced(
         "UPDATE schedule SET next_at = ?5 WHERE namespace = ?1 AND id = ?2 AND next_at = ?3 AND active = 1
             AND updated = ?4",
         params![schedule.namespace, schedule.id, schedule.next_at, schedule.updated, next_at],

@@ -48,17 +48,17 @@ pub fn live(tx: &mut Tx<'_>) -> Result<Vec<WorkerRow>, StoreError> {
 
 /// Notes that a node is there.
 pub fn seen(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), StoreError> {
-    tx.execute("UPDATE worker SET seen = ?2 WHERE id = ?1", params![id, tx.now()]).map(drop)
+    tx.execute_fenced("UPDATE worker SET seen = ?2 WHERE id = ?1", params![id, tx.now()]).map(drop)
 }
 
 /// Notes which sessions a node serves.
 pub fn focus(tx: &mut Tx<'_>, id: WorkerId, focus: &str) -> Result<(), StoreError> {
-    tx.execute("UPDATE worker SET focus = ?2 WHERE id = ?1", params![id, focus]).map(drop)
+    tx.execute_fenced("UPDATE worker SET focus = ?2 WHERE id = ?1", params![id, focus]).map(drop)
 }
 
 /// Notes that a node begins nothing more.
 pub fn drain(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), StoreError> {
-    tx.execute(
+    tx.execute_fenced(
         "UPDATE worker SET draining = ?2 WHERE id = ?1 AND draining IS NULL",
         params![id, tx.now()],
     )
@@ -67,7 +67,7 @@ pub fn drain(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), StoreError> {
 
 /// Notes that a node has ended; false if that was known.
 pub fn stop(tx: &mut Tx<'_>, id: WorkerId) -> Result<bool, StoreError> {
-    let changed = tx.execute(
+    let changed = tx.execute_fenced(
         "UPDATE worker SET stopped = ?2 WHERE id = ?1 AND stopped IS NULL",
         params![id, tx.now()],
     )?;

@@ -27,11 +27,8 @@ pub fn log_floor(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
 
 /// Notes up to which position events were removed.
 pub(crate) fn raise_log_floor(tx: &mut Tx<'_>, pos: u64) -> Result<(), StoreError> {
-    if pos > log_floor(tx)? {
-        let sql = "UPDATE meta SET value = ?1 WHERE key = 'log_floor'";
-        tx.execute(sql, params![pos.to_string()])?;
-    }
-    Ok(())
+    let sql = "UPDATE meta SET value = ?1 WHERE key = 'log_floor' AND CAST(value AS BIGINT) < ?2";
+    tx.execute_fenced(sql, params![pos.to_string(), pos]).map(drop)
 }
 
 fn number(tx: &mut Tx<'_>, key: &str) -> Result<u64, StoreError> {

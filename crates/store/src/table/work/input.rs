@@ -104,7 +104,7 @@ pub fn has_interrupts(tx: &mut Tx<'_>, run_id: RunId) -> Result<bool, StoreError
 
 /// An attempt takes what waits for its run: nobody can take it back from now on.
 pub fn take(tx: &mut Tx<'_>, run_id: RunId, epoch: u64) -> Result<(), StoreError> {
-    tx.execute(
+    tx.execute_fenced(
         "UPDATE input SET claimed_epoch = ?2, updated = ?3 WHERE run_id = ?1 AND state = 'pending'",
         params![run_id, epoch, tx.now()],
     )
@@ -113,7 +113,7 @@ pub fn take(tx: &mut Tx<'_>, run_id: RunId, epoch: u64) -> Result<(), StoreError
 
 /// A run begins with what waits for it.
 pub fn begin_with(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
-    tx.execute(
+    tx.execute_fenced(
         "UPDATE input SET state = 'claimed', updated = ?2 WHERE run_id = ?1 AND state = 'pending'",
         params![run_id, tx.now()],
     )
@@ -144,10 +144,39 @@ pub fn unanswered(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, Store
 
 /// A run has ended: what it began with is settled with it.
 pub fn settle_first(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
-    tx.execute(
+    tx.execute_fenced(
         "UPDATE input SET state = 'consumed', updated = ?2
           WHERE run_id = ?1 AND state = 'claimed' AND claimed_epoch IS NULL",
         params![run_id, tx.now()],
     )
     .map(drop)
+}
+
+/// Moves an input to another state. Its task must be locked.
+pub fn set_state(tx: &mut Tx<'_>, id: InputId, state: &str) -> Result<(), StoreError> {
+    let sql = "UPDATE input SET state = ?2, updated = ?3 WHERE id = ?1";
+    tx.execute(sql, params![id, state, tx.now()]).map(drop)
+}
+
+/// Lets an input wait again that an ended run left unanswered. Its task must be locked.
+pub fn requeue(tx: &mut Tx<'_>, id: InputId, outcome: &str) -> Result<(), StoreError> {
+    let sql = "UPDATE input SET state = 'pending', outcome = ?2, claimed_epoch = NULL, updated = ?3 WHERE id = ?1";
+    tx.execute(sql, params![id, outcome, tx.now()]).map(drop)
+}
+
+/// Lets an input stand for another message. Its task must be locked.
+pub fn set_message(tx: &mut Tx<'_>, id: InputId, message: MessageId) -> Result<(), StoreError> {
+    let sql = "UPDATE input SET message_id = ?2, updated = ?3 WHERE id = ?1";
+    tx.execute(sql, params![id, message, tx.now()]).map(drop)
+}
+
+/// Sets the kind of an input. Its task must be locked.
+pub fn set_kind(tx: &mut Tx<'_>, id: InputId, kind: &str) -> Result<(), StoreError> {
+    tx.execute("UPDATE input SET kind = ?2 WHERE id = ?1", params![id, kind]).map(drop)
+}
+
+/// Gives an input to a run. Its task must be locked.
+pub fn assign(tx: &mut Tx<'_>, id: InputId, run: RunId) -> Result<(), StoreError> {
+    let sql = "UPDATE input SET run_id = ?2, updated = ?3 WHERE id = ?1";
+    tx.execute(sql, params![id, run, tx.now()]).map(drop)
 }

@@ -54,7 +54,7 @@ pub fn advance(tx: &mut Tx<'_>, advance: &Advance) -> Result<Option<u64>, StoreE
         cost_micros,
         base_revision
     ];
-    tx.optional(sql, values)
+    tx.optional_fenced(sql, values)
 }
 
 /// A step that begins: T1 of an effect.
@@ -248,7 +248,7 @@ pub fn claim_input(
     let sql = "UPDATE input SET state = 'claimed', run_id = ?2, claimed_epoch = ?3, updated = ?4 \
                WHERE id = ?1 AND state = 'pending'";
     let now = tx.now();
-    tx.execute(sql, params![input, run, epoch, now]).map(drop)
+    tx.execute_fenced(sql, params![input, run, epoch, now]).map(drop)
 }
 
 /// The model has answered what the run has read.
@@ -256,7 +256,7 @@ pub fn consume_inputs(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
     let sql =
         "UPDATE input SET state = 'consumed', updated = ?2 WHERE run_id = ?1 AND state = 'claimed'";
     let now = tx.now();
-    tx.execute(sql, params![run, now]).map(drop)
+    tx.execute_fenced(sql, params![run, now]).map(drop)
 }
 
 /// The epoch that counts for a run; nothing if the run is not held by any worker.

@@ -2,9 +2,10 @@
 
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
-use super::session::SessionRef;
+use super::session::{self, SessionRef};
+use super::task;
 use crate::transaction::filter::Filter;
-use crate::{FromRow, Row, StoreError, ToColumn, Tx, params};
+use crate::{FromRow, Locked, Row, StoreError, ToColumn, Tx, params};
 
 table! {
     /// One run.
@@ -147,6 +148,61 @@ pub fn get(tx: &mut Tx<'_>, id: RunId) -> Result<Option<RunRow>, StoreError> {
     tx.optional(&RunRow::select("WHERE id = ?1"), params![id])
 }
 
+/// What never changes of a run and names the rows that are locked before it.
+struct Place {
+    namespace: String,
+    session_id: String,
+    task_id: TaskId,
+    parent: Option<RunId>,
+}
+
+impl FromRow for Place {
+    fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            namespace: row.take()?,
+            session_id: row.take()?,
+            task_id: row.take()?,
+            parent: row.take()?,
+        })
+    }
+}
+
+impl Place {
+    fn of(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Self>, StoreError> {
+        let sql = "SELECT namespace, session_id, task_id, parent_run_id FROM run WHERE id = ?1";
+        tx.optional(sql, params![id])
+    }
+
+    /// Locks the session and the task of the run.
+    fn lock(&self, tx: &mut Tx<'_>) {
+        session::lock_key(tx, &self.namespace, &self.session_id);
+        task::lock_key(tx, self.task_id);
+    }
+}
+
+/// The run with the id, locked after its session and its task, and these after the same three rows of its parent: the end of a
+/// run changes its parent.
+pub fn lock(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Locked<RunRow>>, StoreError> {
+    let Some(place) = Place::of(tx, id)? else { return Ok(None) };
+    if let Some(parent) = place.parent
+        && let Some(above) = Place::of(tx, parent)?
+    {
+        above.lock(tx);
+        tx.lock_key("run", params![parent]);
+    }
+    place.lock(tx);
+    tx.lock(&RunRow::select("WHERE id = ?1"), params![id])
+}
+
+/// The run with the id, locked like [`lock`], if it belongs to the namespace.
+pub fn lock_in(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    id: RunId,
+) -> Result<Option<Locked<RunRow>>, StoreError> {
+    Ok(lock(tx, id)?.filter(|run| run.namespace == namespace))
+}
+
 /// The run with the id, if it belongs to the namespace.
 pub fn find(tx: &mut Tx<'_>, namespace: &str, id: RunId) -> Result<Option<RunRow>, StoreError> {
     tx.optional(&RunRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
@@ -265,13 +321,23 @@ pub fn terms_of_active_children(
     )
 }
 
+/// Finds the runs of a task that have not ended: those that have begun first, then as they wait.
+const LIVE_OF_TASK: &str = "WHERE task_id = ?1 AND phase <> 'done' \
+                            ORDER BY CASE WHEN attempt_no > 0 THEN 0 ELSE 1 END, rank, ordinal";
+
 /// The runs of a task that have not ended: those that have begun first, then as they wait.
 pub fn live_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreError> {
-    let sql = RunRow::select(
-        "WHERE task_id = ?1 AND phase <> 'done'
-         ORDER BY CASE WHEN attempt_no > 0 THEN 0 ELSE 1 END, rank, ordinal",
-    );
-    tx.all(&sql, params![task_id])
+    tx.all(&RunRow::select(LIVE_OF_TASK), params![task_id])
+}
+
+/// The runs of a task that have not ended, locked: those that have begun first, then as they wait. The task must be locked.
+pub fn lock_live_of_task(
+    tx: &mut Tx<'_>,
+    task_id: TaskId,
+) -> Result<Vec<Locked<RunRow>>, StoreError> {
+    task::require_lock(tx, task_id, "runs of the task")?;
+    let sql = RunRow::select(LIVE_OF_TASK);
+    tx.lock_all(&sql, params![task_id])
 }
 
 /// True if a run that waits in a session has the rank.
@@ -359,25 +425,26 @@ pub fn first_due(
     tx.optional(&sql, params![namespace, session_id, tx.now()])
 }
 
-/// Makes one run of a session ready, or none; true if one became ready that was not.
+/// Makes one run of a session ready, or none; true if one became ready that was not. The session must be locked.
 pub fn set_ready(
     tx: &mut Tx<'_>,
     namespace: &str,
     session_id: &str,
     ready: Option<RunId>,
 ) -> Result<bool, StoreError> {
+    session::require_lock(tx, namespace, session_id, "a new run that is ready")?;
     let sql = "UPDATE run SET ready = 0
                 WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND ready = 1
                   AND (?3 IS NULL OR id <> ?3)";
-    tx.execute(sql, params![namespace, session_id, ready])?;
+    tx.execute_fenced(sql, params![namespace, session_id, ready])?;
     let Some(id) = ready else { return Ok(false) };
     let sql = "UPDATE run SET ready = 1 WHERE id = ?1 AND phase = 'queued' AND ready = 0";
-    Ok(tx.execute(sql, params![id])? == 1)
+    Ok(tx.execute_fenced(sql, params![id])? == 1)
 }
 
 /// Takes back that a run can be claimed, whatever its session says.
 pub fn unmark(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
-    tx.execute("UPDATE run SET ready = 0 WHERE id = ?1", params![id]).map(drop)
+    tx.execute_fenced("UPDATE run SET ready = 0 WHERE id = ?1", params![id]).map(drop)
 }
 
 /// True if any run can be claimed, as far as its own row says.
@@ -419,7 +486,7 @@ pub fn next_ready(
 pub fn renew(tx: &mut Tx<'_>, worker: WorkerId, until: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE run SET lease_until = ?2
                 WHERE lease_owner = ?1 AND phase = 'leased' AND cancel_requested IS NULL";
-    tx.execute(sql, params![worker, until]).map(drop)
+    tx.execute_fenced(sql, params![worker, until]).map(drop)
 }
 
 /// Every run that a worker holds, with its epoch and whether somebody wants it to stop.
@@ -491,11 +558,11 @@ pub fn take_event_numbers(
     count: u64,
 ) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE run SET next_seq = next_seq + ?2 WHERE id = ?1 RETURNING next_seq - ?2";
-    tx.optional(sql, params![id, count])
+    tx.optional_fenced(sql, params![id, count])
 }
 
 /// Takes the next step number of a run; nothing if there is no such run.
 pub fn take_step_number(tx: &mut Tx<'_>, id: RunId) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE run SET next_step = next_step + 1 WHERE id = ?1 RETURNING next_step - 1";
-    tx.optional(sql, params![id])
+    tx.optional_fenced(sql, params![id])
 }

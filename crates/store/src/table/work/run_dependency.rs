@@ -49,7 +49,7 @@ pub fn complete(tx: &mut Tx<'_>, ended: RunId) -> Result<Vec<RunId>, StoreError>
     )?;
     if !waiting.is_empty() {
         let sql = "UPDATE run_dependency SET done = 1 WHERE depends_on = ?1 AND done = 0";
-        tx.execute(sql, params![ended])?;
+        tx.execute_fenced(sql, params![ended])?;
     }
     Ok(waiting)
 }

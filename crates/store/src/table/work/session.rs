@@ -3,7 +3,7 @@
 use provost_core::{RunId, Timestamp};
 
 use crate::transaction::filter::Filter;
-use crate::{StoreError, Tx, params};
+use crate::{Locked, StoreError, Tx, params};
 
 table! {
     /// One session.
@@ -60,6 +60,30 @@ pub fn get(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<SessionR
     tx.optional(&SessionRow::select("WHERE namespace = ?1 AND id = ?2"), params![namespace, id])
 }
 
+/// The session with the id, locked.
+pub fn lock(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    id: &str,
+) -> Result<Option<Locked<SessionRow>>, StoreError> {
+    tx.lock(&SessionRow::select("WHERE namespace = ?1 AND id = ?2"), params![namespace, id])
+}
+
+/// Locks a session without reading it.
+pub fn lock_key(tx: &mut Tx<'_>, namespace: &str, id: &str) {
+    tx.lock_key("session", params![namespace, id]);
+}
+
+/// Fails if a session is not locked and transactions are checked.
+pub(crate) fn require_lock(
+    tx: &Tx<'_>,
+    namespace: &str,
+    id: &str,
+    change: &str,
+) -> Result<(), StoreError> {
+    tx.require_lock("session", params![namespace, id], change)
+}
+
 /// The session with the name that a channel or caller gave it.
 pub fn by_key(
     tx: &mut Tx<'_>,
@@ -105,7 +129,7 @@ pub fn hold(
 ) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE session SET fence = fence + 1, holder_run_id = ?3
                 WHERE namespace = ?1 AND id = ?2 AND (holder_run_id IS NULL OR holder_run_id = ?3) RETURNING revision";
-    tx.optional(sql, params![namespace, id, run_id])
+    tx.optional_fenced(sql, params![namespace, id, run_id])
 }
 
 /// Permits later calls of `spawn_task` to continue a session.
@@ -118,7 +142,7 @@ pub fn set_continuable(tx: &mut Tx<'_>, session: SessionRef<'_>) -> Result<(), S
 pub fn free(tx: &mut Tx<'_>, namespace: &str, id: &str, run_id: RunId) -> Result<(), StoreError> {
     let sql = "UPDATE session SET holder_run_id = NULL \
                WHERE namespace = ?1 AND id = ?2 AND holder_run_id = ?3";
-    tx.execute(sql, params![namespace, id, run_id]).map(drop)
+    tx.execute_fenced(sql, params![namespace, id, run_id]).map(drop)
 }
 
 /// Moves a session on from the revision `base` and makes room for `entries` more. Returns the number of the first of them;
@@ -131,5 +155,5 @@ pub fn advance(
 ) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE session SET revision = revision + 1, next_entry = next_entry + ?4, updated = ?5 \
                WHERE namespace = ?1 AND id = ?2 AND revision = ?3 RETURNING next_entry - ?4";
-    tx.optional(sql, params![session.namespace, session.id, base, entries, tx.now()])
+    tx.optional_fenced(sql, params![session.namespace, session.id, base, entries, tx.now()])
 }

@@ -2,8 +2,9 @@
 
 use provost_core::{RunId, TaskId, Timestamp};
 
+use super::session;
 use crate::transaction::filter::Filter;
-use crate::{StoreError, Tx, params};
+use crate::{Locked, StoreError, Tx, params};
 
 table! {
     /// One task.
@@ -83,6 +84,41 @@ pub struct TaskFilter {
 /// The task with the id.
 pub fn get(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<TaskRow>, StoreError> {
     tx.optional(&TaskRow::select("WHERE id = ?1"), params![id])
+}
+
+/// The task with the id, locked after its session.
+pub fn lock(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<Locked<TaskRow>>, StoreError> {
+    let sql = "SELECT namespace, session_id FROM task WHERE id = ?1";
+    let Some((namespace, session)) = tx.optional::<(String, String)>(sql, params![id])? else {
+        return Ok(None);
+    };
+    session::lock_key(tx, &namespace, &session);
+    tx.lock(&TaskRow::select("WHERE id = ?1"), params![id])
+}
+
+/// The task with the id, locked after its session, if it belongs to the namespace.
+pub fn lock_in(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    id: TaskId,
+) -> Result<Option<Locked<TaskRow>>, StoreError> {
+    Ok(lock(tx, id)?.filter(|task| task.namespace == namespace))
+}
+
+/// Locks a task without reading it.
+pub fn lock_key(tx: &mut Tx<'_>, id: TaskId) {
+    tx.lock_key("task", params![id]);
+}
+
+/// Fails if a task is not locked and transactions are checked.
+pub(crate) fn require_lock(tx: &Tx<'_>, id: TaskId, change: &str) -> Result<(), StoreError> {
+    tx.require_lock("task", params![id], change)
+}
+
+/// Takes the number of the next input of a task; nothing if there is no such task.
+pub fn take_input_number(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<u64>, StoreError> {
+    let sql = "UPDATE task SET next_input = next_input + 1 WHERE id = ?1 RETURNING next_input - 1";
+    tx.optional_fenced(sql, params![id])
 }
 
 /// The task with the id, if it belongs to the namespace.

@@ -1,0 +1,118 @@
+//! Aggregates: which lock protects the rows of a table.
+
+use std::fmt;
+
+use crate::StoreError;
+use crate::transaction::value::{Row, Value};
+
+/// The rows of a table that one lock protects.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Aggregate {
+    table: &'static str,
+    /// The table whose row is locked.
+    root: &'static str,
+    /// The columns of `table` that name that row.
+    key: &'static [&'static str],
+}
+
+/// Every table whose rows are updated, with its lock.
+const AGGREGATES: &[Aggregate] = &[
+    of("session", "session", &["namespace", "id"]),
+    of("session_entry", "session", &["namespace", "session_id"]),
+    of("task", "task", &["id"]),
+    of("input", "task", &["task_id"]),
+    of("run", "run", &["id"]),
+    of("run_step", "run", &["run_id"]),
+    of("attempt", "run", &["run_id"]),
+    of("approval", "run", &["run_id"]),
+    of("exec_class", "exec_class", &["key"]),
+    of("ceiling", "ceiling", &["scope"]),
+    of("budget", "budget", &["namespace", "scope"]),
+    of("outbox", "outbox", &["id"]),
+    of("delivery", "delivery", &["id"]),
+    of("webhook", "webhook", &["id"]),
+    of("webhook_post", "webhook_post", &["id"]),
+    of("schedule", "schedule", &["namespace", "id"]),
+    of("run_dependency", "run_dependency", &["join_id", "place"]),
+    of("agent", "agent", &["namespace", "name", "revision"]),
+    of("idem", "idem", &["namespace", "scope", "idem_key"]),
+    of("boot", "boot", &["id"]),
+    of("message", "message", &["id"]),
+    of("meta", "meta", &["key"]),
+    of("secret", "secret", &["namespace", "name", "item"]),
+    of("token", "token", &["id"]),
+    of("worker", "worker", &["id"]),
+];
+
+const fn of(table: &'static str, root: &'static str, key: &'static [&'static str]) -> Aggregate {
+    Aggregate { table, root, key }
+}
+
+/// Names the row that a lock protects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RowKey {
+    table: &'static str,
+    key: String,
+}
+
+impl RowKey {
+    /// The row of a table with the values of its primary key.
+    pub(crate) fn new(table: &'static str, key: &[Value<'_>]) -> Self {
+        let key: Vec<String> = key.iter().map(text).collect();
+        Self { table, key: key.join(" / ") }
+    }
+}
+
+impl fmt::Display for RowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the {} `{}`", self.table, self.key)
+    }
+}
+
+impl Aggregate {
+    /// The aggregate of a table, if it is known.
+    pub(crate) fn find(table: &str) -> Option<Self> {
+        AGGREGATES.iter().find(|aggregate| aggregate.table == table).copied()
+    }
+
+    /// The aggregate of a table whose rows are updated.
+    pub(crate) fn of(table: &str) -> Result<Self, StoreError> {
+        Self::find(table)
+            .ok_or_else(|| StoreError::bug(format!("no lock is known for the table `{table}`")))
+    }
+
+    /// The aggregate of a table whose rows are locks themselves.
+    pub(crate) fn of_root(table: &str) -> Option<Self> {
+        Self::find(table).filter(Self::is_root)
+    }
+
+    /// True if rows of the table are locks themselves.
+    pub(crate) fn is_root(&self) -> bool {
+        self.table == self.root
+    }
+
+    /// The statement with the key of each changed row before what it returns.
+    pub(crate) fn returning(&self, sql: &str) -> String {
+        let key = self.key.join(", ");
+        match sql.rsplit_once("RETURNING ") {
+            Some((change, columns)) => format!("{change}RETURNING {key}, {columns}"),
+            None => format!("{sql} RETURNING {key}"),
+        }
+    }
+
+    /// Takes the key from a row of that statement.
+    pub(crate) fn row(&self, row: &mut Row<'_>) -> Result<RowKey, StoreError> {
+        let key: Result<Vec<String>, StoreError> =
+            self.key.iter().map(|_| row.next_value().map(|value| text(&value))).collect();
+        Ok(RowKey { table: self.root, key: key?.join(" / ") })
+    }
+}
+
+fn text(value: &Value<'_>) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Int(number) => number.to_string(),
+        Value::Text(text) => text.to_string(),
+        Value::Bytes(bytes) => format!("{bytes:?}"),
+    }
+}

@@ -1,0 +1,168 @@
+//! The check of a transaction function, for tests: the rules of [`transaction`](super) as far as statements show them.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use crate::StoreError;
+use crate::transaction::aggregate::{Aggregate, RowKey};
+use crate::transaction::tx::Sql;
+use crate::transaction::value::{Flow, Row, Value};
+
+/// How a statement may change rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// The locks that the transaction holds protect the rows.
+    Locks,
+    /// The statement itself protects the rows that it changes, and locks them.
+    Statement,
+}
+
+/// What the attempts of a job have done so far.
+#[derive(Default)]
+pub(crate) struct Check {
+    changes: Vec<String>,
+    /// The changes of the first attempt; nothing in the first attempt itself.
+    expected: Option<Vec<String>>,
+    locked: HashSet<RowKey>,
+}
+
+impl Check {
+    /// The check of the next attempt of the same job.
+    pub(crate) fn again(self) -> Self {
+        Self { expected: Some(self.changes), ..Self::default() }
+    }
+
+    /// Notes that a row is locked.
+    pub(crate) fn lock(&mut self, row: RowKey) {
+        self.locked.insert(row);
+    }
+
+    /// Returns an error unless the row is locked.
+    pub(crate) fn require(&self, row: &RowKey, sql: &str) -> Result<(), StoreError> {
+        if self.locked.contains(row) {
+            return Ok(());
+        }
+        Err(StoreError::bug(format!(
+            "a transaction changes {row} and has not locked it: call its lock function first, or let the statement \
+             carry its fence; the statement is `{sql}`"
+        )))
+    }
+
+    /// Runs a statement that returns rows or changes them.
+    pub(crate) fn query(
+        &mut self,
+        sql: &mut dyn Sql,
+        statement: Statement<'_>,
+        each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+    ) -> Result<u64, StoreError> {
+        let Statement { text, params, fence } = statement;
+        let Some(verb) = verb(text) else {
+            return sql.query(text, params, each).map(|()| 0);
+        };
+        self.repeat(format!("{text} with {params:?}"))?;
+        let table = table(text, verb);
+        let aggregate = match verb {
+            Verb::Delete => None,
+            Verb::Insert => Aggregate::of_root(table),
+            Verb::Update if fence == Fence::Statement => Aggregate::find(table),
+            Verb::Update => Some(Aggregate::of(table)?),
+        };
+        let Some(aggregate) = aggregate else { return run(sql, statement, each) };
+        let mut rows = Vec::new();
+        let mut done = false;
+        let returning = aggregate.returning(text);
+        sql.query(&returning, params, &mut |row| {
+            rows.push(aggregate.row(row)?);
+            if !done && text.contains("RETURNING") {
+                done = each(row)?.is_break();
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for row in &rows {
+            if verb == Verb::Update && fence == Fence::Locks {
+                self.require(row, text)?;
+            } else if aggregate.is_root() {
+                self.locked.insert(row.clone());
+            }
+        }
+        Ok(rows.len() as u64)
+    }
+
+    /// Takes down a change, which must be the one of the first attempt.
+    fn repeat(&mut self, change: String) -> Result<(), StoreError> {
+        if let Some(expected) = &self.expected
+            && expected.get(self.changes.len()) != Some(&change)
+        {
+            let first = expected.get(self.changes.len()).map_or("nothing", String::as_str);
+            return Err(not_the_same(first, &change));
+        }
+        self.changes.push(change);
+        Ok(())
+    }
+
+    /// Returns an error if the first attempt changed more than this one.
+    pub(crate) fn finish(&self) -> Result<(), StoreError> {
+        match self.expected.as_ref().and_then(|expected| expected.get(self.changes.len())) {
+            Some(first) => Err(not_the_same(first, "nothing")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A statement with what it needs to run.
+#[derive(Clone, Copy)]
+pub(crate) struct Statement<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) params: &'a [Value<'a>],
+    pub(crate) fence: Fence,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// The first word of a statement that changes rows.
+fn verb(text: &str) -> Option<Verb> {
+    let text = match text.trim_start().strip_prefix("/*") {
+        Some(rest) => rest.split_once("*/").map_or("", |(_, text)| text),
+        None => text,
+    };
+    match text.split_whitespace().next()? {
+        "INSERT" => Some(Verb::Insert),
+        "UPDATE" => Some(Verb::Update),
+        "DELETE" => Some(Verb::Delete),
+        _ => None,
+    }
+}
+
+/// The table that a statement changes.
+fn table(text: &str, verb: Verb) -> &str {
+    let before = match verb {
+        Verb::Insert => "INTO ",
+        Verb::Update => "UPDATE ",
+        Verb::Delete => "FROM ",
+    };
+    let rest = text.split_once(before).map_or("", |(_, rest)| rest);
+    rest.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).next().unwrap_or("")
+}
+
+/// Runs a statement whose rows are of no interest.
+fn run(
+    sql: &mut dyn Sql,
+    statement: Statement<'_>,
+    each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+) -> Result<u64, StoreError> {
+    if statement.text.contains("RETURNING") {
+        return sql.query(statement.text, statement.params, each).map(|()| 0);
+    }
+    sql.execute(statement.text, statement.params)
+}
+
+fn not_the_same(first: &str, second: &str) -> StoreError {
+    StoreError::bug(format!(
+        "a transaction cannot be repeated: its first attempt did `{first}`, its second `{second}`"
+    ))
+}
