@@ -216,7 +216,7 @@ mod tests {
     #[tokio::test]
     async fn every_attempt_to_reach_somebody_is_in_the_records_of_its_namespace() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
+        let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
         let records = Arc::new(Records::new(store.clone(), Env::system()));
         let log = log(Some(records), Env::system());
         let verdicts = [Verdict::Allowed, Verdict::Refused, Verdict::Failed];

@@ -114,7 +114,7 @@ async fn programs_start_only_if_the_operator_allows_them_and_secrets_must_be_the
 #[tokio::test]
 async fn records_are_in_the_database_when_the_sink_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(StoreOptions::in_dir(dir.path())).unwrap();
+    let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
     let records = Records::new(store.clone(), Env::system());
     let run: provost_core::RunId = Env::system().id();
     let event = |outcome| AuditEvent {

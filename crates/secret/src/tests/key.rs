@@ -159,7 +159,7 @@ async fn a_rotation_that_was_killed_half_way_is_finished_by_the_next_one() {
 #[tokio::test]
 async fn the_database_keeps_sealed_rows() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(StoreOptions::in_dir(dir.path())).unwrap());
+    let store = Arc::new(Store::open(StoreOptions::for_test(dir.path())).unwrap());
     let keys = Keyring::generate().unwrap();
     let vault = Vault::new(store.clone(), keys.clone());
     for name in ["mail:user", "mail:password", "other"] {

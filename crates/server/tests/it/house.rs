@@ -60,7 +60,9 @@ impl House {
     /// The same with a clock of its own.
     pub(crate) async fn idle_with(&self, env: Env) -> Server {
         let options = StoreOptions::new(self.file("provost.db"));
-        let store = Store::open(StoreOptions { env: env.clone(), ..options }).unwrap();
+        let store =
+            Store::open(StoreOptions { env: env.clone(), check_transactions: true, ..options })
+                .unwrap();
         let agents = |_: &AgentProfile, _: &Lease| {
             let model = ScriptedModel::answering(answer).forgetful();
             Ok(Agent::builder("default", model).tool(note()).build().unwrap())

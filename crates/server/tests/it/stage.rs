@@ -65,7 +65,7 @@ impl Stage {
         complete: impl FnOnce(EngineDeps) -> EngineDeps,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreOptions::new(dir.path().join("provost.db"))).unwrap();
+        let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
         let agents = move |_: &AgentProfile, _: &Lease| Ok(agent().build().unwrap());
         let options = EngineOptions { poll: Duration::from_millis(50), ..EngineOptions::default() };
         let deps = EngineDeps::new(store, agents, Env::system());
