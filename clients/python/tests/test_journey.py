@@ -1,4 +1,4 @@
-"""The whole journey against a real server: PROVOST_SERVER and PROVOST_TOKEN say where it is (scripts/test-clients starts one)."""
+"""The whole journey against a real server: PROVOST_SERVER and PROVOST_TOKEN say where it is (scripts/conformance clients starts one)."""
 
 import os
 import unittest
